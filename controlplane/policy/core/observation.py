@@ -83,6 +83,8 @@ class PoolFacts(Facts, frozen=True, omit_defaults=True):
 
     traffic_age_ms: int | None = None
     """Of what gateways count. None: never seen."""
+    traffic_problem: str = ""
+    """Which gateways are silent, and why."""
     servers_age_ms: int | None = None
     """Of what model servers say: running, waiting, KV and GPU use."""
     cluster_age_ms: int | None = None

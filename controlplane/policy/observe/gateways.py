@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 import structlog
 
-from controlplane.policy.observe.core.traffic import Traffic
+from controlplane.policy.observe.core.traffic import NoGateway, Traffic
 from inference.contract.gateway_signals import GatewaySignals
 
 log = structlog.get_logger(__name__)
@@ -76,6 +76,8 @@ class Gateways(threading.Thread):
                 body = await response.content.read(MAX_BYTES)
                 while not response.content.at_eof() and len(body) < MAX_BYTES:
                     body += await response.content.read(MAX_BYTES - len(body))
+                if response.status == 404:  # every gateway has /signals
+                    return NoGateway(f"{url} is no gateway: it has no /signals")
                 if response.status != 200:
                     return f"{url}/signals answers {response.status}"
                 return msgspec.json.decode(body, type=GatewaySignals)

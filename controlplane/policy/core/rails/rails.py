@@ -49,7 +49,8 @@ def metrics(case: Case, count: int) -> Verdict | None:
         return None
     facts, spec = case.facts, case.spec
     if not fresh(facts.traffic_age_ms, spec.stale_after_s):
-        text = f"The traffic of {facts.pool} was {_last_seen(facts.traffic_age_ms)}. The count stays as it is."
+        why = f": {facts.traffic_problem.rstrip('.')}" if facts.traffic_problem else ""
+        text = f"The traffic of {facts.pool} was {_last_seen(facts.traffic_age_ms)}{why}. The count stays as it is."
         return Verdict(case.seen, text, alarm=alarm("metrics", facts.pool, text, "page"), hold="metrics")
     if facts.arrived_rps is None:  # the first reading after a start
         text = f"The traffic of {facts.pool} was read once, and a rate takes two readings. The count stays as it is."

@@ -18,6 +18,12 @@ LOST_AFTER_S = 30.0
 MS_PER_S = 1_000
 
 
+class NoGateway(str):
+    """Why there are no signals, where what answers is no gateway."""
+
+    __slots__ = ()
+
+
 class Rates(NamedTuple):
     """Growth of a pool's totals, per second."""
 
@@ -59,6 +65,10 @@ class Heard:
     def counts(self) -> bool:
         """Whether what it said is its load now. One that is ready counts on while it is silent; one that ends does not."""
         return self.ready or not self.problem
+
+    @property
+    def may_have_traffic(self) -> bool:
+        return self.signals is not None or not isinstance(self.problem, NoGateway)
 
     def age_ms(self, now_ms: int) -> int | None:
         return None if self.at_ms is None else max(0, now_ms - self.at_ms)
@@ -133,10 +143,7 @@ class _Growth:
     def of_tiers(self, before: GatewaySignals, after: GatewaySignals) -> dict[tuple[str, str], TierRates]:
         nothing = ModelSignals()
         return {
-            (model, name): TierRates(
-                self.per_s(was.arrived, tier.arrived),
-                self.per_s(was.shed, tier.shed),
-            )
+            (model, name): TierRates(self.per_s(was.arrived, tier.arrived), self.per_s(was.shed, tier.shed))
             for model, tiers in after.models.items()
             for name, tier in tiers.items()
             for was in (before.models.get(model, {}).get(name, nothing),)
@@ -184,6 +191,7 @@ class PoolTraffic:
     traffic_age_ms: int | None = None
     servers_age_ms: int | None = None
     reachable: bool | None = None
+    traffic_problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,14 +229,22 @@ class Traffic:
         """Of the oldest of the ready gateways' latest answers: a gateway that has fallen silent has traffic that nobody counts. None
         where there is no such gateway, or one that has never answered.
         """
-        ages = [heard.age_ms(now_ms) for heard in self.gateways.values() if heard.ready]
+        ages = [heard.age_ms(now_ms) for heard in self.in_use() if heard.ready]
         known = [age for age in ages if age is not None]
         return max(known) if known and len(known) == len(ages) else None
+
+    def in_use(self) -> list[Heard]:
+        """The gateways that traffic may go through."""
+        return [heard for heard in self.gateways.values() if heard.may_have_traffic]
+
+    def problem(self) -> str:
+        """Why gateways that get requests are silent, each with its URL."""
+        return "; ".join(heard.problem for _, heard in sorted(self.gateways.items()) if heard.ready and heard.problem)
 
     def in_flight_at(self, pool: str, replica: str) -> float | None:
         """Requests that all gateways together have at a replica. None where a gateway has never answered."""
         total = 0.0
-        for heard in self.gateways.values():
+        for heard in self.in_use():
             if heard.signals is None:
                 return None
             at = heard.signals.pools.get(pool, PoolSignals()).replicas.get(replica)
@@ -252,18 +268,18 @@ class Traffic:
         """Whether every gateway has said since then that it obeys these endpoints, or later ones. One that had ended before it was
         missing is not asked: it gets no new requests.
         """
-        return bool(self.gateways) and all(
+        return bool(self.in_use()) and all(
             heard.signals is not None
             and heard.at_ms is not None
             and heard.at_ms >= since_ms
             and heard.signals.snapshot.endpoints_version >= endpoints_version
-            for heard in self.gateways.values()
+            for heard in self.in_use()
             if heard.ready or heard.missing_ms is None
         )
 
     def of_gateways(self, urls: Container[str], now_ms: int) -> PoolTraffic:
         """What the API tier of a cluster does: `urls` are its gateways."""
-        own = Traffic({url: heard for url, heard in self.gateways.items() if url in urls and heard.counts})
+        own = Traffic({heard.url: heard for heard in self.in_use() if heard.url in urls and heard.counts})
         unknown = any(heard.requests_per_s is None for heard in own.gateways.values())
         signals = [heard.signals for heard in own.gateways.values() if heard.signals is not None]
         return PoolTraffic(
@@ -274,6 +290,7 @@ class Traffic:
             cpu_use=_mean([heard.cpu_use for heard in own.gateways.values() if heard.ready]),
             traffic_age_ms=own.age_ms(now_ms),
             servers_age_ms=own.age_ms(now_ms),
+            traffic_problem=own.problem(),
         )
 
     def mean_since(self, rate: Callable[[Round], float]) -> float | None:
@@ -303,7 +320,7 @@ def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolTraffic:
     """What all gateways together say of a pool. Nothing is known before each gateway has answered."""
     age_ms = traffic.age_ms(now_ms)
     if age_ms is None:
-        return PoolTraffic()
+        return PoolTraffic(traffic_problem=traffic.problem())
     none = Rates()
     rounds = [(each.at_ms, each.pools.get(pool, none)) for each in traffic.rounds]
     latest = [
@@ -329,6 +346,7 @@ def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolTraffic:
         traffic_age_ms=age_ms,
         servers_age_ms=int(max(ages_s) * MS_PER_S) + age_ms if ages_s else None,
         reachable=_reachable(latest),
+        traffic_problem=traffic.problem(),
     )
 
 

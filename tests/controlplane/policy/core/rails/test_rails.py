@@ -53,6 +53,12 @@ def test_traffic_that_is_missing_or_old_holds(facts: dict[str, Any], count: int)
     assert judged(rails.metrics(case(pool(**facts)), count)) == (4, "metrics")
 
 
+def test_the_page_names_the_gateway_that_is_silent() -> None:
+    verdict = rails.metrics(case(pool(traffic_age_ms=None, traffic_problem="http://b/signals answers 401")), 1)
+    assert verdict and verdict.alarm
+    assert "was never seen: http://b/signals answers 401. The count stays" in verdict.alarm.text
+
+
 def test_the_first_reading_after_a_start_holds_and_pages_nobody() -> None:
     verdict = rails.metrics(case(pool(arrived_rps=None)), 1)
     assert verdict is not None

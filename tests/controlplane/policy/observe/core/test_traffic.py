@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from controlplane.policy.observe.core.traffic import Traffic, pool_traffic, tier_traffic
+from controlplane.policy.observe.core.traffic import NoGateway, Traffic, pool_traffic, tier_traffic
 from inference.contract.gateway_signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
 
 A, B = "http://a", "http://b"
@@ -37,6 +37,26 @@ def test_nothing_is_known_before_every_gateway_has_answered() -> None:
     traffic = _heard({A: _signals(10), B: "no answer"}, {A: _signals(20), B: "no answer"})
     assert pool_traffic(traffic, "large", 2_000).traffic_age_ms is None
     assert pool_traffic(Traffic(), "large", 0).arrived_rps is None
+
+
+def test_a_silent_gateway_is_named() -> None:
+    why = "http://b/signals does not answer within 0.9 s"
+    traffic = _heard({A: _signals(10), B: why}, {A: _signals(20), B: why})
+    assert pool_traffic(traffic, "large", 2_000).traffic_problem == why
+    assert traffic.of_gateways({B}, 2_000).traffic_problem == why
+    assert traffic.of_gateways({A}, 2_000).traffic_problem == ""
+
+
+def test_what_is_no_gateway_holds_nothing_up() -> None:
+    foreign = NoGateway("http://b is no gateway")
+    traffic = _heard({A: _busy(0, 10), B: foreign}, {A: _busy(0, 20), B: foreign})
+    seen = pool_traffic(traffic, "large", 2_000)
+    assert (seen.arrived_rps, seen.traffic_age_ms) == (10.0, 0)
+    assert (traffic.in_flight_at("large", "r"), traffic.obeys(1, 1_500)) == (0, True)
+    assert traffic.of_gateways({A, B}, 2_000).arrived_rps == 10.0
+    assert not _heard({B: foreign}).obeys(0, 0), "no gateway is no answer"
+    lost = traffic.next(3_000, {A: NoGateway("http://a is no gateway"), B: foreign})
+    assert lost.age_ms(3_000) == 1_000, "it was one, and may have its traffic yet"
 
 
 def test_gateways_add_up() -> None:
