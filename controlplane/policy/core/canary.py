@@ -13,6 +13,7 @@ from controlplane.policy.core.spec import CanarySpec
 
 FRESH_S = 60.0
 """Counts that are older say nothing."""
+CONCLUDED: dict[str, Outcome] = {"promote": "promoted", "roll_back": "rolled_back"}
 
 
 class Advanced(NamedTuple):
@@ -53,11 +54,17 @@ def advance(
     """Moves the canary of this name on. Without fresh counts of its own it stays where it is.
 
     Each step lasts for an equal part of `max_requests` of the candidate, or until the candidate is shown to be as good. It is promoted
-    from the last step only, and rolled back from any.
+    from the last step only, and rolled back from any. What a person concludes holds at once.
     """
+    before = memory
     if memory is None or memory.digest != digest:
-        begun = CanaryMemory(entered=((now_ms, spec.steps[0]),), digest=digest)
-        return _moved(name, spec, None, begun, f"{spec.candidate} begins with {spec.steps[0]} % of the requests")
+        before, memory = None, CanaryMemory(entered=((now_ms, spec.steps[0]),), digest=digest)
+    if spec.conclude and memory.outcome != (concluded := CONCLUDED[spec.conclude]):
+        reason = f"{spec.candidate} is {concluded.replace('_', ' ')}, because its policy says so"
+        memory = structs.replace(memory, outcome=concluded, reason=reason, ended_ms=now_ms)
+        return _moved(name, spec, before, memory, reason)
+    if before is None:
+        return _moved(name, spec, None, memory, f"{spec.candidate} begins with {spec.steps[0]} % of the requests")
     usable = counts is not None and counts.since_ms == memory.entered[0][0] and fresh(counts.age_ms, FRESH_S)
     if counts is None or not usable or memory.outcome != "running":
         return _moved(name, spec, memory, memory, memory.reason)
@@ -95,7 +102,9 @@ def _moved(name: str, spec: CanarySpec, before: CanaryMemory | None, after: Cana
         after,
         {spec.baseline: 100 - percent, spec.candidate: percent},
         Transition("canary", name, was, now, reason) if was != now else None,
-        Alarm(f"canary:{name}", "canary", spec.model, after.reason) if failed and after.outcome != "running" else None,
+        Alarm(f"canary:{name}", "canary", spec.model, after.reason)
+        if failed and after.outcome in ("rolled_back", "held")
+        else None,
     )
 
 

@@ -156,6 +156,7 @@ class _Models:
 
     def _canary(self, spec: CanarySpec, policy: InForce, before: ModelDecision, *, paused: bool) -> ModelDecision:
         counts = None if paused else self.observation.canaries.get(policy.name)
+        spec = structs.replace(spec, conclude=None) if paused else spec
         memory = self.memory.canaries.get(policy.name)
         advanced = canary.advance(policy.name, spec, policy.spec_digest, counts, memory, self.observation.now_ms)
         self.canaries[policy.name] = advanced.memory

@@ -216,6 +216,8 @@ class CanarySpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     """Requests to the candidate after which the analysis ends."""
     on_fail: Literal["roll_back", "hold"] = "roll_back"
     on_equal: Literal["promote", "hold"] = "promote"
+    conclude: Literal["promote", "roll_back"] | None = None
+    """A person's conclusion: at once, whatever was counted. Without it an outcome stays as it is."""
 
 
 class Metadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -269,8 +271,11 @@ class InForce(msgspec.Struct, frozen=True):
 
     @property
     def spec_digest(self) -> str:
-        """Of what the policy does, without its description and team."""
-        return hashlib.sha256(msgspec.json.encode(self.policy.spec, order="deterministic")).hexdigest()
+        """Of what the policy does, without its description and team, and without what a person concludes from a canary."""
+        spec = self.policy.spec
+        if isinstance(spec, CanarySpec):
+            spec = msgspec.structs.replace(spec, conclude=None)
+        return hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).hexdigest()
 
     @property
     def reference(self) -> str:

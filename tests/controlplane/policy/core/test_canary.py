@@ -1,6 +1,7 @@
 """Moves canaries on, from counts that grow."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pytest
 from msgspec import structs
@@ -89,6 +90,35 @@ def test_an_owner_may_keep_the_last_word() -> None:
     held = [equal.serve(requests) for requests in range(0, 4_001, 50)][-1]
     assert held.percent == {"old": 50, "new": 50}
     assert held.alarm is None
+
+
+@pytest.mark.parametrize(
+    ("conclude", "outcome", "share"), [("promote", "promoted", 100), ("roll_back", "rolled_back", 0)]
+)
+def test_a_person_ends_it_at_once(conclude: Literal["promote", "roll_back"], outcome: str, share: int) -> None:
+    concluded = structs.replace(SPEC, conclude=conclude)
+    new = Canary(concluded)
+    assert new.serve(0).percent == {"old": 100 - share, "new": share}
+    canary = Canary()
+    for requests in range(0, 600, 50):
+        canary.serve(requests)
+    canary.spec = concluded
+    advanced = canary.serve(600)
+    assert advanced.memory.outcome == outcome
+    assert advanced.percent == {"old": 100 - share, "new": share}
+    assert advanced.alarm is None
+    canary.spec = SPEC
+    assert canary.serve(4_000).percent == advanced.percent, "it stays when the word is taken out again"
+
+
+def test_a_person_has_the_last_word_over_an_outcome() -> None:
+    canary = Canary()
+    for requests in range(0, 4_001, 50):
+        canary.serve(requests, slow=SLOWER, too_slow=EQUAL)
+    canary.spec = structs.replace(SPEC, conclude="promote")
+    advanced = canary.serve(4_000)
+    assert canary.seen[-2:] == ["rolled back", "promoted"]
+    assert advanced.alarm is None
 
 
 def test_an_edited_canary_begins_anew() -> None:

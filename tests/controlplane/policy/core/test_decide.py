@@ -226,3 +226,14 @@ def test_the_api_tier_is_scaled_too() -> None:
     spec = policy("Scaling", {"gateway": "api", "max": 9, "reactive": {"replica_rps": 200}})
     decided = decide(seen(api), [spec], Memory()).targets["gateway:api"]
     assert (decided.action, decided.seen) == ("up", 2)
+
+
+def test_a_person_s_conclusion_of_a_canary_begins_nothing_anew_and_waits_for_the_end_of_a_pause() -> None:
+    before = policy("Canary", {"model": "chat", "baseline": POOL, "candidate": "new"}, "canary")
+    after = policy("Canary", {"model": "chat", "baseline": POOL, "candidate": "new", "conclude": "roll_back"}, "canary")
+    memory = decide(seen(pool()), [before], Memory()).memory
+    paused = decide(seen(pool(), pauses=(Pause(UNTIL_MS),)), [after], memory)
+    assert paused.models["chat"].canary == {POOL: 95, "new": 5}
+    ended = decide(seen(pool()), [after], paused.memory)
+    assert ended.models["chat"].canary == {POOL: 100, "new": 0}
+    assert decide(seen(pool()), [before], ended.memory).models["chat"].canary == {POOL: 100, "new": 0}
