@@ -19,7 +19,7 @@ from tests.support.soak import sized
 FIRST = (
     "incidents/notify/delivery/test_outbox.py",
     "incidents/decide/test_engine.py",
-    "slo/evaluate/test_lease.py",
+    "core/test_lease.py",
     "slo/test_save.py",
     "fleet/test_publish.py",
     "test_bootstrap.py",
