@@ -12,7 +12,11 @@ USUAL = {"newest_s": 300.0, "telemetry": "up", "gateway": "up", "gateway_per_s":
     [
         ({}, ""),
         ({"newest_s": 5.0, "telemetry": "unknown", "gateway": "unknown", "gateway_per_s": None}, ""),
+        ({"newest_s": 45.0, "telemetry": "down"}, ""),
+        ({"newest_s": 45.1, "telemetry": "down"}, "telemetry is down"),
         ({"behind_s": 90.0, "newest_s": 5.0}, "telemetry is 90 s behind"),
+        ({"behind_s": 45.0}, ""),
+        ({"behind_s": None}, ""),
         ({"telemetry": "down"}, "telemetry is down"),
         ({"gateway": "down"}, "the gateway is down"),
         (
