@@ -52,6 +52,11 @@ def fail_over(
             transitions.append(Transition("failover", failover.name, _name(before), _name(now), reason))
         if now.active:
             alarms.append(_alarm(spec.model, failover, to))
+        elif truth.holds is None and not failover.when:
+            text = (
+                f"Whether {failover.name} is needed is not known without {', '.join(truth.unknown)}. It does not begin."
+            )
+            alarms.append(Alarm(f"condition:{spec.model}/{failover.name}", "condition", spec.model, text))
         if now.active and to:
             for pool in failover.pools:
                 moved.setdefault(pool, to)
@@ -59,14 +64,14 @@ def fail_over(
 
 
 def is_down(facts: PoolFacts | None) -> bool | None:
-    """Whether no replica of a pool serves: gateways reach none, or its cluster has none that is ready. None: unknown."""
+    """Whether no replica of a pool serves: gateways reach none, or its cluster has none that is ready. None: unknown, as where
+    replicas are ready and no gateway says whether it reaches them.
+    """
     if facts is None:
         return None
     if facts.reachable is not None and fresh(facts.traffic_age_ms, STALE_AFTER_S):
         return not facts.reachable
-    if facts.ready is not None and fresh(facts.cluster_age_ms, STALE_AFTER_S):
-        return facts.ready == 0
-    return None
+    return True if facts.ready == 0 and fresh(facts.cluster_age_ms, STALE_AFTER_S) else None
 
 
 def _disabled(pool: str, pools: Mapping[str, PoolFacts]) -> bool:
@@ -114,9 +119,12 @@ def failover_values(
 
 
 def _all_up(clusters: Sequence[ClusterFacts | None]) -> bool | None:
-    if not clusters or None in clusters:
-        return None
-    return all(cluster.up for cluster in clusters if cluster is not None)
+    """A cluster that was never read, as after a start, may be up."""
+    ups = [
+        None if cluster is None or not (cluster.problem or cluster.age_ms is not None) else cluster.up
+        for cluster in clusters
+    ]
+    return False if False in ups else None if None in ups or not ups else True
 
 
 def _after(failover: Failover, before: FailoverMemory, truth: Truth, possible: bool, now_ms: int) -> FailoverMemory:

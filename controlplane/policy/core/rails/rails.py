@@ -136,7 +136,9 @@ def in_flight(case: Case, count: int) -> Verdict | None:
         return None
     facts = case.facts
     if facts.in_flight is None:
-        return Verdict(case.seen, "requests in flight are not known, so no replica is removed")
+        pool = facts.pool
+        text = f"How many requests {pool} has in flight is not known. No replica is removed."
+        return Verdict(case.seen, text, alarm=alarm("metrics", pool, text, "ticket"))
     needed = math.ceil(facts.in_flight / facts.slots - 1e-9) if facts.slots else int(facts.in_flight > 0)
     reason = f"{facts.in_flight:g} requests in flight need {replicas(needed)}"
     return raise_(count, min(case.seen, needed), reason)

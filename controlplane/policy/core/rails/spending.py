@@ -48,8 +48,9 @@ def gpus(case: Case, count: int) -> Verdict | None:
     if limit is None:
         return None
     if not each:
-        text = "how many GPUs a replica has is not known: enter it with the pool's variant"
-        return lower(count, case.seen, text)
+        verdict, pool = lower(count, case.seen, ""), case.facts.pool
+        text = f"How many GPUs a replica of {pool} has is not known. No replica is added: enter it with the pool's variant."
+        return verdict and verdict._replace(reason=text, alarm=alarm("budget", pool, text, "ticket"))
     most = max(limit // each, min(case.seen, case.spec.min))  # what stands at `min` stays
     return lower(count, most, f"the budget is {limit} GPUs, and a replica has {each}")
 

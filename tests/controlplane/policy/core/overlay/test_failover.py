@@ -44,7 +44,7 @@ class Failovers:
         (UNKNOWN, None),
         (None, None),
         (pool(reachable=True, ready=0), False),
-        (pool(reachable=False, traffic_age_ms=30_001), False),
+        (pool(reachable=False, traffic_age_ms=30_001), None),
         (pool(reachable=None, ready=0), True),
     ],
 )
@@ -134,3 +134,24 @@ def test_disabled_pools_neither_fail_over_nor_get_what_others_had() -> None:
         edge = Failovers({**EDGE, **condition})
         after = edge.tick(edge=off, central=UP, far=UP)
         assert (after.moved, after.alarms, after.transitions) == ({}, (), ())
+
+
+def test_it_does_not_end_because_gateways_fall_silent() -> None:
+    edge = Failovers(EDGE)
+    edge.tick(edge=DOWN, central=UP, far=UP)
+    silent = pool(reachable=False, traffic_age_ms=60_000)
+    assert edge.tick(100, edge=silent, central=UP, far=UP).moved
+    assert edge.tick(100, edge=silent, central=UP, far=UP).moved, "ready replicas may be out of reach as before"
+
+
+def test_a_cluster_that_was_never_read_is_not_down() -> None:
+    spec, pools = routing({**EDGE, "when": "!cluster_up"}), {"edge": UP, "central": UP, "far": UP}
+    for cluster, moves in ((ClusterFacts("eu"), False), (ClusterFacts("eu", 500, "connection refused"), True)):
+        after = fail_over(spec, {}, pools, {"eu": cluster}, ModelFacts("chat"), NOW_MS)
+        assert bool(after.moved) is moves
+
+
+def test_a_failover_of_which_nobody_knows_whether_it_is_needed_is_said() -> None:
+    after = Failovers(EDGE).tick(edge=UNKNOWN, central=UP, far=UP)
+    assert [(alarm.kind, alarm.severity) for alarm in after.alarms] == [("condition", "ticket")]
+    assert "the state of edge" in after.alarms[0].text

@@ -117,10 +117,15 @@ def test_a_count_stays_between_min_and_max() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "left"), [({"in_flight": 17.0}, 3), ({"in_flight": 17.0, "slots": None}, 1), ({"in_flight": None}, 4)]
+    ("facts", "left", "said"),
+    [
+        ({"in_flight": 17.0}, 3, ""),
+        ({"in_flight": 17.0, "slots": None}, 1, ""),
+        ({"in_flight": None}, 4, "metrics"),
+    ],
 )
-def test_replicas_stay_for_what_is_in_flight(facts: dict[str, Any], left: int) -> None:
-    assert judged(rails.in_flight(case(pool(**facts)), 0)) == (left, "")
+def test_replicas_stay_for_what_is_in_flight(facts: dict[str, Any], left: int, said: str) -> None:
+    assert judged(rails.in_flight(case(pool(**facts)), 0)) == (left, said)
 
 
 def test_more_in_flight_than_places_asks_for_no_replica() -> None:

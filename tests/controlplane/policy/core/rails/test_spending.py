@@ -61,7 +61,7 @@ def test_a_pool_has_no_more_gpus_than_its_policy_allows() -> None:
     assert judged(spending.gpus(case(spec={"budget": {"gpus": 7}}), 9)) == (3, "")
     assert spending.gpus(case(spec={"budget": {"gpus": 7}}), 3) is None
     unknown = pool(gpus_per_replica=None)
-    assert judged(spending.gpus(case(unknown, spec={"budget": {"gpus": 7}}), 9)) == (4, "")
+    assert judged(spending.gpus(case(unknown, spec={"budget": {"gpus": 7}}), 9)) == (4, "budget")
 
 
 def test_no_more_is_wanted_than_the_cluster_has_free_gpus_for() -> None:
