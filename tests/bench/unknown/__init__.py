@@ -1,0 +1,36 @@
+"""Random histories of a pool, in which facts become unknown, each beside a twin in which they are known (`history.py`)."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.bench.figures import Figure, say
+from tests.bench.unknown.history import KINDS, judged
+
+HISTORIES = 10_000
+PROCESSES = 2
+PART = 100
+"""Histories between two words of progress."""
+
+
+def run() -> Iterator[Figure]:
+    seed, histories = int(os.environ.get("SEED") or 1), int(os.environ.get("HISTORIES") or HISTORIES)
+    found, examples = Counter[str](), dict[str, str]()
+    parts = [range(first, min(first + PART, histories)) for first in range(0, histories, PART)]
+    with ProcessPoolExecutor(PROCESSES) as pool:
+        for done, faults in enumerate(pool.map(part, [seed] * len(parts), parts), 1):
+            for kind, text in faults:
+                found[kind] += 1
+                examples.setdefault(kind, text)
+            if done % 10 == 0:
+                say(f"{min(done * PART, histories):,} of {histories:,} histories, {sum(found.values())} faults")
+    for kind, text in examples.items():
+        say(f"the first of {kind}: {text}")
+    for kind in KINDS:
+        yield Figure(f"unknown.{kind}", found[kind], "ticks", f"of {histories:,} histories, seed {seed}")
+
+
+def part(seed: int, numbers: range) -> list[tuple[str, str]]:
+    """The faults of these histories."""
+    return [fault for number in numbers for fault in judged(seed, number)]
