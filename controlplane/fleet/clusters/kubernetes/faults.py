@@ -1,9 +1,8 @@
 """What keeps the replicas of a workload from running: crashes, rollouts, and replicas that cannot be created."""
 
 from collections.abc import Iterable
-from datetime import datetime
 
-from controlplane.fleet.clusters.kubernetes.objects import Deployment, Labels, Pod
+from controlplane.fleet.clusters.kubernetes.objects import Deployment, Labels, Pod, ms
 
 ORDINARY_WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
 MIN_RESTARTS = 2
@@ -84,7 +83,3 @@ def fault_of(pod: Pod) -> str:
             text += f" after {status.restartCount} restarts" if status.restartCount else ""
         return text
     return ""
-
-
-def ms(moment: datetime | None) -> int | None:
-    return None if moment is None else round(moment.timestamp() * 1000)

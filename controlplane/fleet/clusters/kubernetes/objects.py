@@ -226,3 +226,8 @@ class Node(msgspec.Struct, frozen=True):
 class ListMetadata(msgspec.Struct, frozen=True):
     resourceVersion: str = ""
     next: str = msgspec.field(name="continue", default="")
+
+
+def ms(moment: datetime | None) -> int | None:
+    """ms since 1970."""
+    return None if moment is None else round(moment.timestamp() * 1000)

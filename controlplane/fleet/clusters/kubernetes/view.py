@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.fleet.clusters.kubernetes.faults import fault_of, ms, rollout_of
+from controlplane.fleet.clusters.kubernetes.faults import fault_of, rollout_of
 from controlplane.fleet.clusters.kubernetes.objects import (
     Autoscaler,
     Condition,
@@ -19,6 +19,7 @@ from controlplane.fleet.clusters.kubernetes.objects import (
     Pod,
     Quota,
     Selector,
+    ms,
 )
 from controlplane.fleet.clusters.kubernetes.paths import FENCE, MANAGER, OWN_FLOOR
 from controlplane.fleet.clusters.port import HAND, WEIR, AutoscalerSeen, GpusSeen, PoolBinding, PoolSeen, ReplicaSeen
