@@ -11,7 +11,7 @@ from controlplane.policy.core.observation import Observation, PoolFacts, PoolPla
 from controlplane.policy.core.spec import InForce, Metadata, Scaling, ScalingSpec
 from forecasting.capacity.assumptions import ReplicaCapacity
 from forecasting.simulate.arrivals import Arrivals
-from forecasting.simulate.policies.policy import Observation as Seen
+from forecasting.simulate.policy import Observation as Seen
 
 TICK_S = 15.0
 """Coarser than the controller's: a replay of two weeks has to be done while one waits, and no decision is in a hurry of seconds."""

@@ -9,7 +9,7 @@ from forecasting.capacity.assumptions import ReplicaCapacity, TokenMix
 from forecasting.series import Series
 from forecasting.simulate.arrivals import Arrivals, Lengths, from_rates
 from forecasting.simulate.outcome import Objective
-from forecasting.simulate.policies.fixed import Fixed
+from forecasting.simulate.policy import Fixed
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.replay import Pool, replay
 

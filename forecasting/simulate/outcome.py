@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from forecasting.series import F64
 from forecasting.simulate.arrivals import Arrivals
-from forecasting.simulate.policies.policy import Policy
+from forecasting.simulate.policy import Policy
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.state import ANSWERED, GAVE_UP, I64, SHED, Records, Totals
 

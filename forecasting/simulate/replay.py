@@ -9,7 +9,7 @@ import numpy as np
 from forecasting.simulate.arrivals import Arrivals
 from forecasting.simulate.engine import advance
 from forecasting.simulate.outcome import Objective, Outcome, outcome_of
-from forecasting.simulate.policies.policy import Observation, Policy
+from forecasting.simulate.policy import Observation, Policy
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.scale import scale
 from forecasting.simulate.state import State, Totals, new_state

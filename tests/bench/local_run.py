@@ -24,7 +24,7 @@ from deploy.local.process import Managed
 from deploy.local.triton import Triton, load, triton
 from forecasting.simulate.arrivals import Arrivals
 from forecasting.simulate.outcome import Objective
-from forecasting.simulate.policies.fixed import Fixed
+from forecasting.simulate.policy import Fixed
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.replay import Pool, replay
 from tests.bench.figures import Figure, say

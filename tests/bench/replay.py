@@ -14,19 +14,18 @@ from deploy.local.models.timing import TIMINGS
 from forecasting.series import Series
 from forecasting.simulate.arrivals import Arrivals, Lengths, from_rates
 from forecasting.simulate.outcome import Objective, Outcome
-from forecasting.simulate.policies.dynamo import Dynamo
-from forecasting.simulate.policies.fixed import Fixed
-from forecasting.simulate.policies.hpa import Hpa
-from forecasting.simulate.policies.kpa import Kpa
-from forecasting.simulate.policies.llmd import LlmdSlo
-from forecasting.simulate.policies.oracle import least_oracle
-from forecasting.simulate.policies.policy import Policy
+from forecasting.simulate.policy import Fixed, Policy
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.replay import Pool, replay
 from tests.bench import local_run
 from tests.bench.figures import Figure, say
 from tests.bench.loads.demand_traces import demands, files, rows_of
 from tests.bench.processes import BenchError
+from tests.bench.references.dynamo import Dynamo
+from tests.bench.references.hpa import Hpa
+from tests.bench.references.kpa import Kpa
+from tests.bench.references.llmd import LlmdSlo
+from tests.bench.references.oracle import least_oracle
 from tests.support.forecasting.closed_forms import md1_wait_quantile_s, md1_wait_s, mmc_wait_quantile_s, mmc_wait_s
 
 DAYS = 14

@@ -12,16 +12,16 @@ from controlplane.policy.foresight import Forecasts, Plans, horizon_for
 from controlplane.policy.simulated import Simulated
 from forecasting.capacity.assumptions import ColdStart, PoolAssumptions, ReplicaCapacity
 from forecasting.simulate.arrivals import Arrivals
-from forecasting.simulate.policies.dynamo import Dynamo
-from forecasting.simulate.policies.hpa import Hpa
-from forecasting.simulate.policies.kpa import Kpa
-from forecasting.simulate.policies.llmd import LlmdSlo
-from forecasting.simulate.policies.oracle import Oracle
-from forecasting.simulate.policies.policy import Observation, Policy
+from forecasting.simulate.policy import Observation, Policy
 from forecasting.simulate.replay import Pool, replay
 from tests.bench.figures import say
 from tests.bench.policy.foresight import forecasts
 from tests.bench.policy.traffic import DEMAND_STEP_S, OBJECTIVE, SLOTS, Trace, busiest, capacity, demand, part, profile
+from tests.bench.references.dynamo import Dynamo
+from tests.bench.references.hpa import Hpa
+from tests.bench.references.kpa import Kpa
+from tests.bench.references.llmd import LlmdSlo
+from tests.bench.references.oracle import Oracle
 
 MARGIN_S = 60
 """Added to a cold start in plans, as PlanSettings has it."""

@@ -12,7 +12,7 @@ from forecasting.capacity.carried import replicas_of
 from forecasting.series import Series, resampled
 from forecasting.simulate.arrivals import Arrivals, Lengths, from_rates
 from forecasting.simulate.outcome import Objective
-from forecasting.simulate.policies.fixed import Fixed
+from forecasting.simulate.policy import Fixed
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.replay import Pool, replay
 from tests.bench.loads.demand_traces import demands, files

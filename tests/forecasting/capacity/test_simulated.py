@@ -11,7 +11,7 @@ from forecasting.capacity.demand_on_pools import Load, work
 from forecasting.series import Series
 from forecasting.simulate.arrivals import Lengths, from_rates
 from forecasting.simulate.outcome import Objective
-from forecasting.simulate.policies.fixed import Fixed
+from forecasting.simulate.policy import Fixed
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.replay import Pool, replay
 from tests.support.forecasting.simulated_capacity import capacity_rps

@@ -5,7 +5,7 @@ import pytest
 
 from forecasting.simulate.arrivals import Arrivals
 from forecasting.simulate.outcome import Objective, Outcome
-from forecasting.simulate.policies.fixed import Fixed
+from forecasting.simulate.policy import Fixed
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.replay import Pool, replay
 from tests.support.forecasting.closed_forms import (

@@ -4,11 +4,10 @@ import pytest
 from forecasting.series import Series
 from forecasting.simulate.arrivals import Lengths, from_rates
 from forecasting.simulate.outcome import Objective, ObjectiveError, flaps_of
-from forecasting.simulate.policies.fixed import Fixed
-from forecasting.simulate.policies.hpa import Hpa
-from forecasting.simulate.policies.policy import Observation
+from forecasting.simulate.policy import Fixed, Observation
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.replay import Pool, ReplayError, replay
+from tests.bench.references.hpa import Hpa
 from tests.support.forecasting.simulate import QUICK, WITHIN_A_SECOND, Schedule, requests
 from tests.support.forecasting.simulated_capacity import capacity_rps
 

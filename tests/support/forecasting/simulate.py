@@ -7,7 +7,7 @@ import numpy as np
 
 from forecasting.simulate.arrivals import Arrivals
 from forecasting.simulate.outcome import Objective
-from forecasting.simulate.policies.policy import Observation
+from forecasting.simulate.policy import Observation
 from forecasting.simulate.profile import ReplicaProfile
 
 QUICK = ReplicaProfile(prefill_s=0.01, prefill_token_s=0.0001, step_s=0.02, step_sequence_s=0.001, max_sequences=8)

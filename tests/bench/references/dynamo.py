@@ -15,7 +15,7 @@ import numpy as np
 
 from forecasting.simulate.arrivals import Arrivals
 from forecasting.simulate.outcome import Objective
-from forecasting.simulate.policies.policy import Observation
+from forecasting.simulate.policy import Observation
 from forecasting.simulate.profile import ReplicaProfile
 
 DEFAULT_TTFT_S, DEFAULT_ITL_S = 0.5, 0.05

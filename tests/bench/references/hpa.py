@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from forecasting.simulate.arrivals import Arrivals
-from forecasting.simulate.policies.policy import Observation
+from forecasting.simulate.policy import Observation
 
 _POLICY_PERIOD_S = 15.0
 

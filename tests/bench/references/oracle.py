@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from forecasting.simulate.arrivals import Arrivals
 from forecasting.simulate.outcome import Objective
-from forecasting.simulate.policies.policy import Observation
+from forecasting.simulate.policy import Observation
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.replay import Pool, replay
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import ceil, floor
 
 from forecasting.simulate.arrivals import Arrivals
-from forecasting.simulate.policies.policy import Observation
+from forecasting.simulate.policy import Observation
 
 
 @dataclass(slots=True)

@@ -1,9 +1,9 @@
 import pytest
 
 from forecasting.simulate.outcome import Objective
-from forecasting.simulate.policies.llmd import LlmdSlo
 from forecasting.simulate.profile import ReplicaProfile
-from forecasting.simulate.queueing import BatchingServer, batching_capacity_rps, batching_latency_s
+from tests.bench.references.llmd import LlmdSlo
+from tests.bench.references.queueing import BatchingServer, batching_capacity_rps, batching_latency_s
 from tests.support.forecasting.simulate import QUICK, seen
 
 

@@ -3,10 +3,10 @@ import numpy as np
 from forecasting.series import Series
 from forecasting.simulate.arrivals import Lengths, from_rates
 from forecasting.simulate.outcome import Objective
-from forecasting.simulate.policies.fixed import Fixed
-from forecasting.simulate.policies.hpa import Hpa
-from forecasting.simulate.policies.oracle import Oracle, least_oracle
+from forecasting.simulate.policy import Fixed
 from forecasting.simulate.replay import Pool, replay
+from tests.bench.references.hpa import Hpa
+from tests.bench.references.oracle import Oracle, least_oracle
 from tests.support.forecasting.simulate import QUICK
 from tests.support.forecasting.simulated_capacity import capacity_rps
 

@@ -10,9 +10,9 @@ from math import ceil
 
 from forecasting.simulate.arrivals import Arrivals
 from forecasting.simulate.outcome import Objective
-from forecasting.simulate.policies.policy import Observation
+from forecasting.simulate.policy import Observation
 from forecasting.simulate.profile import ReplicaProfile
-from forecasting.simulate.queueing import BatchingServer, batching_capacity_rps
+from tests.bench.references.queueing import BatchingServer, batching_capacity_rps
 
 MAX_QUEUE = 100
 """DefaultMaxQueueSize."""

@@ -1,8 +1,8 @@
 import pytest
 
 from forecasting.simulate.outcome import Objective
-from forecasting.simulate.policies.dynamo import Dynamo, Predictor
 from forecasting.simulate.profile import ReplicaProfile
+from tests.bench.references.dynamo import Dynamo, Predictor
 from tests.support.forecasting.simulate import requests, seen
 
 PROFILE = ReplicaProfile(prefill_s=0, prefill_token_s=1e-4, step_s=0.02, step_sequence_s=0.001, max_sequences=64)

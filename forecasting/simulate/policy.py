@@ -1,5 +1,6 @@
-"""What a policy sees of the pool, and what it answers."""
+"""What a policy sees of the pool, and what it answers; the policy without a choice."""
 
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from forecasting.simulate.arrivals import Arrivals
@@ -51,3 +52,21 @@ class Policy(Protocol):
 
     def decide(self, seen: Observation) -> int:
         """How many replicas should be starting or ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Always so many replicas."""
+
+    replicas: int
+    tick_s: float = 60.0
+
+    @property
+    def name(self) -> str:
+        return f"fixed {self.replicas}"
+
+    def begin(self, arrivals: Arrivals, replicas: int) -> None:
+        pass
+
+    def decide(self, seen: Observation) -> int:
+        return self.replicas

@@ -1,1 +1,0 @@
-"""Policies that others have published, for comparison, and the oracle that knows what comes."""
