@@ -10,6 +10,7 @@ from controlplane.slo.core.sli import Availability
 from controlplane.slo.core.windows import DAY_S, HOUR_S, lengths_s
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.telemetry.ledger.row import LedgerRow
+from tests.support.slo.judging import is_good
 
 NS = 10**9
 NOW_S = 500_000 * HOUR_S + 1_234
@@ -25,7 +26,7 @@ def direct(ledger: Sequence[LedgerRow], evaluation: Evaluation, length_s: int, n
     grid, alert = grid_s(length_s), evaluation.alert
     end_s = (now_s // grid + 1) * grid
     judged = [
-        alert.objective.indicator.good(row)
+        is_good(alert.objective.indicator, row)
         for row in ledger
         if end_s - length_s <= row.entry_start_ns / NS < end_s
         and all(getattr(row, name) == value for name, value in alert.scope.items())

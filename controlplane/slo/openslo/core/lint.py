@@ -1,4 +1,4 @@
-"""Lints OpenSLO documents: errors cannot be applied, warnings are probably not meant. `RULES` lists the rules by name."""
+"""Lints OpenSLO documents: errors cannot be applied, warnings are probably not meant. docs/openslo.md lists the rules by name."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,46 +19,6 @@ from controlplane.slo.openslo.core.located import Context, ImportRefusedError
 from controlplane.slo.openslo.core.references import duplicates, index, unknown
 from controlplane.slo.openslo.core.schema import Fault, faults_of
 
-RULES = {
-    "yaml": "the text is not YAML",
-    "size": "the file is too large",
-    "duplicate-key": "a field is given twice",
-    "unknown-field": "OpenSLO has no such field",
-    "required": "a field is missing or empty",
-    "type": "a value has the wrong type, such as text instead of a number",
-    "one-of": "the value is not one of the allowed values",
-    "one-of-fields": "exactly one of several fields must be given",
-    "count": "a list has too many or too few entries",
-    "range": "a number is out of bounds; a target of 1 leaves no budget",
-    "length": "the text is too long",
-    "pattern": "the text is not a valid name",
-    "key": "the name of a label or annotation is not allowed",
-    "duration": "the value is not a duration",
-    "time": "the value is not a wall time",
-    "time-zone": "the value is not an IANA time zone",
-    "calendar": "a calendar period has no unit of hours or minutes",
-    "duplicate": "two objects have the same kind and name",
-    "unknown-reference": "the name refers to no known object",
-    "operator": "the comparison has the wrong direction",
-    "scope": "good and total count different requests",
-    "raw": "Weir has no precomputed ratios",
-    "annotation": "an annotation of Weir cannot be read",
-    "objective": "the objective contradicts itself",
-    "window": "an alert looks back longer than the objective's period",
-    "window-silent": "not even a total outage triggers the alert",
-    "window-slice": "an alert window is shorter than a slice",
-    "not-evaluated": "the SLO is kept and exported, but not evaluated",
-    "owner": "the objective has no owner",
-    "runbook": "the objective has no runbook",
-    "condition": "an alert policy cannot be used",
-    "windows-twice": "alert policies are ignored because of the annotation",
-    "windows-assumed": "no windows are given",
-    "period-assumed": "no time window is given",
-    "month": "a rolling month has no fixed length",
-    "unit": "the number is probably in another unit",
-    "target": "the target is probably meant as a percentage",
-    "secret": "the file contains a credential",
-}
 SECRET = re.compile(r"(?i)(password|passwd|secret|token|api[-_]?key|app[-_]?key|access[-_]?key|private[-_]?key)")
 
 
