@@ -10,7 +10,7 @@ from typing import Any
 from django.utils import timezone
 
 from controlplane.core.formatting import TEXT
-from controlplane.slo.core.burndown import Hours, Point, burndown, needed
+from controlplane.slo.core.burndown import Point, burndown, needed
 from controlplane.slo.core.count_plan import definition
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective
@@ -88,7 +88,7 @@ def history(objective: Objective, scope: dict[str, str], now_ns: int | None = No
         if split in splits:
             at = splits.index(split)
             counts[hour] = (bad[at], total[at])
-    return burndown(objective, Hours(counts), now_ns)
+    return burndown(objective, counts, now_ns)
 
 
 def maintenance_in(objective: Objective, span: Span) -> list[tuple[MaintenanceWindow, Span]]:

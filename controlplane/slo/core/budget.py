@@ -1,7 +1,6 @@
 """An objective's error budget over its period: how much is left, and how long it lasts."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from controlplane.slo.core.burn import error_budget
@@ -15,11 +14,6 @@ class Budget:
     allowed: float  # bad events that the target permits among those counted
     bad: int
     left_share: float  # 1: unused, 0: used up
-
-    @property
-    def left(self) -> float:
-        """Bad events that are still allowed at the same total."""
-        return self.allowed - self.bad
 
     def lasts_s(self, burn_rate: float | None, period_s: int, elapsed_s: float | None = None) -> float | None:
         """Seconds until the budget is used up at `burn_rate`: 0 if it is, infinity if it never will be, None if the rate is unknown.
@@ -46,14 +40,3 @@ def budget(counts: Counts, target: float) -> Budget:
     """The budget after the events of the period so far. Without events it is unused."""
     allowed = error_budget(target) * counts.total
     return Budget(allowed, counts.bad, 1.0 if counts.total == 0 else 1 - counts.bad / allowed)
-
-
-def timeslices(slices: Iterable[Counts], slice_target: float) -> Counts:
-    """Counts slices as events (OpenSLO's Timeslices): a minute of total outage weighs as much at night as at noon.
-
-    A slice is good if at least `slice_target` (0..1) of its events were. An empty slice is not counted.
-    """
-    if not 0 < slice_target <= 1:
-        raise ValueError(f"slice_target={slice_target} is not above 0 and at most 1: use 0.95 for 95 %")
-    judged = [counts.good >= slice_target * counts.total for counts in slices if counts.total]
-    return Counts(bad=judged.count(False), total=len(judged))

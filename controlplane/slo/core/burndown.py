@@ -23,13 +23,6 @@ class Point:
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class Hours:
-    """Bad and total events by hour since the epoch."""
-
-    counts: Mapping[int, tuple[int, int]]
-
-
 def range_of(objective: Objective, now_ns: int) -> Span:
     """The time that the chart shows: the last period, or the current calendar period so far."""
     period = period_at(objective.period, now_ns)
@@ -43,12 +36,15 @@ def needed(objective: Objective, now_ns: int) -> tuple[int, int]:
     return (shown.from_ns // SECOND_NS - back_s) // HOUR_S, now_ns // SECOND_NS // HOUR_S + 1
 
 
-def burndown(objective: Objective, hours: Hours, now_ns: int) -> list[Point]:
-    """A point for each hour, or for several hours where there would be more than MAX_POINTS."""
+def burndown(objective: Objective, counts: Mapping[int, tuple[int, int]], now_ns: int) -> list[Point]:
+    """A point for each hour, or for several hours where there would be more than MAX_POINTS.
+
+    `counts`: bad and total events by hour since the epoch.
+    """
     first, last = needed(objective, now_ns)
     begin = range_of(objective, now_ns).from_ns // SECOND_NS // HOUR_S
-    counts = np.array([hours.counts.get(hour, (0, 0)) for hour in range(first, last)], np.int64)
-    summed = np.concatenate([np.zeros((1, 2), np.int64), counts.cumsum(axis=0)])
+    by_hour = np.array([counts.get(hour, (0, 0)) for hour in range(first, last)], np.int64)
+    summed = np.concatenate([np.zeros((1, 2), np.int64), by_hour.cumsum(axis=0)])
     rolls = objective.period.period_s // HOUR_S if isinstance(objective.period, Rolling) else None
     allowed_share = error_budget(objective.target)
     width = max(1, -(-(last - begin) // MAX_POINTS))

@@ -4,7 +4,7 @@ One query (`Classes`) serves all objectives; the work after it is proportional t
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -75,17 +75,8 @@ class CountPlan:
     def _place(self, cut: int, indicator: Indicator) -> int:
         return next((self.cuts[cut].thresholds.index(threshold) for threshold in _threshold(indicator)), 0)
 
-    def count(self, classes: Classes, from_s: int, to_s: int) -> Iterator[tuple[CountTask, dict[Split, Block]]]:
-        """Each task with its events by split. A task that is not split has only the split `()`.
-
-        Times are s since the epoch, on the grid; slices (Timeslices) must lie wholly between them.
-        """
-        counting = self.counting(classes, from_s, to_s)
-        for task in self.tasks:
-            yield task, {split: sliced(block, task.objective) for split, block in counting.requests(task).items()}
-
     def counting(self, classes: Classes, from_s: int, to_s: int) -> "Counting":
-        """The same for one task at a time, so that a task that fails stops no other."""
+        """Counts one task at a time, so that a task that fails stops no other. Times are s since the epoch, on the grid."""
         return Counting(self, classes, from_s, to_s)
 
 

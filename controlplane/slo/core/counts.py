@@ -14,9 +14,6 @@ class Counts:
         if not 0 <= self.bad <= self.total:
             raise ValueError(f"bad={self.bad} of total={self.total}: count every bad event in the total too")
 
-    def __add__(self, other: "Counts") -> "Counts":
-        return Counts(self.bad + other.bad, self.total + other.total)
-
     @property
     def good(self) -> int:
         return self.total - self.bad

@@ -27,18 +27,6 @@ class History:
     recorded_s: int | None = None
     slices: Timeslices | None = None
 
-    def __post_init__(self) -> None:
-        if self.bad.shape != self.total.shape or self.bad.ndim != 1:
-            raise ValueError(
-                f"bad={self.bad.shape} and total={self.total.shape} differ in shape: give one number per step"
-            )
-        if self.step_s < 1:
-            raise ValueError(f"step_s={self.step_s} is below 1: use 60")
-        if self.slices and (self.slices.slice_s % self.step_s or self.start_s % self.slices.slice_s):
-            raise ValueError(f"step_s={self.step_s} does not cut slices of {self.slices.slice_s} s: use a part of it")
-        if (self.bad < 0).any() or (self.bad > self.total).any():
-            raise ValueError("bad is not between 0 and total in every step: count every bad event in the total too")
-
     @property
     def steps(self) -> int:
         return len(self.bad)

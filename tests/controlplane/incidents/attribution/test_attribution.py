@@ -19,6 +19,7 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
 from tests.support.incidents.alerts import alert
 from tests.support.incidents.burning import SLOW, at_the_end
+from tests.support.slo.judging import is_good
 from tests.support.web.served import Filled
 
 INDICATORS: list[Indicator] = [
@@ -37,7 +38,7 @@ def test_the_store_judges_each_request_as_the_indicator_does(filled: Filled, ind
     objective = replace(SLOW, indicator=indicator)
     judged = cut(objective.indicator)
     assert judged is not None
-    good = [indicator.good(row) for row in filled.of(model="chat-large")]
+    good = [is_good(indicator, row) for row in filled.of(model="chat-large")]
     window = Window(filled.from_ns, filled.to_ns)
     steps = Store(filled.dsn).burned.series(window, {"model": ("chat-large",)}, judged, 60)
     assert sum(step.bad for step in steps) == good.count(False)
@@ -53,7 +54,7 @@ def test_the_queue_that_grew_is_blamed_from_when_it_grew(served: Filled) -> None
     began = (found["since_ns"] - served.from_ns) / (served.to_ns - served.from_ns)
     assert 0.6 < began < 0.85, "the queue grows in the last third"
     assert ("pool", "chat-large-local") in {(one["dimension"], one["value"]) for one in found["segments"]}
-    slow = {row.trace_id for row in served.of(model="chat-large") if SLOW.indicator.good(row) is False}
+    slow = {row.trace_id for row in served.of(model="chat-large") if is_good(SLOW.indicator, row) is False}
     assert len(found["traces"]) == 3
     assert set(found["traces"]) <= slow
 
@@ -62,7 +63,7 @@ def test_the_value_is_the_quantile_of_the_target_since_it_began(served: Filled) 
     found = questions.attribution_of(Store(served.dsn), at_the_end(served, SLOW))
     assert found is not None
     since = [row for row in served.of(model="chat-large") if row.entry_start_ns >= found["since_ns"]]
-    times = [row.ttft_ns / 1e6 for row in since if row.ttft_ns is not None and SLOW.indicator.good(row) is not None]
+    times = [row.ttft_ns / 1e6 for row in since if row.ttft_ns is not None and is_good(SLOW.indicator, row) is not None]
     assert found["value"] == pytest.approx(np.quantile(times, 0.95))
 
 
@@ -105,7 +106,7 @@ def test_the_figure_of_an_open_incident_follows_the_present(served: Filled) -> N
     last = int(earlier.timestamp()) * 10**9 + questions.SECOND_NS
     window = range(last - questions.PRESENT_S * questions.SECOND_NS, last)
     rows = [row for row in served.of(model="chat-large") if row.entry_start_ns in window]
-    times = [row.ttft_ns / 1e6 for row in rows if row.ttft_ns is not None and SLOW.indicator.good(row) is not None]
+    times = [row.ttft_ns / 1e6 for row in rows if row.ttft_ns is not None and is_good(SLOW.indicator, row) is not None]
     assert incident.burning["value"] == pytest.approx(np.quantile(times, 0.95))
     assert f"is {TEXT.ms(incident.burning['value'])} against 1.5 s" in incident.summary
 

@@ -113,7 +113,7 @@ def test_a_process_that_takes_questions_and_does_not_answer_is_said_to_do_so(sen
 
 def test_flapping_stays_one_incident_and_tells_once(sent: list[Notice]) -> None:
     looks(0, 5)
-    for begin in range(10, 250, 60):
+    for begin in range(10, 130, 60):
         looks(begin, begin + 25, "gateway")
         looks(begin + 30, begin + 55)
     assert in_short(sent) == [("trigger", "critical", "gateway")]
@@ -239,7 +239,8 @@ def test_a_person_may_acknowledge_and_resolve_it(sent: list[Notice]) -> None:
     key = Incident.objects.get().notice_key
     assert actions.acknowledge(key, "olga", at(31))
     assert actions.resolve(key, "olga", at(32))
-    looks(35, 300, "gateway")
+    looks(35, 60, "gateway")
+    looks(290, 300, "gateway")
     assert Incident.objects.count() == 1, "the cool-down of what a person resolved"
     assert [one.action for one in sent] == ["trigger", "acknowledge", "resolve"]
 

@@ -130,7 +130,7 @@ def test_more_bad_events_never_end_an_alert(found: list[Counts], target: float, 
     def firing(each: list[Counts]) -> list[bool]:
         return [verdict.fires for verdict in judge(dict(zip(lengths_s(WORKBOOK), each, strict=True)), target, PERIOD_S)]
 
-    worse = [one + Counts(more, more) for one in found]
+    worse = [Counts(one.bad + more, one.total + more) for one in found]
     assert all(after >= before for before, after in zip(firing(found), firing(worse), strict=True))
 
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from controlplane.slo.core.burndown import MAX_POINTS, Hours, Point, burndown, needed, range_of
+from controlplane.slo.core.burndown import MAX_POINTS, Point, burndown, needed, range_of
 from controlplane.slo.core.objective import Calendar, Objective, Rolling
 from controlplane.slo.core.period import SECOND_NS, Span
 from controlplane.slo.core.sli import Availability
@@ -27,7 +27,7 @@ def test_a_calendar_period_shows_and_needs_what_has_passed_of_it() -> None:
 
 
 def test_each_point_of_a_rolling_period_is_of_the_period_that_ends_there() -> None:
-    hours = Hours({hour: (int(hour == 993), 10) for hour in range(992, 1_001)})
+    hours = {hour: (int(hour == 993), 10) for hour in range(992, 1_001)}
     found = burndown(FOUR_HOURS, hours, NOW_NS)
     assert [point.start_s for point in found] == [hour * HOUR_S for hour in range(996, 1_001)]
     # The bad hour is the first of the four that end with the first point.
@@ -35,18 +35,18 @@ def test_each_point_of_a_rolling_period_is_of_the_period_that_ends_there() -> No
 
 
 def test_each_point_of_a_calendar_period_is_of_the_time_since_its_start() -> None:
-    found = burndown(MONTH, Hours({FEBRUARY - 1: (9, 10), FEBRUARY: (1, 10), FEBRUARY + 1: (0, 10)}), NOW_NS)
+    found = burndown(MONTH, {FEBRUARY - 1: (9, 10), FEBRUARY: (1, 10), FEBRUARY + 1: (0, 10)}, NOW_NS)
     assert [point.left_share for point in found[:2]] == pytest.approx([0, 0.5])
     assert (len(found), found[-1].left_share) == (1_001 - FEBRUARY, pytest.approx(0.5))
 
 
 def test_a_point_has_the_events_of_its_own_hour() -> None:
-    found = burndown(FOUR_HOURS, Hours({995: (1, 1), 996: (2, 5), 1_000: (3, 7)}), NOW_NS)
+    found = burndown(FOUR_HOURS, {995: (1, 1), 996: (2, 5), 1_000: (3, 7)}, NOW_NS)
     assert [(point.bad, point.total) for point in found] == [(2, 5), (0, 0), (0, 0), (0, 0), (3, 7)]
 
 
 def test_the_budget_is_unknown_until_the_first_event() -> None:
-    found = burndown(FOUR_HOURS, Hours({998: (0, 1)}), NOW_NS)
+    found = burndown(FOUR_HOURS, {998: (0, 1)}, NOW_NS)
     assert [point.left_share for point in found] == [None, None, 1, 1, 1]
 
 
@@ -54,7 +54,7 @@ def test_the_budget_is_unknown_until_the_first_event() -> None:
 def test_points_are_as_wide_as_they_must_be_to_be_few(shown_hours: int, points: int, width: int) -> None:
     now = 10_000  # the hour that has just begun is shown too
     long = Objective("up", "", Availability(), 0.9, period=Rolling(shown_hours * HOUR_S))
-    found = burndown(long, Hours(dict.fromkeys(range(now + 1), (1, 100))), now * HOUR_S * SECOND_NS)
+    found = burndown(long, dict.fromkeys(range(now + 1), (1, 100)), now * HOUR_S * SECOND_NS)
     assert len(found) == points <= MAX_POINTS
     assert found[0].start_s == (now - shown_hours) * HOUR_S
     assert (found[1].start_s - found[0].start_s, found[0].total) == (width * HOUR_S, width * 100)
@@ -64,5 +64,5 @@ def test_the_last_point_ends_with_the_current_hour() -> None:
     """801 hours are shown by points of two hours, so the last one has only one."""
     now = 10_000
     long = Objective("up", "", Availability(), 0.9, period=Rolling(800 * HOUR_S))
-    found = burndown(long, Hours({now: (1, 10), now + 1: (9, 9)}), now * HOUR_S * SECOND_NS)
+    found = burndown(long, {now: (1, 10), now + 1: (9, 9)}, now * HOUR_S * SECOND_NS)
     assert found[-1] == Point(now * HOUR_S, pytest.approx(0), 1, 10)

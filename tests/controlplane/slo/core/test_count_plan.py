@@ -36,10 +36,8 @@ def objective(slug: str = "up", indicator: Indicator = Availability(), **values:
 
 def counted(plan: CountPlan, rows: Sequence[Row]) -> list[dict[Split, list[list[int]]]]:
     """Bad and total by step and split, of each task."""
-    return [
-        {split: block.tolist() for split, block in blocks.items()}
-        for _, blocks in plan.count(classes(rows), FROM_S, TO_S)
-    ]
+    counting = plan.counting(classes(rows), FROM_S, TO_S)
+    return [{split: block.tolist() for split, block in counting.requests(task).items()} for task in plan.tasks]
 
 
 SPREAD: list[Row] = [
@@ -91,7 +89,8 @@ def test_rows_of_combinations_are_not_mixed_where_dimensions_have_several_values
         bound=np.zeros(9, bool),
         requests=2 ** np.arange(9, dtype=np.int64),
     )
-    [(_, blocks)] = CountPlan([objective(split_by=("model", "tier"))]).count(found, FROM_S, TO_S)
+    plan = CountPlan([objective(split_by=("model", "tier"))])
+    blocks = plan.counting(found, FROM_S, TO_S).requests(plan.tasks[0])
     assert {split: int(block[1, 0]) for split, block in blocks.items()} == {
         row: 2**number for number, row in enumerate(rows)
     }
@@ -185,8 +184,8 @@ def test_maintenance_leaves_out_its_own_scope_and_objectives(
     start = datetime(1970, 1, 1, 1)
     planned = [MaintenanceWindow("x", start, "UTC", 60, **given) for given in windows]  # type: ignore[arg-type]
     plan = CountPlan([objective("up"), objective("down")], planned)
-    found = plan.count(classes(EVERY_STEP), FROM_S, TO_S)
-    assert {task.objective.slug: blocks[()][1].tolist() for task, blocks in found} == {
+    found = plan.counting(classes(EVERY_STEP), FROM_S, TO_S)
+    assert {task.objective.slug: found.requests(task)[()][1].tolist() for task in plan.tasks} == {
         slug: [requests] * 6 for slug, requests in left.items()
     }
 

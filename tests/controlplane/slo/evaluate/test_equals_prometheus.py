@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controlplane.slo.core.objective import Objective, Rolling
+from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability
 from controlplane.slo.core.windows import DAY_S, HOUR_S
 from controlplane.slo.evaluate.evaluator import Evaluator
@@ -219,10 +219,3 @@ def test_both_alert_at_the_same_moments(
         paged, ticketed = paged + ("page" in fires), ticketed + ("ticket" in fires)
     assert 0 < paged < len(MOMENTS)
     assert ticketed > 0
-
-
-def test_thresholds_of_a_period_of_28_days_are_sloths(shared_dir: Path) -> None:
-    golden = (shared_dir / "fixtures/sloth/out-base-28d.yaml.tpl").read_text()
-    factors = sorted({float(factor) for factor in re.findall(r"> \(([\d.]+) \*", golden)})
-    ours = sorted(window.burn_rate(28 * DAY_S) for window in replace(SLO1, period=Rolling(28 * DAY_S)).windows)
-    assert ours == pytest.approx(factors, rel=1e-12)

@@ -22,7 +22,9 @@ from controlplane.slo.models import Maintenance, ObjectiveState, StoredObjective
 from controlplane.slo.save import save_objective
 from controlplane.telemetry.store import Store, StoreError, StoreLimitError, StoreUnavailableError
 from tests.support.slo.evaluations import NOW_S, NS, UP, assert_equals_the_ledger, swept
+from tests.support.slo.judging import is_good
 from tests.support.slo.ledger_rows import rows
+from tests.support.soak import sized
 
 
 def window(severity: str = "page", long_s: object = 3600) -> dict[str, object]:
@@ -62,7 +64,7 @@ class Seen:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(sized(3, soak=30)))
 def test_with_any_rows_the_valid_objective_is_judged_and_every_other_has_a_state(store: Store, seed: int) -> None:
     source = random.Random(seed)
     now = datetime.fromtimestamp(NOW_S, UTC)
@@ -80,7 +82,7 @@ def test_with_any_rows_the_valid_objective_is_judged_and_every_other_has_a_state
         name="early", start="0001-01-01T00:00:00", zone="Asia/Tokyo", rule="FREQ=DAILY", reason="-", author="-"
     )
     seen = Seen()
-    made = Controller(store, settings.CONFIG, seen.observe)
+    made = Controller(store, settings.CONFIG.model_copy(update={"retention_days": 2}), seen.observe)
     made.step(now)
     swept(made.evaluator)
     outcome = made.step(now + timedelta(seconds=1))
@@ -109,7 +111,7 @@ def test_slices_that_do_not_divide_each_other_are_counted_side_by_side(store: St
         length = one.alert.objective.method.slice_s  # type: ignore[union-attr]
         slices: dict[int, list[bool]] = {}
         for row in ledger:
-            if (good := UP.indicator.good(row)) is not None:
+            if (good := is_good(UP.indicator, row)) is not None:
                 slices.setdefault(row.entry_start_ns // NS // length, []).append(good)
         assert one.counts.total == len(slices)
         assert one.counts.bad == sum(sum(goods) < 0.6 * len(goods) for goods in slices.values())
@@ -118,9 +120,7 @@ def test_slices_that_do_not_divide_each_other_are_counted_side_by_side(store: St
 @pytest.mark.parametrize(
     "error",
     [
-        StoreError("the store refused: no"),
         StoreLimitError("the store ran out of memory"),
-        ValueError("threshold_ms=1 is odd"),
         TypeError("'<'"),
     ],
 )
@@ -279,7 +279,7 @@ def test_hours_before_the_tallies_reach_are_not_written_as_empty(store: Store) -
     short = replace(UP, period=Rolling(6 * HOUR_S), windows=(BurnWindow("page", HOUR_S, 300, 0.02),))
     second = Evaluator(store, retention_s=30 * HOUR_S)
     second.tick([short], [], NOW_S * NS)
-    for _ in range(200):
+    for _ in range(60):
         second.sweep(NOW_S * NS)
     [name] = {one.definition for one in second._known.values()}
     kept = store.objectives.tallies([name], NOW_S // HOUR_S - 29, NOW_S // HOUR_S)
@@ -350,7 +350,7 @@ def test_a_value_of_any_length_has_a_key_that_fits_and_no_nul(store: Store) -> N
 
 def test_a_calendar_on_the_half_hour_counts_from_its_own_midnight(store: Store) -> None:
     """Midnight in Kolkata is 18:30 UTC, and 18:15 in Kathmandu; a start may lie at any minute."""
-    ledger = rows(random.Random(11), 4_000, (NOW_S - 8 * DAY_S) * NS, NOW_S * NS)
+    ledger = rows(random.Random(11), 1_000, (NOW_S - 5 * DAY_S) * NS, NOW_S * NS)
     store.writer.insert_requests(ledger, 1)
     objectives = [
         replace(UP, slug=f"{unit}-{number}", period=Calendar(unit, start, zone), windows=(BurnWindow("page", HOUR_S, 300, 0.02),))  # type: ignore[arg-type]
@@ -358,6 +358,7 @@ def test_a_calendar_on_the_half_hour_counts_from_its_own_midnight(store: Store) 
         for unit, start in (("day", datetime(2026, 1, 1)), ("week", datetime(2026, 1, 5, 2, 10)))
     ]  # fmt: skip
     sliced = [replace(one, slug=f"{one.slug}-s", method=Timeslices(600, 0.6)) for one in objectives]
+    starts = {row.entry_start_ns // (600 * NS) * 600 * NS for row in ledger if is_good(UP.indicator, row) is not None}
     first = Evaluator(store)
     first.tick([*objectives, *sliced], [], NOW_S * NS)
     swept(first)
@@ -367,7 +368,4 @@ def test_a_calendar_on_the_half_hour_counts_from_its_own_midnight(store: Store) 
         found = evaluator.tick([*objectives, *sliced], [], NOW_S * NS)
         assert_equals_the_ledger([one for one in found if not one.alert.key.endswith("-s")], ledger)
         for one in found[len(objectives) :]:
-            starts = {
-                row.entry_start_ns // (600 * NS) * 600 * NS for row in ledger if UP.indicator.good(row) is not None
-            }
             assert one.counts.total == sum(start >= one.period.from_ns for start in starts), one.alert.key

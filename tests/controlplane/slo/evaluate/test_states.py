@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import connection
 
-from controlplane.slo.core.alert import MAX_KEY_CHARS, State
+from controlplane.slo.core.alert import State
 from controlplane.slo.core.counts import Counts
 from controlplane.slo.core.evaluation import Counted, Evaluation, evaluate
 from controlplane.slo.core.objective import Objective
@@ -79,14 +79,6 @@ def test_an_unknown_state_keeps_its_beginning() -> None:
     write([replace(found("unknown"), alert=planned)], NOW + timedelta(minutes=5), {"down": "target=2"})
     assert set(ObjectiveState.objects.values_list("since", flat=True)) == {NOW}
     assert set(ObjectiveState.objects.values_list("at", flat=True)) == {NOW + timedelta(minutes=5)}
-
-
-def test_values_of_any_length_have_a_key_that_fits_and_their_own() -> None:
-    scopes = [dict.fromkeys(("model", "pool", "tenant"), "é" * 300 + last) for last in "ab"]
-    evaluations = [replace(found("quiet"), alert=replace(found("quiet").alert, scope=scope)) for scope in scopes]
-    write(evaluations, NOW)
-    assert ObjectiveState.objects.count() == 2
-    assert {len(key) for key in ObjectiveState.objects.values_list("key", flat=True)} == {MAX_KEY_CHARS}
 
 
 def test_a_state_that_the_database_refuses_is_unknown_and_stops_no_other() -> None:

@@ -28,8 +28,8 @@ from tests.support.soak import sized
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-SEQUENCES = sized(60, soak=1000)
-KILLS = sized(4, soak=100)
+SEQUENCES = sized(30, soak=1000)
+KILLS = sized(2, soak=100)
 SENDERS = 2
 STUCK_AFTER_S = 60.0
 """Without one page less: on a busy machine it takes as long as it takes."""

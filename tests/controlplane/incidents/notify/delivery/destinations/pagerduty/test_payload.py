@@ -133,9 +133,3 @@ def test_an_event_that_is_too_large_loses_its_largest_details_and_says_so(contra
     assert "traces" not in kept
     assert kept["spans"] == details["spans"]
     assert kept["shortened by Weir"].startswith("1 of 4 details were too large to send: traces.")
-
-
-def test_a_hundred_thousand_small_details_still_fit(contract: PagerDuty) -> None:
-    details = {f"detail {number}": "x" * 20 for number in range(100_000)}
-    post = payload.render(Message(notice("trigger", 1, details=details), "", routing_key(1)))
-    contract.check("/v2/enqueue", "application/json", post.body)
