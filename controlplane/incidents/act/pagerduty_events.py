@@ -18,7 +18,7 @@ from django.views.decorators.http import require_POST
 
 from controlplane.incidents.act import actions
 from controlplane.incidents.notify.delivery.core.encryption import SealError
-from controlplane.incidents.notify.delivery.destinations.pagerduty.inbound import Event, is_signed, parse
+from controlplane.incidents.notify.delivery.destinations.pagerduty_inbound import Event, is_signed, parse
 from controlplane.incidents.notify.delivery.models import HookEvent, HookSecret
 
 log = structlog.get_logger(__name__)

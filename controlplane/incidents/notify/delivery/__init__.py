@@ -2,7 +2,7 @@
 
 `enqueue` writes a notice into the outbox (`outbox.py`), inside the caller's transaction. The sender (`send/sender.py`, a thread of
 the worker) sends it. `core/` decides: `route.py` where a notice goes, `retry.py` what an answer means and when to try again,
-`outbound_address.py` where requests may go. `destinations/` has a folder for each kind of destination. `send/http_client.py` alone
+`outbound_address.py` where requests may go. `destinations/` has a module for each kind of destination. `send/http_client.py` alone
 speaks to the network.
 """
 

@@ -1,4 +1,4 @@
-"""The kinds of destinations, a folder each. The model's choices, the admin's form, the sender and the REST API read `KINDS`.
+"""The kinds of destinations, a module each. The model's choices, the admin's form, the sender and the REST API read `KINDS`.
 
 docs/paging.md ("A new destination") says how to add one. What is here is pure: the sender alone speaks to the network.
 """

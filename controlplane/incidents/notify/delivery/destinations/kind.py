@@ -1,25 +1,41 @@
-"""What Weir must know of one kind of destination. Each kind's folder makes one `DestinationKind`."""
+"""What a kind of destination is, what its payloads are made from, and the request that they become."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from controlplane.incidents.notify.delivery.destinations.message import Message, Post
+from controlplane.incidents.notify.core.notice import Change, Link, Notice
 
-Field = Literal["url", "secret"]
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A notice for one address. `id` is the same for every attempt; `now_s` is this attempt's Unix time."""
+
+    notice: Notice | Change
+    url: str
+    secret: str = field(repr=False)
+    id: str = ""
+    now_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    url: str = field(repr=False)  # Slack's is a secret
+    body: bytes = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
 
 
 class Problem(NamedTuple):
     """Why a destination cannot be saved, as a sentence, with the field of the form that is wrong."""
 
-    field: Field
+    field: Literal["url", "secret"]
     text: str
 
 
 class RequestAddress(NamedTuple):
     """The URL that requests go to, and the field of the form that has it."""
 
-    field: Field
+    field: Literal["url", "secret"]
     url: str
     is_secret: bool = False
 
@@ -40,3 +56,13 @@ class DestinationKind:
     address: Callable[[str, str], RequestAddress]
     render: Callable[[Message], Post]
     new_secret: Callable[[], str] | None = None
+
+
+def shortened(text: str, longest: int) -> str:
+    """At most `longest` characters, with an ellipsis where some are missing."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def absolute(links: tuple[Link, ...]) -> list[Link]:
+    """Links with a full address, which can be opened anywhere."""
+    return [link for link in links if link.href.startswith(("https://", "http://"))]

@@ -23,7 +23,7 @@ from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.incidents.notify.delivery.core.retry import Answer, Policy
 from controlplane.incidents.notify.delivery.core.stored_notice import change_of, notice_of
 from controlplane.incidents.notify.delivery.destinations import KINDS
-from controlplane.incidents.notify.delivery.destinations.message import Message
+from controlplane.incidents.notify.delivery.destinations.kind import Message
 from controlplane.incidents.notify.delivery.models import Delivery, Heartbeat
 from controlplane.incidents.notify.delivery.send import claim, fallback, prune
 from controlplane.incidents.notify.delivery.send.http_client import Client

@@ -1,11 +1,22 @@
-"""PagerDuty Events v2 (https://developer.pagerduty.com/docs/events-api-v2): trigger, acknowledge, resolve, and change events."""
+"""PagerDuty: Events API v2 (https://developer.pagerduty.com/docs/events-api-v2), with change events.
+
+What people do there comes back by its V3 webhooks: `pagerduty_inbound.py`.
+"""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from controlplane.incidents.notify.core.notice import Change, Link, Notice
-from controlplane.incidents.notify.delivery.destinations.message import Message, Post, absolute, shortened
+from controlplane.incidents.notify.delivery.destinations.kind import (
+    DestinationKind,
+    Message,
+    Post,
+    Problem,
+    RequestAddress,
+    absolute,
+    shortened,
+)
 
 EVENTS_URL = "https://events.pagerduty.com"
 MAX_SUMMARY_CHARS = 1024
@@ -89,3 +100,30 @@ def fitted(event: dict[str, Any]) -> dict[str, Any]:
 def _links(links: tuple[Link, ...]) -> list[dict[str, str]]:
     sent = [link for link in absolute(links) if len(link.href) <= MAX_HREF_CHARS][:MAX_LINKS]
     return [{"href": link.href, "text": shortened(link.text or link.href, MAX_FIELD_CHARS)} for link in sent]
+
+
+ROUTING_KEY_CHARACTERS = 32
+
+
+def problem(url: str, secret: str) -> Problem | None:
+    if len(secret) == ROUTING_KEY_CHARACTERS and secret.isalnum():
+        return None
+    return Problem(
+        "secret",
+        f"A routing key has {ROUTING_KEY_CHARACTERS} letters and digits: copy it from the integration's page.",
+    )
+
+
+def address(url: str, secret: str) -> RequestAddress:
+    return RequestAddress("url", url or EVENTS_URL)
+
+
+PAGERDUTY = DestinationKind(
+    name="pagerduty",
+    label="PagerDuty (Events v2)",
+    url_help="empty, or https://events.eu.pagerduty.com in the EU",
+    credential_help="the integration's routing key",
+    problem=problem,
+    address=address,
+    render=render,
+)

@@ -3,8 +3,8 @@
 import json
 
 from controlplane.incidents.notify.core.notice import Link, Notice
-from controlplane.incidents.notify.delivery.destinations.message import Message
-from controlplane.incidents.notify.delivery.destinations.slack import payload
+from controlplane.incidents.notify.delivery.destinations import slack
+from controlplane.incidents.notify.delivery.destinations.kind import Message
 from tests.support.incidents.notices import AT
 
 
@@ -20,7 +20,7 @@ def test_slack_reads_a_message_that_pings_nobody_by_accident() -> None:
         details={"stage": "queue", "tokens": [4096, 8192]},
         links=(Link("https://weir/incidents/1?a=1&b=2|x", "Incident"),),
     )
-    post = payload.render(Message(made, "", "https://hooks.slack.com/services/T/B/secret"))
+    post = slack.render(Message(made, "", "https://hooks.slack.com/services/T/B/secret"))
     text = json.loads(post.body)["text"]
     assert text.splitlines() == [
         "*CRITICAL* &lt;!here&gt; p95 &gt; 100 ms &amp; rising",

@@ -11,8 +11,8 @@ from hypothesis import strategies as some
 
 from controlplane.incidents.notify.core.notice import Change, Link, Notice
 from controlplane.incidents.notify.delivery.core.stored_notice import notice_of, to_json
-from controlplane.incidents.notify.delivery.destinations.message import Message
-from controlplane.incidents.notify.delivery.destinations.pagerduty import payload
+from controlplane.incidents.notify.delivery.destinations import pagerduty
+from controlplane.incidents.notify.delivery.destinations.kind import Message
 from tests.support.incidents.notices import AT, change, notice, routing_key
 from tests.support.incidents.pagerduty import CONTRACT, PagerDuty
 
@@ -52,7 +52,7 @@ def contract(shared_dir: Path) -> PagerDuty:
 
 
 def event(made: Notice | Change) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(payload.render(Message(made, "", routing_key(1))).body)
+    found: dict[str, Any] = json.loads(pagerduty.render(Message(made, "", routing_key(1))).body)
     return found
 
 
@@ -61,13 +61,13 @@ def event(made: Notice | Change) -> dict[str, Any]:
 def test_whatever_a_notice_holds_pagerduty_takes_it(contract: PagerDuty, made: Notice) -> None:
     """Through the outbox's JSON and back, as every notice goes."""
     kept = notice_of(json.loads(json.dumps(to_json(made), allow_nan=False)))
-    contract.check("/v2/enqueue", "application/json", payload.render(Message(kept, "", routing_key(1))).body)
+    contract.check("/v2/enqueue", "application/json", pagerduty.render(Message(kept, "", routing_key(1))).body)
 
 
 def test_a_summary_of_which_nothing_can_be_stored_is_replaced_by_the_key(contract: PagerDuty) -> None:
     stored = notice_of(json.loads(json.dumps(to_json(replace(notice("trigger", 1), summary="\x00")))))
     assert stored.summary == ""
-    sent = json.loads(payload.render(Message(stored, "", routing_key(1))).body)
+    sent = json.loads(pagerduty.render(Message(stored, "", routing_key(1))).body)
     assert sent["payload"]["summary"] == stored.key
 
 
@@ -114,8 +114,8 @@ def test_what_follows_carries_the_key_alone(action: Any) -> None:
 
 def test_events_and_changes_have_their_own_addresses_and_the_eu_has_its_own_host() -> None:
     eu = "https://events.eu.pagerduty.com"
-    assert payload.render(Message(notice("trigger", 1), "", "")).url == "https://events.pagerduty.com/v2/enqueue"
-    assert payload.render(Message(change(), eu, "")).url == f"{eu}/v2/change/enqueue"
+    assert pagerduty.render(Message(notice("trigger", 1), "", "")).url == "https://events.pagerduty.com/v2/enqueue"
+    assert pagerduty.render(Message(change(), eu, "")).url == f"{eu}/v2/change/enqueue"
 
 
 def test_a_long_summary_is_cut_with_an_ellipsis() -> None:
@@ -125,7 +125,7 @@ def test_a_long_summary_is_cut_with_an_ellipsis() -> None:
 
 def test_an_event_that_is_too_large_loses_its_largest_details_and_says_so(contract: PagerDuty) -> None:
     details = {"stage": "queue", "traces": ["é" * 1_000] * 400, "spans": "y" * 300_000, "owner": "serving"}
-    post = payload.render(Message(notice("trigger", 1, details=details), "", routing_key(1)))
+    post = pagerduty.render(Message(notice("trigger", 1, details=details), "", routing_key(1)))
     contract.check("/v2/enqueue", "application/json", post.body)
     kept = json.loads(post.body)["payload"]["custom_details"]
     assert kept["stage"] == "queue"

@@ -1,10 +1,21 @@
-"""Makes a message for Slack's incoming webhooks: text in mrkdwn."""
+"""Slack's incoming webhooks, and programs that take the same messages (Mattermost, Rocket.Chat): text in mrkdwn.
+
+The URL is a secret: whoever has it can write to the channel.
+"""
 
 import json
 from typing import Any
 
 from controlplane.incidents.notify.core.notice import Notice
-from controlplane.incidents.notify.delivery.destinations.message import Message, Post, absolute, shortened
+from controlplane.incidents.notify.delivery.destinations.kind import (
+    DestinationKind,
+    Message,
+    Post,
+    Problem,
+    RequestAddress,
+    absolute,
+    shortened,
+)
 
 MAX_DETAILS = 10
 MAX_DETAIL_CHARS = 300
@@ -13,7 +24,6 @@ WORDS = {"acknowledge": "acknowledged", "resolve": "resolved"}
 
 
 def render(message: Message) -> Post:
-    """The address is the secret: whoever has it can write to the channel."""
     notice = message.notice
     head = WORDS.get(notice.action, notice.severity) if isinstance(notice, Notice) else "changed"
     lines = [f"*{head.upper()}* {escaped(notice.summary)}"]
@@ -37,3 +47,26 @@ def plain(value: Any) -> str:
 
 def _href(href: str) -> str:
     return escaped(href).replace("|", "%7C")
+
+
+def problem(url: str, secret: str) -> Problem | None:
+    if not secret.startswith(("https://", "http://")):
+        return Problem("secret", "Give the webhook's whole URL, such as https://hooks.slack.com/services/….")
+    if url:
+        return Problem("url", "Leave it empty: Slack's URL is a secret, and goes into the field below.")
+    return None
+
+
+def address(url: str, secret: str) -> RequestAddress:
+    return RequestAddress("secret", secret, is_secret=True)
+
+
+SLACK = DestinationKind(
+    name="slack",
+    label="Slack-compatible webhook",
+    url_help="empty",
+    credential_help="the webhook's whole URL",
+    problem=problem,
+    address=address,
+    render=render,
+)

@@ -1,4 +1,4 @@
-"""Signed webhooks by Standard Webhooks 1.0 (https://www.standardwebhooks.com): any of its libraries verifies them."""
+"""Weir's own webhook, signed as Standard Webhooks 1.0 says (https://www.standardwebhooks.com): any of its libraries verifies it."""
 
 import base64
 import binascii
@@ -9,7 +9,13 @@ import secrets
 
 from controlplane.incidents.notify.core.notice import Notice
 from controlplane.incidents.notify.delivery.core.stored_notice import to_json
-from controlplane.incidents.notify.delivery.destinations.message import Message, Post
+from controlplane.incidents.notify.delivery.destinations.kind import (
+    DestinationKind,
+    Message,
+    Post,
+    Problem,
+    RequestAddress,
+)
 
 PREFIX = "whsec_"
 KEY_BYTES = 32
@@ -51,3 +57,29 @@ def key(secret: str) -> bytes:
             f"the secret is not {PREFIX} followed by base64 of 24 to 64 bytes: leave it empty for a new one"
         )
     return decoded
+
+
+def problem(url: str, secret: str) -> Problem | None:
+    if not url:
+        return Problem("url", "Say where to send, such as https://example.com/weir.")
+    try:
+        key(secret)
+    except ValueError as error:
+        return Problem("secret", f"{str(error)[:1].upper()}{str(error)[1:]}.")
+    return None
+
+
+def address(url: str, secret: str) -> RequestAddress:
+    return RequestAddress("url", url)
+
+
+WEBHOOK = DestinationKind(
+    name="webhook",
+    label="Signed webhook",
+    url_help="where to send",
+    credential_help="empty makes a secret, which is shown once",
+    problem=problem,
+    address=address,
+    render=render,
+    new_secret=new_secret,
+)
