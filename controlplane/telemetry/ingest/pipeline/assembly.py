@@ -6,7 +6,8 @@ this until no share is new. Of two pipelines, the one that writes its share last
 that the other wrote before. A pipeline that is killed on the way repeats the batch, because its checkpoint has not moved.
 
 A *lost* trace (otlp/rejoin.py) is closed into another: its spans are copied into their caller's trace, that is closed again, and the
-rows of the lost trace are withdrawn.
+rows of the lost trace are withdrawn. The copying pipeline does not hold those spans in memory, so it writes its share of the caller's
+trace as another pipeline's: it reads them back when more of that trace arrives.
 
 The result does not depend on the order of writing: rows and withdrawals carry a version that grows with the number of spans from which
 they were made (`batch.version_of`), and the highest version counts.

@@ -19,7 +19,7 @@ from controlplane.telemetry.store import StoreError, StoreUnavailableError
 from controlplane.telemetry.store.write.arrow_columns import SPAN_SCHEMA, span_table, table_spans
 from controlplane.telemetry.store.write.keys import RequestKey
 
-from .assembly import MAX_TRACES, Closing, Shared, groups
+from .assembly import MAX_TRACES, Closing, Shared, groups, identity
 from .batch import Batch, contents, parts
 from .fleet_names import FleetNames
 from .status import Status, added
@@ -63,6 +63,7 @@ class Sink:
         called regularly while `put` waits."""
         self._names = names
         self._store, self._process = store, process
+        self._home = identity()  # of the shares of what it takes home
         self._stored, self._refused, self._report_away, self._waiting = stored, refused, away, waiting
         self._batches: queue.Queue[Batch] = queue.Queue(maxsize=2)
         self._stop = threading.Event()
@@ -151,14 +152,16 @@ class Sink:
     def _close(self, batch: Batch, written: "_Written", rejoined: bool = False) -> bool:
         """Write the rows of the batch's traces in the order that `assembly` explains. False where the sink was stopped first.
 
-        With `rejoined` none of them is a lost trace.
+        With `rejoined` they are traces that lost ones were taken into: none of them is lost itself, and their shares count as another
+        pipeline's, so that this one reads the spans back when it closes such a trace later.
         """
         shared, number = Shared(batch), time.time_ns()
+        process = self._home if rejoined else self._process
         if not self._retry(lambda: self._store.insert_lost_traces(batch.callers)):
             return False
-        if not self._retry(lambda: self._store.insert_shares(self._process, number, shared.shares)):
+        if not self._retry(lambda: self._store.insert_shares(process, number, shared.shares)):
             return False
-        again = self._shared(shared, number) if self._shares_traces else set()  # avoids rows of partial traces
+        again = self._shared(shared, process, number) if self._shares_traces else set()  # avoids rows of partial traces
         if again is None:
             return False
         again |= set(batch.amend)
@@ -178,16 +181,16 @@ class Sink:
             for some in groups(trace_ids, counts):
                 if not self._close_again(some, counts, written, rejoined):
                     return False
-            again = self._shared(shared, number)
+            again = self._shared(shared, process, number)
             if not again:
                 return again is not None
 
-    def _shared(self, shared: Shared, number: int) -> set[bytes] | None:
+    def _shared(self, shared: Shared, process: int, number: int) -> set[bytes] | None:
         """Traces of the batch of which other pipelines have new shares. None where the sink was stopped first."""
         counts: list[dict[int, int]] = []
 
         def query() -> None:
-            counts.append(self._store.shared(self._process, number, shared.age_s(time.time_ns())))
+            counts.append(self._store.shared(process, number, shared.age_s(time.time_ns())))
 
         if not self._retry(query):
             return None

@@ -192,6 +192,19 @@ def test_a_part_of_a_lost_trace_that_came_by_itself_is_taken_home(
     assert store.rows("SELECT count() FROM requests FINAL") == [(1,)]
 
 
+@pytest.mark.parametrize("first", [1, 2])
+def test_a_pipeline_closes_again_what_it_took_home_before_the_rest_came(
+    adapter: Callable[[], Interrupted], store: Store, first: int
+) -> None:
+    spans = whole()
+    outer = spans[8]
+    alone = outer._replace(trace_id=LOST, parent_id=b"")
+    write(adapter(), first, lost_batch([alone], None, known=False))
+    write(adapter(), 1, lost_batch([], Caller(TRACE, outer.parent_id), known=first == 1))
+    write(adapter(), 1, batch_of([*spans[:8], *spans[9:]]))
+    assert store.requests.request_rows(TRACE.hex()) == [the_row(spans)]
+
+
 def test_traces_that_name_each_other_as_their_home_end(adapter: Callable[[], Interrupted], store: Store) -> None:
     write(adapter(), 1, batch_of(whole()))
     batch = lost_batch([one._replace(trace_id=LOST) for one in whole()], Caller(TRACE, bytes(8)), known=True)
