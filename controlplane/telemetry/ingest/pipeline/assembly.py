@@ -48,8 +48,7 @@ class Closing:
         """`traces` are all spans of each trace in the store, `present` the requests that the store has of them, `callers` those of the lost
         ones among them, `names` as in `fleet_names`. A trace that cannot be closed, or of which the store has no span, keeps its rows.
         `counts` is how many spans of each the store has: of a trace with more than ROW_SPANS only the earliest are in `traces`."""
-        self.rows: list[LedgerRow] = []
-        self.versions: list[int] = []
+        self.rows: list[tuple[LedgerRow, int]] = []
         self.moved: list[Span] = []
         withdrawals: dict[bytes, int] = {}
         for spans in traces:
@@ -62,12 +61,11 @@ class Closing:
                 continue
             trace_id = spans[0].trace_id
             known = counts.get(trace_id, 0) if len(spans) >= ROW_SPANS else 0
-            self.rows += rows
-            self.versions += [version_of(spans, known)] * len(rows)
+            version = version_of(spans, known)
+            self.rows += [(row, version) for row in rows]
             withdrawals[trace_id] = withdrawal_of(spans, known)
-        left_out = present - set(map(key_of, self.rows))
-        self.withdrawn = [key for key in left_out if key.trace_id in withdrawals]
-        self.withdrawals = [withdrawals[key.trace_id] for key in self.withdrawn]
+        left_out = present - {key_of(row) for row, _ in self.rows}
+        self.withdrawn = [(key, withdrawals[key.trace_id]) for key in left_out if key.trace_id in withdrawals]
 
 
 def groups(trace_ids: Sequence[bytes], counts: Mapping[bytes, int]) -> Iterator[list[bytes]]:

@@ -1,7 +1,9 @@
 """A batch: what is written to the store at once, and the checkpoint that holds afterwards."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
@@ -28,10 +30,9 @@ class Batch:
     """Spans are written first, then rows, so that a row in the store always has its spans there."""
 
     spans: list[Spans] = field(default_factory=list)
-    rows: list[LedgerRow] = field(default_factory=list)
-    versions: list[int] = field(default_factory=list)  # of the rows, see `version_of`
-    withdrawn: list[RequestKey] = field(default_factory=list)  # rows of earlier closings that are no requests any more
-    withdrawals: list[int] = field(default_factory=list)  # their versions, see `withdrawal_of`
+    rows: list[tuple[LedgerRow, int]] = field(default_factory=list)  # with their versions, see `version_of`
+    withdrawn: list[tuple[RequestKey, int]] = field(default_factory=list)
+    """Rows of earlier closings that are no requests any more, with the versions of `withdrawal_of`."""
     amend: list[bytes] = field(default_factory=list)  # traces to be closed again with their spans in the store
     closed: list[bytes] = field(default_factory=list)  # all traces that it closes, `amend` among them
     callers: dict[bytes, Caller] = field(default_factory=dict)  # of lost traces, `closed` among them
@@ -50,20 +51,16 @@ def parts(batch: Batch) -> Iterator[Batch]:
         yield Batch(samples=[samples])
     for load in batch.loads:
         yield Batch(loads=[load])
-    rows: dict[str, list[tuple[LedgerRow, int]]] = {}
-    for row, version in zip(batch.rows, batch.versions, strict=True):
-        rows.setdefault(row.trace_id, []).append((row, version))
-    withdrawn: dict[bytes, list[tuple[RequestKey, int]]] = {}
-    for key, version in zip(batch.withdrawn, batch.withdrawals, strict=True):
-        withdrawn.setdefault(key.trace_id, []).append((key, version))
+    rows, withdrawn = defaultdict[str, list[Any]](list), defaultdict[bytes, list[Any]](list)
+    for row in batch.rows:
+        rows[row[0].trace_id].append(row)
+    for key in batch.withdrawn:
+        withdrawn[key[0].trace_id].append(key)
     amend = set(batch.amend)
     for trace_id in batch.closed:
-        own = rows.get(trace_id.hex(), [])
         yield Batch(
-            rows=[row for row, _ in own],
-            versions=[version for _, version in own],
-            withdrawn=[key for key, _ in withdrawn.get(trace_id, [])],
-            withdrawals=[version for _, version in withdrawn.get(trace_id, [])],
+            rows=rows[trace_id.hex()],
+            withdrawn=withdrawn[trace_id],
             amend=[trace_id] if trace_id in amend else [],
             closed=[trace_id],
             callers={trace_id: batch.callers[trace_id]} if trace_id in batch.callers else {},

@@ -3,8 +3,9 @@
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,7 +24,7 @@ from .assembly import MAX_TRACES, Closing, Shared, groups, identity
 from .batch import Batch, contents, parts
 from .fleet_names import FleetNames
 from .status import Status, added
-from .store_port import TraceStore
+from .store_port import StoreAdapter
 
 log = structlog.get_logger(__name__)
 
@@ -34,15 +35,8 @@ ENVIRONMENT = frozenset({8, 10, 16, 47, 60, 62, 81, 115, 164, 192, 193, 194, 497
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class _Written:
-    """Counts of a batch's traces."""
-
-    rows: int = 0
-    amended: int = 0  # traces closed again with their spans in the store
-    withdrawn: int = 0
-    newest_ns: int = 0
-    oversized: int = 0  # traces with more spans than a row is made of
+class _StoppedError(Exception):
+    """The sink was stopped before the store answered."""
 
 
 class Sink:
@@ -50,7 +44,7 @@ class Sink:
 
     def __init__(
         self,
-        store: TraceStore,
+        store: StoreAdapter,
         process: int,
         stored: Callable[[Batch, Status], None],
         refused: Callable[[Sequence[object], str], None],
@@ -96,167 +90,122 @@ class Sink:
             self._thread.join()
 
     def _run(self) -> None:
-        self._retry(self._store.prepare)
-        while not self._stop.is_set():
-            try:
-                batch = self._batches.get(timeout=0.2)
-            except queue.Empty:
-                continue
-            if status := self._written(batch):
-                self._stored(batch, status)
+        with suppress(_StoppedError):
+            self._retry(self._store.prepare)
+            while not self._stop.is_set():
+                try:
+                    batch = self._batches.get(timeout=0.2)
+                except queue.Empty:
+                    continue
+                self._stored(batch, self._written(batch))
 
-    def _written(self, batch: Batch) -> Status | None:
+    def _written(self, batch: Batch) -> Status:
         """Write a batch. Where that fails unexpectedly, write its parts one by one, and set aside those that fail."""
         try:
             return self._write(batch)
+        except _StoppedError:
+            raise
         except Exception:
             log.exception("pipeline.batch_failed", remedy="its parts are tried one by one")
         total = Status()
         for part in parts(batch):
             try:
-                status = self._write(part)
+                total = added(total, self._write(part))
+            except _StoppedError:
+                raise
             except Exception as error:
                 log.exception("pipeline.part_refused", kept_in="refused.jsonl")
                 self._refused(contents(part), f"{type(error).__name__}: {error}")
-                continue
-            if status is None:
-                return None
-            total = added(total, status)
         return msgspec.structs.replace(total, checkpoint=batch.checkpoint, lag_s=_lag_s(batch))
 
-    def _write(self, batch: Batch) -> Status | None:
-        """Write a batch. None where the sink was stopped first."""
+    def _write(self, batch: Batch) -> Status:
         spans = self._columns(batch.spans)
-        if not self._insert(self._store.insert_span_columns, spans):
-            return None
-        if not self._insert(self._store.insert_samples, batch.samples):
-            return None
-        if not self._insert(self._store.insert_loads, batch.loads):
-            return None
-        written = _Written()
-        if batch.closed and not self._close(batch, written):
-            return None
-        return Status(
+        self._insert(self._store.insert_span_columns, spans)
+        self._insert(self._store.insert_samples, batch.samples)
+        self._insert(self._store.insert_loads, batch.loads)
+        written = Counter[str]()
+        if batch.closed:
+            self._close(batch, written)
+        status = Status(
             spans=len(spans),
-            requests=written.rows,
-            amended=written.amended,
-            withdrawn=written.withdrawn,
             samples=sum(map(len, batch.samples)),
             exemplars=sum(len(samples.exemplars) for samples in batch.samples),
-            newest_ns=written.newest_ns,
-            oversized=written.oversized,
             lag_s=_lag_s(batch),
             checkpoint=batch.checkpoint,
         )
+        return msgspec.structs.replace(status, **written)
 
-    def _close(self, batch: Batch, written: "_Written", rejoined: bool = False) -> bool:
-        """Write the rows of the batch's traces in the order that `assembly` explains. False where the sink was stopped first.
+    def _close(self, batch: Batch, written: Counter[str], rejoined: bool = False) -> None:
+        """Write the rows of the batch's traces in the order that `assembly` explains.
 
         With `rejoined` they are traces that lost ones were taken into: none of them is lost itself, and their shares count as another
         pipeline's, so that this one reads the spans back when it closes such a trace later.
         """
         shared, number = Shared(batch), time.time_ns()
         process = self._home if rejoined else self._process
-        if not self._retry(lambda: self._store.insert_lost_traces(batch.callers)):
-            return False
-        if not self._retry(lambda: self._store.insert_shares(process, number, shared.shares)):
-            return False
+        self._retry(lambda: self._store.insert_lost_traces(batch.callers))
+        self._retry(lambda: self._store.insert_shares(process, number, shared.shares))
         again = self._shared(shared, process, number) if self._shares_traces else set()  # avoids rows of partial traces
-        if again is None:
-            return False
         again |= set(batch.amend)
-        rows = list(zip(batch.rows, batch.versions, strict=True))
-        if again:
-            names = {trace_id.hex() for trace_id in again}
-            rows = [pair for pair in rows if pair[0].trace_id not in names]
-        if not self._insert_rows(rows, written):
-            return False
-        if not self._withdraw(batch.withdrawn, batch.withdrawals, written):
-            return False
+        names = {trace_id.hex() for trace_id in again}
+        self._insert_rows([pair for pair in batch.rows if pair[0].trace_id not in names], written)
+        self._withdraw(batch.withdrawn, written)
         while True:
             trace_ids = sorted(again)
-            counts = self._counts(trace_ids)
-            if counts is None:
-                return False
+            counts: dict[bytes, int] = {}
+            for at in range(0, len(trace_ids), MAX_TRACES):
+                counts |= self._retry(partial(self._store.span_counts, trace_ids[at : at + MAX_TRACES]))
             for some in groups(trace_ids, counts):
-                if not self._close_again(some, counts, written, rejoined):
-                    return False
+                self._close_again(some, counts, written, rejoined)
             again = self._shared(shared, process, number)
             if not again:
-                return again is not None
+                return
 
-    def _shared(self, shared: Shared, process: int, number: int) -> set[bytes] | None:
-        """Traces of the batch of which other pipelines have new shares. None where the sink was stopped first."""
-        counts: list[dict[int, int]] = []
-
-        def query() -> None:
-            counts.append(self._store.shared(process, number, shared.age_s(time.time_ns())))
-
-        if not self._retry(query):
-            return None
-        self._shares_traces = bool(counts[0])
-        return shared.new(counts[0])
-
-    def _take_home(self, spans: list[Span], written: "_Written") -> bool:
-        """Store the spans of lost traces in their callers' traces, and close those. False where the sink was stopped first."""
-        if not self._insert(self._store.insert_span_columns, span_table(spans)):
-            return False
-        right = list({span.trace_id: None for span in spans})
-        since_ns = min(span.start_ns for span in spans)
-        return self._close(Batch(closed=right, amend=right, since_ns=since_ns), written, rejoined=True)
-
-    def _counts(self, trace_ids: list[bytes]) -> dict[bytes, int] | None:
-        """How many spans the store has of each trace. None where the sink was stopped first."""
-        counts: dict[bytes, int] = {}
-
-        def query(some: list[bytes]) -> None:
-            counts.update(self._store.span_counts(some))
-
-        for at in range(0, len(trace_ids), MAX_TRACES):
-            if not self._retry(partial(query, trace_ids[at : at + MAX_TRACES])):
-                return None
-        return counts
+    def _shared(self, shared: Shared, process: int, number: int) -> set[bytes]:
+        """Traces of the batch of which other pipelines have new shares."""
+        counts = self._retry(lambda: self._store.shared(process, number, shared.age_s(time.time_ns())))
+        self._shares_traces = bool(counts)
+        return shared.new(counts)
 
     def _close_again(
-        self, trace_ids: list[bytes], counts: dict[bytes, int], written: "_Written", rejoined: bool
-    ) -> bool:
-        """Close these traces with all their spans in the store, and withdraw rows that are no requests. False as `_close`."""
-        known: list[Closing] = []
+        self, trace_ids: list[bytes], counts: dict[bytes, int], written: Counter[str], rejoined: bool
+    ) -> None:
+        """Close these traces with all their spans in the store, and withdraw rows that are no requests."""
         oversized = sum(counts.get(trace_id, 0) > ROW_SPANS for trace_id in trace_ids)
 
-        def query() -> None:
+        def closing() -> Closing:
             spans = self._store.known_spans(trace_ids, ROW_SPANS if oversized else None)
             callers = {} if rejoined else self._store.lost_traces(trace_ids)
-            known.append(
-                Closing(spans, self._store.request_keys(trace_ids), callers, self._names(), counts, self._refused)
-            )
+            return Closing(spans, self._store.request_keys(trace_ids), callers, self._names(), counts, self._refused)
 
-        if not self._retry(query):
-            return False
-        closing = known[0]
-        if closing.moved and not self._take_home(closing.moved, written):
-            return False
-        if not self._insert_rows(list(zip(closing.rows, closing.versions, strict=True)), written):
-            return False
-        if not self._withdraw(closing.withdrawn, closing.withdrawals, written):
-            return False
-        written.amended += len(trace_ids)
-        written.oversized += oversized
-        return True
+        closed = self._retry(closing)
+        if closed.moved:
+            self._take_home(closed.moved, written)
+        self._insert_rows(closed.rows, written)
+        self._withdraw(closed.withdrawn, written)
+        written["amended"] += len(trace_ids)
+        written["oversized"] += oversized
 
-    def _withdraw(self, keys: Sequence[RequestKey], versions: Sequence[int], written: "_Written") -> bool:
-        if keys and not self._retry(lambda: self._store.withdraw_requests(keys, versions)):
-            return False
-        written.withdrawn += len(keys)
-        return True
+    def _take_home(self, spans: list[Span], written: Counter[str]) -> None:
+        """Store the spans of lost traces in their callers' traces, and close those."""
+        self._insert(self._store.insert_span_columns, span_table(spans))
+        right = list({span.trace_id: None for span in spans})
+        since_ns = min(span.start_ns for span in spans)
+        self._close(Batch(closed=right, amend=right, since_ns=since_ns), written, rejoined=True)
 
-    def _insert_rows(self, rows: list[tuple[LedgerRow, int]], written: "_Written") -> bool:
+    def _withdraw(self, withdrawn: list[tuple[RequestKey, int]], written: Counter[str]) -> None:
+        if withdrawn:
+            keys, versions = zip(*withdrawn, strict=True)
+            self._retry(lambda: self._store.withdraw_requests(keys, versions))
+        written["withdrawn"] += len(withdrawn)
+
+    def _insert_rows(self, rows: list[tuple[LedgerRow, int]], written: Counter[str]) -> None:
         def insert(some: list[tuple[LedgerRow, int]]) -> None:
             self._store.insert_requests([row for row, _ in some], [version for _, version in some])
 
-        written.rows += len(rows)
-        written.newest_ns = max(written.newest_ns, max((row.end_ns for row, _ in rows), default=0))
-        return self._insert(insert, rows)
+        written["requests"] += len(rows)
+        written["newest_ns"] = max(written["newest_ns"], max((row.end_ns for row, _ in rows), default=0))
+        self._insert(insert, rows)
 
     def _columns(self, batch: list[Spans]) -> pa.Table:
         """All spans as one table. A span that does not fit its column is set aside."""
@@ -273,26 +222,29 @@ class Sink:
                         self._refused([span], str(error))
         return pa.concat_tables(tables).combine_chunks()
 
-    def _insert(self, insert: Callable[[Any], None], items: list[T] | pa.Table) -> bool:
-        """Insert all. Items that the store refuses on their own are set aside. False where the sink was stopped first."""
+    def _insert(self, insert: Callable[[Any], None], items: list[T] | pa.Table) -> None:
+        """Insert all. Items that the store refuses on their own are set aside."""
         if not len(items):
-            return True
+            return
         try:
-            return self._retry(lambda: insert(items))
+            self._retry(lambda: insert(items))
+        except _StoppedError:
+            raise
         except Exception as error:
             if len(items) == 1:
                 log.exception("pipeline.item_refused", kind=type(items[0]).__name__, kept_in="refused.jsonl")
                 self._refused(table_spans(items) if isinstance(items, pa.Table) else items, str(error))
-                return True
-        half = len(items) // 2
-        return self._insert(insert, items[:half]) and self._insert(insert, items[half:])
+                return
+            half = len(items) // 2
+            self._insert(insert, items[:half])
+            self._insert(insert, items[half:])
 
-    def _retry(self, call: Callable[[], None]) -> bool:
-        """Call until the store answers. False where the sink was stopped first. Raises errors that the data causes."""
+    def _retry(self, call: Callable[[], T]) -> T:
+        """What the store answers, as soon as it does. Raises errors that the data causes, and _StoppedError."""
         wait_s = 0.1
         while not self._stop.is_set():
             try:
-                call()
+                answer = call()
             except StoreUnavailableError as error:
                 self._note_away(str(error))
                 wait_s = min(_MAX_WAIT_S, max(error.retry_after_s, wait_s * 2))
@@ -303,9 +255,9 @@ class Sink:
                 wait_s = _MAX_WAIT_S
             else:
                 self._note_away("")
-                return True
+                return answer
             self._stop.wait(wait_s)
-        return False
+        raise _StoppedError
 
     def _note_away(self, away: str) -> None:
         """Log and report once that the store went away or came back."""

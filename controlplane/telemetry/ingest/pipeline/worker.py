@@ -167,13 +167,13 @@ class Worker:
                 continue
             if not rows:
                 batch.loads += [named_load(load, names) for load in loads(spans)]
-            batch.rows += rows
-            batch.versions += [version_of(spans)] * len(rows)
+            version = version_of(spans)
+            batch.rows += [(row, version) for row in rows]
             if not again:
                 requests = frozenset(map(key_of, rows))
-                if trace.requests and (left_out := trace.requests - requests):
-                    batch.withdrawn += left_out
-                    batch.withdrawals += [withdrawal_of(spans)] * len(left_out)
+                if trace.requests:
+                    withdrawal = withdrawal_of(spans)
+                    batch.withdrawn += [(key, withdrawal) for key in trace.requests - requests]
                 self._traces.keep(trace_id, trace, requests, now_s)
         for spans_of_body in {id(spans): spans for _, trace in due for spans, _ in trace.parts}.values():
             spans_of_body.release()

@@ -1,8 +1,10 @@
 """Several pipelines on one store that interleave at every step: each request is one row, made of all its spans."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from itertools import permutations
 
 import pytest
@@ -19,14 +21,16 @@ from controlplane.telemetry.ingest.spool.frame import Position
 from controlplane.telemetry.ledger import LedgerRow, close
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.write.keys import SHARES_KEPT_H, RequestKey, key_of, share_of
-from tests.support.telemetry.ledger_traces import TRACE, gateway_trace, span
+from tests.support.telemetry.ledger_traces import gateway_trace, span
+from tests.support.telemetry.store_fixtures import Databases
 
 NS = 10**9
 NOW_NS = time.time_ns()
 
 
 def whole() -> list[Span]:
-    """A gateway's request and Triton's spans inside its call."""
+    """A gateway's request and Triton's spans inside its call, in a trace of their own."""
+    trace_id = os.urandom(16)
     spans = gateway_trace(at=NOW_NS, root={"weir__model": "chat-small"})
     call = next(one for one in spans if one.name == "model.infer")
     request = span("InferRequest", NOW_NS + 210, NOW_NS + 960, call, kind=2, service="triton", scope="triton-server")
@@ -39,7 +43,7 @@ def whole() -> list[Span]:
         service="triton",
         also={"triton.model_name": "chat_small"},
     )
-    return [*spans, request, model]
+    return [one._replace(trace_id=trace_id) for one in [*spans, request, model]]
 
 
 class Interrupted(StoreAdapter):
@@ -83,6 +87,20 @@ class Interrupted(StoreAdapter):
 STEPS = ("insert_shares", "shared", "insert_requests", "known_spans", "request_keys", "withdraw_requests")
 
 
+@pytest.fixture(scope="module")
+def dsn(databases: Databases) -> Iterator[str]:
+    """One database for all tests, whose traces differ."""
+    address, made = databases.take()
+    yield address
+    databases.give_back(address, made)
+
+
+@pytest.fixture(scope="module")
+def store(dsn: str) -> Iterator[Store]:
+    with closing(Store(dsn)) as opened:
+        yield opened
+
+
 @pytest.fixture
 def adapter(dsn: str) -> Iterator[Callable[[], Interrupted]]:
     opened: list[Interrupted] = []
@@ -97,13 +115,11 @@ def adapter(dsn: str) -> Iterator[Callable[[], Interrupted]]:
 
 
 def batch_of(spans: list[Span], *, amends: bool = False) -> Batch:
-    rows = [] if amends else close(spans)
     return Batch(
         spans=[Listed([(one, 9) for one in spans])],
-        rows=rows,
-        versions=[version_of(spans)] * len(rows),
-        amend=[TRACE] if amends else [],
-        closed=[TRACE],
+        rows=[] if amends else [(row, version_of(spans)) for row in close(spans)],
+        amend=[spans[0].trace_id] if amends else [],
+        closed=[spans[0].trace_id],
         since_ns=time.time_ns(),
         checkpoint=Position(1, 1),
     )
@@ -130,6 +146,11 @@ def the_row(spans: list[Span]) -> LedgerRow:
     return row
 
 
+def rows(store: Store, spans: list[Span]) -> list[LedgerRow]:
+    """What the store has of the trace of these spans."""
+    return store.requests.request_rows(spans[0].trace_id.hex())
+
+
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("late_is_inner", [True, False])
 def test_another_pipeline_writes_its_part_between_any_two_steps(
@@ -144,7 +165,7 @@ def test_another_pipeline_writes_its_part_between_any_two_steps(
     assert "insert_shares" not in one.before
     if step in one.before:  # it had nothing to take back, so the other comes after it
         one.before.pop(step)()
-    assert store.requests.request_rows(TRACE.hex()) == [the_row(spans)]
+    assert rows(store, spans) == [the_row(spans)]
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
@@ -155,20 +176,16 @@ def test_three_parts_in_any_order_and_the_first_again_after_a_kill(
     parts = [spans[:4], spans[4:9], spans[9:]]
     for number in (*order, order[0]):
         write(adapter(), number + 1, batch_of(parts[number]))
-    assert store.requests.request_rows(TRACE.hex()) == [the_row(spans)]
-    assert store.rows("SELECT count() FROM requests FINAL") == [(1,)]
+    assert rows(store, spans) == [the_row(spans)]
 
 
-LOST = bytes(range(100, 116))
-
-
-def lost_batch(spans: list[Span], caller: Caller | None, *, known: bool) -> Batch:
-    """Spans of a lost trace: those that came before its caller was known, or (`caller`) those that name it."""
-    batch = batch_of(spans, amends=known) if spans else Batch(since_ns=time.time_ns(), checkpoint=Position(1, 1))
-    batch.closed = [LOST]
-    batch.amend = [LOST] if known else []
-    batch.callers = {LOST: caller} if caller else {}
-    return batch
+def named_batch(lost: Span, caller: Caller, *, known: bool) -> Batch:
+    """What a pipeline writes that has learned to which call a lost trace belongs."""
+    trace_id = lost.trace_id
+    return Batch(
+        closed=[trace_id], amend=[trace_id] if known else [], callers={trace_id: caller}, since_ns=time.time_ns(),
+        checkpoint=Position(1, 1),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("home_first", [True, False])
@@ -178,18 +195,17 @@ def test_a_part_of_a_lost_trace_that_came_by_itself_is_taken_home(
 ) -> None:
     spans = whole()
     outer = spans[8]
-    caller = Caller(TRACE, outer.parent_id)
-    alone = outer._replace(trace_id=LOST, parent_id=b"")
+    caller = Caller(outer.trace_id, outer.parent_id)
+    alone = outer._replace(trace_id=os.urandom(16), parent_id=b"")
     write(adapter(), 3, batch_of([*spans[:8], *spans[9:]]))
     same = processes[0] == processes[1]  # a pipeline knows by itself which traces it has closed
-    parts = [lost_batch([], caller, known=False), lost_batch([alone], None, known=same)]
+    parts = [named_batch(alone, caller, known=False), batch_of([alone], amends=same)]
     if not home_first:
-        parts = [lost_batch([alone], None, known=False), lost_batch([], caller, known=same)]
+        parts = [batch_of([alone]), named_batch(alone, caller, known=same)]
     for process, part in zip(processes, parts, strict=True):
         write(adapter(), process, part)
-    assert store.requests.request_rows(TRACE.hex()) == [the_row(spans)]
-    assert store.requests.request_rows(LOST.hex()) == []
-    assert store.rows("SELECT count() FROM requests FINAL") == [(1,)]
+    assert rows(store, spans) == [the_row(spans)]
+    assert rows(store, [alone]) == []
 
 
 @pytest.mark.parametrize("first", [1, 2])
@@ -198,19 +214,22 @@ def test_a_pipeline_closes_again_what_it_took_home_before_the_rest_came(
 ) -> None:
     spans = whole()
     outer = spans[8]
-    alone = outer._replace(trace_id=LOST, parent_id=b"")
-    write(adapter(), first, lost_batch([alone], None, known=False))
-    write(adapter(), 1, lost_batch([], Caller(TRACE, outer.parent_id), known=first == 1))
+    alone = outer._replace(trace_id=os.urandom(16), parent_id=b"")
+    write(adapter(), first, batch_of([alone]))
+    write(adapter(), 1, named_batch(alone, Caller(outer.trace_id, outer.parent_id), known=first == 1))
     write(adapter(), 1, batch_of([*spans[:8], *spans[9:]]))
-    assert store.requests.request_rows(TRACE.hex()) == [the_row(spans)]
+    assert rows(store, spans) == [the_row(spans)]
 
 
 def test_traces_that_name_each_other_as_their_home_end(adapter: Callable[[], Interrupted], store: Store) -> None:
-    write(adapter(), 1, batch_of(whole()))
-    batch = lost_batch([one._replace(trace_id=LOST) for one in whole()], Caller(TRACE, bytes(8)), known=True)
-    batch.callers[TRACE] = Caller(LOST, bytes(8))
+    spans, others = whole(), whole()
+    write(adapter(), 1, batch_of(spans))
+    batch = batch_of(others, amends=True)
+    batch.callers = {
+        others[0].trace_id: Caller(spans[0].trace_id, bytes(8)), spans[0].trace_id: Caller(others[0].trace_id, bytes(8))
+    }  # fmt: skip
     write(adapter(), 1, batch)
-    assert store.requests.request_rows(LOST.hex()) == []
+    assert rows(store, others) == []
 
 
 def test_a_pipeline_that_is_alone_reads_no_spans_back(adapter: Callable[[], Interrupted], store: Store) -> None:
@@ -219,14 +238,14 @@ def test_a_pipeline_that_is_alone_reads_no_spans_back(adapter: Callable[[], Inte
     spans = whole()
     for _ in range(2):  # its own shares are not another's
         write(alone, 1, batch_of(spans))
-    assert store.requests.request_rows(TRACE.hex()) == [the_row(spans)]
+    assert rows(store, spans) == [the_row(spans)]
 
 
 def test_a_trace_that_cannot_be_closed_keeps_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     spans = whole()
     present = {key_of(the_row(spans))}
     assert Closing([spans], present, {}, FleetNames()).withdrawn == []
-    assert Closing([spans[8:]], present, {}, FleetNames()).withdrawn == list(present)
+    assert Closing([spans[8:]], present, {}, FleetNames()).withdrawn == [(key, 5) for key in present]
     assert Closing([], present, {}, FleetNames()).withdrawn == [], "the store has none of its spans"
 
     def fail(_: list[Span]) -> list[LedgerRow]:

@@ -41,7 +41,7 @@ class Kept:
 
     @property
     def rows(self) -> set[str]:
-        return {row.trace_id for batch in self.batches for row in batch.rows}
+        return {row.trace_id for batch in self.batches for row, _ in batch.rows}
 
 
 class Worked:
