@@ -3,15 +3,17 @@
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
 
 import msgspec
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ..core.spans import ROW_SPANS
 from ..ingest.otlp.receiver import Receiver
-from ..ingest.pipeline.status import COUNTS, NOT_REACHED, Status
+from ..ingest.pipeline.status import NOT_REACHED, Status, added
 from ..ingest.spool.frame import Position
 from ..ingest.spool.writer import SpoolWriter
 from .children import Child
@@ -21,6 +23,30 @@ HUNG_S, HUNG_AT_START_S = 60.0, 300.0
 """After so long without a status a pipeline is killed and started again, s. At its start, while it loads and compiles, it has longer."""
 CATCHING_UP_S = 10.0
 """Records older than this are a backlog, s: a trace waits up to 10 s for its last spans."""
+
+_SUMS = {
+    "spans": ("weir_ingest_stored_spans", "Spans inserted."),
+    "requests": ("weir_ingest_stored_requests", "Request rows inserted."),
+    "samples": ("weir_ingest_stored_samples", "Metric samples inserted."),
+    "exemplars": ("weir_ingest_stored_exemplars", "Exemplars inserted."),
+    "amended": ("weir_ingest_amended_traces", "Traces closed again after late spans."),
+    "withdrawn": (
+        "weir_ingest_withdrawn_requests", "Rows withdrawn because later spans showed them to be part of a request."
+    ),
+    "refused": (
+        "weir_ingest_refused_items",
+        "Records, traces, spans, rows and samples that cannot be stored, kept in refused.jsonl.",
+    ),
+    "oversized": (
+        "weir_ingest_oversized_traces",
+        f"Closings of traces with more than {ROW_SPANS} spans, whose rows are made of the earliest.",
+    ),
+    "damaged": (
+        "weir_spool_damaged_records", "Parts of the spool that could not be read, with one or more records each."
+    ),
+    "lost_bytes": ("weir_spool_lost_bytes", "Bytes of the spool that could not be read."),
+}  # fmt: skip
+"""The metrics of sums over statuses, by their fields."""
 
 
 @dataclass
@@ -33,18 +59,9 @@ class Shard:
     away_since_s: float = field(default_factory=time.monotonic)
     moved_s: float = field(default_factory=time.monotonic)  # when it last had something in the store
     status_s: float = -math.inf  # when it last sent a status
-    spans: int = 0
-    requests: int = 0
-    amended: int = 0
-    withdrawn: int = 0
-    samples: int = 0
-    exemplars: int = 0
     lag_s: float = 0.0
     pending_traces: int = 0
-    damaged: int = 0
-    lost_bytes: int = 0
-    refused: int = 0
-    oversized: int = 0
+    sums: Status = field(default_factory=Status)
 
     def take(self, status: Status) -> None:
         self.status_s = time.monotonic()
@@ -58,8 +75,7 @@ class Shard:
         if status.checkpoint.segment:
             self.moved_s = time.monotonic()
             self.checkpoint, self.lag_s = status.checkpoint, status.lag_s
-        for name in COUNTS:
-            setattr(self, name, getattr(self, name) + getattr(status, name))
+        self.sums = added(self.sums, status)
 
 
 class Commits:
@@ -171,99 +187,50 @@ class State:
 
     def collect(self) -> Iterator[Metric]:
         """The method of prometheus_client's collectors."""
-        counts = self.receiver.counts
-        requests = CounterMetricFamily(
-            "weir_ingest_requests", "OTLP requests answered.", labels=["transport", "outcome"]
-        )
-        for (transport, outcome), number in sorted(counts.requests.items()):
-            requests.add_metric([transport, outcome], number)
-        rejected = CounterMetricFamily("weir_ingest_rejected_spans", "Spans refused one by one.", labels=["reason"])
-        for reason, number in sorted(counts.rejected.items()):
-            rejected.add_metric([reason], number)
-        refused = CounterMetricFamily("weir_ingest_rejected_samples", "Metric samples refused.", labels=["reason"])
-        for reason, number in sorted(self.receiver.metrics.rejected.items()):
-            refused.add_metric([reason], number)
-        dropped = CounterMetricFamily("weir_ingest_dropped_exemplars", "Exemplars not kept.", labels=["reason"])
-        for reason, number in sorted(self.receiver.metrics.dropped.items()):
-            dropped.add_metric([reason], number)
-        yield from (refused, dropped)
-        yield GaugeMetricFamily(
-            "weir_ingest_active_series", "Metric series of the last hour or two.", len(self.receiver.metrics.admission)
-        )
-        restarts = CounterMetricFamily("weir_ingest_child_restarts", "Processes started again.", labels=["child"])
-        for child in self.children():
-            restarts.add_metric([child.name], child.restarts)
-        yield from (requests, rejected, restarts)
-        yield CounterMetricFamily(
-            "weir_ingest_acknowledged_requests", "Requests with spans, durable in the spool.", counts.acknowledged
-        )
-        yield CounterMetricFamily("weir_ingest_received_bytes", "Bodies, decompressed.", counts.received_bytes)
-        yield CounterMetricFamily("weir_ingest_stored_spans", "Spans inserted.", sum(s.spans for s in self.shards))
-        yield CounterMetricFamily(
-            "weir_ingest_stored_requests", "Request rows inserted.", sum(s.requests for s in self.shards)
-        )
-        yield CounterMetricFamily(
-            "weir_ingest_stored_samples", "Metric samples inserted.", sum(s.samples for s in self.shards)
-        )
-        yield CounterMetricFamily(
-            "weir_ingest_stored_exemplars", "Exemplars inserted.", sum(s.exemplars for s in self.shards)
-        )
-        yield CounterMetricFamily(
-            "weir_ingest_amended_traces", "Traces closed again after late spans.", sum(s.amended for s in self.shards)
-        )
-        yield CounterMetricFamily(
-            "weir_ingest_withdrawn_requests",
-            "Rows withdrawn because later spans showed them to be part of a request.",
-            sum(s.withdrawn for s in self.shards),
-        )
-        yield CounterMetricFamily(
-            "weir_ingest_refused_items",
-            "Records, traces, spans, rows and samples that cannot be stored, kept in refused.jsonl.",
-            sum(s.refused for s in self.shards),
-        )
-        yield CounterMetricFamily(
-            "weir_ingest_oversized_traces",
-            f"Closings of traces with more than {ROW_SPANS} spans, whose rows are made of the earliest.",
-            sum(s.oversized for s in self.shards),
-        )
-        yield GaugeMetricFamily(
-            "weir_ingest_silent_seconds",
-            "Time since the last status of the pipeline that was silent longest.",
-            max((self.silent_s(number) for number in range(len(self.pipelines))), default=0.0),
-        )
-        yield GaugeMetricFamily("weir_ingest_catching_up", "1 while a backlog is worked off.", int(self.catching_up))
-        yield GaugeMetricFamily("weir_ingest_inflight_bytes", "Bodies in memory.", self.receiver.inflight)
-        yield GaugeMetricFamily(
-            "weir_ingest_pending_traces", "Traces still coming in.", sum(s.pending_traces for s in self.shards)
-        )
-        yield GaugeMetricFamily(
-            "weir_ingest_lag_seconds", "From receipt to rows, of the last batch.", max(s.lag_s for s in self.shards)
-        )
-        yield GaugeMetricFamily("weir_ingest_behind_seconds", "Age of the oldest record not worked off.", self.behind_s)
-        yield GaugeMetricFamily("weir_spool_bytes", "Spool on disk.", self.spool.size)
-        yield GaugeMetricFamily("weir_spool_backlog_bytes", "Spool that is not in the store yet.", self.spool.backlog)
-        yield CounterMetricFamily(
-            "weir_spool_damaged_records",
-            "Parts of the spool that could not be read, with one or more records each.",
-            sum(s.damaged for s in self.shards),
-        )
-        yield CounterMetricFamily(
-            "weir_spool_lost_bytes",
-            "Bytes of the spool that could not be read.",
-            sum(s.lost_bytes for s in self.shards),
-        )
-        yield GaugeMetricFamily(
-            "weir_spool_accepting", "1 while the spool accepts records.", int(not self.spool.refusal())
-        )
-        rollups = self.rollups()
-        yield CounterMetricFamily("weir_rollup_built_stretches", "Stretches of rollups built.", rollups.built)
+        receiver, rollups = self.receiver, self.rollups()
+        labelled: tuple[tuple[str, str, list[str], Mapping[Any, int]], ...] = (
+            ("weir_ingest_requests", "OTLP requests answered.", ["transport", "outcome"], receiver.counts.requests),
+            ("weir_ingest_rejected_spans", "Spans refused one by one.", ["reason"], receiver.counts.rejected),
+            ("weir_ingest_rejected_samples", "Metric samples refused.", ["reason"], receiver.metrics.rejected),
+            ("weir_ingest_dropped_exemplars", "Exemplars not kept.", ["reason"], receiver.metrics.dropped),
+            (
+                "weir_ingest_child_restarts", "Processes started again.", ["child"],
+                {child.name: child.restarts for child in self.children()},
+            ),
+        )  # fmt: skip
+        for name, said, labels, numbers in labelled:
+            family = CounterMetricFamily(name, said, labels=labels)
+            for values, number in sorted(numbers.items()):
+                family.add_metric([values] if isinstance(values, str) else values, number)
+            yield family
+        sums = reduce(added, [shard.sums for shard in self.shards])
+        for field_name, (name, said) in _SUMS.items():
+            yield CounterMetricFamily(name, said, getattr(sums, field_name))
+        counters = (
+            ("weir_ingest_acknowledged_requests", "Requests with spans, durable in the spool.", receiver.counts.acknowledged),
+            ("weir_ingest_received_bytes", "Bodies, decompressed.", receiver.counts.received_bytes),
+            ("weir_rollup_built_stretches", "Stretches of rollups built.", rollups.built),
+        )  # fmt: skip
+        for counter in counters:
+            yield CounterMetricFamily(*counter)
+        silent_s = max(map(self.silent_s, range(len(self.pipelines))), default=0.0)
+        gauges: tuple[tuple[str, str, float], ...] = (
+            ("weir_ingest_active_series", "Metric series of the last hour or two.", len(receiver.metrics.admission)),
+            ("weir_ingest_silent_seconds", "Time since the last status of the pipeline that was silent longest.", silent_s),
+            ("weir_ingest_catching_up", "1 while a backlog is worked off.", self.catching_up),
+            ("weir_ingest_inflight_bytes", "Bodies in memory.", receiver.inflight),
+            ("weir_ingest_pending_traces", "Traces still coming in.", sum(s.pending_traces for s in self.shards)),
+            ("weir_ingest_lag_seconds", "From receipt to rows, of the last batch.", max(s.lag_s for s in self.shards)),
+            ("weir_ingest_behind_seconds", "Age of the oldest record not worked off.", self.behind_s),
+            ("weir_spool_bytes", "Spool on disk.", self.spool.size),
+            ("weir_spool_backlog_bytes", "Spool that is not in the store yet.", self.spool.backlog),
+            ("weir_spool_accepting", "1 while the spool accepts records.", not self.spool.refusal()),
+            ("weir_rollup_catching_up", "1 while rollups of the past are filled.", rollups.backlog > 0),
+            ("weir_rollup_done_ratio", "How much of that is filled, 0 to 1.", rollups.done_ratio),
+            ("weir_rollup_failing", "1 while rollups cannot be filled: /readyz says why.", bool(rollups.failed)),
+            ("weir_store_reachable", "1 while the store takes inserts.", self.away is None),
+        )  # fmt: skip
+        for gauge in gauges:
+            yield GaugeMetricFamily(*gauge)
         if rollups.due is not None:
             yield GaugeMetricFamily("weir_rollup_due_stretches", "Stretches of rollups to build.", rollups.due)
-        yield GaugeMetricFamily(
-            "weir_rollup_catching_up", "1 while rollups of the past are filled.", int(rollups.backlog > 0)
-        )
-        yield GaugeMetricFamily("weir_rollup_done_ratio", "How much of that is filled, 0 to 1.", rollups.done_ratio)
-        yield GaugeMetricFamily(
-            "weir_rollup_failing", "1 while rollups cannot be filled: /readyz says why.", int(bool(rollups.failed))
-        )
-        yield GaugeMetricFamily("weir_store_reachable", "1 while the store takes inserts.", int(self.away is None))
