@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.telemetry.ingest.compiled import compiled
-
 SLACK_NS = 5 * 10**9
 """How much later than the beginning of the older filter a trace must have started to be new, because clocks differ and traces last."""
 
@@ -26,42 +24,11 @@ Words = NDArray[np.uint64]
 """Trace ids, two numbers each."""
 
 
-@compiled
-def _mixed(word: np.uint64) -> np.uint64:
+def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """splitmix64's finalizer (Steele, Lea, Flood 2014): ids need not be random."""
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
-
-
-@compiled
-def _add(bits: NDArray[np.uint8], words: Words) -> None:
-    size = np.uint64(len(bits) * 8)
-    for row in range(words.shape[0]):
-        place = _mixed(words[row, 0] + np.uint64(0x9E3779B97F4A7C15))
-        step = _mixed(words[row, 1] ^ place) | np.uint64(1)
-        for _ in range(_PROBES):
-            probe = place % size
-            bits[probe >> np.uint64(3)] |= np.uint8(1) << np.uint8(probe & np.uint64(7))
-            place += step
-
-
-@compiled
-def _has(bits: NDArray[np.uint8], words: Words, matches: NDArray[np.bool_]) -> None:
-    """Set `matches` where the filter may have the id."""
-    size = np.uint64(len(bits) * 8)
-    for row in range(words.shape[0]):
-        place = _mixed(words[row, 0] + np.uint64(0x9E3779B97F4A7C15))
-        step = _mixed(words[row, 1] ^ place) | np.uint64(1)
-        all_set = True
-        for _ in range(_PROBES):
-            probe = place % size
-            if not (bits[probe >> np.uint64(3)] >> np.uint8(probe & np.uint64(7))) & 1:
-                all_set = False
-                break
-            place += step
-        if all_set:
-            matches[row] = True
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
 
 
 class _Filter:
@@ -78,11 +45,21 @@ class _Filter:
         self.since_ns, self.count = _HEADER.unpack_from(self._map)
 
     def add(self, words: Words) -> None:
-        _add(self._bits, words)
+        at, bit = self._probes(words)
+        np.bitwise_or.at(self._bits, at, bit)
         self._note(self.since_ns, self.count + len(words))
 
-    def mark(self, words: Words, matches: NDArray[np.bool_]) -> None:
-        _has(self._bits, words, matches)
+    def has(self, words: Words) -> NDArray[np.bool_]:
+        at, bit = self._probes(words)
+        found: NDArray[np.bool_] = np.all(self._bits[at] & bit, axis=1)
+        return found
+
+    def _probes(self, words: Words) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """The bytes and the bits in them of each id."""
+        place = _mixed(words[:, 0] + np.uint64(0x9E3779B97F4A7C15))
+        step = _mixed(words[:, 1] ^ place) | np.uint64(1)
+        probes = (place[:, None] + step[:, None] * np.arange(_PROBES, dtype=np.uint64)) % np.uint64(len(self._bits) * 8)
+        return (probes >> np.uint64(3)).astype(np.int64), np.uint8(1) << (probes & np.uint64(7)).astype(np.uint8)
 
     def close(self) -> None:
         self._bits = np.empty(0, np.uint8)  # the map cannot be closed while an array refers to it
@@ -117,9 +94,7 @@ class ClosedTraces:
     def may_know(self, trace_ids: Sequence[bytes], earliest_ns: Sequence[int]) -> list[bool]:
         """Whether the store may have spans of each trace already. `earliest_ns` is the start of its earliest span at hand."""
         words = _words(trace_ids)
-        matches = np.zeros(len(words), np.bool_)
-        self._young.mark(words, matches)
-        self._old.mark(words, matches)
+        matches = self._young.has(words) | self._old.has(words)
         new_from_ns = self._old.since_ns + SLACK_NS if self._old.since_ns else 0
         return [known or at_ns < new_from_ns for known, at_ns in zip(matches.tolist(), earliest_ns, strict=True)]
 
