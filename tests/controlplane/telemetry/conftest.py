@@ -15,6 +15,25 @@ def telemetry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield telemetry
 
 
+@pytest.fixture(scope="session")
+def restarted(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Running]:
+    """A process for the whole session, with Redis. A test may stop or kill it, and must start it again."""
+    home = tmp_path_factory.mktemp("restarted")
+    with running(home, redis_url=redis_url, spool_segment_bytes=4096) as telemetry:
+        yield telemetry
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A process that wants the token "secret", may hold 2 MiB of bodies, and never reaches a store."""
+    telemetry = Running(
+        tmp_path_factory.mktemp("guarded"), otlp_token="secret", otlp_host="0.0.0.0", otlp_inflight_bytes=2 * 2**20,
+        store_dsn="clickhouse://weir:x@127.0.0.1:1/weir",
+    ).start()  # fmt: skip
+    yield telemetry
+    telemetry.stop()
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
     """Starts a process for one test only. Settings are given without `WEIR_`, in lower case."""

@@ -3,17 +3,15 @@
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER
 from controlplane.telemetry.ledger import LedgerRow
 from inference.contract import snapshot_file
 from inference.contract.snapshot import Model, Pool, Route, Snapshot
 from tests.support.telemetry.otlp_payloads import MS, pair, request
-from tests.support.telemetry.process import Running, running
+from tests.support.telemetry.process import Running
 from tests.support.wait import eventually
 
 
@@ -54,19 +52,12 @@ def test_a_client_span_that_comes_late_widens_its_request(telemetry: Running) ->
     a_late_client_span_widens_its_request(telemetry, lambda: None)
 
 
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A telemetry process that a test may kill and must start again."""
-    with running(tmp_path_factory.mktemp("late-spans")) as telemetry:
-        yield telemetry
-
-
-def test_and_does_so_across_a_kill(killed: Running) -> None:
+def test_and_does_so_across_a_kill(restarted: Running) -> None:
     def restart() -> None:
-        killed.kill()
-        killed.start().ready()
+        restarted.kill()
+        restarted.start().ready()
 
-    a_late_client_span_widens_its_request(killed, restart)
+    a_late_client_span_widens_its_request(restarted, restart)
 
 
 def test_triton_seen_before_the_gateway_is_no_request_of_its_own(telemetry: Running, shared_dir: Path) -> None:
@@ -130,8 +121,8 @@ def test_a_stream_is_a_request_once_it_has_ended_and_has_the_fleets_name_until_t
     )
 
 
-def test_a_lost_stream_is_joined_again_across_a_kill(killed: Running) -> None:
-    telemetry = killed
+def test_a_lost_stream_is_joined_again_across_a_kill(restarted: Running) -> None:
+    telemetry = restarted
     trace_id, lost = os.urandom(16), os.urandom(16)
     root, call, outer, inner = (os.urandom(8) for _ in range(4))
     said = {"triton__model_name": "chat_large", "triton__request_id": f"00-{trace_id.hex()}-{call.hex()}-01"}

@@ -12,7 +12,7 @@ from controlplane.telemetry.ledger import LedgerRow
 from inference.contract import snapshot_file
 from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot
 from tests.support.telemetry.otlp_payloads import spans_in
-from tests.support.telemetry.process import Run
+from tests.support.telemetry.process import Running
 from tests.support.wait import eventually
 
 REQUESTS, LOADING_S = 18, 62.221
@@ -30,13 +30,12 @@ def spans_of(bodies: list[bytes], name: str) -> list[Span]:
     return [span for body in bodies for span in spans_in(body) if span.name == name]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 def test_its_requests_are_requests_its_start_is_a_cold_start_and_the_fleet_names_them(
-    run: Run, bodies: list[bytes], seed: int
+    restarted: Running, bodies: list[bytes]
 ) -> None:
-    telemetry = run().ready()
+    telemetry = restarted
     publish(telemetry.home)
-    for body in random.Random(seed).sample(bodies, len(bodies)):
+    for body in random.Random(0).sample(bodies, len(bodies)):
         telemetry.post(body)
     requests, start = spans_of(bodies, "llm_request"), spans_of(bodies, "Overall Loading")[0]
     starts = [span.start_ns for body in bodies for span in spans_in(body)]

@@ -6,6 +6,8 @@ import time
 import urllib.error
 from http.client import HTTPException
 
+from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.store import Store
 from tests.support.telemetry.otlp_payloads import request
 from tests.support.telemetry.process import Running
 
@@ -49,3 +51,15 @@ class Sender(threading.Thread):
     def end(self) -> None:
         self._ended.set()
         self.join()
+
+
+def all_there_once(store: Store, sender: Sender, began_ns: int) -> None:
+    """Each acknowledged trace has all its spans, and is one request."""
+    known = sorted(sender.acknowledged)
+    assert known
+    for at in range(0, len(known), 1000):
+        some = known[at : at + 1000]
+        stored = store.requests.spans_of(some)
+        assert {trace: len(spans) for trace, spans in stored.items()} == dict.fromkeys(some, SPANS_OF_A_TRACE)
+    counted = store.latency.report(Window(began_ns - 10**9, time.time_ns()), {"service": ("checkout",)}).requests
+    assert len(known) <= counted <= len(known) + 20, "each trace is one request; the last was never acknowledged"

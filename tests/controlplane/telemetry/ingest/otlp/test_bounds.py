@@ -17,7 +17,7 @@ from controlplane.telemetry.ingest.otlp.decode.span_faults import AHEAD, OLD, bo
 from controlplane.telemetry.ingest.spool.frame import Kind
 from tests.support.telemetry.otlp_grpc import EXPORT, connected
 from tests.support.telemetry.otlp_payloads import MS, request, spans_in
-from tests.support.telemetry.process import Run, Running
+from tests.support.telemetry.process import Running
 from tests.support.wait import eventually
 
 DAY_NS = 86_400 * 10**9
@@ -89,10 +89,9 @@ def test_bounds_never_leave_what_can_be_stored() -> None:
     assert bounds(2**63 - 1, 1).latest_ns == span_faults.LATEST_NS - 1
 
 
-def test_a_sender_is_told_and_the_ledger_does_not_look_fresh(run: Run) -> None:
-    telemetry = run(retention_days=30).ready()
-    now_ns = time.time_ns()
-    bad = moved((30 * DAY_NS, 30 * DAY_NS), (-40 * DAY_NS, -40 * DAY_NS), now_ns=now_ns)
+def test_a_sender_is_told_and_the_ledger_does_not_look_fresh(telemetry: Running) -> None:
+    now_ns, before = time.time_ns(), telemetry.metric("weir_ingest_rejected_spans_total")
+    bad = moved((30 * DAY_NS, 30 * DAY_NS), (-4000 * DAY_NS, -4000 * DAY_NS), now_ns=now_ns)
     good = request(1)
     bad.resource_spans[0].scope_spans[0].spans.append(good.resource_spans[0].scope_spans[0].spans[0])
     answers: list[ExportTraceServiceResponse] = []
@@ -107,8 +106,7 @@ def test_a_sender_is_told_and_the_ledger_does_not_look_fresh(run: Run) -> None:
         assert AHEAD in answer.partial_success.error_message and OLD in answer.partial_success.error_message
     code, said, _ = telemetry.post(as_json(bad), Content_Type="application/json")
     assert code == 200 and json.loads(said)["partialSuccess"]["rejectedSpans"] == "2"
-    assert telemetry.metric("weir_ingest_rejected_spans_total") == 6
-    eventually(lambda: telemetry.metric("weir_ingest_stored_spans_total") >= 1, "the good span is stored")
+    assert telemetry.metric("weir_ingest_rejected_spans_total") == before + 6
     with telemetry.store() as store:
         trace_id = good.resource_spans[0].scope_spans[0].spans[0].trace_id.hex()
         eventually(lambda: len(store.requests.request_rows(trace_id)) == 1, "it has its row")
@@ -128,9 +126,3 @@ def test_an_attribute_that_nests_too_deeply_is_refused_wherever_it_is_read() -> 
     assert not export_request.check(Kind.TRACES_JSON, nested(48))
     with pytest.raises(MalformedError, match="nests more than 48"):
         export_request.check(Kind.TRACES_JSON, nested(49))
-
-
-def test_a_deep_attribute_is_400_and_not_500(telemetry: Running) -> None:
-    for depth in (60, 300, 900):
-        assert telemetry.post(nested(depth), Content_Type="application/json")[0] == 400
-    assert telemetry.get("/readyz")[0] == 200
