@@ -11,7 +11,6 @@ from google.protobuf.any_pb2 import Any
 from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
@@ -21,7 +20,6 @@ OVERLOADED_RETRY_S = 1.0
 class Signal(StrEnum):
     TRACES = "traces"
     METRICS = "metrics"
-    LOGS = "logs"
 
 
 class Encoding(Enum):
@@ -120,7 +118,6 @@ def check_length(content_length: int | None, limit: int) -> None:
 _RESPONSES = {
     Signal.TRACES: (ExportTraceServiceResponse, "rejected_spans", "rejectedSpans"),
     Signal.METRICS: (ExportMetricsServiceResponse, "rejected_data_points", "rejectedDataPoints"),
-    Signal.LOGS: (ExportLogsServiceResponse, "rejected_log_records", "rejectedLogRecords"),
 }
 
 

@@ -1,4 +1,4 @@
-"""OTLP over gRPC: the three collector services, on raw bytes.
+"""OTLP over gRPC: the collector services for traces and metrics, on raw bytes.
 
 gRPC's own decompression is off, because it has no bound on the result: bodies are inflated here, as over HTTP. A gzip body is recognised
 by its first two bytes, with which no protobuf message begins (0x1f is a tag of wire type 7). The unary method is served as a stream of
@@ -30,7 +30,6 @@ READ_TIMEOUT_S, PLACE_TIMEOUT_S = 30.0, 2.0
 _METHODS = {
     "/opentelemetry.proto.collector.trace.v1.TraceService/Export": Signal.TRACES,
     "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": Signal.METRICS,
-    "/opentelemetry.proto.collector.logs.v1.LogsService/Export": Signal.LOGS,
 }
 _CODES: dict[Code, grpc.StatusCode] = {code: getattr(grpc.StatusCode, code.name) for code in Code}
 

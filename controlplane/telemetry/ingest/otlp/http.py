@@ -1,4 +1,4 @@
-"""OTLP over HTTP: POST /v1/traces, /v1/metrics, /v1/logs."""
+"""OTLP over HTTP: POST /v1/traces and /v1/metrics."""
 
 import asyncio
 

@@ -25,8 +25,6 @@ R = TypeVar("R")
 _AT_ONCE_BYTES = 256 * 1024
 """Bodies up to this size are checked on the event loop. A larger one would block all other requests."""
 
-NOT_STORED = "Weir does not store logs: turn this exporter off"
-
 
 @dataclass
 class Counts:
@@ -90,8 +88,16 @@ class Receiver:
                 await self.metrics.keep(samples)
                 return contract.summary(samples.rejected, "data points", samples.exemplars.faults)
             received_ns = time.time_ns()
-            taken = await self.judged(len(body), self._judge, signal, encoding, body, received_ns)
-            return await self._keep(taken, signal, encoding, body, received_ns)
+            kind = Kind.TRACES_JSON if encoding is Encoding.JSON else Kind.TRACES_PROTOBUF
+            rejected = await self.judged(
+                len(body), export_request.check, kind, body, export_request.bounds(received_ns, self._retention_ns)
+            )
+            for reason, count in rejected.items():
+                self.counts.rejected[reason] = self.counts.rejected.get(reason, 0) + count
+            if body:
+                await asyncio.wrap_future(self._spool.append(kind, body, received_ns))
+                self.counts.acknowledged += 1
+            return contract.summary(rejected)
         except MalformedError as error:
             raise contract.bad_data(str(error)) from error
         except SpoolFullError as full:
@@ -109,26 +115,7 @@ class Receiver:
         (metrics.read_json if encoding is Encoding.JSON else metrics.read_protobuf)(body, builder)
         return builder
 
-    def _judge(self, signal: Signal, encoding: Encoding, body: bytes, received_ns: int) -> Taken:
-        json = encoding is Encoding.JSON
-        if signal is Signal.LOGS:
-            return contract.summary({NOT_STORED: export_request.count_log_records(body, json=json)}, "log records")
-        rejected = export_request.check(_kind(encoding), body, export_request.bounds(received_ns, self._retention_ns))
-        for reason, count in rejected.items():
-            self.counts.rejected[reason] = self.counts.rejected.get(reason, 0) + count
-        return contract.summary(rejected)
-
-    async def _keep(self, taken: Taken, signal: Signal, encoding: Encoding, body: bytes, received_ns: int) -> Taken:
-        if signal is Signal.TRACES and body:
-            await asyncio.wrap_future(self._spool.append(_kind(encoding), body, received_ns))
-            self.counts.acknowledged += 1
-        return taken
-
     def _overloaded(self) -> RefusedError:
         return contract.overloaded(
             f"more than {self._inflight_bytes} bytes are being received at once (WEIR_OTLP_INFLIGHT_BYTES)"
         )
-
-
-def _kind(encoding: Encoding) -> Kind:
-    return Kind.TRACES_JSON if encoding is Encoding.JSON else Kind.TRACES_PROTOBUF

@@ -33,7 +33,7 @@ _EXAMPLE = ExportTraceServiceRequest(
     ]
 ).SerializeToString()
 
-__all__ = ["MalformedError", "Rejected", "Spans", "bounds", "check", "count_log_records", "read"]
+__all__ = ["MalformedError", "Rejected", "Spans", "bounds", "check", "read"]
 
 
 def prepare() -> None:
@@ -59,8 +59,3 @@ def read(kind: int, body: bytes, shard: int = 0, shards: int = 1, within: Bounds
     spans = (pair for pair in from_json.spans(body, within) if pair[0].trace_id[15] % shards == shard)
     while some := list(islice(spans, _AT_ONCE)):
         yield Listed(some)
-
-
-def count_log_records(body: bytes, *, json: bool) -> int:
-    """How many log records the body holds. Raises MalformedError."""
-    return from_json.count_log_records(body) if json else from_protobuf.count_log_records(body)

@@ -105,21 +105,8 @@ class TracesRequest(_Struct):
     resource_spans: list[ResourceSpans] | None = None
 
 
-class ScopeLogs(_Struct):
-    log_records: list[msgspec.Raw] | None = None
-
-
-class ResourceLogs(_Struct):
-    scope_logs: list[ScopeLogs] | None = None
-
-
-class LogsRequest(_Struct):
-    resource_logs: list[ResourceLogs] | None = None
-
-
 _traces = msgspec.json.Decoder(TracesRequest)
 _one_span = msgspec.json.Decoder(WireSpan)
-_logs = msgspec.json.Decoder(LogsRequest)
 
 
 def check(body: bytes, within: Bounds = ANY) -> Counter[str]:
@@ -128,14 +115,6 @@ def check(body: bytes, within: Bounds = ANY) -> Counter[str]:
 
 def spans(body: bytes, within: Bounds = ANY) -> Iterator[tuple[Span, int]]:
     return ((span, size) for span, size in _read(body, within) if isinstance(span, Span))
-
-
-def count_log_records(body: bytes) -> int:
-    return sum(
-        len(scope.log_records or ())
-        for resource in _parse(_logs, body).resource_logs or ()
-        for scope in resource.scope_logs or ()
-    )
 
 
 MAX_DEPTH = 48

@@ -19,7 +19,7 @@ from .groups import Group, group
 from .links import links
 from .malformed import MalformedError
 from .span_faults import ANY, LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, Bounds, fault
-from .wire import count, fields
+from .wire import fields
 
 _Message = TypeVar("_Message", bound=Message)
 _Place = tuple[int, int, Group]
@@ -108,10 +108,6 @@ def _groups(body: bytes, layout: scan.Layout) -> list[Group]:
 @lru_cache(256)
 def _group_in(resource: bytes, scope: bytes) -> Group:
     return group(attributes(_parse(Resource, resource).attributes), str(_parse(InstrumentationScope, scope).name))
-
-
-def count_log_records(body: bytes) -> int:
-    return count(body, 1, 2, 2)
 
 
 def walk(body: bytes) -> Iterator[_Place]:

@@ -29,15 +29,7 @@ def test_the_official_json_examples_are_taken(telemetry: Running, shared_dir: Pa
     assert (code, body, headers["Content-Type"].partition(";")[0]) == (200, b"{}", JSON)
 
 
-def test_logs_are_told_that_they_are_not_stored(telemetry: Running, shared_dir: Path) -> None:
-    example = (shared_dir / "fixtures" / "otlp" / "logs.json").read_bytes()
-    code, body, _ = telemetry.post(example, "logs", Content_Type=JSON)
-    said = json.loads(body)["partialSuccess"]
-    assert (code, int(said["rejectedLogRecords"])) == (200, 1)
-    assert "does not store logs" in said["errorMessage"]
-
-
-@pytest.mark.parametrize("signal", ["traces", "metrics", "logs"])
+@pytest.mark.parametrize("signal", ["traces", "metrics"])
 @pytest.mark.parametrize("encoding, body", [(PROTOBUF, b""), (JSON, b"{}")])
 def test_an_empty_request_is_a_success(telemetry: Running, signal: str, encoding: str, body: bytes) -> None:
     code, answer, _ = telemetry.post(body, signal, Content_Type=encoding)
@@ -124,13 +116,3 @@ def test_json_ids_of_either_case_mean_the_same_span(telemetry: Running) -> None:
         )
         [stored] = store.requests.trace("5b8efff798038103d269b633813fc60d")
     assert stored.attributes["n"] == -9007199254740993
-
-
-def test_triton_s_own_export_becomes_requests(telemetry: Running, shared_dir: Path) -> None:
-    body = (shared_dir / "fixtures" / "triton" / "otlp-1.json").read_bytes()
-    assert telemetry.post(body, Content_Type=JSON)[1] == b"{}"
-    trace_id = next(iter(json.loads(body)["resourceSpans"][0]["scopeSpans"][0]["spans"]))["traceId"]
-    with telemetry.store() as store:
-        eventually(lambda: bool(store.requests.request_rows(trace_id)), "Triton's request has a row")
-        for row in store.requests.request_rows(trace_id):
-            assert sum(row.stages.values()) + row.unattributed_ns == row.e2e_ns
