@@ -32,7 +32,6 @@ _LEDGER = (
     "critical_path",
     "dimensions",
     "own_time",
-    "prompt_buckets",
     "reading",
     "requests",
     "row",

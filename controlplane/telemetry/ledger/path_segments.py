@@ -29,10 +29,7 @@ def segments(spans: Sequence[Span], request_id: str) -> list[Segment]:
 
     They cover the request without gap or overlap, on the ledger's clock where spans' clocks differ, and sum to its row by stage.
     """
-    for request in find(build(spans)) if spans else ():
-        if request.entry.id.hex() == request_id:
-            return _segments(request)
-    return []
+    return paths(spans).get(request_id, [])
 
 
 def _segments(request: Request) -> list[Segment]:

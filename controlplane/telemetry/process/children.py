@@ -47,11 +47,6 @@ class Child:
         self._ended: deque[float] = deque(maxlen=_OFTEN)
 
     @property
-    def pid(self) -> int | None:
-        """None while it is not running."""
-        return self._process.pid if self._process is not None and self._process.returncode is None else None
-
-    @property
     def keeps_ending(self) -> bool:
         """Whether it has ended several times within the last minute."""
         return len(self._ended) == _OFTEN and time.monotonic() - self._ended[0] < _OFTEN_S

@@ -22,8 +22,8 @@ from ..ingest.otlp.http import HttpReceiver
 from ..ingest.otlp.receiver import Receiver
 from ..ingest.pipeline.status import decode as decode_status
 from ..ingest.spool import checkpoint
-from ..ingest.spool.backlog import ages
 from ..ingest.spool.frame import Position
+from ..ingest.spool.reader import ages
 from ..ingest.spool.writer import SpoolWriter
 from ..metrics.remote_write.http import RemoteWrite
 from ..metrics.scrape.scraper import Scraper
@@ -34,7 +34,6 @@ from .live import Live, redis_layer
 from .remote import Remote
 from .rollups import Rollups
 from .state import Shard, State
-from .usage import Usage
 from .watchdog import watch
 
 log = structlog.get_logger(__name__)
@@ -93,7 +92,6 @@ class _Service:
         self._registry = CollectorRegistry()
         self._registry.register(self._state)
         ProcessCollector(registry=self._registry)
-        self._registry.register(Usage(lambda: [(child.name, child.pid) for child in self._children]))
         self._live = Live(redis_layer(config.redis_url))
         self._children: list[Child] = []
         self._pipelines: list[Child] = []

@@ -29,7 +29,6 @@ _SUMS = {
     "requests": ("weir_ingest_stored_requests", "Request rows inserted."),
     "samples": ("weir_ingest_stored_samples", "Metric samples inserted."),
     "exemplars": ("weir_ingest_stored_exemplars", "Exemplars inserted."),
-    "amended": ("weir_ingest_amended_traces", "Traces closed again after late spans."),
     "withdrawn": (
         "weir_ingest_withdrawn_requests", "Rows withdrawn because later spans showed them to be part of a request."
     ),
@@ -60,7 +59,6 @@ class Shard:
     moved_s: float = field(default_factory=time.monotonic)  # when it last had something in the store
     status_s: float = -math.inf  # when it last sent a status
     lag_s: float = 0.0
-    pending_traces: int = 0
     sums: Status = field(default_factory=Status)
 
     def take(self, status: Status) -> None:
@@ -71,7 +69,6 @@ class Shard:
             self.away_since_s = time.monotonic()
         self.store_away = status.store_away
         self.reached = self.reached or not status.store_away
-        self.pending_traces = status.pending_traces
         if status.checkpoint.segment:
             self.moved_s = time.monotonic()
             self.checkpoint, self.lag_s = status.checkpoint, status.lag_s
@@ -206,20 +203,13 @@ class State:
         sums = reduce(added, [shard.sums for shard in self.shards])
         for field_name, (name, said) in _SUMS.items():
             yield CounterMetricFamily(name, said, getattr(sums, field_name))
-        counters = (
-            ("weir_ingest_acknowledged_requests", "Requests with spans, durable in the spool.", receiver.counts.acknowledged),
-            ("weir_ingest_received_bytes", "Bodies, decompressed.", receiver.counts.received_bytes),
-            ("weir_rollup_built_stretches", "Stretches of rollups built.", rollups.built),
-        )  # fmt: skip
-        for counter in counters:
-            yield CounterMetricFamily(*counter)
+        yield CounterMetricFamily("weir_rollup_built_stretches", "Stretches of rollups built.", rollups.built)
         silent_s = max(map(self.silent_s, range(len(self.pipelines))), default=0.0)
         gauges: tuple[tuple[str, str, float], ...] = (
             ("weir_ingest_active_series", "Metric series of the last hour or two.", len(receiver.metrics.admission)),
             ("weir_ingest_silent_seconds", "Time since the last status of the pipeline that was silent longest.", silent_s),
             ("weir_ingest_catching_up", "1 while a backlog is worked off.", self.catching_up),
             ("weir_ingest_inflight_bytes", "Bodies in memory.", receiver.inflight),
-            ("weir_ingest_pending_traces", "Traces still coming in.", sum(s.pending_traces for s in self.shards)),
             ("weir_ingest_lag_seconds", "From receipt to rows, of the last batch.", max(s.lag_s for s in self.shards)),
             ("weir_ingest_behind_seconds", "Age of the oldest record not worked off.", self.behind_s),
             ("weir_spool_bytes", "Spool on disk.", self.spool.size),
@@ -227,10 +217,7 @@ class State:
             ("weir_spool_accepting", "1 while the spool accepts records.", not self.spool.refusal()),
             ("weir_rollup_catching_up", "1 while rollups of the past are filled.", rollups.backlog > 0),
             ("weir_rollup_done_ratio", "How much of that is filled, 0 to 1.", rollups.done_ratio),
-            ("weir_rollup_failing", "1 while rollups cannot be filled: /readyz says why.", bool(rollups.failed)),
             ("weir_store_reachable", "1 while the store takes inserts.", self.away is None),
         )  # fmt: skip
         for gauge in gauges:
             yield GaugeMetricFamily(*gauge)
-        if rollups.due is not None:
-            yield GaugeMetricFamily("weir_rollup_due_stretches", "Stretches of rollups to build.", rollups.due)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from controlplane.telemetry.core.spans import AttrValue, Span
 from controlplane.telemetry.ledger.attribute_index import index_of
-from controlplane.telemetry.ledger.prompt_buckets import PROMPT_BUCKET_EDGES, prompt_bucket
+from controlplane.telemetry.ledger.row import PROMPT_BUCKET_EDGES, prompt_bucket
 from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.write.arrow_columns import (
     ATTEMPT,

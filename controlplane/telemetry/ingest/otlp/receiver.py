@@ -31,8 +31,6 @@ class Counts:
     """Counts since the receiver started."""
 
     requests: dict[tuple[str, str], int] = field(default_factory=dict)  # by (transport, outcome)
-    received_bytes: int = 0
-    acknowledged: int = 0  # requests with spans in them, durable
     rejected: dict[str, int] = field(default_factory=dict)  # spans by reason
 
     def request(self, transport: str, outcome: str) -> None:
@@ -75,10 +73,8 @@ class Receiver:
     def grow(self, size: int) -> None:
         """Account for `size` more bytes of bodies in memory, negative when they are released. Raises RefusedError above the limit."""
         self.inflight += size
-        if size > 0:
-            self.counts.received_bytes += size
-            if self.inflight > self._inflight_bytes:
-                raise self._overloaded()
+        if size > 0 and self.inflight > self._inflight_bytes:
+            raise self._overloaded()
 
     async def take(self, signal: Signal, encoding: Encoding, body: bytes) -> Taken:
         """Returns once the accepted part would survive a kill. Raises RefusedError."""
@@ -96,7 +92,6 @@ class Receiver:
                 self.counts.rejected[reason] = self.counts.rejected.get(reason, 0) + count
             if body:
                 await asyncio.wrap_future(self._spool.append(kind, body, received_ns))
-                self.counts.acknowledged += 1
             return contract.summary(rejected)
         except MalformedError as error:
             raise contract.bad_data(str(error)) from error

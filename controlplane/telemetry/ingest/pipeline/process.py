@@ -9,7 +9,7 @@ from pathlib import Path
 import structlog
 
 from controlplane.telemetry.ingest.otlp.decode import export_request
-from controlplane.telemetry.ingest.spool import checkpoint, damaged, segment_files
+from controlplane.telemetry.ingest.spool import checkpoint, segment_files
 from controlplane.telemetry.ingest.spool.frame import Position
 from controlplane.telemetry.ingest.spool.reader import Damage, SpoolReader
 
@@ -63,13 +63,13 @@ def run(
     names = NamesInForce(snapshot)
     export_request.prepare()
     frontier = Frontier(sys.stdin.fileno())
-    reporter = Reporter(sys.stdout.fileno(), shard, lambda: worker.pending_traces)
+    reporter = Reporter(sys.stdout.fileno(), shard)
     own = Folder(folder, reporter)
     store = StoreAdapter(dsn, retention_days, rollup_retention_days)
 
     def lost(damage: Damage) -> None:
         if shard == 0:  # each shard reads the whole spool
-            damaged.set_aside(folder, damage.at.segment)
+            segment_files.set_aside(folder, damage.at.segment)
             reporter.send(Status(damaged=1, lost_bytes=damage.lost_bytes))
 
     def stored(batch: Batch, status: Status) -> None:

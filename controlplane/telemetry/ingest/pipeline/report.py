@@ -24,8 +24,8 @@ _AGAIN_S = 1.0
 class Reporter:
     """Writes statuses, one line each, to `pipe`. Thread-safe."""
 
-    def __init__(self, pipe: int, shard: int, pending: Callable[[], int]) -> None:
-        self._pipe, self._shard, self._pending = pipe, shard, pending
+    def __init__(self, pipe: int, shard: int) -> None:
+        self._pipe, self._shard = pipe, shard
         self._store_away, self._disk_away = NOT_REACHED, ""
         self._said_s = 0.0
 
@@ -35,7 +35,6 @@ class Reporter:
             msgspec.structs.replace(
                 status,
                 shard=self._shard,
-                pending_traces=self._pending(),
                 store_away=self._disk_away or self._store_away,
             )
         )

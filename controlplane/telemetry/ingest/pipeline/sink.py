@@ -183,7 +183,6 @@ class Sink:
             self._take_home(closed.moved, written)
         self._insert_rows(closed.rows, written)
         self._withdraw(closed.withdrawn, written)
-        written["amended"] += len(trace_ids)
         written["oversized"] += oversized
 
     def _take_home(self, spans: list[Span], written: Counter[str]) -> None:

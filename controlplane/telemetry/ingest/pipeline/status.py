@@ -14,7 +14,6 @@ class Status(msgspec.Struct, frozen=True):
     checkpoint: Position = Position(0, 0)
     spans: int = 0
     requests: int = 0
-    amended: int = 0
     withdrawn: int = 0
     samples: int = 0
     exemplars: int = 0
@@ -24,7 +23,6 @@ class Status(msgspec.Struct, frozen=True):
     oversized: int = 0  # closings of traces with more spans than a row is made of
     newest_ns: int = 0  # end of the newest request, ns since the Unix epoch
     lag_s: float = 0.0  # from the receipt of the oldest record in the batch to its rows in the store
-    pending_traces: int = 0
     store_away: str = ""  # why the store cannot be written to now
     shard: int = 0
 
@@ -32,7 +30,6 @@ class Status(msgspec.Struct, frozen=True):
 COUNTS = (
     "spans",
     "requests",
-    "amended",
     "withdrawn",
     "samples",
     "exemplars",

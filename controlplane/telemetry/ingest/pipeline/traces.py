@@ -66,9 +66,6 @@ class Traces:
         self._large: dict[bytes, None] = {}  # traces that were too large, the latest last
         self.bytes = 0
 
-    def __len__(self) -> int:
-        return len(self._open)
-
     def add(self, spans: Spans, at: Position, now_s: float, received_ns: int = 0) -> None:
         """Take spans of the record that begins at `at` and was received at `received_ns` since the Unix epoch."""
         self._round += 1

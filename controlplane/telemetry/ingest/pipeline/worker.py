@@ -66,10 +66,6 @@ class Worker:
         self._spans = self._bytes = 0  # of the batch, on the wire
         self._since_s: float | None = None  # when the batch got its first content
 
-    @property
-    def pending_traces(self) -> int:
-        return len(self._traces)
-
     def step(self) -> float:
         """Work off some records. Returns how long to wait then, s, unless the frontier moves before."""
         records = self._reader.read(self._frontier())

@@ -1,7 +1,7 @@
 """Follows the spool from a position to the last committed byte."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -131,3 +131,19 @@ class SpoolReader:
         if following > here + 1:
             self._damaged(Damage(segment_files.start_of(here + 1), 0, f"segments up to {following - 1} are missing"))
         self.position = segment_files.start_of(following)
+
+
+def ages(folder: Path, done: Position, committed: Position) -> Iterator[tuple[int, Position]]:
+    """For each segment between the two positions: when its first record that is not worked off was received, ns since the Unix epoch, and
+    where the segment ends."""
+    for number in segment_files.numbers(folder):
+        begin = max(done, segment_files.start_of(number))
+        end = min(committed, Position(number, segment_files.path_of(folder, number).stat().st_size))
+        if begin.segment != number or begin >= end:
+            continue
+        reader = SpoolReader(folder, begin)
+        try:
+            for record in reader.read(end, HEADER_BYTES):
+                yield record.received_ns, end
+        finally:
+            reader.close()

@@ -3,9 +3,17 @@
 import os
 from pathlib import Path
 
+import structlog
+
 from .frame import MAGIC, Position, TornFrameError, frames, next_frame
 
+log = structlog.get_logger(__name__)
+
 _SUFFIX = ".spool"
+DAMAGED_FOLDER = "damaged"
+"""Of the spool's folder: damaged segments, for inspection."""
+MAX_DAMAGED = 8
+"""Segments in it. The oldest is deleted first."""
 
 
 def path_of(folder: Path, number: int) -> Path:
@@ -50,3 +58,17 @@ def intact_bytes(path: Path) -> int:
         if following is None:
             return intact
         at = following
+
+
+def set_aside(folder: Path, number: int) -> None:
+    """Link the segment into `damaged/`, where it stays when the spool deletes it. An error of the disk is logged."""
+    aside = folder / DAMAGED_FOLDER
+    if path_of(aside, number).exists():  # another place in it is damaged too
+        return
+    try:
+        aside.mkdir(exist_ok=True, mode=0o700)
+        for old in numbers(aside)[: 1 - MAX_DAMAGED]:
+            path_of(aside, old).unlink(missing_ok=True)
+        os.link(path_of(folder, number), path_of(aside, number))
+    except OSError as error:
+        log.warning("spool.damaged_not_kept", segment=number, reason=str(error))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.telemetry.ledger import close
-from controlplane.telemetry.ledger.prompt_buckets import PROMPT_BUCKET_EDGES, prompt_bucket
+from controlplane.telemetry.ledger.row import PROMPT_BUCKET_EDGES, prompt_bucket
 from inference.contract.stages import STAGES
 from tests.support.telemetry.ledger_traces import in_gateway, spent
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.telemetry.ingest.spool import damaged, segment_files
+from controlplane.telemetry.ingest.spool import segment_files
 from controlplane.telemetry.ingest.spool.frame import HEADER_BYTES, MAGIC, Position, frames, header, next_frame
 from controlplane.telemetry.ingest.spool.reader import Damage, SpoolReader
 from tests.support.telemetry.spool import KIND, append, opened, read_all
@@ -131,13 +131,16 @@ def test_a_segment_that_is_gone_is_said_and_the_next_one_read(tmp_path: Path) ->
 
 def test_a_damaged_segment_is_kept_and_only_so_many(tmp_path: Path) -> None:
     writer = opened(tmp_path, segment_bytes=64)
-    for number in range(damaged.MAX_KEPT + 3):
+    for number in range(segment_files.MAX_DAMAGED + 3):
         append(writer, bytes([number]) * 60)
     for number in segment_files.numbers(tmp_path):
-        damaged.set_aside(tmp_path, number)
-        damaged.set_aside(tmp_path, number)
+        segment_files.set_aside(tmp_path, number)
+        segment_files.set_aside(tmp_path, number)
     writer.release(writer.committed)
-    kept = segment_files.numbers(tmp_path / damaged.FOLDER)
-    assert kept == list(range(4, damaged.MAX_KEPT + 4))
-    assert len(read_all(tmp_path / damaged.FOLDER, segment_files.start_of(damaged.MAX_KEPT + 4))) == damaged.MAX_KEPT
+    kept = segment_files.numbers(tmp_path / segment_files.DAMAGED_FOLDER)
+    assert kept == list(range(4, segment_files.MAX_DAMAGED + 4))
+    assert (
+        len(read_all(tmp_path / segment_files.DAMAGED_FOLDER, segment_files.start_of(segment_files.MAX_DAMAGED + 4)))
+        == segment_files.MAX_DAMAGED
+    )
     writer.close()
