@@ -118,15 +118,6 @@ def test_other_databases_are_reached_through_the_network() -> None:
     assert spent(row) == {"network": 30, "unattributed": 70}
 
 
-def test_a_clients_own_time_is_network_and_everyone_elses_is_unattributed() -> None:
-    root = span("handle", 0, 100, kind=SERVER)
-    inner = span("work", 10, 90, root)
-    out = span("call", 20, 80, inner, kind=CLIENT)
-    far = span("serve", 30, 70, out, kind=SERVER, service="other")
-    (row,) = close([root, inner, out, far])
-    assert spent(row) == {"network": 20, "unattributed": 80}
-
-
 @pytest.mark.parametrize(
     ("path", "operation"),
     [

@@ -77,15 +77,6 @@ def test_the_callers_own_span_widens_the_window_and_its_time_is_network() -> Non
     assert row.stages["cache"] == 20
 
 
-def test_a_late_caller_leaves_the_requests_identity_alone() -> None:
-    caller = span("POST", 900, 2070, kind=CLIENT)
-    served = gateway_trace(parent=caller)
-    (before,) = close(served)
-    (after,) = close([*served, caller])
-    assert (before.request_id, before.entry_start_ns) == (after.request_id, after.entry_start_ns)
-    assert (before.start_ns, after.start_ns) == (1000, 900)
-
-
 def test_a_client_that_closed_its_span_at_the_headers_does_not_cut_the_stream() -> None:
     caller = span("POST", 900, 1410, kind=CLIENT)
     (row,) = close([caller, *gateway_trace(parent=caller)])
