@@ -7,6 +7,8 @@ from pathlib import Path
 import aiohttp
 import structlog
 
+from inference.contract import snapshot_file
+
 from ..metrics.scrape.targets import FILE
 
 log = structlog.get_logger(__name__)
@@ -75,6 +77,4 @@ def _replace(path: Path, body: bytes) -> None:
     if path.is_file() and path.read_bytes() == body:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.draft")
-    draft.write_bytes(body)
-    draft.replace(path)
+    snapshot_file.write_text(path, body)

@@ -15,6 +15,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
+from inference.contract import snapshot_file
+
 from ..config import IngestConfig
 from ..ingest.otlp import grpc as otlp_grpc
 from ..ingest.otlp.bearer_token import problem
@@ -157,7 +159,8 @@ class _Service:
 
     def _begin_store(self) -> None:
         port = self._config.store_port or _free_port()
-        _write(self._config.home / PORT_FILE, f"{port}\n")
+        (self._config.home / PORT_FILE).parent.mkdir(parents=True, exist_ok=True)
+        snapshot_file.write_text(self._config.home / PORT_FILE, f"{port}\n".encode())
         store = Child(
             "store",
             lambda: ["controlplane.telemetry.store", "--port", str(port)],
@@ -303,10 +306,3 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}")
-    draft.write_text(text)
-    draft.replace(path)

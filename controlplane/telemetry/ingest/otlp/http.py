@@ -93,8 +93,8 @@ class HttpReceiver:
                 if allow := error.headers.get("Allow"):
                     response.headers["Allow"] = allow
                 return response
-            except (ConnectionError, web.RequestPayloadError, asyncio.CancelledError):
-                raise  # the sender has closed the connection
+            except (ConnectionError, web.RequestPayloadError):
+                return web.Response(status=499)  # the sender has closed the connection: nobody reads this
             except Exception:
                 log.exception("otlp.failed", path=request.path)
                 return self._refusal(request, RefusedError(500, Code.INTERNAL, "the receiver failed on this request"))

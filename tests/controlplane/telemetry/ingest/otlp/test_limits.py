@@ -17,6 +17,7 @@ from controlplane.telemetry.ingest.otlp.decode.from_json import MAX_OBJECTS
 from tests.support.telemetry.otlp_grpc import EXPORT, connected, refusal
 from tests.support.telemetry.otlp_payloads import request
 from tests.support.telemetry.process import Running
+from tests.support.wait import eventually
 
 MIB = 2**20
 
@@ -127,7 +128,8 @@ def test_a_sender_that_goes_away_half_way_leaves_nothing_in_flight(telemetry: Ru
 
     asyncio.run(half())
     assert telemetry.post(request().SerializeToString())[0] == 200
-    assert telemetry.metric("weir_ingest_inflight_bytes") == 0
+    eventually(lambda: telemetry.metric("weir_ingest_inflight_bytes") == 0, "nothing is left of it")
+    assert "Traceback" not in telemetry.log.read_text()
 
 
 def message(field: int, content: bytes) -> bytes:
