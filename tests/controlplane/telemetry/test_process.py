@@ -99,13 +99,12 @@ def test_a_store_whose_disk_is_full_loses_nothing(small_disk: Path, run: Run, tm
     eventually(lambda: all(has_row(telemetry, body) for body in bodies), "all that was taken has rows")
 
 
-def test_two_on_one_home_or_one_port_get_one_clear_sentence(run: Run) -> None:
-    first = run(store_dsn="clickhouse://weir:x@127.0.0.1:1/weir")
+def test_two_on_one_home_or_one_port_get_one_clear_sentence(guarded: Running, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"another telemetry process uses .*WEIR_HOME"):
-        Running(first.home).start()
-    for name, port in (("otlp_http_port", first.http_port), ("otlp_grpc_port", first.grpc_port)):
+        Running(guarded.home).start()
+    for name, port in (("otlp_http_port", guarded.http_port), ("otlp_grpc_port", guarded.grpc_port)):
         with pytest.raises(AssertionError, match=f"WEIR_{name.upper()}={port} .* cannot be bound"):
-            Running(first.home.parent / name, **{name: port}).start()
+            Running(tmp_path / name, **{name: port}).start()
 
 
 def test_open_pages_are_told_that_there_is_something_new(restarted: Running, redis_url: str) -> None:
