@@ -51,8 +51,8 @@ class _Filter:
 
     def has(self, words: Words) -> NDArray[np.bool_]:
         at, bit = self._probes(words)
-        found: NDArray[np.bool_] = np.all(self._bits[at] & bit, axis=1)
-        return found
+        known: NDArray[np.bool_] = np.all(self._bits[at] & bit, axis=1)
+        return known
 
     def _probes(self, words: Words) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         """The bytes and the bits in them of each id."""
