@@ -139,11 +139,15 @@ def test_a_damaged_record_is_counted_and_its_segment_kept(telemetry: Running) ->
     assert telemetry.log.read_text().count("spool.damaged") == 1
 
 
-def test_what_the_store_lost_with_the_power_is_worked_off_again(restarted: Running, tmp_path: Path) -> None:
+def test_it_ends_in_order_and_what_the_store_then_loses_with_the_power_is_worked_off_again(
+    restarted: Running, tmp_path: Path
+) -> None:
     first = request(3).SerializeToString()
     assert restarted.post(first)[0] == 200
     eventually(lambda: has_row(restarted, first), "the first is in the store")
-    restarted.stop()
+    children = restarted.children()
+    assert restarted.stop() == 0
+    assert len(children) == 2 and not [child for child in children if child.is_running()]
     shutil.copytree(restarted.home / "store", tmp_path / "before", symlinks=True)
     restarted.start().ready()
     bodies = [request(30).SerializeToString() for _ in range(10)]

@@ -52,12 +52,24 @@ def test_a_client_span_that_comes_late_widens_its_request(telemetry: Running) ->
     a_late_client_span_widens_its_request(telemetry, lambda: None)
 
 
-def test_and_does_so_across_a_kill(restarted: Running) -> None:
-    def restart() -> None:
-        restarted.kill()
-        restarted.start().ready()
+def test_a_late_client_span_and_a_lost_stream_are_joined_across_a_kill(restarted: Running) -> None:
+    telemetry = restarted
+    trace_id, lost = os.urandom(16), os.urandom(16)
+    root, call, outer, inner = (os.urandom(8) for _ in range(4))
 
-    a_late_client_span_widens_its_request(restarted, restart)
+    def restart() -> None:
+        said = {"triton__model_name": "chat_large", "triton__request_id": f"00-{trace_id.hex()}-{call.hex()}-01"}
+        telemetry.post(span(lost, inner, outer, "chat_large", SERVER, 20, 10, **said))
+        eventually(lambda: telemetry.metric("weir_ingest_behind_seconds") == 0, "the model's span is worked off")
+        telemetry.kill()
+        telemetry.start().ready()
+
+    a_late_client_span_widens_its_request(telemetry, restart)
+    telemetry.post(span(lost, outer, b"", "InferRequest", SERVER, 15, 70))
+    telemetry.post(span(trace_id, call, root, "model.infer", CLIENT, 10, 80, weir__stage="model"))
+    telemetry.post(span(trace_id, root, b"", "chat chat-large", SERVER, 0, 100, weir__request=True))
+    eventually(lambda: [row.span_count for row in rows(telemetry, trace_id)] == [4], "all four spans are one request")
+    eventually(lambda: rows(telemetry, lost) == [], "the lost trace is no request")
 
 
 def test_triton_seen_before_the_gateway_is_no_request_of_its_own(telemetry: Running, shared_dir: Path) -> None:
@@ -119,22 +131,6 @@ def test_a_stream_is_a_request_once_it_has_ended_and_has_the_fleets_name_until_t
     eventually(
         lambda: [row.request_id for row in rows(telemetry, trace_id)] == [root.hex()], "and the gateway after it"
     )
-
-
-def test_a_lost_stream_is_joined_again_across_a_kill(restarted: Running) -> None:
-    telemetry = restarted
-    trace_id, lost = os.urandom(16), os.urandom(16)
-    root, call, outer, inner = (os.urandom(8) for _ in range(4))
-    said = {"triton__model_name": "chat_large", "triton__request_id": f"00-{trace_id.hex()}-{call.hex()}-01"}
-    telemetry.post(span(lost, inner, outer, "chat_large", SERVER, 20, 10, **said))
-    eventually(lambda: telemetry.metric("weir_ingest_behind_seconds") == 0, "the model's span is worked off")
-    telemetry.kill()
-    telemetry.start().ready()
-    telemetry.post(span(lost, outer, b"", "InferRequest", SERVER, 15, 70))
-    telemetry.post(span(trace_id, call, root, "model.infer", CLIENT, 10, 80, weir__stage="model"))
-    telemetry.post(span(trace_id, root, b"", "chat chat-large", SERVER, 0, 100, weir__request=True))
-    eventually(lambda: [row.span_count for row in rows(telemetry, trace_id)] == [4], "all four spans are one request")
-    eventually(lambda: rows(telemetry, lost) == [], "the lost trace is no request")
 
 
 def test_spans_sent_again_count_once(telemetry: Running) -> None:

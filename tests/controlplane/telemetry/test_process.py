@@ -15,19 +15,6 @@ from tests.support.telemetry.process import Run, Running, has_row
 from tests.support.wait import eventually
 
 
-def test_it_ends_in_order_and_what_it_acknowledged_is_there_after_the_next_start(restarted: Running) -> None:
-    restarted.stop()
-    restarted.start()  # and not yet ready: the store has not seen anything
-    body = request(3).SerializeToString()
-    assert restarted.post(body)[0] == 200
-    children = restarted.children()
-    assert restarted.stop() == 0
-    assert len(children) == 2 and not [child for child in children if child.is_running()]
-    restarted.start().ready()
-    eventually(partial(has_row, restarted, body), "the request has its row")
-    eventually(lambda: restarted.metric("weir_ingest_behind_seconds") == 0, "nothing is left to do")
-
-
 def test_a_child_that_dies_is_started_again_and_said_so(restarted: Running) -> None:
     before = restarted.metric("weir_ingest_child_restarts_total")
     died = restarted.log.read_text().count("child.died")
