@@ -11,12 +11,12 @@ from pytest_django import Settings
 
 from controlplane.web.health import _answers
 from tests.support.flush import flushed_at_less_cost
-from tests.support.telemetry.store_fixtures import databases, dsn, front_dsn, store
+from tests.support.telemetry.store_fixtures import databases, dsn, front_dsn, shared_store, store
 from tests.support.web.people import on_call
 from tests.support.web.served import annex, annexed, away, caller, filled, fresh, reader, served
 
 __all__ = [
-    "annex", "annexed", "away", "caller", "databases", "dsn", "filled", "fresh", "front_dsn", "reader", "served", "store",
+    "annex", "annexed", "away", "caller", "databases", "dsn", "filled", "fresh", "front_dsn", "reader", "served", "shared_store", "store",
 ]  # fmt: skip
 """Fixtures of all tests of the control plane. Imported here alone, each is made once in a session."""
 

@@ -9,6 +9,9 @@ from pathlib import Path
 from controlplane.telemetry.store import Store, access
 from deploy.local.process import Command
 
+UNASKED = Store("clickhouse://127.0.0.1:1/weir")
+"""Nothing answers there: for what is refused before the store is asked."""
+
 _ARGV = (sys.executable, "-m", "controlplane.telemetry.store", "--home")
 
 

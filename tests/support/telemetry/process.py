@@ -36,15 +36,18 @@ class Running:
             "WEIR_TRACE_QUIET_S": "0.3",
             "WEIR_TRACE_ROOT_S": "0.5",
             "WEIR_RETENTION_DAYS": "3660",  # recorded traces are years old
+            "WEIR_SCRAPE_TARGETS": str(home / "targets.json"),
             **{f"WEIR_{name.upper()}": str(value) for name, value in settings.items()},
         }
         self.log = home / "telemetry.log"
+        self._targets = home / "targets.json"
         self.process: subprocess.Popen[str] | None = None
         self.http_port = self.grpc_port = 0
         self._stderr: IO[bytes] | None = None
 
     def start(self) -> "Running":
         self.home.mkdir(parents=True, exist_ok=True)
+        self.scrape()
         self._stderr = self.log.open("ab")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "controlplane.telemetry"],
@@ -59,6 +62,10 @@ class Running:
         assert found, f"telemetry printed {line!r}; its log ends with\n{self.log.read_text()[-2000:]}"
         self.http_port, self.grpc_port = int(found[1]), int(found[2])
         return self
+
+    def scrape(self, *targets: dict[str, object]) -> None:
+        """Have it scrape these targets, and no others, from when it next reads its list."""
+        self._targets.write_text(json.dumps(targets))
 
     def ready(self) -> "Running":
         """Wait until it has reached the store."""

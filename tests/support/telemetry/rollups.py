@@ -1,20 +1,26 @@
 """Fills a store's rollups as the telemetry process does, bins values without ClickHouse, and compares rollups with the ledger."""
 
 from collections.abc import Sequence
+from unittest.mock import patch
 
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.maintenance.rollups import together
+from controlplane.telemetry.store.maintenance import rollups
 from controlplane.telemetry.store.tiers import TIERS, Tier
 
 DIMENSIONS = ("model", "variant", "pool", "tier", "region", "cache_outcome", "status", "ttft_definition")
+TOKENS = {"input_tokens": "prompt_tokens", "output_tokens": "output_tokens"}
 OF_REQUESTS = [tier for tier in TIERS if tier.kind != "metrics"]
 
 
-def fill(store: Store, now_ns: int, retention_days: int = 30) -> int:
-    """Fill until nothing is due. Returns how many stretches were built."""
+def fill(store: Store, now_ns: int, retention_days: int = 30, *, together_s: int = rollups.TOGETHER_S) -> int:
+    """Fill until nothing is due. Returns how many stretches were built.
+
+    `together_s`: how long a time one statement fills, of which tests of filled rollups choose more, because it takes less.
+    """
     built = 0
-    while due := store.rollups.due(now_ns, retention_days):
-        built += sum(store.rollups.fill(run, now_ns) for run in together(due))
+    with patch.object(rollups, "TOGETHER_S", together_s):
+        while due := store.rollups.due(now_ns, retention_days):
+            built += sum(store.rollups.fill(run, now_ns) for run in rollups.together(due))
     return built
 
 
@@ -29,11 +35,9 @@ def assert_equals_the_ledger(store: Store, from_s: int, to_s: int, tiers: Sequen
     for tier in tiers:
         table = tier.kind
         dimensions = ("model", "tier", "region") if table == "demand" else DIMENSIONS
-        columns = {
-            "requests": "count()",
-            "input_tokens": "sum(ifNull(prompt_tokens, 0))",
-            "output_tokens": "sum(ifNull(output_tokens, 0))",
-        }
+        columns = {"requests": "count()"}
+        if table == "demand":
+            columns |= {name: f"sum(ifNull({column}, 0))" for name, column in TOKENS.items()}
         rolled = store.rows(
             f"SELECT start_s, {', '.join(f'toString({name})' for name in dimensions)}, {', '.join(f'sum({name})' for name in columns)}"
             f" FROM {table} WHERE start_s >= {from_s} AND start_s < {to_s}"

@@ -70,6 +70,16 @@ def databases(front_dsn: str) -> Databases:
     return Databases(front_dsn)
 
 
+@pytest.fixture(scope="module")
+def shared_store(databases: Databases) -> Iterator[Store]:
+    """One database for tests of a module that fill it together, once, and then only read."""
+    address, made = databases.take()
+    opened = Store(address)
+    yield opened
+    opened.close()
+    databases.give_back(address, made)
+
+
 @pytest.fixture
 def dsn(databases: Databases) -> Iterator[str]:
     """The DSN of an empty, migrated database."""

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.telemetry.metrics.core.counters import at, cumulative, increase, increases
+from controlplane.telemetry.metrics.core.counters import increase, increases
 from controlplane.telemetry.metrics.core.stale import STALE
 
 S = 10**9
@@ -72,7 +72,6 @@ def test_a_gap_is_passed_over_and_never_a_zero() -> None:
 def test_deltas_sum_up() -> None:
     found = grew([(10, 5), (20, 7), (30, 1)], window=(15, 30), delta=True)
     assert (found.amount, found.resets) == (8, 0)  # type: ignore[attr-defined]
-    assert list(cumulative(np.array([1.0, 2.0, STALE, 3.0]))) == [1, 3, 3, 6]
 
 
 def test_steps_of_a_chart_have_gaps_where_nobody_looked() -> None:
@@ -80,14 +79,6 @@ def test_steps_of_a_chart_have_gaps_where_nobody_looked() -> None:
     edges = np.array([0, 10, 20, 30, 70, 80, 90], np.int64) * S
     found = increases(times, np.array([1.0, 3.0, 9.0, 10.0]), np.zeros(4, np.int64), edges)
     assert [one and one.amount for one in found] == [None, 2, None, None, None, 1]
-
-
-def test_a_gauge_has_an_age_and_ends_in_a_gap() -> None:
-    times, values = np.array([10, 20, 30], np.int64) * S, np.array([1.0, 2.0, STALE])
-    assert at(times, values, 25 * S, 300 * S) == (2.0, 5 * S)
-    assert at(times, values, 35 * S, 300 * S) is None
-    assert at(times, values, 5 * S, 300 * S) is None
-    assert at(times, values, 29 * S, 5 * S) is None
 
 
 @settings(deadline=None)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
 
 from controlplane.telemetry.core.metric_types import Matcher
 from controlplane.telemetry.metrics.admission import Admission
@@ -24,11 +23,10 @@ from controlplane.telemetry.metrics.exemplars import (
     linked,
 )
 from controlplane.telemetry.metrics.remote_write.messages import Exemplar1, Exemplar2, Request1
-from controlplane.telemetry.metrics.scrape.targets import FILE
 from controlplane.telemetry.store.read.metrics.exemplars import StoredExemplar
 from tests.support.telemetry.metric_payloads import counter, request, send
 from tests.support.telemetry.metric_reading import ALL, series, stored
-from tests.support.telemetry.process import Run, Running
+from tests.support.telemetry.process import Running
 from tests.support.telemetry.remote_write import NOW_MS, V1, V2, one, two, write
 from tests.support.wait import eventually
 
@@ -183,42 +181,6 @@ def test_prometheus_sends_them_without_samples_and_native_histograms_have_theirs
     assert exemplars(telemetry, "alone_total", 1)[0].trace_id == TRACE.hex()
     assert exemplars(telemetry, "natively_count", 1)[0].value == 0.4
     assert series(telemetry, "alone_total") == []
-
-
-def test_a_page_s_exemplars_are_taken_once_however_often_it_is_scraped(run: Run) -> None:
-    registry = CollectorRegistry()
-    waited = Histogram("wait_seconds", "x", buckets=(0.5, 1), registry=registry)
-    waited.observe(0.7, {"trace_id": TRACE.hex(), "span_id": SPAN.hex()})
-    Counter("shop_served", "x", registry=registry).inc(1, {"trace_id": OTHER.hex()})
-    server, thread = start_http_server(0, "127.0.0.1", registry)
-    telemetry = run()
-    url = f"http://127.0.0.1:{server.server_port}/metrics"
-    try:
-        (telemetry.home / FILE).write_text(json.dumps([{"job": "shop", "url": url, "interval_s": 0.3, "timeout_s": 5}]))
-        telemetry.ready()
-        stored(telemetry, "shop_served_total", at_least=3)
-        [served] = exemplars(telemetry, "shop_served_total", 1)
-        assert (served.trace_id, served.info.labels["job"]) == (OTHER.hex(), "shop")
-        [slow] = exemplars(telemetry, "wait_seconds_bucket", 1)
-        assert (slow.info.labels["le"], slow.value, slow.span_id) == ("1.0", 0.7, SPAN.hex())
-        waited.observe(0.8, {"trace_id": OTHER.hex()})
-        assert [each.trace_id for each in exemplars(telemetry, "wait_seconds_bucket", 2)] == [OTHER.hex(), TRACE.hex()]
-        assert telemetry.metric("weir_ingest_stored_exemplars_total") == 3
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-# Durability
-
-
-def test_what_was_acknowledged_survives_a_kill(run: Run) -> None:
-    telemetry = run()  # and not yet ready: the store has not seen anything
-    send(telemetry, request(kept=histogram(exemplar(0.5))))
-    telemetry.kill()
-    telemetry.start().ready()
-    assert exemplars(telemetry, "kept_bucket", 1)[0].trace_id == TRACE.hex()
 
 
 def test_a_record_of_before_there_were_exemplars_is_still_read() -> None:

@@ -11,10 +11,15 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Gauge, NumberDataPoint
 
+from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.metrics.admission import Admission
+from controlplane.telemetry.metrics.batch import TOO_MANY, Builder
 from controlplane.telemetry.metrics.core.stale import stale
+from controlplane.telemetry.metrics.otlp import read_protobuf
 from tests.support.telemetry.metric_payloads import DELTA, NOW_NS, S, counter, request, send
 from tests.support.telemetry.metric_reading import series, stored
-from tests.support.telemetry.process import Run, Running
+from tests.support.telemetry.process import Running
+from tests.support.telemetry.stored_metrics import YEARS_NS
 from tests.support.wait import eventually
 
 ILL_BOUND = {"bucket_counts": [1], "explicit_bounds": [1, 2], "time_unix_nano": NOW_NS}
@@ -70,9 +75,9 @@ def test_a_summary_and_a_stale_point_are_stored(telemetry: Running) -> None:
     [depth] = stored(telemetry, "depth", at_least=2)
     assert list(stale(depth.values)) == [False, True], "what ended is marked, with the bits it was sent with"
     with telemetry.store() as store:
-        assert store.metrics.latest("depth", NOW_NS + 5 * S) == []
-        [one] = store.metrics.latest("depth", NOW_NS + S // 2)
-    assert (one.value, one.age_ns) == (3, S // 2)
+        [ended] = store.metrics.newest_of("depth", Window(0, NOW_NS + 5 * S))
+        [before] = store.metrics.newest_of("depth", Window(0, NOW_NS + S // 2))
+    assert (ended.value, ended.ended) == (before.value, not before.ended) == (3, True)
 
 
 @pytest.mark.parametrize(
@@ -91,15 +96,22 @@ def test_points_that_cannot_be_kept_are_counted_with_the_reason(
 ) -> None:
     partial = send(telemetry, request(refused=what, taken=counter(1.0)))
     assert partial.rejected_data_points == 1 and says in partial.error_message
+    assert telemetry.metric("weir_ingest_rejected_samples_total") > 0
+    assert telemetry.metric("weir_ingest_active_series") > 0
 
 
-def test_series_past_the_limit_are_refused_and_known_ones_go_on(run: Run) -> None:
-    telemetry = run(metrics_max_series=10, store_dsn="clickhouse://weir:x@127.0.0.1:1/weir")
-    assert not send(telemetry, request(**{f"m{n}": counter(1.0) for n in range(8)})).rejected_data_points
-    partial = send(telemetry, request(**{f"m{n}": counter(2.0) for n in range(12)}))
-    assert partial.rejected_data_points == 2 and "WEIR_METRICS_MAX_SERIES" in partial.error_message
-    assert telemetry.metric("weir_ingest_rejected_samples_total") == 2
-    assert telemetry.metric("weir_ingest_active_series") == 10
+def test_series_past_the_limit_are_refused_and_known_ones_go_on() -> None:
+    admission = Admission(10)
+
+    def received(series: int, value: float) -> Builder:
+        builder = Builder(admission, YEARS_NS)
+        read_protobuf(request(**{f"m{n}": counter(value) for n in range(series)}).SerializeToString(), builder)
+        admission.learn(list(builder.definitions))
+        return builder
+
+    assert not received(8, 1.0).rejected
+    more = received(12, 2.0)
+    assert (more.rejected, len(more), len(admission)) == ({TOO_MANY: 2}, 10, 10)
 
 
 def test_what_is_not_otlp_is_a_400_and_never_a_traceback(telemetry: Running, shared_dir: Path) -> None:

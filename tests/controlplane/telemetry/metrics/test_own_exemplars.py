@@ -8,30 +8,29 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from controlplane.telemetry.metrics.scrape.targets import FILE
+from controlplane.telemetry.store import access
 from deploy.local.ports import free_port
 from deploy.local.process import ROOT, Command, Managed
-from tests.support.telemetry.process import Run, request
+from tests.support.telemetry.process import Running, request
 from tests.support.wait import eventually
 
-TRACE, CALLER = "ab" * 16, "cd" * 8
+TRACE, CALLER = "ad" * 16, "cd" * 8
+SET_UP = (
+    "import django; from django.core.management import call_command; django.setup();"
+    " call_command('migrate', verbosity=0); call_command('bootstrap')"
+)
 
 
-def test_from_our_own_latency_to_the_trace_of_a_request(run: Run) -> None:
-    telemetry = run().ready()
-    port, home = free_port(), telemetry.home
-    url = f"http://127.0.0.1:{port}"
+def test_from_our_own_latency_to_the_trace_of_a_request(telemetry: Running, tmp_path: Path) -> None:
+    port, home = free_port(), tmp_path / "web"
+    url, token = f"http://127.0.0.1:{port}", home / "api-token"
     with telemetry.store() as store:
-        dsn = (
-            f"clickhouse://weir:{(home / 'store-password').read_text().strip()}@{store.dsn.host}:{store.dsn.port}/weir"
-        )
+        dsn = access.dsn(telemetry.home, store.dsn.port)
     environment = {
         "WEIR_HOME": str(home), "WEIR_STORE_DSN": dsn, "WEIR_OTLP_ENDPOINT": telemetry.url, "WEIR_REDIS_URL": "redis://127.0.0.1:1/0",
         "WEIR_PUBLIC_URL": url, "WEIR_METRICS_TOKEN": "m" * 32, "DJANGO_SETTINGS_MODULE": "controlplane.settings",
     }  # fmt: skip
-    for command in (("migrate", "-v0"), ("bootstrap",)):
-        subprocess.run([sys.executable, "manage.py", *command], cwd=ROOT, env={**os.environ, **environment}, check=True)
-    token = home / "api-token"
+    subprocess.run([sys.executable, "-c", SET_UP], cwd=ROOT, env={**os.environ, **environment}, check=True)
     granian = str(Path(sys.executable).parent / "granian")
     serve = (granian, "--interface", "asginl", "--port", str(port), "controlplane.asgi:application")
     web = Managed(
@@ -47,14 +46,9 @@ def test_from_our_own_latency_to_the_trace_of_a_request(run: Run) -> None:
 
     try:
         web.wait_ready(120)
-        own = {
-            "job": "web",
-            "url": f"{url}/metrics",
-            "interval_s": 0.5,
-            "timeout_s": 10,
-            "bearer_token_file": str(token),
-        }
-        (home / FILE).write_text(json.dumps([own]))
+        telemetry.scrape(
+            {"job": "web", "url": f"{url}/metrics", "interval_s": 0.5, "timeout_s": 10, "bearer_token_file": str(token)}
+        )
         request("GET", f"{url}/login", headers={"traceparent": f"00-{TRACE}-{CALLER}-01"})
         points = "series/points?metric=weir_web_request_duration_seconds_bucket&match=route=login"
         eventually(lambda: bool(get(points)["exemplars"]), "the request's exemplar is there")
@@ -64,4 +58,5 @@ def test_from_our_own_latency_to_the_trace_of_a_request(run: Run) -> None:
         spans = get(f"traces/{TRACE}")["spans"]
         assert found["span_id"] in {span["span_id"] for span in spans}
     finally:
+        telemetry.scrape()
         web.stop()

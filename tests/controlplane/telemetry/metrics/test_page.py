@@ -9,7 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summ
 from prometheus_client.exposition import generate_latest as text_format
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
 
-from controlplane.telemetry.metrics.scrape.page import MAX_SAMPLES, PageError, read
+from controlplane.telemetry.metrics.scrape import page
+from controlplane.telemetry.metrics.scrape.page import PageError, read
 
 OPENMETRICS, TEXT = "application/openmetrics-text; version=1.0.0; charset=utf-8", "text/plain; version=0.0.4"
 
@@ -65,9 +66,11 @@ def test_what_is_no_page_is_said_to_be_none(body: bytes, content_type: str) -> N
         read(body, content_type)
 
 
-def test_a_page_without_end_is_refused() -> None:
-    with pytest.raises(PageError, match="more than"):
-        read(b"x 1\n" * (MAX_SAMPLES + 1), TEXT)
+def test_a_page_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "MAX_SAMPLES", 100)
+    for lines, says in ((101, "more than 100 samples"), (401, "more than 400 lines")):
+        with pytest.raises(PageError, match=says):
+            read(b"x 1\n" * lines, TEXT)
 
 
 @settings(deadline=None)
@@ -94,8 +97,8 @@ def test_exemplars_come_with_their_sample() -> None:
     registry = CollectorRegistry()
     Histogram("wait_seconds", "x", buckets=(0.5, 1), registry=registry).observe(0.7, {"trace_id": "ab" * 16})
     Counter("requests", "x", registry=registry).inc(2, {"trace_id": "cd" * 16})
-    page = read(openmetrics(registry), OPENMETRICS)  # type: ignore[no-untyped-call]
-    found = {one.metric + one.labels.get("le", ""): one.exemplar for one in page.samples if one.exemplar}
+    shown = read(openmetrics(registry), OPENMETRICS)  # type: ignore[no-untyped-call]
+    found = {one.metric + one.labels.get("le", ""): one.exemplar for one in shown.samples if one.exemplar}
     assert {name: (one.labels["trace_id"], one.value) for name, one in found.items()} == {
         "wait_seconds_bucket1.0": ("ab" * 16, 0.7), "requests_total": ("cd" * 16, 2.0),
     }  # fmt: skip
@@ -108,5 +111,5 @@ def test_an_exemplar_that_cannot_be_read_does_not_cost_the_page(wrong: str) -> N
     body = (
         f'# TYPE a counter\na_total 1 # {{trace_id="ab"}} 1\na_total{{b="c"}} 2 # {wrong}\n# TYPE d gauge\nd 3\n# EOF\n'
     )
-    page = read(body.encode(), OPENMETRICS)
-    assert ([one.value for one in page.samples], page.unread) == ([1, 2, 3], 2)
+    shown = read(body.encode(), OPENMETRICS)
+    assert ([one.value for one in shown.samples], shown.unread) == ([1, 2, 3], 2)

@@ -5,7 +5,6 @@ import json
 import math
 import random
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_serv
 from controlplane.telemetry.core.metric_types import Matcher
 from controlplane.telemetry.metrics.core.stale import STALE, stale
 from controlplane.telemetry.metrics.remote_write.http import PATH
-from controlplane.telemetry.metrics.remote_write.messages import Request1, Request2
+from controlplane.telemetry.metrics.remote_write.messages import Exemplar1, Request1, Request2
 from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port
 from tests.support import need
@@ -182,15 +181,22 @@ def test_a_real_prometheus_writes_what_it_scrapes(telemetry: Running, tmp_path: 
 
 
 def check_down(store: Store) -> None:
-    assert store.metrics.latest("shop_open", time.time_ns()) == []
-    up = store.metrics.latest("up", time.time_ns(), [Matcher("job", "=~", "sh.p"), Matcher("instance", "!=", "")])
-    assert [one.value for one in up] == [0]
+    assert [one.ended for one in store.metrics.newest_of("shop_open", ALL)] == [True]
+    up = store.metrics.newest_of("up", ALL, [Matcher("job", "=~", "sh.p"), Matcher("instance", "!=", "")])
+    assert [(one.value, one.ended) for one in up] == [(0, False)]
 
 
 def test_what_was_acknowledged_survives_a_kill(run: Run) -> None:
     telemetry = run()  # and not yet ready: the store has not seen anything
-    assert write(telemetry, one("kept", (0, 1.0), (1000, 2.0)))[0] == 204
+    made = one("kept", (0, 1.0), (1000, 2.0))
+    exemplar = Exemplar1(value=0.4, timestamp=NOW_MS)
+    exemplar.labels.add(name="trace_id", value="ab" * 16)
+    made.series[0].exemplars.append(exemplar.SerializeToString())
+    assert write(telemetry, made)[0] == 204
     telemetry.kill()
     telemetry.start().ready()
     [found] = stored(telemetry, "kept", at_least=2)
     assert list(found.values) == [1.0, 2.0]
+    with telemetry.store() as store:
+        linked = store.exemplars.of_series([found.info], ALL)
+    assert [each.trace_id for each in linked.shown] == ["ab" * 16]

@@ -12,8 +12,8 @@ from controlplane.core.formatting import instant, minute
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.maintenance.rollups import together
 from controlplane.telemetry.store.read.kept import Kept, kept_step_s, rounded
+from tests.support.telemetry.rollups import fill
 from tests.support.telemetry.samples import S, row
 
 DAY_S = 86_400
@@ -24,17 +24,25 @@ DAY = Window(FROM_NS, FROM_NS + 24 * HOUR_NS)
 REQUESTS = 5
 
 
-@pytest.fixture
-def old(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+def aged(store: Store) -> Store:
     """A day of which the store has dropped requests and short steps, as its TTLs do."""
     rows = [row(number, entry_start_ns=FROM_NS + 4 * number * HOUR_NS) for number in range(1, REQUESTS + 1)]
     store.writer.insert_requests(rows, version=1)
-    while due := [each for each in store.rollups.due(NOW_S * S, 30) if each.tier.kind == "rollups"]:
-        assert sum(store.rollups.fill(stretches, NOW_S * S) for stretches in together(due))
+    fill(store, NOW_S * S)
     store.command("TRUNCATE TABLE requests")
     store.command("DELETE FROM rollups WHERE step_s < 43200")
-    monkeypatch.setattr(answers, "store", lambda: store)
     return store
+
+
+@pytest.fixture(scope="module")
+def aged_store(shared_store: Store) -> Store:
+    return aged(shared_store)
+
+
+@pytest.fixture
+def old(aged_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages ask the store of such a day."""
+    monkeypatch.setattr(answers, "store", lambda: aged_store)
 
 
 @pytest.mark.usefixtures("old")
@@ -94,9 +102,13 @@ def test_lists_of_requests_say_that_they_are_gone_and_filters_know_their_values(
     assert "Rollups have no tenant: with this filter only stored requests are counted" in page
 
 
-def test_each_page_says_from_when_on_there_are_requests_and_rollups(old: Store, reader: Client) -> None:
+def test_each_page_says_from_when_on_there_are_requests_and_rollups(
+    store: Store, monkeypatch: pytest.MonkeyPatch, reader: Client
+) -> None:
+    aged(store)
+    monkeypatch.setattr(answers, "store", lambda: store)
     first_ns = (NOW_S - 3 * DAY_S) * S
-    old.writer.insert_requests([row(99, entry_start_ns=first_ns)], version=1)
+    store.writer.insert_requests([row(99, entry_start_ns=first_ns)], version=1)
     ends = f"The ledger has requests from {minute(first_ns)} UTC on, and rollups from {minute(FROM_NS + 4 * HOUR_NS)} UTC on."
     before = {"from": str(FROM_NS - 48 * HOUR_NS), "to": str(FROM_NS - 24 * HOUR_NS)}
     for path in ("/", "/latency", "/requests"):

@@ -15,7 +15,7 @@ from controlplane.telemetry.query.core.question import Question, parse
 from controlplane.telemetry.query.core.slow import Slow
 from controlplane.telemetry.store import Store
 from tests.support.telemetry.samples import NOON_NS, S, row
-from tests.support.telemetry.stored_metrics import write
+from tests.support.telemetry.stored_metrics import Line, write, write_all
 
 MS = 1_000_000
 LENGTH = 900 * S
@@ -67,28 +67,24 @@ def fill(store: Store, each: Callable[[int], dict[str, Any]] = lambda number: {}
 def servers(store: Store, *, pending: float, gpu: float, inferences: float, executions: float) -> None:
     """What two Tritons say every 15 s; counters grow by so much each time, and one of them begins again in between. The model beside
     the pool's on the same servers does something else."""
+    gauges: list[Line] = []
+    counters: list[Line] = []
     for at, instance in enumerate(("gpu-1:8002", "gpu-2:8002")):
         times = [NOON_NS + (15 * step + at) * S for step in range(60)]
         count = [(step % 40 if at else step) + 1 for step in range(60)]
         for model, factor in (("chat", 1.0), ("other", 50.0)):
             labels = {"instance": instance, "job": "replica", "model": model}
-            gauge = [(time, pending * factor) for time in times]
-            write(store, "nv_inference_pending_request_count", [*gauge, (times[-1] + 1, STALE)], **labels)
-            write(
-                store,
-                "nv_inference_count",
-                [(time, inferences * factor * n) for time, n in zip(times, count, strict=True)],
-                "counter",
-                **labels,
-            )
-            write(
-                store,
-                "nv_inference_exec_count",
-                [(time, executions * n) for time, n in zip(times, count, strict=True)],
-                "counter",
-                **labels,
-            )
-        write(store, "nv_gpu_utilization", [(time, gpu) for time in times], instance=instance, gpu_uuid=f"GPU-{at}")
+            waiting = [(time, pending * factor) for time in times]
+            gauges.append(("nv_inference_pending_request_count", [*waiting, (times[-1] + 1, STALE)], labels))
+            for metric, each in (
+                ("nv_inference_count", inferences * factor),
+                ("nv_inference_exec_count", executions),
+            ):
+                counters.append((metric, [(time, each * n) for time, n in zip(times, count, strict=True)], labels))
+        of_gpu = {"instance": instance, "gpu_uuid": f"GPU-{at}"}
+        gauges.append(("nv_gpu_utilization", [(time, gpu) for time in times], of_gpu))
+    write_all(store, gauges)
+    write_all(store, counters, "counter")
 
 
 def causes(**parameters: str) -> Causes:
@@ -164,12 +160,15 @@ def test_the_same_from_other_servers_and_dcgm_by_the_pools_label(
 ) -> None:
     store.writer.insert_requests([request(number, stages={"queue": 900 * MS}) for number in range(REQUESTS)], 1)
     times = [NOON_NS + 15 * S * n for n in range(1, 50)]
-    write(store, metric, [(t, 8.0) for t in times], instance="v:8000", pool=POOL, **labels)
+    gauges: list[Line] = [
+        (metric, [(t, 8.0) for t in times], {**labels, "instance": "v:8000", "pool": POOL}),
+        ("DCGM_FI_DEV_GPU_UTIL", [(t, 20.0) for t in times], {"gpu": "0", "instance": "v:9400", "pool": POOL}),
+        ("DCGM_FI_DEV_GPU_UTIL", [(t, 99.0) for t in times], {"gpu": "0", "instance": "w:9400", "pool": "another"}),
+    ]
     if "request_type" in labels:
-        running = {**labels, "request_type": "scheduled"}  # which is no queue
-        write(store, metric, [(t, 99.0) for t in times], instance="v:8000", pool=POOL, **running)
-    write(store, "DCGM_FI_DEV_GPU_UTIL", [(t, 20.0) for t in times], instance="v:9400", pool=POOL, gpu="0")
-    write(store, "DCGM_FI_DEV_GPU_UTIL", [(t, 99.0) for t in times], instance="w:9400", pool="another", gpu="0")
+        running = {**labels, "request_type": "scheduled", "instance": "v:8000", "pool": POOL}  # which is no queue
+        gauges.append((metric, [(t, 99.0) for t in times], running))
+    write_all(store, gauges)
     found = causes_of(question(), Slow(), {})
     cause = only(found)
     assert cause.name == "queue-deep-gpus-idle"

@@ -5,6 +5,7 @@ import pytest
 
 from controlplane.telemetry.store import Store, StoreInputError
 from tests.support.planning.stored_demand import TOKENS_IN, store_demand, store_recorded
+from tests.support.telemetry.embedded_store import UNASKED
 
 FROM_S = 1_794_787_200
 """2026-11-16 00:00 UTC: long over."""
@@ -57,9 +58,9 @@ def test_time_that_is_not_over_is_not_measured(store: Store) -> None:
 
 
 @pytest.mark.parametrize("wrong", [(FROM_S, TO_S, 60), (FROM_S + 1, TO_S, 300), (TO_S, FROM_S, 300)])
-def test_a_range_that_does_not_fit_is_refused(store: Store, wrong: tuple[int, int, int]) -> None:
+def test_a_range_that_does_not_fit_is_refused(wrong: tuple[int, int, int]) -> None:
     with pytest.raises(StoreInputError, match=r"step_s|range"):
-        store.demand.steps(*wrong)
+        UNASKED.demand.steps(*wrong)
 
 
 def test_an_empty_store_has_no_demand(store: Store) -> None:

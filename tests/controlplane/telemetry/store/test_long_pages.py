@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from controlplane.telemetry.core.query_types import Filters, LatencyReport, Quantiles, Window
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.maintenance.rollups import together
 from controlplane.telemetry.store.read.figures import BANDS
 from controlplane.telemetry.store.read.histograms import BINS, MIDS, Histograms, bins_of
-from controlplane.telemetry.store.write.arrow_columns import PARTS
 from controlplane.telemetry.store.write.keys import key_of
 from inference.contract.stages import STAGES
 from tests.support.telemetry.latency_figures import part
+from tests.support.telemetry.rollups import fill
 from tests.support.telemetry.samples import U64, S, answered, row
 
 HOUR_NS = 3600 * S
+SLOT_S = 12 * 3600
 NOW_NS = time.time_ns()
 START_NS = (NOW_NS - 15 * HOUR_NS) // (12 * HOUR_NS) * 12 * HOUR_NS
 """A day ago: five-minute rollups are kept for days."""
@@ -54,9 +54,18 @@ def traffic(count: int = 1500, seed: int = 1) -> list[LedgerRow]:
     ]
 
 
-def fill(store: Store) -> None:
-    while due := store.rollups.due(NOW_NS, 30):
-        assert sum(store.rollups.fill(stretches, NOW_NS) for stretches in together(due))
+def filled(store: Store, rows: Sequence[LedgerRow]) -> None:
+    store.writer.insert_requests(rows, version=1)
+    assert store.latency.rolled(DAY) is None, "nothing is built yet"
+    fill(store, NOW_NS, together_s=SLOT_S)
+
+
+@pytest.fixture(scope="module")
+def rows(shared_store: Store) -> list[LedgerRow]:
+    """What `shared_store` has, and its rollups."""
+    rows = traffic()
+    filled(shared_store, rows)
+    return rows
 
 
 def near(found: Quantiles | None, values_ms: np.ndarray) -> None:
@@ -129,19 +138,14 @@ FILTERS: list[Filters] = [
 ]
 
 
-def test_long_pages_say_what_the_requests_say(store: Store) -> None:
-    rows = traffic()
-    store.writer.insert_requests(rows, version=1)
-    assert store.latency.rolled(DAY) is None, "nothing is built yet"
-    fill(store)
-    for filters in FILTERS:
-        assert_pages(store, rows, filters)
+@pytest.mark.parametrize("filters", FILTERS, ids=str)
+def test_long_pages_say_what_the_requests_say(shared_store: Store, rows: list[LedgerRow], filters: Filters) -> None:
+    assert_pages(shared_store, rows, filters)
 
 
 def test_rows_that_come_late_or_change_count_at_once_and_after_the_next_build(store: Store) -> None:
     rows = traffic()
-    store.writer.insert_requests(rows[:-300:2] + rows[-300:], version=1)
-    fill(store)
+    filled(store, rows[:-300:2] + rows[-300:])
     late = rows[1:200:2]
     store.writer.insert_requests(late, version=1)
     amended = [row(int(one.trace_id, 16), entry_start_ns=one.entry_start_ns, tier="batch") for one in rows[10:14:2]]
@@ -152,12 +156,12 @@ def test_rows_that_come_late_or_change_count_at_once_and_after_the_next_build(st
     for _ in range(2):
         for filters in FILTERS[:2]:
             assert_pages(store, list(now.values()), filters)
-        fill(store)
+        fill(store, NOW_NS, together_s=SLOT_S)
 
 
-def test_short_pages_and_filters_that_rollups_lack_are_exact(store: Store) -> None:
-    store.writer.insert_requests(traffic(200), version=1)
-    fill(store)
+@pytest.mark.usefixtures("rows")
+def test_short_pages_and_filters_that_rollups_lack_are_exact(shared_store: Store) -> None:
+    store = shared_store
     assert store.latency.rolled(Window(START_NS, START_NS + 6 * HOUR_NS)) is None
     assert store.latency.rolled(DAY, {"tenant": ("acme",)}) is None
     assert store.latency.rolled(DAY, {"attribute": ("a=b",)}) is None
@@ -167,12 +171,11 @@ def test_short_pages_and_filters_that_rollups_lack_are_exact(store: Store) -> No
     assert store.latency.rolled(DAY, {"tier": ()}) is not None
 
 
-def test_a_long_heatmap_counts_every_answer_within_half_a_percent_of_its_row(store: Store) -> None:
-    rows = traffic(600)
-    store.writer.insert_requests(rows, version=1)
-    fill(store)
-    cells = store.explain.heatmap(DAY, {}, 1800, store.latency.rolled(DAY, step_ns=1800 * S))
-    exact = store.explain.heatmap(DAY, {}, 1800)
+def test_a_long_heatmap_counts_every_answer_within_half_a_percent_of_its_row(
+    shared_store: Store, rows: list[LedgerRow]
+) -> None:
+    cells = shared_store.explain.heatmap(DAY, {}, 1800, shared_store.latency.rolled(DAY, step_ns=1800 * S))
+    exact = shared_store.explain.heatmap(DAY, {}, 1800)
     by_step = [Counter[int](), Counter[int]()]
     for counter, some in zip(by_step, (cells, exact), strict=True):
         for cell in some:
@@ -184,11 +187,8 @@ def test_a_long_heatmap_counts_every_answer_within_half_a_percent_of_its_row(sto
         assert (e2e < 0.995 * edge).sum() <= below <= (e2e < 1.005 * edge).sum()
 
 
-def test_health_by_value_is_of_rollups_too(store: Store) -> None:
-    rows = traffic(400)
-    store.writer.insert_requests(rows, version=1)
-    fill(store)
-    health = {one.value: one for one in store.overview.health(DAY, "tier")}
+def test_health_by_value_is_of_rollups_too(shared_store: Store, rows: list[LedgerRow]) -> None:
+    health = {one.value: one for one in shared_store.overview.health(DAY, "tier")}
     assert {value: one.requests for value, one in health.items()} == {
         tier: sum(one.tier == tier for one in rows) for tier in ("", "batch", "standard")
     }
@@ -200,8 +200,7 @@ def test_a_day_of_which_short_steps_are_no_longer_kept_has_its_requests(store: S
     rows = [row(number, entry_start_ns=day.from_ns + number * length_ns // 301) for number in range(1, 301)]
     store.writer.insert_requests(rows, version=1)
     then_ns = NOW_NS - 10 * HOUR_NS  # minutes were no longer filled of that time
-    while due := store.rollups.due(then_ns, 30):
-        assert sum(store.rollups.fill(stretches, then_ns) for stretches in together(due))
+    fill(store, then_ns, together_s=SLOT_S)
     assert store.latency.rolled(day, step_ns=3600 * S)
     for table in ("rollups", "rollup_slices"):  # as their TTL does, day by day
         store.command(f"DELETE FROM {table} WHERE step_s < 3600 AND start_s < {NOW_NS // S - 40 * 3600}")
@@ -234,7 +233,3 @@ def test_quantiles_of_a_histogram_are_within_half_a_percent(values: list[int]) -
             [np.mean(values), np.sort(np.repeat(values, 3))[: len(values)].mean()], rel=0.005
         )
         assert np.isnan(whole[1, 0])
-
-
-def test_parts_have_all_the_time() -> None:
-    assert len(PARTS) == len(STAGES) + 1

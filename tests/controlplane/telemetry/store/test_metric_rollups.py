@@ -56,8 +56,7 @@ def test_a_long_chart_is_of_rollups_also_after_the_samples_are_gone(
     asked = {"metric": QUEUE, "from": str(from_ns), "to": "now"}
     shown = points_of(caller, asked)
     assert not shown["rolled_up"], "nothing is built yet"
-    while fill(store, now_ns):
-        pass
+    fill(store, now_ns, together_s=12 * 3600)
     write(store, QUEUE, [(from_ns + 4 * 3600 * S + 5, 1000.0)], model="large")  # late, and not rolled up yet
     points.append((from_ns + 4 * 3600 * S + 5, 1000.0))
     wanted: dict[int, list[float]] = {}
@@ -65,7 +64,7 @@ def test_a_long_chart_is_of_rollups_also_after_the_samples_are_gone(
         wanted.setdefault(at // (900 * S) * 900 * S, []).append(value)
     for samples_gone in (False, True):
         if samples_gone:
-            assert fill(store, now_ns)
+            assert fill(store, now_ns, together_s=12 * 3600)
             for table, named in (("samples", "time_ns"), ("series", "seen_ns")):
                 store.command(f"DELETE FROM {table} WHERE {named} < {from_ns + 8 * 3600 * S}")
             store.command("DELETE FROM series WHERE labels['model'] = 'retired'")

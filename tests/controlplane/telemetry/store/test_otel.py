@@ -2,7 +2,6 @@
 
 import pytest
 
-from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.spans import Event, Link, Span
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.dsn import parse_dsn
@@ -51,7 +50,7 @@ def both(dsn: str) -> Store:
 
 
 def test_a_trace_is_read_with_types_kinds_and_events(both: Store) -> None:
-    root, child = both.requests.trace(TRACE)
+    root, child = both.requests.trace(TRACE)  # by their start, and each once
     assert root == Span(
         trace_id=bytes.fromhex(TRACE),
         span_id=bytes(7) + b"\xaa",
@@ -86,16 +85,8 @@ def test_our_own_spans_come_first(both: Store) -> None:
     assert both.requests.trace(TRACE) == [ours]
 
 
-def test_traces_are_found_by_when_their_spans_started(both: Store) -> None:
-    assert both.requests.otel_trace_ids(Window(NOON_NS, NOON_NS + S)) == [TRACE]
-    assert both.requests.otel_trace_ids(Window(NOON_NS + S, NOON_NS + 2 * S)) == []
-    assert [span.name for span in both.requests.otel_spans_of([TRACE, "ab" * 16])[TRACE]] == ["llm_request", "GET"]
-
-
 def test_without_a_named_table_nothing_is_asked(store: Store) -> None:
     assert store.requests.trace(TRACE) == []
-    assert store.requests.otel_spans_of([TRACE]) == {}
-    assert store.requests.otel_trace_ids(Window(0, NOON_NS)) == []
 
 
 def test_the_table_may_be_in_another_database_and_is_only_ever_a_name() -> None:
