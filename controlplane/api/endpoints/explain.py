@@ -9,7 +9,7 @@ from ninja import Query, Router
 from controlplane.api.query_parameters import question_of
 from controlplane.api.schemas.explain import ExplainOut, ExplainParameters
 from controlplane.serving_stack import pools_served
-from controlplane.telemetry.explain import nothing
+from controlplane.telemetry.explain.difference import nothing
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.causes import causes_of
 from controlplane.telemetry.query.core.slow import parse_slow

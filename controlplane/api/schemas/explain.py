@@ -5,7 +5,7 @@ from ninja import Field, Schema
 
 from controlplane.api.formats import TIME, Instant, NsAsMs, Rounded
 from controlplane.api.schemas.filters import RequestFilters
-from controlplane.telemetry.explain import Finding
+from controlplane.telemetry.explain.difference import Finding
 from controlplane.telemetry.query.causes import PoolCause
 from controlplane.telemetry.query.core.question import Quantile
 from controlplane.telemetry.query.core.slow import DEFAULT_ABOVE, MAX_MS

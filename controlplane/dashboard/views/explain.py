@@ -13,8 +13,9 @@ from controlplane.dashboard.history import stored_since
 from controlplane.dashboard.views.common import page, question_of
 from controlplane.serving_stack import pools_served
 from controlplane.telemetry.core.query_types import Region
-from controlplane.telemetry.explain import Evidence, Explanation, Finding, nothing
 from controlplane.telemetry.explain.causes import RULES
+from controlplane.telemetry.explain.causes.cause import Evidence
+from controlplane.telemetry.explain.difference import Explanation, Finding, nothing
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.causes import Causes, causes_of
 from controlplane.telemetry.query.core.question import DIMENSIONS, Question

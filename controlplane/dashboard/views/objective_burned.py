@@ -18,7 +18,7 @@ from controlplane.slo.models import StoredObjective
 from controlplane.slo.queries import ObjectiveStatus
 from controlplane.telemetry.core.objective_counts import Cut
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
-from controlplane.telemetry.explain import Split, explain
+from controlplane.telemetry.explain.difference import Split, explain
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.parameters import choice, query_string
 from controlplane.telemetry.query.core.question import Question, parse

@@ -10,7 +10,7 @@ from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.count_plan import cut
 from controlplane.slo.core.sli import NS_PER_MS, Latency
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
-from controlplane.telemetry.explain import Explanation, Finding, Split, explain
+from controlplane.telemetry.explain.difference import Explanation, Finding, Split, explain
 from controlplane.telemetry.explain.figures import Serving
 from controlplane.telemetry.query.causes import causes_of
 from controlplane.telemetry.query.core.question import Question

@@ -24,7 +24,7 @@ from controlplane.telemetry.core.query_types import (
     Window,
 )
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
-from controlplane.telemetry.explain import Explanation
+from controlplane.telemetry.explain.difference import Explanation
 from controlplane.telemetry.ledger.path_segments import Segment, paths, segments
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.query.core import timerange
@@ -220,7 +220,7 @@ def covered_ns(window: Window, now_ns: int) -> int:
 
     Rates are over this time: before it, nothing was counted.
     """
-    return _covered_ns(window, now_ns, store().overview.oldest())
+    return _covered_ns(window, now_ns, store().objectives.oldest_entry())
 
 
 def answered_ns(window: Window, now_ns: int) -> int:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.explain import Cause, known_causes
+from controlplane.telemetry.explain.causes import known_causes
+from controlplane.telemetry.explain.causes.cause import Cause
 from controlplane.telemetry.explain.causes.traffic import NOTABLE_MS
 from controlplane.telemetry.explain.figures import Serving
 from controlplane.telemetry.explain.observe import (

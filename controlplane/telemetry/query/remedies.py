@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from controlplane.telemetry.explain.causes.cause import PAGE
-
 ROOT = Path(__file__).parents[3]
-COMPONENTS_PAGE = "docs/components.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +21,13 @@ class Remedy:
 @functools.cache
 def remedies() -> Mapping[str, Remedy]:
     """By the cause's name, in the page's order."""
-    return parse((ROOT / PAGE).read_text(encoding="utf-8"))
+    return parse((ROOT / "docs/causes.md").read_text(encoding="utf-8"))
 
 
 @functools.cache
 def component_remedies() -> Mapping[str, Remedy]:
     """What to do about a component that is down, from `docs/components.md`, by the anchor that its incident links to."""
-    return parse((ROOT / COMPONENTS_PAGE).read_text(encoding="utf-8"))
+    return parse((ROOT / "docs/components.md").read_text(encoding="utf-8"))
 
 
 def parse(page: str) -> Mapping[str, Remedy]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from controlplane.telemetry.explain.causes.cause import Cause, Evidence
+from controlplane.telemetry.explain.causes.cause import Cause
 from controlplane.telemetry.explain.causes.replicas import cold_replica, no_replica_up, sick_replica
 from controlplane.telemetry.explain.causes.scheduling import (
     busy_gpus_empty_queue,
@@ -16,8 +16,6 @@ from controlplane.telemetry.explain.causes.traffic import (
     tokenizer_saturation,
 )
 from controlplane.telemetry.explain.observation import Observation
-
-__all__ = ["RULES", "Cause", "Evidence", "known_causes"]
 
 RULES: tuple[Callable[[Observation], Cause | None], ...] = (
     no_replica_up,

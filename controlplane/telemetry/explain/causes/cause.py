@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-PAGE = "docs/causes.md"
-
 
 class Evidence(NamedTuple):
     """One figure, and what it would be without the cause."""
@@ -20,8 +18,3 @@ class Cause(NamedTuple):
     impact_ms: float  # about how much it costs each of the pool's requests, on average
     evidence: tuple[Evidence, ...]
     failed: int = 0  # requests that failed because of it
-
-    @property
-    def doc(self) -> str:
-        """Where the docs say what to do about it."""
-        return f"{PAGE}#{self.name}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.telemetry.core.objective_counts import CountedStep, Cut
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
-from controlplane.telemetry.explain import Split
+from controlplane.telemetry.explain.difference import Split
 from inference.contract.stages import STAGES
 
 from ..client import Connection, StorePart
@@ -15,8 +15,7 @@ from ..errors import StoreInputError
 from ..write.arrow_columns import PARTS
 from .explain import ExplainReader
 from .judged import bad, measured
-from .latency import MAX_POINTS
-from .where import FAILED, Where, where
+from .where import FAILED, Where, chart_step_ns, where
 
 
 class BurnedReader(StorePart):
@@ -28,16 +27,14 @@ class BurnedReader(StorePart):
 
     def series(self, window: Window, filters: Filters | None, cut: Cut, step_s: int) -> list[CountedStep]:
         """Bad and counted requests of each step that has any, in order of time. Steps begin at multiples of `step_s`."""
-        if step_s < 1 or (window.to_ns - window.from_ns) // (step_s * 10**9) > MAX_POINTS:
-            raise StoreInputError(f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps")
         counted = _counted(window, filters, cut)
-        counted.parameters["step_ns"] = step_s * 10**9
+        counted.parameters["step_ns"] = step_ns = chart_step_ns(window, step_s)
         rows = self._connection.rows(
             f"SELECT intDiv(entry_start_ns, {{step_ns:UInt64}}) AS step, countIf({bad(cut, counted.parameters)}), count()"
             f" FROM requests FINAL WHERE {counted.sql} GROUP BY step ORDER BY step",
             counted.parameters,
         )
-        return [CountedStep(step * step_s * 10**9, worse, total) for step, worse, total in rows]
+        return [CountedStep(step * step_ns, worse, total) for step, worse, total in rows]
 
     def value(self, window: Window, filters: Filters | None, cut: Cut, quantile: float) -> float | None:
         """The measure at `quantile` (0 to 1) of the counted requests, in the threshold's unit; for availability, the answered share.

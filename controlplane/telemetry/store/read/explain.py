@@ -4,15 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, Dimension, Filters, HeatmapCell, Region, Window
-from controlplane.telemetry.explain import Explanation, Side, Split, explain
+from controlplane.telemetry.explain.difference import Explanation, Side, Split, explain
 
 from ..client import StorePart
 from ..errors import StoreInputError
 from ..write.arrow_columns import PARTS
 from .figures import cells_of
-from .latency import MAX_POINTS
 from .rollups import Rolled
-from .where import ANSWERED, Where, column, where
+from .where import ANSWERED, Where, chart_step_ns, column, where
 
 EXEMPLARS = 3
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
@@ -25,21 +24,18 @@ class ExplainReader(StorePart):
         self, window: Window, filters: Filters | None, step_s: int, rolled: Rolled | None = None
     ) -> list[HeatmapCell]:
         """Requests by step of entry time and by E2E (see HEATMAP_EDGES_NS), in order of both. `rolled` is by this step."""
-        if step_s < 1 or (window.to_ns - window.from_ns) // (step_s * 10**9) > MAX_POINTS:
-            raise StoreInputError(
-                f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps a chart"
-            )
+        step_ns = chart_step_ns(window, step_s)
         if rolled:
             return cells_of(rolled)
         condition = where(window, filters)
-        condition.parameters |= {"step_ns": step_s * 10**9, "edges": list(HEATMAP_EDGES_NS)}
+        condition.parameters |= {"step_ns": step_ns, "edges": list(HEATMAP_EDGES_NS)}
         rows = self._connection.rows(
             "SELECT intDiv(entry_start_ns, {step_ns:UInt64}) AS step, roundDown(e2e_ns, {edges:Array(UInt64)}) AS low,"
             f" count() FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} GROUP BY step, low ORDER BY step, low",
             condition.parameters,
         )
         above = dict(zip(HEATMAP_EDGES_NS, (*HEATMAP_EDGES_NS[1:], None), strict=True))
-        return [HeatmapCell(step * step_s * 10**9, low, above[low], requests) for step, low, requests in rows]
+        return [HeatmapCell(step * step_ns, low, above[low], requests) for step, low, requests in rows]
 
     def findings(
         self, window: Window, filters: Filters | None = None, region: Region | None = None, limit: int = 10

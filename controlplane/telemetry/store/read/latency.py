@@ -32,7 +32,6 @@ from controlplane.telemetry.core.query_types import (
     Window,
 )
 
-from ..errors import StoreInputError
 from ..write.arrow_columns import PARTS
 from .figures import (
     BANDS,
@@ -53,9 +52,7 @@ from .figures import (
     totals_of,
 )
 from .rollups import RolledOrUnread, RollupReader
-from .where import ANSWERED, CANCELLED, FAILED, UNMEASURED, Where, column, where
-
-MAX_POINTS = 5000
+from .where import ANSWERED, CANCELLED, FAILED, UNMEASURED, Where, chart_step_ns, column, where
 
 _QUANTILES = f"quantilesExactInclusive({', '.join(map(str, LEVELS))})"
 _QUANTILES_ANSWERED = f"quantilesExactInclusiveIf({', '.join(map(str, LEVELS))})(e2e_ns, {ANSWERED})"
@@ -87,11 +84,7 @@ class LatencyReader(RollupReader):
 
         `rolled` is what `rolled()` returned for this step, if it was called before.
         """
-        if step_s < 1 or (window.to_ns - window.from_ns) // (step_s * 10**9) > MAX_POINTS:
-            raise StoreInputError(
-                f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps a chart"
-            )
-        step_ns = step_s * 10**9
+        step_ns = chart_step_ns(window, step_s)
         rolled = self.rolled(window, filters, step_ns) if rolled == "unread" else rolled
         if rolled:
             return points_of(rolled)

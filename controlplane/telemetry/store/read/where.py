@@ -12,6 +12,7 @@ from ..write.arrow_columns import label_column
 
 COLUMNS: dict[str, str] = {name: name for name in get_args(Dimension)} | {"cache": "cache_outcome"}
 MAX_VALUES = 200
+MAX_POINTS = 5000
 ANSWERED = "status = 'ok'"
 """Only these have a latency (see latency.py)."""
 FAILED = "status IN ('error', 'rejected')"
@@ -43,6 +44,14 @@ def column(dimension: str) -> str:
         return COLUMNS[dimension]
     except KeyError:
         raise StoreInputError(f"dimension {dimension!r} is unknown; use one of {', '.join(COLUMNS)}") from None
+
+
+def chart_step_ns(window: Window, step_s: int) -> int:
+    """The step of a chart in ns. Raises StoreInputError where it is below a second, or makes more than MAX_POINTS."""
+    step_ns = step_s * 10**9
+    if step_s < 1 or (window.to_ns - window.from_ns) // step_ns > MAX_POINTS:
+        raise StoreInputError(f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps a chart")
+    return step_ns
 
 
 def where(window: Window, filters: Filters | None = None) -> Where:

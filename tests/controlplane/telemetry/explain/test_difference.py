@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.telemetry.explain import Explanation, Side, Split, explain
+from controlplane.telemetry.explain.difference import Explanation, Side, Split, explain, nothing
 from tests.support.soak import sized
 
 Request = tuple[dict[str, str], dict[str, int]]  # dimensions, stages in ns
@@ -152,3 +152,28 @@ def test_whatever_the_figures_it_answers(values: dict[str, Split]) -> None:
     assert sum(stage.ns for stage in found.stages) == pytest.approx(found.difference_ns if found.stages else 0, abs=1)
     assert all(finding.accounts_for > 0 for finding in found.findings)
     assert [f.accounts_for for f in found.findings] == sorted((f.accounts_for for f in found.findings), reverse=True)
+
+
+def alike(requests: int, each_ns: int) -> Side:
+    return Side(requests, {"model": requests * each_ns})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rest", "says"),
+    [
+        (Side(), Side(), "No answered request"),
+        (Side(), alike(50, 10), "None"),
+        (alike(50, 10), Side(), "nothing to compare"),
+        (alike(50, 10), alike(50, 10), "as long as"),
+        (alike(3, 30), alike(50, 10), "Too few"),
+        (alike(50, 30), alike(50, 10), "chance"),
+    ],
+)
+def test_each_empty_answer_has_its_reason(chosen: Side, rest: Side, says: str) -> None:
+    total = Split(chosen, rest)
+    assert says in str(nothing(explain(total, {"model": {"m": total}})))
+
+
+def test_an_answer_with_findings_is_not_empty() -> None:
+    slow, quick = Split(alike(50, 30), Side()), Split(Side(), alike(50, 10))
+    assert nothing(explain(Split(slow.chosen, quick.rest), {"pool": {"a": slow, "b": quick}})) is None
