@@ -62,7 +62,7 @@ def fill(weeks: int, requests_per_s: float, seed: int, progress: Callable[[int, 
     store = answers.store()
     store.demo.delete()  # of a run that was interrupted
     DemoHistory.objects.all().delete()
-    oldest_ns = store.overview.oldest()
+    oldest_ns = store.objectives.oldest_entry()
     now_s = int(time.time())
     to_s = (min(now_s, oldest_ns // 10**9) if oldest_ns is not None else now_s) // STEP_S * STEP_S
     last_s = to_s // STRETCH_S * STRETCH_S

@@ -92,12 +92,7 @@ def metrics(request: HttpRequest, parameters: Query[MetricParameters]) -> dict[s
 @router.get("/series/averages", response=ServersOut, summary="Mean queue and compute times that Triton servers count")
 def averages(request: HttpRequest, parameters: Query[TargetParameters]) -> dict[str, Any]:
     window = _signal(request).range.window
-    return {
-        "servers": [
-            {"instance": each.instance, "model": each.model, **asdict(each.averages)}
-            for each in metric_answers.server_averages(window)
-        ]
-    }
+    return {"servers": [asdict(each) | {"statistic": "average"} for each in metric_answers.server_averages(window)]}
 
 
 def _signal(request: HttpRequest, *, of_a_metric: bool = False) -> Signal:

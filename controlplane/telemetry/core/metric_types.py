@@ -56,16 +56,6 @@ class RolledSeries:
 
 
 @dataclass(frozen=True, slots=True)
-class Instant:
-    """A series' newest value at a time, and its age then."""
-
-    info: SeriesInfo
-    value: float
-    time_ns: int
-    age_ns: int
-
-
-@dataclass(frozen=True, slots=True)
 class MetricInfo:
     """A metric by name, and how many series it has had."""
 

@@ -1,13 +1,14 @@
 """Limits of a series and of a sample's time, and of the number of active series."""
 
 import time
-from collections.abc import Callable
 
 from .core.series import Labels
 
 MAX_LABELS, MAX_NAME_BYTES, MAX_VALUE_BYTES = 64, 512, 4096
 AHEAD_NS = 10 * 60 * 10**9
 """How far a sender's clock may be ahead."""
+RENEW_S = 3600.0
+"""How long a generation of active series lasts."""
 
 
 def series_fault(metric: str, labels: Labels) -> str:
@@ -45,10 +46,10 @@ class Admission:
     A series is defined again in each generation (`defined` is then false), so that its labels are kept as long as its samples.
     """
 
-    def __init__(self, max_series: int, renew_s: float = 3600.0, now: Callable[[], float] = time.monotonic) -> None:
-        self.max_series, self._renew_s, self._now = max_series, renew_s, now
+    def __init__(self, max_series: int) -> None:
+        self.max_series = max_series
         self._young, self._old = set[int](), set[int]()
-        self._since_s = now()
+        self._since_s = time.monotonic()
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
@@ -62,7 +63,7 @@ class Admission:
 
     def learn(self, series: list[int]) -> None:
         """Note that the definitions of these series are durable."""
-        if self._now() - self._since_s >= self._renew_s:
-            self._old, self._young, self._since_s = self._young, set(), self._now()
+        if (now_s := time.monotonic()) - self._since_s >= RENEW_S:
+            self._old, self._young, self._since_s = self._young, set(), now_s
         self._young.update(series)
         self._old.difference_update(series)

@@ -49,9 +49,9 @@ decode = msgspec.msgpack.Decoder(Batch).decode
 class Builder:
     """Checks samples one by one and builds a Batch of the valid ones. `rejected` counts samples by reason."""
 
-    def __init__(self, admission: Admission, retention_ns: int, now_ns: int | None = None) -> None:
+    def __init__(self, admission: Admission, retention_ns: int) -> None:
         self._admission, self._retention_ns = admission, retention_ns
-        self._now_ns = time.time_ns() if now_ns is None else now_ns
+        self._now_ns = time.time_ns()
         self.definitions: dict[int, Definition] = {}
         self._series, self._times, self._starts, self._values = array("Q"), array("q"), array("q"), array("d")
         self.scrapes: list[Scrape] = []

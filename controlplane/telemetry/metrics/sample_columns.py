@@ -6,17 +6,44 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from controlplane.telemetry.store.write.metrics import (
-    EXEMPLAR_SCHEMA,
-    NO_SPAN,
-    SAMPLE_SCHEMA,
-    SCRAPE_SCHEMA,
-    SERIES_SCHEMA,
-)
-
 from .batch import Batch, Scrape
 from .core.series import Definition
 from .exemplars import Exemplar
+
+SAMPLE_SCHEMA = pa.schema(
+    [("series", pa.uint64()), ("time_ns", pa.int64()), ("start_ns", pa.int64()), ("value", pa.float64())]
+)
+SERIES_SCHEMA = pa.schema(
+    [
+        ("metric", pa.string()),
+        ("series", pa.uint64()),
+        ("kind", pa.string()),
+        ("unit", pa.string()),
+        ("delta", pa.bool_()),
+        ("labels", pa.map_(pa.string(), pa.string())),
+        ("seen_ns", pa.int64()),
+    ]
+)
+_SCRAPES = pa.schema(
+    [
+        ("time_ns", pa.int64()),
+        *((name, pa.string()) for name in ("job", "instance", "url")),
+        ("up", pa.bool_()),
+        ("duration_ns", pa.uint64()),
+        ("samples", pa.uint32()),
+        ("error", pa.string()),
+    ]
+)
+_EXEMPLARS = pa.schema(
+    [
+        ("series", pa.uint64()),
+        ("time_ns", pa.int64()),
+        ("value", pa.float64()),
+        ("trace_id", pa.binary(16)),
+        ("span_id", pa.binary(8)),
+    ]
+)
+_NO_SPAN = bytes(8)
 
 
 def sample_tables(batches: Sequence[Batch]) -> dict[str, pa.Table]:
@@ -50,12 +77,10 @@ def _series(by_id: dict[int, Definition]) -> pa.Table:
 
 
 def _scrapes(scrapes: list[Scrape]) -> pa.Table:
-    return pa.table(
-        {name: [getattr(scrape, name) for scrape in scrapes] for name in SCRAPE_SCHEMA.names}, schema=SCRAPE_SCHEMA
-    )
+    return pa.table({name: [getattr(scrape, name) for scrape in scrapes] for name in _SCRAPES.names}, schema=_SCRAPES)
 
 
 def _exemplars(exemplars: list[Exemplar]) -> pa.Table:
-    columns = {name: [getattr(exemplar, name) for exemplar in exemplars] for name in EXEMPLAR_SCHEMA.names}
-    columns["span_id"] = [exemplar.span_id or NO_SPAN for exemplar in exemplars]
-    return pa.table(columns, schema=EXEMPLAR_SCHEMA)
+    columns = {name: [getattr(exemplar, name) for exemplar in exemplars] for name in _EXEMPLARS.names}
+    columns["span_id"] = [exemplar.span_id or _NO_SPAN for exemplar in exemplars]
+    return pa.table(columns, schema=_EXEMPLARS)

@@ -82,11 +82,6 @@ def _of_deltas(
     return Increase(float(values.sum()), max(begin, from_ns), int(times[-1]), 0, len(times))
 
 
-def cumulative(values: Values) -> Values:
-    """Deltas as a counter that begins at the first of them."""
-    return np.cumsum(np.where(np.isnan(values), 0.0, values))
-
-
 def increases(
     times: Times, values: Values, starts: Times, edges: Times, *, delta: bool = False
 ) -> list[Increase | None]:
@@ -99,12 +94,3 @@ def increases(
         recent = times > low - (high - low)
         grown.append(increase(times[recent], values[recent], starts[recent], from_ns=low, to_ns=high, delta=delta))
     return grown
-
-
-def at(times: Times, values: Values, at_ns: int, lookback_ns: int) -> tuple[float, int] | None:
-    """A gauge's value at a time and its age, ns. None where it ended, or its last sample is older than `lookback_ns`."""
-    place = int(np.searchsorted(times, at_ns, side="right")) - 1
-    if place < 0 or stale(values[place : place + 1])[0]:
-        return None
-    age_ns = at_ns - int(times[place])
-    return (float(values[place]), age_ns) if age_ns <= lookback_ns else None

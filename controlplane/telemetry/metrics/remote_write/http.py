@@ -2,24 +2,26 @@
 
 import asyncio
 
+import pyarrow as pa
 import structlog
 from aiohttp import web
 
 from controlplane.telemetry.ingest.otlp import contract
 from controlplane.telemetry.ingest.otlp.contract import Code, RefusedError
 from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
+from controlplane.telemetry.ingest.otlp.decode.wire import varint
 from controlplane.telemetry.ingest.otlp.http import HttpReceiver
 from controlplane.telemetry.ingest.otlp.receiver import Receiver
 from controlplane.telemetry.ingest.spool.writer import SpoolFullError
 
 from ..batch import Builder
-from . import snappy
 from .decode import Written, read
 
 log = structlog.get_logger(__name__)
 
 PATH = "/api/v1/write"
 _PROTO_1, _PROTO_2 = "prometheus.WriteRequest", "io.prometheus.write.v2.Request"
+_codec = pa.Codec("snappy")
 _WRITTEN = "X-Prometheus-Remote-Write-{}-Written"
 
 
@@ -68,12 +70,7 @@ class RemoteWrite:
         return answer
 
     async def _take(self, version: int, block: bytes) -> web.Response:
-        try:
-            body = snappy.decompress(block, self._receiver.max_body_bytes)
-        except snappy.TooLargeError:
-            raise contract.too_large(self._receiver.max_body_bytes) from None
-        except MalformedError as error:
-            raise contract.bad_data(str(error)) from error
+        body = _decompressed(block, self._receiver.max_body_bytes)
         try:
             self._receiver.grow(len(body))
             builder = self._receiver.metrics.builder()
@@ -86,6 +83,20 @@ class RemoteWrite:
         finally:
             self._receiver.grow(-len(body))
         return _answer(version, builder, written)
+
+
+def _decompressed(block: bytes, limit: int) -> bytes:
+    """The data of a block of Snappy's block format, which begins with its size. Raises RefusedError."""
+    try:
+        size, _ = varint(block, 0)
+    except (IndexError, MalformedError):
+        raise contract.bad_data("the body is not a snappy block: it has no length") from None
+    if size > limit:
+        raise contract.too_large(limit)
+    try:
+        return bytes(_codec.decompress(block, size, asbytes=True)) if size else b""
+    except (OSError, pa.ArrowException) as error:
+        raise contract.bad_data("the body is not a snappy block (the block format, not the framed one)") from error
 
 
 def _answer(version: int, builder: Builder, written: Written) -> web.Response:

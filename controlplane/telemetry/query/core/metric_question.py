@@ -35,9 +35,6 @@ class Signal:
         pairs += [("match", matcher_text(matcher)) for matcher in self.matchers]
         return pairs + ([("as", self.shown)] if self.shown else [])
 
-    def with_metric(self, metric: str) -> "Signal":
-        return replace(self, metric=metric, matchers=(), shown=None)
-
     def with_series(self, info: SeriesInfo) -> "Signal":
         """The same question of this series alone."""
         return replace(self, matchers=tuple(Matcher(name, "=", value) for name, value in sorted(info.labels.items())))

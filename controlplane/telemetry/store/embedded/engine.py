@@ -79,9 +79,7 @@ class Engine:
                 handle.connection.query(f"USE {identifier(database)}")
                 handle.database = database
             yield handle.connection
-        except RuntimeError as error:
-            raise _engine_error(error) from error
-        except chdb.ChdbError as error:
+        except (RuntimeError, chdb.ChdbError) as error:
             raise _engine_error(error) from error
         finally:
             self._idle.put(handle)

@@ -78,10 +78,9 @@ class _DeniedError(Exception):
 
 
 class _Handler:
-    def __init__(self, engine: Engine, password: str, max_body: int) -> None:
+    def __init__(self, engine: Engine, password: str) -> None:
         self._engine = engine
         self._password = password.encode()
-        self._max_body = max_body
         self._readers, self._writers = asyncio.Semaphore(READERS), asyncio.Semaphore(WRITERS)
         self._waiting = 0
         self._instruments = Instruments(lambda: self._waiting)
@@ -165,7 +164,7 @@ class _Handler:
             form = await request.post()
             given |= {name: value for name, value in form.items() if isinstance(value, str)}
         elif request.method == "POST":
-            data = await body.read(request.content, request.headers.get("Content-Encoding", ""), self._max_body)
+            data = await body.read(request.content, request.headers.get("Content-Encoding", ""), MAX_BODY_BYTES)
         default_format = given.get("default_format") or request.headers.get("X-ClickHouse-Format") or "TabSeparated"
         return _Statement(
             statement=parse(given.get("query", ""), data, default_format),
@@ -228,9 +227,7 @@ def _refusal(status: int, code: int, name: str, message: str) -> web.Response:
 
 
 @asynccontextmanager
-async def serve_embedded(
-    home: Path, port: int = 0, *, host: str = "127.0.0.1", max_body: int = MAX_BODY_BYTES
-) -> AsyncIterator[Front]:
+async def serve_embedded(home: Path, port: int = 0) -> AsyncIterator[Front]:
     """Open `home`/store and serve it on the loopback interface until the block ends. Port 0 picks a free one.
 
     Makes `home`/store-password (0600) where it is absent. Tables are made by `migrate`. Raises StoreUnavailableError where another
@@ -238,8 +235,8 @@ async def serve_embedded(
     """
     password = access.password(home)
     engine = await asyncio.to_thread(Engine, home / "store", READERS + WRITERS)
-    handler = _Handler(engine, password, max_body)
-    app = web.Application(client_max_size=max_body)
+    handler = _Handler(engine, password)
+    app = web.Application(client_max_size=MAX_BODY_BYTES)
     app.router.add_get("/ping", handler.ping)
     app.router.add_get("/metrics", handler.metrics)
     app.router.add_get("/", handler.query)
@@ -254,7 +251,7 @@ async def serve_embedded(
     )
     try:
         await runner.setup()
-        site = web.TCPSite(runner, host, port)
+        site = web.TCPSite(runner, "127.0.0.1", port)
         await site.start()
         bound = runner.addresses[0][1]
         log.info("store.serving", port=bound, folder=str(home / "store"))

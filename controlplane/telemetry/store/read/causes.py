@@ -7,7 +7,7 @@ from controlplane.telemetry.explain.figures import AttemptFigures, Measured, Mix
 
 from ..client import StorePart
 from ..write.arrow_columns import PARTS
-from .where import ANSWERED, FAILED, OWN, Where, where
+from .where import ANSWERED, FAILED, OWN, where
 
 LONG_TOKENS = 4096
 """From this prompt length on, a prefill delays other requests noticeably on today's GPUs."""
@@ -16,9 +16,33 @@ MAX_GROUPS = 20_000
 
 _TOKENIZED = "stage_tokenizer > 0 AND prompt_tokens > 0"
 _GENERATED = f"{ANSWERED} AND {OWN} AND stage_model > 0 AND output_tokens > 0"
-_SUMS = ", ".join(f"sumIf({part}, {ANSWERED})" for part in PARTS.values())
 _REFUSED = f"{FAILED} AND replica = '' AND error_stage = 'model' AND http_status = 503"
 """Requests that failed at the model without being sent to a replica: none was up."""
+
+_GROUPED = ("pool", "model", "region", "replica")
+_COLD = f"cold_start AND {OWN} AND {ANSWERED}"
+_FROM_CACHE = "cache_outcome IN ('hit', 'coalesced')"
+_FIGURES = {
+    "requests": f"countIf({ANSWERED})",
+    "e2e_ns": f"sumIf(e2e_ns, {ANSWERED})",
+    "stage_ns": f"[{', '.join(f'sumIf({part}, {ANSWERED})' for part in PARTS.values())}]",
+    "own": f"countIf({OWN} AND {ANSWERED})",
+    "own_failed": f"countIf({OWN} AND {FAILED})",
+    "failed": f"countIf({FAILED})",
+    "refused": f"countIf({_REFUSED})",
+    "own_e2e_ns": f"sumIf(e2e_ns, {OWN} AND {ANSWERED})",
+    "own_network_ns": f"sumIf(stage_network, {OWN} AND {ANSWERED})",
+    "cold": f"countIf({_COLD})",
+    "cold_e2e_ns": f"sumIf(e2e_ns, {_COLD})",
+    "cache_hits": f"countIf({_FROM_CACHE})",
+    "cache_lookups": f"countIf({_FROM_CACHE} OR cache_outcome = 'miss')",
+    "cache_skipped": "countIf(cache_outcome = 'skipped')",
+    "tokenizer_ns": f"sumIf(stage_tokenizer, {_TOKENIZED})",
+    "tokenized": f"sumIf(ifNull(prompt_tokens, 0), {_TOKENIZED})",
+    "model_ns": f"sumIf(stage_model, {_GENERATED})",
+    "output_tokens": f"sumIf(ifNull(output_tokens, 0), {_GENERATED})",
+}
+"""SQL of each figure of `PoolFigures`."""
 
 
 class CauseReader(StorePart):
@@ -31,53 +55,14 @@ class CauseReader(StorePart):
             filtered = where(window, filters)
             condition.parameters |= filtered.parameters
             condition.add(f"pool IN (SELECT pool FROM requests WHERE {filtered.sql} AND withdrawn = 0)")
-        return self._pool_figures(condition)
-
-    def _pool_figures(self, condition: Where) -> list[PoolFigures]:
         rows = self._connection.rows(
-            f"SELECT toString(pool), toString(model), toString(region), toString(replica), countIf({ANSWERED}),"
-            f" sumIf(e2e_ns, {ANSWERED}), [{_SUMS}],"
-            f" countIf({OWN} AND {ANSWERED}), countIf({OWN} AND {FAILED}), countIf({FAILED}), countIf({_REFUSED}),"
-            f" sumIf(e2e_ns, {OWN} AND {ANSWERED}), sumIf(stage_network, {OWN} AND {ANSWERED}),"
-            f" countIf(cold_start AND {OWN} AND {ANSWERED}), sumIf(e2e_ns, cold_start AND {OWN} AND {ANSWERED}),"
-            " countIf(cache_outcome IN ('hit', 'coalesced')), countIf(cache_outcome IN ('hit', 'coalesced', 'miss')),"
-            " countIf(cache_outcome = 'skipped'),"
-            f" sumIf(stage_tokenizer, {_TOKENIZED}), sumIf(ifNull(prompt_tokens, 0), {_TOKENIZED}),"
-            f" sumIf(stage_model, {_GENERATED}), sumIf(ifNull(output_tokens, 0), {_GENERATED})"
-            f" FROM requests FINAL WHERE {condition.sql} AND pool != '' GROUP BY pool, model, region, replica"
+            f"SELECT {', '.join(f'toString({name})' for name in _GROUPED)}, {', '.join(_FIGURES.values())}"
+            f" FROM requests FINAL WHERE {condition.sql} AND pool != '' GROUP BY {', '.join(_GROUPED)}"
             f" ORDER BY count() DESC LIMIT {MAX_GROUPS}",
             condition.parameters,
         )
-        return [
-            PoolFigures(
-                pool=pool,
-                model=model,
-                region=region,
-                replica=replica,
-                requests=requests,
-                e2e_ns=e2e,
-                stage_ns=dict(zip(PARTS, stages, strict=True)),
-                own=own,
-                own_failed=own_failed,
-                failed=failed,
-                refused=refused,
-                own_e2e_ns=own_e2e,
-                own_network_ns=network,
-                cold=cold,
-                cold_e2e_ns=cold_e2e,
-                cache_hits=hits,
-                cache_lookups=lookups,
-                cache_skipped=skipped,
-                tokenizer_ns=tokenizer,
-                tokenized=tokenized,
-                model_ns=model_ns,
-                output_tokens=output,
-            )
-            for (
-                pool, model, region, replica, requests, e2e, stages, own, own_failed, failed, refused, own_e2e, network, cold, cold_e2e,
-                hits, lookups, skipped, tokenizer, tokenized, model_ns, output,
-            ) in rows
-        ]  # fmt: skip
+        figures = [dict(zip((*_GROUPED, *_FIGURES), row, strict=True)) for row in rows]
+        return [PoolFigures(**each | {"stage_ns": dict(zip(PARTS, each["stage_ns"], strict=True))}) for each in figures]
 
     def attempt_figures(self, window: Window, pools: Sequence[str]) -> list[AttemptFigures]:
         """Of each pool, by replica: all attempts, the failed ones, and the model time of those that answered."""

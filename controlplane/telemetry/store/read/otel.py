@@ -10,13 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.spans import AttrValue, Event, Link, Span
 
 from ..client import StorePart
-from ..errors import StoreInputError
-
-MAX_TRACES = 10_000
 
 _KINDS = {"INTERNAL": 1, "SERVER": 2, "CLIENT": 3, "PRODUCER": 4, "CONSUMER": 5}
 _STATUSES = {"OK": 1, "ERROR": 2}
@@ -33,40 +29,20 @@ _COLUMNS = (
 class OtelReader(StorePart):
     """Reads the exporter's tables if the DSN names them (`?otel=otel_traces`, or `?otel=database.table`)."""
 
-    def otel_spans_of(self, trace_ids: Sequence[str]) -> dict[str, list[Span]]:
-        """The spans of these traces by trace id, each by start and without repeats. Empty if the DSN names no table.
-
-        Raises StoreInputError where there are more than 10,000.
-        """
+    def otel_spans(self, trace_id: str) -> list[Span]:
+        """The spans of a trace, by start and without repeats. Empty if the DSN names no table."""
         table = self._connection.dsn.otel
-        if not table or not trace_ids:
-            return {}
-        if len(trace_ids) > MAX_TRACES:
-            raise StoreInputError(f"{len(trace_ids)} traces are too many for one query; ask for at most {MAX_TRACES}")
-        ids = "TraceId IN {traces:Array(String)}"
-        rows = self._connection.rows(
-            f"SELECT {_COLUMNS} FROM {table} WHERE {ids}"
-            f" AND Timestamp >= (SELECT min(Start) FROM {table}_trace_id_ts WHERE {ids})"
-            f" AND Timestamp <= (SELECT max(End) + 1 FROM {table}_trace_id_ts WHERE {ids})"
-            " ORDER BY Duration DESC LIMIT 1 BY TraceId, SpanId",
-            {"traces": list(trace_ids)},
-        )
-        traces: dict[str, list[Span]] = {}
-        for span in sorted(map(span_of, rows), key=lambda span: (span.start_ns, span.span_id)):
-            traces.setdefault(span.trace_id.hex(), []).append(span)
-        return traces
-
-    def otel_trace_ids(self, window: Window, limit: int = MAX_TRACES) -> list[str]:
-        """Traces with a span that started in the window, for a process that closes their ledgers window by window."""
-        if not self._connection.dsn.otel:
+        if not table:
             return []
+        of_trace = "TraceId = {trace:String}"
         rows = self._connection.rows(
-            f"SELECT DISTINCT lower(TraceId) AS id FROM {self._connection.dsn.otel}"
-            " WHERE Timestamp >= fromUnixTimestamp64Nano({from_ns:Int64}) AND Timestamp < fromUnixTimestamp64Nano({to_ns:Int64})"
-            f" ORDER BY id LIMIT {int(limit)}",
-            {"from_ns": window.from_ns, "to_ns": window.to_ns},
+            f"SELECT {_COLUMNS} FROM {table} WHERE {of_trace}"
+            f" AND Timestamp >= (SELECT min(Start) FROM {table}_trace_id_ts WHERE {of_trace})"
+            f" AND Timestamp <= (SELECT max(End) + 1 FROM {table}_trace_id_ts WHERE {of_trace})"
+            " ORDER BY Duration DESC LIMIT 1 BY SpanId",
+            {"trace": trace_id},
         )
-        return [trace_id for (trace_id,) in rows]
+        return sorted(map(span_of, rows), key=lambda span: (span.start_ns, span.span_id))
 
 
 def span_of(row: Sequence[Any]) -> Span:

@@ -60,11 +60,6 @@ class OverviewReader(StorePart):
             for pool, replica, attempts, errors, answered, p95, newest in rows
         ]
 
-    def oldest(self) -> int | None:
-        """When the oldest stored request began, ns since the epoch; None in an empty store. Read from the index of the parts."""
-        [(count, oldest)] = self._connection.rows("SELECT count(), min(entry_start_ns) FROM requests")
-        return oldest if count else None
-
     def values(self, window: Window, dimension: Dimension) -> list[str]:
         """The values of a filter, the most frequent first, at most 200. The empty (unknown) one is left out."""
         condition = where(window)

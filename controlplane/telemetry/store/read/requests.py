@@ -96,10 +96,11 @@ class RequestReader(OtelReader):
 
     def request_rows(self, trace_id: str) -> list[LedgerRow]:
         """The requests of a trace (32 hex digits), by start; empty where there is none."""
+        parameters = {"trace": _hex(trace_id)}
         # The newest copies are chosen here: a nested query of as many columns takes half as long again to plan.
         stored = self._connection.rows(
             f"SELECT version, withdrawn, {_READ_OF_ONE} FROM requests PREWHERE {_OF_TRACE}{self._connection.settings_clause(_ONE_TRACE)}",
-            {"trace": _hex(trace_id)},
+            parameters,
         )
         newest: dict[tuple[int, str], tuple[bool, LedgerRow]] = {}
         for _, withdrawn, *columns in sorted(stored, key=lambda columns: int(columns[0])):
@@ -116,7 +117,7 @@ class RequestReader(OtelReader):
         A trace that is not in `spans` is read from the collector's table, if the DSN names it.
         """
         name = _hex(trace_id).lower()
-        return self.spans_of([name], ROW_SPANS).get(name) or self.otel_spans_of([name]).get(name, [])
+        return self.spans_of([name], ROW_SPANS).get(name) or self.otel_spans(name)
 
     def traced(self, trace_id: str) -> tuple[list[Span], list[LedgerRow]]:
         """`trace` and `request_rows`, read at the same time."""
@@ -170,14 +171,14 @@ class RequestReader(OtelReader):
         )
         return {bytes(trace_id): int(count) for trace_id, count in rows}
 
-    def failures(self, window: Window, filters: Filters | None = None, limit: int = MAX_REASONS) -> list[Failure]:
-        """Failed requests by status, reason and stage, the most frequent first, at most `limit` kinds; empty where none failed."""
+    def failures(self, window: Window, filters: Filters | None = None) -> list[Failure]:
+        """Failed requests by status, reason and stage, the most frequent first, at most MAX_REASONS kinds; empty where none failed."""
         condition = where(window, filters)
         rows = self._connection.rows(
             "SELECT toString(status) AS status, toString(error_type) AS error_type, http_status, toString(error_stage) AS error_stage,"
             " count() AS n, quantileExactInclusive(0.5)(e2e_ns), max(end_ns)"
             f" FROM requests FINAL WHERE {condition.sql} AND {FAILED} GROUP BY status, error_type, http_status, error_stage"
-            f" ORDER BY n DESC, status, error_type, http_status, error_stage LIMIT {int(limit)}",
+            f" ORDER BY n DESC, status, error_type, http_status, error_stage LIMIT {MAX_REASONS}",
             condition.parameters,
         )
         return [

@@ -15,9 +15,9 @@ from controlplane.slo.evaluate.bucket_edges import grown, known_edges, refusal
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.save import save_objective
 from controlplane.telemetry.metrics.core.series import identity, labels_of
+from controlplane.telemetry.metrics.sample_columns import SAMPLE_SCHEMA, SERIES_SCHEMA
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.write.metrics import SAMPLE_SCHEMA, SERIES_SCHEMA
 
 NS = 10**9
 NOW_S = 500_000 * HOUR_S + 1_230

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from controlplane.telemetry.core.metric_types import (
-    Instant,
     Matcher,
     MetricInfo,
     Newest,
@@ -18,6 +17,7 @@ from controlplane.telemetry.core.query_types import Window
 from ...client import StorePart
 from ...errors import StoreInputError
 
+MAX_METRICS = 200
 MAX_SERIES = 5_000
 MAX_SAMPLES = 2_000_000
 """The most that one call reads. Beyond it the call is refused with the remedy."""
@@ -34,22 +34,15 @@ _CONDITIONS: dict[Operator, str] = {
 class MetricReader(StorePart):
     """`matchers` are combined with AND. Raises StoreUnavailableError or StoreError."""
 
-    def metric_names(self, prefix: str = "", limit: int = 1000) -> list[str]:
-        rows = self._connection.rows(
-            "SELECT DISTINCT metric FROM series WHERE startsWith(metric, {prefix:String}) ORDER BY metric LIMIT {limit:UInt32}",
-            {"prefix": prefix, "limit": limit},
-        )
-        return [name for (name,) in rows]
-
-    def metrics_found(self, text: str = "", limit: int = 200) -> list[MetricInfo]:
-        """Metrics whose names contain each word of `text`, whatever its case; by name."""
-        conditions, parameters = ["1"], dict[str, object](limit=limit)
+    def metrics_found(self, text: str) -> list[MetricInfo]:
+        """Metrics whose names contain each word of `text`, whatever its case; at most MAX_METRICS, by name."""
+        conditions, parameters = ["1"], dict[str, object]()
         for n, word in enumerate(text.split()[:MAX_MATCHERS]):
             conditions.append(f"positionCaseInsensitive(metric, {{word_{n}:String}}) > 0")
             parameters[f"word_{n}"] = word
         rows = self._connection.rows(
             "SELECT toString(metric), argMax(toString(kind), seen_ns), argMax(toString(unit), seen_ns), uniqExact(series)"
-            f" FROM series WHERE {' AND '.join(conditions)} GROUP BY metric ORDER BY metric LIMIT {{limit:UInt32}}",
+            f" FROM series WHERE {' AND '.join(conditions)} GROUP BY metric ORDER BY metric LIMIT {MAX_METRICS}",
             parameters,
         )
         return [MetricInfo(*row) for row in rows]
@@ -103,26 +96,6 @@ class MetricReader(StorePart):
             for row in rows
         }
         return [by_series[series] for series in infos if series in by_series]
-
-    def latest(
-        self, metric: str, at_ns: int, matchers: Sequence[Matcher] = (), *, lookback_ns: int = 300 * 10**9
-    ) -> list[Instant]:
-        """Each series' newest sample at `at_ns`, with its age. A series that ended (stale), or is older than `lookback_ns`, is left out."""
-        infos = {info.series: info for info in self.series(metric, matchers)}
-        if not infos:
-            return []
-        rows = self._connection.rows(
-            "SELECT series, max(time_ns) AS newest, argMax(value, time_ns) FROM samples FINAL"
-            " WHERE series IN {ids:Array(UInt64)} AND time_ns > {from_ns:Int64} AND time_ns <= {to_ns:Int64}"
-            " GROUP BY series HAVING reinterpretAsUInt64(argMax(value, time_ns)) != 0x7FF0000000000002",
-            {"ids": list(infos), "from_ns": at_ns - lookback_ns, "to_ns": at_ns},
-        )
-        newest = {series: (time_ns, value) for series, time_ns, value in rows}
-        return [
-            Instant(info, newest[series][1], newest[series][0], at_ns - newest[series][0])
-            for series, info in infos.items()
-            if series in newest
-        ]
 
     def newest_of(self, metric: str, window: Window, matchers: Sequence[Matcher] = ()) -> list[Newest]:
         """Each series that has a value in the window, with its newest one; also those that have ended."""
