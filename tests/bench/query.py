@@ -25,8 +25,8 @@ from controlplane.telemetry.store.embedded.statement import Query
 from controlplane.telemetry.store.maintenance.rollups import together
 from controlplane.telemetry.store.tiers import KEPT_H
 from tests.bench.figures import Figure, percentile, say
+from tests.bench.loads.synthetic import SPANS_PER_REQUEST, load
 from tests.bench.processes import BenchError, start
-from tests.support.telemetry.synthetic import SPANS_PER_REQUEST, load
 
 SIZES = {"_1m": 1_000_000, "": 10_000_000}
 ROUNDS = 20

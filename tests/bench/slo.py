@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import median
 
 from tests.bench.figures import Figure, say
+from tests.bench.loads.synthetic import MODELS, REGIONS, TIERS, load
 from tests.bench.query import DAY_NS, _serve, _settle
-from tests.support.telemetry.synthetic import MODELS, REGIONS, TIERS, load
 
 REQUESTS = 2_000_000
 SIZES = (125, 250, 500, 1000)

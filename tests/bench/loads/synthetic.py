@@ -3,7 +3,7 @@
 Each request is five spans (`chat`, `cache.lookup`, `tokenizer.encode`, `admission.wait`, `model.infer` with its `first_token` event) with
 the attributes of the span contract, and the ledger row that closes over them. A fiftieth of the rows is written twice, as amended rows are.
 
-`python -m tests.support.telemetry.synthetic DSN --requests 200000` loads a store.
+`python -m tests.bench.loads.synthetic DSN --requests 200000` loads a store.
 """
 
 import argparse
