@@ -50,7 +50,6 @@ class Regions:
 class Tokenizer:
     us_per_token: float
     us_per_token_before: float
-    busy: float | None = None  # of the tokenizer's threads, 0 to 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

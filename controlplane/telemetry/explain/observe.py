@@ -26,11 +26,7 @@ from inference.contract.server_metrics import QUEUE_GAUGES, is_queue, names_mode
 
 GATEWAY_QUEUE = "weir_gateway_pool_waiting"
 GAUGES = (*QUEUE_GAUGES, GATEWAY_QUEUE, "nv_gpu_utilization", "DCGM_FI_DEV_GPU_UTIL")
-COUNTERS = (
-    "nv_inference_count", "nv_inference_exec_count", "nv_cache_num_hits_per_model", "nv_cache_num_misses_per_model",
-    "redis_keyspace_hits_total", "redis_keyspace_misses_total",
-)  # fmt: skip
-CACHE_COUNTERS = COUNTERS[2:]
+COUNTERS = ("nv_inference_count", "nv_inference_exec_count")
 NEAR_REQUESTS = 20  # fewer prove nothing about a region's network
 
 
@@ -44,7 +40,6 @@ class Measurements:
     mixes: Mapping[str, MixFigures] = field(default_factory=dict)
     gauges: Sequence[Measured] = ()
     counters: Sequence[Measured] = ()
-    counters_before: Sequence[Measured] = ()
     serving: Mapping[str, Serving] = field(default_factory=dict)
 
 
@@ -80,7 +75,7 @@ def _observation(pool: str, now: list[PoolFigures], before: list[PoolFigures], s
         gpu_utilisation=_gpu(serving, seen.gauges),
         cold_starts=_cold(now),
         batching=_batching(serving, seen.counters),
-        cache=_cache(now, before, serving, seen),
+        cache=_cache(now, before),
         regions=_regions(now, [*seen.now, *seen.before]),
         tokenizer=_tokenizer(now, before),
         prompts=_prompts(seen.mixes.get(pool)),
@@ -180,37 +175,17 @@ def _regions(now: list[PoolFigures], everywhere: Sequence[PoolFigures]) -> Regio
     return Regions(requests=_sum(now, "own"), network_ms=here, local_network_ms=means[nearest])
 
 
-def _cache(now: list[PoolFigures], before: list[PoolFigures], serving: Serving, seen: Measurements) -> Cache | None:
-    """Lookups in the ledger; without any, those of Triton's response cache, else of Redis' keys."""
-    if lookups := _sum(now, "cache_lookups"):
-        return Cache(
-            lookups=lookups,
-            hits=_sum(now, "cache_hits"),
-            lookups_before=_sum(before, "cache_lookups"),
-            hits_before=_sum(before, "cache_hits"),
-            skipped=_sum(now, "cache_skipped"),
-        )
-    for hits, misses, ours in (
-        ("nv_cache_num_hits_per_model", "nv_cache_num_misses_per_model", True),
-        ("redis_keyspace_hits_total", "redis_keyspace_misses_total", False),
-    ):
-        counts = [
-            round(
-                sum(
-                    series.value
-                    for series in measured
-                    if series.metric == name and (not ours or _is_of(serving, series))
-                )
-            )
-            for measured in (seen.counters, seen.counters_before)
-            for name in (hits, misses)
-        ]
-        hit, missed, hit_before, missed_before = counts
-        if hit + missed:
-            return Cache(
-                lookups=hit + missed, hits=hit, lookups_before=hit_before + missed_before, hits_before=hit_before
-            )
-    return None
+def _cache(now: list[PoolFigures], before: list[PoolFigures]) -> Cache | None:
+    lookups = _sum(now, "cache_lookups")
+    if not lookups:
+        return None
+    return Cache(
+        lookups=lookups,
+        hits=_sum(now, "cache_hits"),
+        lookups_before=_sum(before, "cache_lookups"),
+        hits_before=_sum(before, "cache_hits"),
+        skipped=_sum(now, "cache_skipped"),
+    )
 
 
 def _batching(serving: Serving, counters: Sequence[Measured]) -> Batching | None:

@@ -9,7 +9,6 @@ from controlplane.telemetry.explain.causes.cause import Cause
 from controlplane.telemetry.explain.causes.traffic import NOTABLE_MS
 from controlplane.telemetry.explain.figures import Serving
 from controlplane.telemetry.explain.observe import (
-    CACHE_COUNTERS,
     COUNTERS,
     GAUGES,
     Measurements,
@@ -62,7 +61,6 @@ def _measurements(window: Window, question: Question, serving: Mapping[str, Serv
     before = Window(max(0, 2 * window.from_ns - window.to_ns), window.from_ns)
     gauges = store.submit_query(store.causes.gauge_means, GAUGES, window)
     counters = store.submit_query(store.causes.counter_growth, COUNTERS, window)
-    counters_before = store.submit_query(store.causes.counter_growth, CACHE_COUNTERS, before)
     earlier = store.submit_query(store.causes.pool_figures, before)
     now = store.causes.pool_figures(window, question.filters)
     waited: dict[str, list[int]] = {}
@@ -79,6 +77,5 @@ def _measurements(window: Window, question: Question, serving: Mapping[str, Serv
         mixes=store.causes.prompt_mixes(window, waiting),
         gauges=gauges.result(),
         counters=counters.result(),
-        counters_before=counters_before.result(),
         serving=serving,
     )

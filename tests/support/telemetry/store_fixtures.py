@@ -6,7 +6,8 @@ from itertools import count
 
 import pytest
 
-from controlplane.telemetry.store import Store, StoreError, migrate
+from controlplane.telemetry.store import Store, migrate
+from controlplane.telemetry.store.dsn import parse_dsn
 
 from .embedded_store import database_at, dsn_of, store_process
 
@@ -20,42 +21,35 @@ class Databases:
     """Hands out empty databases, and takes back those that a test left with the tables that they had."""
 
     def __init__(self, server: str) -> None:
-        self._server = server
+        self._server, self._store = server, Store(server)
         self._numbers = count(1)
         self._emptied: deque[tuple[str, Tables]] = deque()
 
     def take(self) -> tuple[str, Tables]:
         if len(self._emptied) > RESTED:
             return self._emptied.popleft()
-        dsn = database_at(self._server, f"test_{next(self._numbers)}")
+        name = f"test_{next(self._numbers)}"
+        dsn = database_at(self._server, name)
         migrate(dsn, retention_days=3650)
-        return dsn, tables(dsn)
+        return dsn, self._tables(name)
 
     def give_back(self, dsn: str, made: Tables) -> None:
-        try:
-            left = tables(dsn)
-            if {name: definition for name, (definition, _) in left.items()} == {
-                name: definition for name, (definition, _) in made.items()
-            } and left.get("schema_versions") == made["schema_versions"]:
-                store = Store(dsn)
-                for name, (_, rows) in left.items():
-                    if rows and name != "schema_versions":
-                        store.command(f"TRUNCATE TABLE {name}")
-                store.close()
-                self._emptied.append((dsn, made))
-        except StoreError:
-            return  # the test took the database away
+        name = parse_dsn(dsn).database
+        left = self._tables(name)
+        definitions = [{table: definition for table, (definition, _) in tables.items()} for tables in (left, made)]
+        if definitions[0] == definitions[1] and left["schema_versions"] == made["schema_versions"]:
+            for table, (_, rows) in left.items():
+                if rows and table != "schema_versions":
+                    self._store.command(f"TRUNCATE TABLE {name}.{table}")
+            self._emptied.append((dsn, made))
 
-
-def tables(dsn: str) -> Tables:
-    """Each table's definition and number of rows."""
-    store = Store(dsn)
-    rows = store.rows(
-        "SELECT name, create_table_query, ifNull(total_rows, 0) FROM system.tables WHERE database = {database:String}",
-        {"database": store.dsn.database},
-    )
-    store.close()
-    return {name: (definition, count) for name, definition, count in rows}
+    def _tables(self, database: str) -> Tables:
+        """Each table's definition and number of rows."""
+        rows = self._store.rows(
+            "SELECT name, create_table_query, ifNull(total_rows, 0) FROM system.tables WHERE database = {database:String}",
+            {"database": database},
+        )
+        return {name: (definition, count) for name, definition, count in rows}
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ FAR_SHARE = 0.05  # of requests
 FAR_FACTOR = 2.0  # this many times the network time of requests served in their own region
 NOTABLE_MS = 10.0
 SATURATED = 2.0  # times the time per token before
-TOKENIZER_BUSY = 0.9
 NOTABLE_SHARE = 0.05  # of E2E
 BLOCKED = 2.0  # times the wait of short prompts with no long one before them
 BLOCKED_REQUESTS = 20
@@ -58,23 +57,19 @@ def cross_region_traffic(seen: Observation) -> Cause | None:
 
 
 def tokenizer_saturation(seen: Observation) -> Cause | None:
-    """Tokenising takes much longer per token than before, or its threads are all busy."""
+    """Tokenising takes much longer per token than before."""
     tokenizer, spent_ms = seen.tokenizer, seen.stage_ms.get("tokenizer")
     if tokenizer is None or spent_ms is None or spent_ms < NOTABLE_SHARE * seen.e2e_ms:
         return None
-    slower = 0 < tokenizer.us_per_token_before * SATURATED <= tokenizer.us_per_token
-    if not slower and (tokenizer.busy is None or tokenizer.busy < TOKENIZER_BUSY):
+    if not 0 < tokenizer.us_per_token_before * SATURATED <= tokenizer.us_per_token:
         return None
-    busy = () if tokenizer.busy is None else (Evidence("tokenizer threads busy", 100 * tokenizer.busy, "%"),)
-    usual = tokenizer.us_per_token_before / tokenizer.us_per_token if slower else 0.0
     return Cause(
         "tokenizer-saturation",
         f"requests of {seen.pool} spend {TEXT.ms(spent_ms)} in the tokenizer",
-        spent_ms * (1 - usual),
+        spent_ms * (1 - tokenizer.us_per_token_before / tokenizer.us_per_token),
         (
             Evidence("time per token", tokenizer.us_per_token, "µs/token", tokenizer.us_per_token_before),
             Evidence("tokenizer stage", spent_ms, "ms"),
-            *busy,
         ),
     )
 

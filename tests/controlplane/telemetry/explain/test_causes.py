@@ -31,7 +31,7 @@ HEALTHY = Observation(
     batching=Batching(max_delay_ms=5.0, max_size=16, mean_size=9.0),
     cache=Cache(lookups=1000, hits=300, lookups_before=1000, hits_before=310),
     regions=Regions(requests=10, network_ms=60.0, local_network_ms=10.0),
-    tokenizer=Tokenizer(us_per_token=3.0, us_per_token_before=3.1, busy=0.2),
+    tokenizer=Tokenizer(us_per_token=3.0, us_per_token_before=3.1),
     prompts=PromptMix(long_share=0.05, short_requests=300, short_queue_with_long_ms=6.0, short_queue_alone_ms=5.0),
     replicas=tuple(Replica(name=f"chat-{i}", requests=330, errors=1, model_ms=9.0 + i) for i in range(3)),
 )
@@ -53,7 +53,7 @@ SHOWN: dict[str, Observation] = {
     "tokenizer-saturation": replace(
         HEALTHY,
         stage_ms=dict(HEALTHY.stage_ms) | {"tokenizer": 60.0},
-        tokenizer=Tokenizer(us_per_token=30.0, us_per_token_before=3.0, busy=0.99),
+        tokenizer=Tokenizer(us_per_token=30.0, us_per_token_before=3.0),
     ),
     "long-prompts-block-short": replace(
         HEALTHY,

@@ -192,22 +192,6 @@ def test_a_cache_that_collapsed(store: Store) -> None:
     assert next(one.expected for one in cause.evidence if one.what == "hits") == pytest.approx(100 / 3)
 
 
-def test_a_cache_that_only_redis_counts(store: Store) -> None:
-    store.writer.insert_requests([request(number, cache_outcome="") for number in range(REQUESTS)], 1)
-    for metric, before, now in (("redis_keyspace_hits_total", 6, 1), ("redis_keyspace_misses_total", 4, 9)):
-        counts = [before * n for n in range(60)] + [before * 60 + now * n for n in range(61)]
-        write(
-            store,
-            metric,
-            [(NOON_NS - LENGTH + 15 * n * S, value) for n, value in enumerate(counts)],
-            "counter",
-            instance="redis:9121",
-        )
-    cause = only(causes())
-    assert cause.name == "cache-collapse"
-    assert figures(cause)["hits"] == pytest.approx(10, abs=1)
-
-
 def test_traffic_that_is_served_in_another_region(store: Store) -> None:
     fill(store)
     far = {"pool": "chat-us", "region": "us", "replica": "us-0", "stages": {"network": 140 * MS}}
