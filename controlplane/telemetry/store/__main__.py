@@ -17,9 +17,9 @@ async def _serve(home: Path, port: int, retention_days: int, rollup_retention_da
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    async with serve_embedded(home, port) as front:
-        await asyncio.to_thread(migrate, front.dsn, retention_days, rollup_retention_days)
-        print(front.dsn, flush=True)  # for the caller; logs never have it
+    async with serve_embedded(home, port) as dsn:
+        await asyncio.to_thread(migrate, dsn, retention_days, rollup_retention_days)
+        print(dsn, flush=True)  # for the caller; logs never have it
         await stopped.wait()
 
 

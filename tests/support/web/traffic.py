@@ -10,6 +10,7 @@ from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER, AttrValu
 from controlplane.telemetry.ledger.close import close
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.write.arrow_columns import span_table
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -129,6 +130,6 @@ def fill(store: Store, count: int, from_ns: int, to_ns: int, seed: int = 7) -> l
     """Write `count` requests; answers their rows, the store's own order aside."""
     traces = list(requests(count, from_ns, to_ns, seed))
     rows = [row for spans in traces for row in close(spans)]
-    store.writer.insert_spans([span for spans in traces for span in spans])
+    store.writer.insert_span_columns(span_table([span for spans in traces for span in spans]))
     store.writer.insert_requests(rows, to_ns)
     return rows

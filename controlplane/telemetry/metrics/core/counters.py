@@ -22,13 +22,6 @@ class Increase:
     from_ns: int
     to_ns: int
     resets: int
-    samples: int
-
-    @property
-    def per_s(self) -> float:
-        """The mean rate while it was observed; 0 over no time."""
-        seconds = (self.to_ns - self.from_ns) / 1e9
-        return self.amount / seconds if seconds > 0 else 0.0
 
 
 def increase(
@@ -58,7 +51,7 @@ def increase(
         amount, begin = amount + float(values[0]), min(int(starts[0]), int(times[0]))
     elif len(times) < 2:
         return None
-    return Increase(amount, begin, int(times[-1]), int(resets.sum()), len(times))
+    return Increase(amount, begin, int(times[-1]), int(resets.sum()))
 
 
 def _steps(values: Values, starts: Times, times: Times) -> tuple[Values, npt.NDArray[np.bool_]]:
@@ -79,7 +72,7 @@ def _of_deltas(
         return None
     times, values, starts = times[inside], values[inside], starts[inside]
     begin = min(int(starts[0]), int(times[0])) if starts[0] > 0 else int(times[0])
-    return Increase(float(values.sum()), max(begin, from_ns), int(times[-1]), 0, len(times))
+    return Increase(float(values.sum()), max(begin, from_ns), int(times[-1]), 0)
 
 
 def increases(

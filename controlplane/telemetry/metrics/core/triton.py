@@ -39,11 +39,11 @@ def by_server(grown: Iterable[Measured]) -> list[ServerAverages]:
     for measured in grown:
         key = measured.labels.get("instance", ""), measured.labels.get("model", "")
         by_model[key][measured.metric] += measured.value  # all versions together
-    found = []
+    servers = []
     for (instance, model), amounts in sorted(by_model.items()):
         if amounts.get(REQUESTS, 0) > 0 and amounts.keys() >= set(METRICS):
             requests = amounts[REQUESTS]
             queue, taken, inferred, given = (amounts[metric] / requests / 1e3 for metric in METRICS[1:])
             compute = taken + inferred + given
-            found.append(ServerAverages(instance, model, round(requests), queue, compute, taken, inferred, given))
-    return found
+            servers.append(ServerAverages(instance, model, round(requests), queue, compute, taken, inferred, given))
+    return servers

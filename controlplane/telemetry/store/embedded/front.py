@@ -65,14 +65,6 @@ _STATUS = {
 """HTTP status by ClickHouse code, as ClickHouse's own server answers; others are 500."""
 
 
-@dataclass(frozen=True, slots=True)
-class Front:
-    """The port of a serving front, and the DSN for other processes."""
-
-    port: int
-    dsn: str
-
-
 class _DeniedError(Exception):
     """Permanent: the user or the password is wrong."""
 
@@ -227,8 +219,9 @@ def _refusal(status: int, code: int, name: str, message: str) -> web.Response:
 
 
 @asynccontextmanager
-async def serve_embedded(home: Path, port: int = 0) -> AsyncIterator[Front]:
-    """Open `home`/store and serve it on the loopback interface until the block ends. Port 0 picks a free one.
+async def serve_embedded(home: Path, port: int = 0) -> AsyncIterator[str]:
+    """Open `home`/store and serve it on the loopback interface until the block ends, at the DSN that it yields. Port 0 picks a
+    free one.
 
     Makes `home`/store-password (0600) where it is absent. Tables are made by `migrate`. Raises StoreUnavailableError where another
     process has the folder open, OSError where the port is taken.
@@ -255,7 +248,7 @@ async def serve_embedded(home: Path, port: int = 0) -> AsyncIterator[Front]:
         await site.start()
         bound = runner.addresses[0][1]
         log.info("store.serving", port=bound, folder=str(home / "store"))
-        yield Front(bound, access.dsn(home, bound))
+        yield access.dsn(home, bound)
     finally:
         await runner.cleanup()
         await asyncio.to_thread(handler.close)

@@ -98,11 +98,6 @@ class DemandReader(StorePart):
         measured: npt.NDArray[np.bool_] = ((2 * seconds >= step_s) | imported) & over
         return measured & ~_mask(waiting.result(), first, count)
 
-    def oldest_s(self) -> int | None:
-        """When the oldest counted step starts, s since the epoch; None where nothing is counted."""
-        [(count, oldest)] = self._connection.rows("SELECT count(), min(start_s) FROM demand")
-        return int(oldest) if count else None
-
 
 def _check(from_s: int, to_s: int, step_s: int) -> None:
     if step_s <= 0 or step_s % STEP_S:

@@ -1,18 +1,17 @@
 """Inserts and withdraws what telemetry received. Rows replace the row of their identity, so repeating a batch is harmless."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from controlplane.telemetry.core.spans import Caller, Span
+from controlplane.telemetry.core.spans import Caller
 from controlplane.telemetry.ledger.loads import Load
 from controlplane.telemetry.ledger.row import LedgerRow
 
 from ..client import StorePart
 from ..errors import StoreInputError
-from .arrow_columns import request_table, span_table
+from .arrow_columns import request_table
 from .keys import RequestKey
 
 _LOAD_TEXTS = ("adapter", "service", "model", "pool", "replica")
@@ -22,25 +21,22 @@ _IN_TRACES = "trace_id IN (SELECT toFixedString(unhex(arrayJoin({traces:Array(St
 class Writer(StorePart):
     """Each method raises StoreUnavailableError (send the same batch again later) or StoreError."""
 
-    def insert_spans(self, spans: Sequence[Span]) -> None:
-        """Append spans. A span replaces one with the same (trace_id, span_id)."""
-        if spans:
-            with _checked("span"):
-                table = span_table(spans)
-            self.insert_span_columns(table)
-
     def insert_requests(self, rows: Sequence[LedgerRow], version: int | Sequence[int]) -> None:
         """Append ledger rows. Of rows with one (trace_id, request_id) the highest version counts.
 
         `version` is one for all or one for each; it grows with every amendment, as the time of writing in ns does.
         """
         if rows:
-            with _checked("request row"):
+            try:
                 table = request_table(rows, version)
+            except (ValueError, TypeError, OverflowError) as error:
+                raise StoreInputError(
+                    f"a request row of this batch does not fit its column: {error}; insert the others without it"
+                ) from error
             self.insert_request_columns(table)
 
     def insert_span_columns(self, columns: pa.Table) -> None:
-        """Append spans as a table of `arrow_columns.SPAN_SCHEMA`."""
+        """Append spans as a table of `arrow_columns.SPAN_SCHEMA` (`span_table`). A span replaces one of the same trace and span id."""
         self._connection.insert_arrow("spans", columns)
 
     def insert_request_columns(self, columns: pa.Table) -> None:
@@ -136,13 +132,3 @@ class Writer(StorePart):
         for name, table in tables.items():
             if table is not None and len(table):
                 self._connection.insert_arrow(name, table)
-
-
-@contextmanager
-def _checked(what: str) -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, TypeError, OverflowError) as error:
-        raise StoreInputError(
-            f"a {what} of this batch does not fit its column: {error}; insert the others without it"
-        ) from error

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.store import Store, migrate
+from controlplane.telemetry.store.write.arrow_columns import span_table
 from controlplane.telemetry.store.write.keys import key_of
 from tests.support.soak import sized
 from tests.support.telemetry.samples import FEW, NOON_NS, S, row, span, spans
@@ -59,7 +60,7 @@ def test_a_span_sent_again_counts_once(store: Store, written: list[Span], times:
     )  # of its own: examples share the store, and Hypothesis likes to draw a trace id again
     written = [each._replace(trace_id=trace) for each in written]
     for _ in range(times + 1):
-        store.writer.insert_spans(written)
+        store.writer.insert_span_columns(span_table(written))
     found = store.requests.trace(trace.hex())
     assert sorted(each.span_id for each in found) == sorted(each.span_id for each in written)
 
@@ -67,8 +68,8 @@ def test_a_span_sent_again_counts_once(store: Store, written: list[Span], times:
 def test_of_unlike_copies_of_a_span_the_longer_counts_before_and_after_a_merge(store: Store) -> None:
     first = span(1)
     longer = first._replace(end_ns=first.end_ns + S)
-    store.writer.insert_spans([longer])
-    store.writer.insert_spans([first])
+    store.writer.insert_span_columns(span_table([longer]))
+    store.writer.insert_span_columns(span_table([first]))
     assert store.requests.trace(first.trace_id.hex()) == [longer]
     store.command("OPTIMIZE TABLE spans FINAL")
     assert store.requests.trace(first.trace_id.hex()) == [longer]
@@ -133,8 +134,8 @@ def test_a_request_whose_start_was_corrected_is_one_request(store: Store) -> Non
 def test_a_backfill_of_more_days_than_clickhouse_takes_by_default_is_one_batch_like_any_other(store: Store) -> None:
     day = 86_400 * S
     store.writer.insert_requests([row(n, entry_start_ns=NOON_NS - n * day) for n in range(1, 103)], 1)
-    store.writer.insert_spans(
-        [span(n, start_ns=NOON_NS - n * day, end_ns=NOON_NS - n * day + 5) for n in range(1, 103)]
+    store.writer.insert_span_columns(
+        span_table([span(n, start_ns=NOON_NS - n * day, end_ns=NOON_NS - n * day + 5) for n in range(1, 103)])
     )
     assert store.rows("SELECT count() FROM requests") == [(102,)]
     assert store.rows("SELECT count() FROM spans") == [(102,)]

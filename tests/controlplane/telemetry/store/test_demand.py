@@ -66,4 +66,3 @@ def test_a_range_that_does_not_fit_is_refused(wrong: tuple[int, int, int]) -> No
 def test_an_empty_store_has_no_demand(store: Store) -> None:
     assert store.demand.steps(FROM_S, TO_S) == []
     assert not store.demand.measured(FROM_S, TO_S).any()
-    assert store.demand.oldest_s() is None

@@ -23,6 +23,11 @@ def side(rows: list[LedgerRow]) -> Side:
     return Side(len(rows), times | {"unattributed": sum(row.unattributed_ns for row in rows)})
 
 
+@pytest.fixture(scope="module")
+def stored(shared_store: Store) -> None:
+    shared_store.writer.insert_requests(ROWS, version=1)
+
+
 @pytest.mark.parametrize(
     ("region", "inside"),
     [
@@ -33,9 +38,9 @@ def side(rows: list[LedgerRow]) -> Side:
         (Region(10**12), lambda row: False),
     ],
 )
-def test_both_sides_count_exactly(store: Store, region: Region, inside: Callable[[LedgerRow], bool]) -> None:
-    store.writer.insert_requests(ROWS, version=1)
-    total, dimensions = store.explain.splits(HOUR, {}, region)
+@pytest.mark.usefixtures("stored")
+def test_both_sides_count_exactly(shared_store: Store, region: Region, inside: Callable[[LedgerRow], bool]) -> None:
+    total, dimensions = shared_store.explain.splits(HOUR, {}, region)
     own = answered(ROWS)
     chosen, rest = [row for row in own if inside(row)], [row for row in own if not inside(row)]
     assert (total.chosen.requests, total.rest) == (len(chosen), side(rest))

@@ -5,6 +5,7 @@ import pytest
 from controlplane.telemetry.core.spans import Event, Link, Span
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.dsn import parse_dsn
+from controlplane.telemetry.store.write.arrow_columns import span_table
 from tests.support.telemetry.samples import NOON_NS, S, span
 
 TRACE = "0123456789abcdef" * 2
@@ -81,7 +82,7 @@ def test_a_trace_is_read_with_types_kinds_and_events(both: Store) -> None:
 
 def test_our_own_spans_come_first(both: Store) -> None:
     ours = span(1, trace_id=bytes.fromhex(TRACE))
-    both.writer.insert_spans([ours])
+    both.writer.insert_span_columns(span_table([ours]))
     assert both.requests.trace(TRACE) == [ours]
 
 

@@ -51,6 +51,14 @@ def test_rows_that_arrive_between_pages_neither_hide_nor_double_others(store: St
     assert {row.trace_id for row in rows} <= set(found)
 
 
+@pytest.fixture(scope="module")
+def stored(shared_store: Store) -> list[LedgerRow]:
+    """The rows of `shared_store`."""
+    rows = random_rows(80, seed=6)
+    shared_store.writer.insert_requests(rows, version=1)
+    return rows
+
+
 @pytest.mark.parametrize(
     ("filters", "kept"),
     [
@@ -63,19 +71,17 @@ def test_rows_that_arrive_between_pages_neither_hide_nor_double_others(store: St
         ({"model": ()}, lambda row: True),
     ],
 )
-def test_filters_combine_dimensions_and_offer_values(store: Store, filters: Filters, kept: Any) -> None:
-    rows = random_rows(80, seed=6)
-    store.writer.insert_requests(rows, version=1)
-    found = store.requests.page(HOUR, filters, limit=1000).rows
-    assert {row.trace_id for row in found} == {row.trace_id for row in rows if kept(row)}
-    assert store.latency.report(HOUR, filters).requests == len(found)
+def test_filters_combine_dimensions_and_offer_values(
+    shared_store: Store, stored: list[LedgerRow], filters: Filters, kept: Any
+) -> None:
+    found = shared_store.requests.page(HOUR, filters, limit=1000).rows
+    assert {row.trace_id for row in found} == {row.trace_id for row in stored if kept(row)}
+    assert shared_store.latency.report(HOUR, filters).requests == len(found)
 
 
-def test_a_slowness_floor_leaves_out_the_faster(store: Store) -> None:
-    rows = random_rows(40, seed=7)
-    store.writer.insert_requests(rows, version=1)
-    floor = sorted(row.e2e_ns for row in rows)[30]
-    assert len(store.requests.page(HOUR, min_e2e_ns=floor).rows) == 10
+def test_a_slowness_floor_leaves_out_the_faster(shared_store: Store, stored: list[LedgerRow]) -> None:
+    floor = sorted(row.e2e_ns for row in stored)[70]
+    assert len(shared_store.requests.page(HOUR, min_e2e_ns=floor).rows) == 10
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.row import Attempt
 from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.write.arrow_columns import span_table
 from tests.support.telemetry.samples import FEW, HOUR, NOON_NS, TEXT, U64, S, random_rows, row, span, spans
 
 _numbers = count(1)
@@ -21,7 +22,7 @@ def test_spans_come_back_with_their_types(store: Store, written: list[Span]) -> 
     # Traces of their own: of copies that are equally long, either may come back.
     own = {trace_id: next(_numbers).to_bytes(16) for trace_id in sorted({span.trace_id for span in written})}
     written = [span._replace(trace_id=own[span.trace_id]) for span in written]
-    store.writer.insert_spans(written)
+    store.writer.insert_span_columns(span_table(written))
     found = store.requests.spans_of([span.trace_id.hex() for span in written])
     assert {span for trace in found.values() for span in map(_frozen, trace)} >= set(map(_frozen, written))
 
@@ -77,8 +78,8 @@ def test_a_trace_nobody_sent_is_empty(store: Store) -> None:
 def test_of_a_long_trace_the_earliest_spans_are_read_each_once(store: Store, most: int | None) -> None:
     trace_id, other = b"t" * 16, b"u" * 16
     written = [span(number, trace_id=trace_id, start_ns=NOON_NS - number, end_ns=NOON_NS) for number in range(1, 9)]
-    store.writer.insert_spans(written)
-    store.writer.insert_spans([*written, span(9, trace_id=other)])  # sent twice
+    store.writer.insert_span_columns(span_table(written))
+    store.writer.insert_span_columns(span_table([*written, span(9, trace_id=other)]))  # sent twice
     expected = [each.span_id for each in reversed(written)][:most]
     for asked in ([trace_id.hex()], [trace_id.hex(), other.hex()]):
         assert [each.span_id for each in store.requests.spans_of(asked, most)[trace_id.hex()]] == expected
