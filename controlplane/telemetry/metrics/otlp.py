@@ -124,7 +124,7 @@ def _metric(metric: Metric, labels: Pairs, into: Builder) -> None:
         series = _Point(name, unit, {**labels, **_attributes(point.attributes)}, delta, point, into)
         if which in ("sum", "gauge"):
             kind = "counter" if which == "sum" and monotonic else "gauge"
-            series.add("", (), _number(point), kind)
+            series.add([("", (), _number(point), kind)])
             series.exemplars(())
         elif which == "summary":
             _summary(point, series)
@@ -149,10 +149,7 @@ class _Point:
         self._time_ns, self._start_ns = point.time_unix_nano, point.start_time_unix_nano
         self._has_no_value = bool(point.flags & _NO_VALUE)
 
-    def add(self, suffix: str, extra: Iterable[tuple[str, str]], value: float, kind: str) -> None:
-        self.many([(suffix, extra, value, kind)])
-
-    def many(self, parts: Iterable[tuple[str, Iterable[tuple[str, str]], float, str]]) -> None:
+    def add(self, parts: Iterable[tuple[str, Iterable[tuple[str, str]], float, str]]) -> None:
         samples = []
         for suffix, extra, value, kind in parts:
             labels = {**self._labels, **dict(extra)}
@@ -204,7 +201,7 @@ def _histogram(which: str, point: Any, series: _Point) -> None:
     parts.append(("_count", (), point.count, "counter"))
     if point.HasField("sum"):
         parts.append(("_sum", (), point.sum, "counter"))
-    series.many(parts)
+    series.add(parts)
     series.exemplars([bound for bound, _ in by_bound])
 
 
@@ -218,7 +215,7 @@ def _indexed(side: Any) -> dict[int, float]:
 
 
 def _summary(point: Any, series: _Point) -> None:
-    series.many(
+    series.add(
         [
             *(("", (("quantile", repr(value.quantile)),), value.value, "gauge") for value in point.quantile_values),
             ("_count", (), point.count, "counter"),

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -208,9 +209,6 @@ def _buckets(histogram: Any) -> list[buckets.Bucket]:
 
 def _side(spans: Any, deltas: Sequence[int], counts: Sequence[float]) -> dict[int, float]:
     """Counts by index. Integer counts are sent as differences from one bucket to the next."""
-    if deltas:
-        total, counts = 0, []
-        for delta in deltas:
-            total += delta
-            counts.append(total)
-    return buckets.native_index([(span.offset, span.length) for span in spans], counts)
+    return buckets.native_index(
+        [(span.offset, span.length) for span in spans], list(accumulate(deltas)) if deltas else counts
+    )
