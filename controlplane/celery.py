@@ -82,11 +82,11 @@ class Paging(bootsteps.StartStopStep):  # type: ignore[misc]
     requires = AFTER_BEAT
 
     def __init__(self, worker: Any, **kwargs: Any) -> None:
-        from controlplane.incidents.components.watch import component_watch
         from controlplane.incidents.decide import rows
+        from controlplane.incidents.decide.watch import component_watch
         from controlplane.incidents.notify.delivery.health.evaluation_watch import EvaluationWatch
         from controlplane.incidents.notify.delivery.send.sender import Sender
-        from controlplane.incidents.notify.unnotified import sentences
+        from controlplane.incidents.report.unnotified import sentences
 
         super().__init__(worker, **kwargs)
         self.sender, self.components = Sender(), component_watch()

@@ -9,8 +9,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from controlplane.fleet.validators import NAME as _SLUG_OF
-from controlplane.incidents.decide.core.silences import LONGEST as MAX_MATCHER_CHARS
-from controlplane.incidents.decide.core.silences import PATTERN as _MATCHER
+from controlplane.incidents.core.silences import LONGEST as MAX_MATCHER_CHARS
+from controlplane.incidents.core.silences import PATTERN as _MATCHER
 from controlplane.planning.quarter import PATTERN as _QUARTER
 from controlplane.slo.core.sli import MEASURES
 from controlplane.telemetry.query.core import timerange

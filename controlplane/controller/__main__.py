@@ -19,8 +19,8 @@ def main() -> None:
     from controlplane.controller.http import serve
     from controlplane.controller.loop import LEASE, LEASE_LASTS, Controller, Fence
     from controlplane.fleet.clusters.registry import clusters
+    from controlplane.incidents.act.retire import retire
     from controlplane.incidents.decide import engine
-    from controlplane.incidents.decide.retire import retire
     from controlplane.observability import tracing
     from controlplane.policy.loop import PolicyLoop
     from controlplane.slo.core.alert import Alert

@@ -136,10 +136,15 @@ TEXT = Format(" ")
 """For plain text: notices, Markdown, messages, the API."""
 
 
-def relative(seconds: int) -> str:
-    """As relative times are written, in the largest unit that divides it: `30m`, `48h`, `90s`."""
-    unit, size_s = next((unit, size) for unit, size in (("h", 3600), ("m", 60), ("s", 1)) if seconds % size == 0)
-    return f"{seconds // size_s}{unit}"
+UNITS_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+
+
+def relative(seconds: int, units: str = "hms") -> str:
+    """In the largest of `units` that divides it: `30m`, `48h`, `90s`. Raises ValueError where none does."""
+    for unit in units:
+        if seconds % UNITS_S[unit] == 0:
+            return f"{seconds // UNITS_S[unit]}{unit}"
+    raise ValueError(f"{seconds} s is not a whole number of any of {units}")
 
 
 def moment(at_ns: int) -> str:

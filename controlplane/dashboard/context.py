@@ -6,10 +6,10 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from controlplane.incidents.act.actions import UNDO_FOR
+from controlplane.incidents.core.rules import RULES
 from controlplane.incidents.decide import rows
-from controlplane.incidents.decide.core.steps import RULES
 from controlplane.incidents.models import Incident
-from controlplane.incidents.notify import unnotified
+from controlplane.incidents.report import unnotified
 
 POLICY_PAGES = ("policy", "decisions", "decision", "pauses")
 """Views that the bar shows as part of “Policies”."""

@@ -8,8 +8,8 @@ class IncidentsConfig(AppConfig):
 
     def ready(self) -> None:
         from controlplane.fleet import changes as said
-        from controlplane.incidents.act import changes
         from controlplane.incidents.act.rights import make_group
+        from controlplane.incidents.notify import changes
 
         said.made.connect(changes.take)
         post_migrate.connect(make_group, sender=self)

@@ -58,7 +58,7 @@ def bootstrap(
         done = [*_admin(home), *_api_token(home), *_tiers(demo), *(_tenants(home) if demo else [])]
         if sown:
             done += seed.apply_seed(sown)
-        done += objectives.sow()
+        done += objectives.make_first_objectives()
         done += policies.create_missing(policy_texts or {})
     revision = publish()
     return [*done, f"policy snapshot is at version {revision.version}"]

@@ -16,7 +16,7 @@ TTFT_MS, E2E_MS = 1_000.0, 10_000.0
 
 
 @transaction.atomic
-def sow() -> list[str]:
+def make_first_objectives() -> list[str]:
     """Create them, unless there is any objective. Returns a line for each."""
     models = list(LLMModel.objects.filter(enabled=True).values_list("name", flat=True))
     if StoredObjective.objects.exists() or not models:

@@ -19,7 +19,8 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from controlplane.fleet.models import SnapshotRevision
-from controlplane.incidents.act import changes, silencing
+from controlplane.incidents.act import silencing
+from controlplane.incidents.notify import changes
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import ChangeRecord, Incident
 from controlplane.slo.core.objective import Objective

@@ -8,8 +8,9 @@ from ninja import Query, Router
 
 from controlplane.api.listing import ListParameters, newest_first
 from controlplane.api.schemas.changes import ChangedOut, ChangeIn, ChangesOut
-from controlplane.incidents.act import changes, rights
+from controlplane.incidents.act import rights
 from controlplane.incidents.models import ChangeRecord
+from controlplane.incidents.notify import changes
 
 router = Router(tags=["changes"])
 

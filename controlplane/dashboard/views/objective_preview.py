@@ -168,7 +168,7 @@ def replay_context(variants: list[Variant], time_range: TimeRange, key: str) -> 
 
 def history(objective: Objective, recorded_s: int | None, to_s: int) -> str:
     """How much of the period that ends the range is recorded."""
-    return words.history(recorded_s, period_at(objective.period, to_s * SECOND_NS).from_ns // SECOND_NS, to_s)
+    return words.recorded_part(recorded_s, period_at(objective.period, to_s * SECOND_NS).from_ns // SECOND_NS, to_s)
 
 
 def summary(variant: Variant) -> dict[str, Any]:

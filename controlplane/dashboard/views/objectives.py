@@ -111,7 +111,7 @@ def row(status: ObjectiveStatus) -> dict[str, Any]:
         "tone": tone,
         "word": word,
         "scope": words.scope(status.scope),
-        "nowhere": words.nowhere(status.scope),
+        "nowhere": words.missing_values(status.scope),
         "why": status.why or (words.no_requests(objective) if status.is_empty and objective else ""),
         "history": _history(status),
         "target": PAGE.target(status.row.target),
@@ -119,7 +119,7 @@ def row(status: ObjectiveStatus) -> dict[str, Any]:
         "left": left,
         "spent": PAGE.times(1 - left) if left is not None and left < -0.05 else "",
         "bar": max(0.0, min(1.0, left or 0.0)) * 100,
-        "lasts": words.lasts(status.document.get("lasts_s"), left) if status.state != "unknown" else "",
+        "lasts": words.used_up_in(status.document.get("lasts_s"), left) if status.state != "unknown" else "",
         "lasts_short": PAGE.duration(max(status.document.get("lasts_s") or 0, 60)),
         "fast": PAGE.times(fastest["long"]) if fastest else "–",
         "fast_window": PAGE.duration(fastest["long_s"]) if fastest else "",
@@ -133,7 +133,9 @@ def _history(status: ObjectiveStatus) -> str:
     document = status.document
     if document.get("recorded_since_s") is None or status.at is None:
         return ""
-    return words.history(document["recorded_since_s"], document["period_from_ns"] // 10**9, int(status.at.timestamp()))
+    return words.recorded_part(
+        document["recorded_since_s"], document["period_from_ns"] // 10**9, int(status.at.timestamp())
+    )
 
 
 def question(scope: Mapping[str, str], back: str) -> Question:

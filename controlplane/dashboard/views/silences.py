@@ -13,7 +13,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
 from controlplane.incidents.act import rights, silencing
-from controlplane.incidents.decide.core.silences import FIELDS
+from controlplane.incidents.core.silences import FIELDS
 from controlplane.incidents.models import Incident, SilenceRecord
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.timerange import UNIT_S

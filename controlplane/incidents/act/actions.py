@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
+from controlplane.incidents.core.rules import RULES
 from controlplane.incidents.decide import rows
-from controlplane.incidents.decide.core.steps import RULES
 from controlplane.incidents.models import Entry, Incident
 from controlplane.incidents.notify import live, notices
 

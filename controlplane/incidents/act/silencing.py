@@ -7,8 +7,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from controlplane.incidents.core.silences import silencing
 from controlplane.incidents.decide import rows
-from controlplane.incidents.decide.core.silences import silencing
 from controlplane.incidents.decide.core.steps import Withheld
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
 from controlplane.incidents.notify import live

@@ -4,7 +4,7 @@ Queries of the store (for attributions) come before the transaction, within a de
 A process that is killed leaves a whole tick or none of it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,16 +12,18 @@ import structlog
 from django.db import transaction
 
 from controlplane.core.formatting import TEXT
-from controlplane.incidents.act import changes
 from controlplane.incidents.attribution import gather
 from controlplane.incidents.components.core.alert import ComponentAlert
+from controlplane.incidents.core.rules import RULES, Rules
+from controlplane.incidents.core.silences import silencing
 from controlplane.incidents.decide import opening, rows
 from controlplane.incidents.decide.core import machine, steps
 from controlplane.incidents.decide.core.machine import Signal
-from controlplane.incidents.decide.core.steps import RULES, Rules, Step
+from controlplane.incidents.decide.core.steps import Step
 from controlplane.incidents.models import Entry, Incident
-from controlplane.incidents.notify import live, notices
+from controlplane.incidents.notify import changes, live, notices
 from controlplane.incidents.notify.core import page_text
+from controlplane.incidents.notify.delivery import outbox
 from controlplane.slo.core import words
 from controlplane.slo.core.alert import Alert
 
@@ -36,12 +38,12 @@ def observe(alerts: Sequence[Alert], now: datetime, fence: Callable[[], None] = 
     changes.announce(now)
     judged = {alert.key: alert for alert in alerts}
     known = rows.of_objectives()
-    planned = _decide(known, alerts, now, notices.takes(known))
+    planned = _decide(known, alerts, now, rows.takes(known))
     gathered = gather.gather([judged[step.key] for step in planned if isinstance(step, steps.Opened)])
     with transaction.atomic():
         fence()
         locked = rows.of_objectives(lock=True)
-        taken = _decide(locked, alerts, now, notices.takes(locked, lock=True))
+        taken = _decide(locked, alerts, now, rows.takes(locked, lock=True))
         _Tick(locked, judged, gathered, now, rows.down_now()).take(taken)
     _fill_in(judged, now, fence)
     _measure(judged, now, fence)
@@ -51,7 +53,7 @@ def observe(alerts: Sequence[Alert], now: datetime, fence: Callable[[], None] = 
 def observe_components(alerts: Sequence[ComponentAlert], now: datetime, rules: Rules) -> None:
     """The same for components. It needs only the database: neither the store nor a component that may be down."""
     locked = rows.of_components(lock=True)
-    taken = _decide(locked, alerts, now, notices.takes(locked, lock=True), rules)
+    taken = _decide(locked, alerts, now, rows.takes(locked, lock=True), rules)
     _Tick(locked, {alert.key: alert for alert in alerts}, {}, now).take(taken)
 
 
@@ -147,7 +149,7 @@ class _Tick:
             self._rows[key].save()
         others = [row for key, row in self._rows.items() if key not in stepped]
         Incident.objects.bulk_update(others, ["burning", "summary"])
-        if notices.catch_up(self._rows.values(), self._now) or taken:
+        if _catch_up(self._rows.values(), self._now) or taken:
             live.changed()
 
     def _opened(self, step: steps.Opened) -> None:
@@ -252,6 +254,29 @@ class _Tick:
 
     def _enter(self, row: Incident, kind: Entry.Kind, said: str) -> None:
         row.entries.create(at=self._now, kind=kind, text=said)
+
+
+def _catch_up(incidents: Iterable[Incident], now: datetime) -> bool:
+    """Send open incidents to destinations that take them only since they opened; whether there were any.
+
+    Acknowledged and silenced incidents are not sent.
+    """
+    sent_ones = [
+        incident
+        for incident in incidents
+        if incident.status == Incident.Status.OPEN and incident.queued_as == incident.severity
+    ]
+    silences = rows.silences(now) if sent_ones else []
+    sent = False
+    for incident in sent_ones:
+        if silencing(silences, rows.subject(incident), now) is not None:
+            continue
+        names = outbox.catch_up(incident.notice_key)
+        if names:
+            said = f"As a {incident.severity}, for {', '.join(names)}: new, enabled or changed since it opened."
+            incident.entries.create(at=now, kind=Entry.Kind.QUEUED, text=said)
+            sent = True
+    return sent
 
 
 def _why_over(step: steps.Resolved, row: Incident) -> str:

@@ -9,12 +9,15 @@ from uuid import uuid4
 from django.db.models import QuerySet
 
 from controlplane.incidents.components.core import page_text as component_text
-from controlplane.incidents.components.core.alert import PREFIX
+from controlplane.incidents.components.core.alert import PREFIX, ComponentAlert
+from controlplane.incidents.core.silences import Silence, Subject
 from controlplane.incidents.decide.core.inhibition import Breakdown
-from controlplane.incidents.decide.core.silences import Silence, Subject
+from controlplane.incidents.decide.core.machine import Signal, Takes
 from controlplane.incidents.decide.core.steps import Cooling, Kind, Tracked, Withheld
 from controlplane.incidents.models import Incident, SilenceRecord
-from controlplane.incidents.notify.delivery.core import reach
+from controlplane.incidents.notify.core.notice import SENT_AS
+from controlplane.incidents.notify.delivery import outbox
+from controlplane.incidents.notify.delivery.core import reach, route
 from controlplane.slo.core.alert import State
 from controlplane.slo.core.windows import Severity
 
@@ -129,6 +132,20 @@ def name_of(key: str) -> str:
     """Name and number of the latest incident of an alert: `pool chat-large-local (#12)`."""
     row = Incident.objects.filter(alert_key=key).order_by("-id").first()
     return f"{row.objective_name} (#{row.pk})" if row else key.removeprefix(PREFIX)
+
+
+def takes(known: Mapping[str, Incident], lock: bool = False) -> Takes:
+    """Whether a destination takes it, as they are now, and with `lock` until the transaction ends. `known`: open incidents by alert
+    key; for other alerts, the owner of the objective or the component counts."""
+    candidates = outbox.candidates(lock)
+
+    def any_takes(alert: Signal, severity: Severity) -> bool:
+        owner = alert.owner if isinstance(alert, ComponentAlert) else alert.objective.owner
+        if alert.key in known:
+            owner = known[alert.key].owner
+        return bool(route.takers_of(SENT_AS[severity], owner, candidates))
+
+    return any_takes
 
 
 def silences(now: datetime) -> list[Silence]:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from controlplane.incidents.decide.core.silences import Matcher, Silence, matcher
+from controlplane.incidents.core.silences import Matcher, Silence, matcher
 
 LONGEST = timedelta(days=92)
 MAX_MATCHERS = 20

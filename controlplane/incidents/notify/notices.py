@@ -1,6 +1,6 @@
 """Makes the notices of an incident and puts them into the outbox, in the caller's transaction."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
@@ -11,16 +11,11 @@ from django.urls import reverse
 
 from controlplane.core.formatting import TEXT
 from controlplane.incidents.components.core import page_text as component_text
-from controlplane.incidents.components.core.alert import ComponentAlert
-from controlplane.incidents.decide import rows
-from controlplane.incidents.decide.core import machine
-from controlplane.incidents.decide.core.silences import silencing
-from controlplane.incidents.decide.core.steps import RULES, SENT_AS
-from controlplane.incidents.models import Entry, Incident
+from controlplane.incidents.core.rules import RULES
+from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.core import page_text
-from controlplane.incidents.notify.core.notice import Link, Notice, NoticeAction
+from controlplane.incidents.notify.core.notice import SENT_AS, Link, Notice, NoticeAction
 from controlplane.incidents.notify.delivery import enqueue, outbox
-from controlplane.incidents.notify.delivery.core import route
 from controlplane.slo.core.windows import Severity
 from controlplane.telemetry.query.core.question import UNKNOWN
 
@@ -47,43 +42,6 @@ def facts(incident: Incident) -> page_text.Facts:
         return replace(known, resolves=component_text.resolves(known, up_for))
     quiet_for = TEXT.duration(RULES.hold.total_seconds())
     return replace(known, resolves=f"resolves once no window has burned too fast for {quiet_for}")
-
-
-def takes(known: Mapping[str, Incident], lock: bool = False) -> machine.Takes:
-    """Whether a destination takes it, as they are now, and with `lock` until the transaction ends. `known`: open incidents by alert
-    key; for other alerts, the owner of the objective or the component counts."""
-    candidates = outbox.candidates(lock)
-
-    def any_takes(alert: machine.Signal, severity: Severity) -> bool:
-        owner = alert.owner if isinstance(alert, ComponentAlert) else alert.objective.owner
-        if alert.key in known:
-            owner = known[alert.key].owner
-        return bool(route.takers_of(SENT_AS[severity], owner, candidates))
-
-    return any_takes
-
-
-def catch_up(incidents: Iterable[Incident], now: datetime) -> bool:
-    """Send open incidents to destinations that take them only since they opened; whether there were any.
-
-    Acknowledged and silenced incidents are not sent.
-    """
-    sent_ones = [
-        incident
-        for incident in incidents
-        if incident.status == Incident.Status.OPEN and incident.queued_as == incident.severity
-    ]
-    silences = rows.silences(now) if sent_ones else []
-    sent = False
-    for incident in sent_ones:
-        if silencing(silences, rows.subject(incident), now) is not None:
-            continue
-        names = outbox.catch_up(incident.notice_key)
-        if names:
-            said = f"As a {incident.severity}, for {', '.join(names)}: new, enabled or changed since it opened."
-            incident.entries.create(at=now, kind=Entry.Kind.QUEUED, text=said)
-            sent = True
-    return sent
 
 
 def destination_names(incident: Incident) -> str:

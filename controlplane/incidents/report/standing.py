@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from controlplane.incidents.core.silences import Silence, silencing
 from controlplane.incidents.decide import rows
-from controlplane.incidents.decide.core.silences import Silence, silencing
 from controlplane.incidents.models import Incident, SilenceRecord
 from controlplane.incidents.notify.delivery import outbox
 from controlplane.incidents.notify.delivery.core import reach
@@ -70,16 +70,14 @@ def standing(
 
 def _outcome(reached: reach.Reach) -> Standing | None:
     """What became of its notices in the outbox; None where there are none."""
-    to = " and ".join(reached.destinations)
     at = f"{reached.at:%H:%M:%S} UTC" if reached.at else ""
-    because = f" ({reached.error})" if reached.error else ""
     match reached.state:
         case "delivered":
-            return Standing("delivered", f"Delivered to {to} at {at}")
+            return Standing("delivered", f"Delivered to {reached.to} at {at}")
         case "queued":
-            return Standing("queued", f"Queued for {to} since {at}, not accepted yet{because}")
+            return Standing("queued", f"Queued for {reached.to} since {at}, not accepted yet{reached.because}")
         case "failed":
-            return Standing("failed", f"Nobody was notified: {to} refused it{because}")
+            return Standing("failed", f"Nobody was notified: {reached.to} refused it{reached.because}")
     return None
 
 

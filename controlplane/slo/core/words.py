@@ -47,7 +47,7 @@ def scope(value: Mapping[str, str]) -> str:
     return " · ".join(said) or "all traffic"
 
 
-def nowhere(value: Mapping[str, str]) -> str:
+def missing_values(value: Mapping[str, str]) -> str:
     """Explains a scope in which a dimension has no value; empty where all have one."""
     without = [name for name in DIMENSIONS if value.get(name) == ""]
     if not without:
@@ -94,7 +94,7 @@ def _rounded_down(value: float) -> float:
     return round(math.floor(value / unit) * unit, 12)
 
 
-def history(recorded_s: int | None, period_from_s: int, at_s: int) -> str:
+def recorded_part(recorded_s: int | None, period_from_s: int, at_s: int) -> str:
     """How much of the period is recorded, such as `31 min of 30 days`; empty if all of it is. Times are s since the epoch."""
     so_far_s = at_s - period_from_s
     recorded = so_far_s if recorded_s is None else at_s - max(recorded_s, period_from_s)
@@ -114,7 +114,7 @@ def no_requests(objective: Objective) -> str:
     return f"no request {over}{each}"
 
 
-def lasts(seconds: float | None, left: float | None) -> str:
+def used_up_in(seconds: float | None, left: float | None) -> str:
     """When the budget is used up at this rate."""
     if left is not None and left <= 0:
         return "used up"

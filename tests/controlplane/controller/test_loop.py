@@ -12,8 +12,8 @@ from django.conf import settings
 from controlplane.controller.loop import LEASE_LASTS, Controller, Fence
 from controlplane.core import lease
 from controlplane.fleet.models import Observation
+from controlplane.incidents.act.retire import retire
 from controlplane.incidents.decide import engine
-from controlplane.incidents.decide.retire import retire
 from controlplane.incidents.models import Incident
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.objective import Objective

@@ -24,8 +24,8 @@ from controlplane.fleet.models import (
     Tier,
     Variant,
 )
-from controlplane.incidents.act import changes
 from controlplane.incidents.models import ChangeRecord
+from controlplane.incidents.notify import changes
 from inference.contract import snapshot
 from inference.contract.rules import Degradation, Overlay, Route, RouteRule
 

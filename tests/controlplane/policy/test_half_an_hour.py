@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.fleet.clusters.errors import UnreachableError
 from controlplane.fleet.models import Observation
-from controlplane.incidents.components.watch import look
+from controlplane.incidents.decide.watch import look
 from controlplane.incidents.models import Incident
 from controlplane.policy.act.journal import at
 from controlplane.policy.models import Action

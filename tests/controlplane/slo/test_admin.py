@@ -117,7 +117,7 @@ def test_an_owner_can_list_everything_and_a_teammate_nothing(owner: Client, team
 
 def test_the_first_set_up_makes_objectives_for_each_model_once() -> None:
     LLMModel.objects.create(name="chat-large")
-    done = seed.sow()
+    done = seed.make_first_objectives()
     assert {row.slug for row in StoredObjective.objects.all()} == {
         "chat-large-availability",
         "chat-large-ttft",
@@ -127,7 +127,7 @@ def test_the_first_set_up_makes_objectives_for_each_model_once() -> None:
     assert len(done) == 4
     assert Team.objects.get().name == "serving"
     StoredObjective.objects.filter(slug="queue-by-pool").delete()
-    assert seed.sow() == []
+    assert seed.make_first_objectives() == []
 
 
 def test_set_up_without_a_fleet_makes_no_objective(home: Path) -> None:

@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from controlplane.incidents.components.core.alert import PREFIX, ComponentAlert
+from controlplane.incidents.core.rules import RULES, Rules
+from controlplane.incidents.core.silences import Silence, Subject, silencing
 from controlplane.incidents.decide.core.inhibition import Breakdown, inhibitor, is_outage, past_breakdown
-from controlplane.incidents.decide.core.silences import Silence, Subject, silencing
 from controlplane.incidents.decide.core.steps import (
-    RULES,
-    SENT_AS,
     Cooled,
     Cooling,
     Downgraded,
@@ -34,13 +33,13 @@ from controlplane.incidents.decide.core.steps import (
     Outage,
     Queued,
     Resolved,
-    Rules,
     Signalled,
     Step,
     Tracked,
     Withheld,
     advance,
 )
+from controlplane.incidents.notify.core.notice import SENT_AS
 from controlplane.slo.core.alert import Alert, slug_of
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability

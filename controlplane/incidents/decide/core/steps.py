@@ -2,29 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal
 
-from controlplane.incidents.notify.core.notice import NoticeSeverity
 from controlplane.slo.core.alert import State
 from controlplane.slo.core.windows import Severity
 
 Kind = Literal["silenced", "inhibited", "maintenance", "acknowledged", "downgraded", "nobody"]
-
-SENT_AS: Mapping[Severity, NoticeSeverity] = {"page": "critical", "ticket": "warning"}
-"""The severity of an incident's notices, which destinations choose by."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """`hold`: an incident resolves once its alert has been quiet for so long, which is more than two ticks of a slow controller.
-    `cool_down`: an incident that a person resolved stays resolved for so long, though its alert fires."""
-
-    hold: timedelta = timedelta(minutes=2)
-    cool_down: timedelta = timedelta(minutes=15)
-
-
-RULES = Rules()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from controlplane.slo.core.windows import Severity
+
 NoticeAction = Literal["trigger", "acknowledge", "resolve"]
 NoticeSeverity = Literal["critical", "error", "warning", "info"]
+SENT_AS: Mapping[Severity, NoticeSeverity] = {"page": "critical", "ticket": "warning"}
+"""The severity of an incident's notices, which destinations choose by."""
 
 
 @dataclass(frozen=True, slots=True)

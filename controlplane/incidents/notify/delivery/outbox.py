@@ -65,9 +65,7 @@ def reach_of(keys: Collection[str]) -> Mapping[str, Reach]:
     rows = Delivery.objects.filter(key__in=keys, action="trigger").select_related("destination")
     for row in rows:
         name = row.destination.name if row.destination else "a removed destination"
-        triggers.setdefault(row.key, []).append(
-            Sent(name, row.state, row.settled_at or row.enqueued_at, row.attempts, row.error)
-        )
+        triggers.setdefault(row.key, []).append(Sent(name, row.state, row.settled_at or row.enqueued_at, row.error))
     return {key: reach(triggers[key]) if key in triggers else NOBODY for key in keys}
 
 
@@ -124,10 +122,10 @@ def candidates(lock: bool = False) -> list[route.Candidate]:
     ]
 
 
-def steps(key: str) -> list[route.Step]:
+def steps(key: str) -> list[route.PastNotice]:
     """The notices of the key for each endpoint, sent or pending, in order."""
     rows = Delivery.objects.filter(key=key).order_by("sequence", "id")
     return [
-        route.Step(endpoint, destination, action, state == Delivery.State.DEAD)
+        route.PastNotice(endpoint, destination, action, state == Delivery.State.DEAD)
         for endpoint, destination, action, state in rows.values_list("endpoint_id", "destination_id", "action", "state")
     ]

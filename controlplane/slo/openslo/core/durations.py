@@ -41,12 +41,3 @@ def seconds(text: str) -> int:
     """Raises ValueError."""
     number, unit = parts(text)
     return number * SECONDS[unit]
-
-
-def shorthand(length_s: int) -> str:
-    """The largest whole unit of days, hours or minutes. Raises ValueError for parts of a minute."""
-    for unit in ("d", "h", "m"):
-        number, rest = divmod(length_s, SECONDS[unit])
-        if number and not rest:
-            return f"{number}{unit}"
-    raise ValueError(f"{length_s} s is not a whole number of minutes")

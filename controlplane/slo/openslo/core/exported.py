@@ -13,9 +13,10 @@ from typing import Any
 
 from controlplane.core.documents.reading import Document
 from controlplane.core.documents.writing import write_yaml
+from controlplane.core.formatting import relative
 from controlplane.slo.core.objective import Calendar, Objective, Timeslices
 from controlplane.slo.core.sli import Availability, Cost, Latency
-from controlplane.slo.openslo.core import durations, weir
+from controlplane.slo.openslo.core import weir
 from controlplane.slo.openslo.core.imported import objective_of
 from controlplane.slo.openslo.core.imported_windows import CALENDAR_UNITS
 from controlplane.slo.openslo.core.located import Context, ImportRefusedError
@@ -143,7 +144,7 @@ def _wall(period: Calendar) -> str:
 
 def _duration(length_s: int, name: str, exact: Tree) -> str:
     try:
-        return durations.shorthand(length_s)
+        return relative(length_s, "dhm")
     except ValueError:
         exact[name] = length_s
         return f"{max(1, round(length_s / 60))}m"

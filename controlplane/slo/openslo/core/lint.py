@@ -7,7 +7,7 @@ from typing import NamedTuple
 from controlplane.core.documents.node import Node, walk
 from controlplane.core.documents.problem import Mark, Problem, Severity
 from controlplane.core.documents.reading import Document, read
-from controlplane.core.formatting import TEXT
+from controlplane.core.formatting import TEXT, relative
 from controlplane.slo.core import words
 from controlplane.slo.core.burn import coarse_windows, silent_windows
 from controlplane.slo.core.objective import Objective, Timeslices
@@ -154,7 +154,7 @@ def _windows(document: Document, context: Context, objective: Objective) -> Iter
         if window.long_s > length:
             mark, path = _place(document, note, duration)
             message = (
-                f"{path}: an alert looks back {weir.length(window.long_s)}, longer than the period of {weir.length(length)}: "
+                f"{path}: an alert looks back {relative(window.long_s, 'dhms')}, longer than the period of {relative(length, 'dhms')}: "
                 "make the period longer or the window shorter"
             )
             yield Fault(mark, "window", path, message)

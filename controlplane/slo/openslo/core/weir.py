@@ -4,8 +4,8 @@ import math
 import re
 from collections.abc import Sequence
 
+from controlplane.core.formatting import UNITS_S, relative
 from controlplane.slo.core.windows import BurnWindow, Severity
-from controlplane.slo.openslo.core.durations import SECONDS
 
 SOURCE = "weir"
 """`metricSource.type` of indicators that Weir measures itself."""
@@ -32,7 +32,7 @@ def windows_text(windows: Sequence[BurnWindow]) -> str:
         NONE
         if not windows
         else ", ".join(
-            f"{window.severity} {length(window.long_s)}/{length(window.short_s)} {window.budget_share!r}"
+            f"{window.severity} {relative(window.long_s, 'dhms')}/{relative(window.short_s, 'dhms')} {window.budget_share!r}"
             for window in windows
         )
     )
@@ -54,17 +54,9 @@ def windows_of(text: str) -> tuple[BurnWindow, ...]:
             share = math.nan
         if not 0 < share <= 1:
             raise ValueError(f"{match[4]!r} is not a share of the budget: use 0.02 for 2 %")
-        windows.append(BurnWindow(severity, length_s(match[2]), length_s(match[3]), share))
+        windows.append(BurnWindow(severity, _length_s(match[2]), _length_s(match[3]), share))
     return tuple(windows)
 
 
-def length(seconds: int) -> str:
-    for unit in ("d", "h", "m"):
-        if seconds % SECONDS[unit] == 0:
-            return f"{seconds // SECONDS[unit]}{unit}"
-    return f"{seconds}s"
-
-
-def length_s(text: str) -> int:
-    units = {"s": 1, "m": SECONDS["m"], "h": SECONDS["h"], "d": SECONDS["d"]}
-    return int(text[:-1]) * units[text[-1]]
+def _length_s(text: str) -> int:
+    return int(text[:-1]) * UNITS_S[text[-1]]

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from controlplane.incidents.core.rules import RULES
+from controlplane.incidents.core.silences import Silence, matcher, silencing
 from controlplane.incidents.decide.core.inhibition import Breakdown, inhibitor, past_breakdown
 from controlplane.incidents.decide.core.machine import decide, subject
-from controlplane.incidents.decide.core.silences import Silence, matcher, silencing
 from controlplane.incidents.decide.core.steps import (
-    RULES,
     Cooled,
     Cooling,
     Missing,

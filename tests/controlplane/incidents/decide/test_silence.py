@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.incidents.decide.core.silences import Matcher, Silence, Subject, matcher, silencing
+from controlplane.incidents.core.silences import Matcher, Silence, Subject, matcher, silencing
 from tests.support.incidents.alerts import NOW
 
 CHAT = Subject("chat-ttft", "serving", "page", {"model": "chat-large", "tier": "premium"}, {"service": "chat"})

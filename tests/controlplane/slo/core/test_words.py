@@ -14,9 +14,11 @@ def test_a_scope_names_its_values_and_missing_values() -> None:
 
 
 def test_requests_without_a_value_are_explained() -> None:
-    assert words.nowhere({"model": "chat"}) == ""
-    assert words.nowhere({"pool": ""}).startswith("Requests that reached no pool: answered by the cache, refused")
-    assert words.nowhere({"tenant": "", "pool": "p"}) == "Requests that name no tenant."
+    assert words.missing_values({"model": "chat"}) == ""
+    assert words.missing_values({"pool": ""}).startswith(
+        "Requests that reached no pool: answered by the cache, refused"
+    )
+    assert words.missing_values({"tenant": "", "pool": "p"}) == "Requests that name no tenant."
 
 
 def test_no_requests_are_reported_with_the_period() -> None:
@@ -26,7 +28,7 @@ def test_no_requests_are_reported_with_the_period() -> None:
 
 def test_the_recorded_part_of_a_period_is_reported() -> None:
     day = 86_400
-    assert words.history(30 * day - 31 * 60, 0, 30 * day) == "31 min of 30 days"
-    assert words.history(None, 0, 30 * day) == ""
-    assert words.history(-5, 0, 30 * day) == ""
-    assert words.history(40 * day, 0, 30 * day) == "0 s of 30 days"
+    assert words.recorded_part(30 * day - 31 * 60, 0, 30 * day) == "31 min of 30 days"
+    assert words.recorded_part(None, 0, 30 * day) == ""
+    assert words.recorded_part(-5, 0, 30 * day) == ""
+    assert words.recorded_part(40 * day, 0, 30 * day) == "0 s of 30 days"

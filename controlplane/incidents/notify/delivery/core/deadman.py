@@ -6,8 +6,6 @@ from typing import Literal
 
 from controlplane.incidents.notify.core.notice import Link, Notice
 
-Step = Literal["trigger", "resolve"]
-
 SOURCE = "weir"
 STOPPED_AFTER = timedelta(seconds=60)
 """For how long objectives may go unjudged."""
@@ -30,7 +28,7 @@ def stopped(evaluation: Evaluation, now: datetime, is_paged: bool) -> bool:
     return now - evaluation.judged_at > STOPPED_AFTER
 
 
-def step(is_stopped: bool, is_paged: bool) -> Step | None:
+def step(is_stopped: bool, is_paged: bool) -> Literal["trigger", "resolve"] | None:
     if is_stopped == is_paged:
         return None
     return "trigger" if is_stopped else "resolve"
@@ -41,7 +39,9 @@ def key(now: datetime) -> str:
     return f"weir-evaluation-stopped-{int(now.timestamp())}"
 
 
-def notice(action: Step, page_key: str, evaluation: Evaluation, now: datetime, url: str) -> Notice:
+def notice(
+    action: Literal["trigger", "resolve"], page_key: str, evaluation: Evaluation, now: datetime, url: str
+) -> Notice:
     since = f"{evaluation.judged_at:%H:%M:%S} UTC" if evaluation.judged_at else "an unknown time"
     why = evaluation.error or (
         "the controller does not tick: check that its process runs and that its database answers"

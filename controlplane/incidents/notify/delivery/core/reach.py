@@ -15,7 +15,6 @@ class Sent:
     destination: str
     state: str
     at: datetime
-    attempts: int = 0
     error: str = ""
 
 
@@ -28,6 +27,14 @@ class Reach:
     at: datetime | None = None
     error: str = ""
 
+    @property
+    def to(self) -> str:
+        return " and ".join(self.destinations)
+
+    @property
+    def because(self) -> str:
+        return f" ({self.error})" if self.error else ""
+
 
 NOBODY = Reach("nobody")
 
@@ -35,24 +42,13 @@ NOBODY = Reach("nobody")
 def reach(sent: Iterable[Sent]) -> Reach:
     """Delivered if any trigger was, else queued if any waits, else failed."""
     rows = sorted(sent, key=lambda trigger: trigger.at)
-    delivered, queued, failed = (
-        [trigger for trigger in rows if trigger.state == state] for state in ("delivered", "pending", "dead")
-    )
-    if delivered:
-        return Reach("delivered", _names(delivered), delivered[0].at)
-    if queued:
-        return Reach("queued", _names(queued), queued[0].at, _error(queued))
-    if failed:
-        return Reach("failed", _names(failed), failed[-1].at, _error(failed))
+    states: tuple[tuple[State, str], ...] = (("delivered", "delivered"), ("queued", "pending"), ("failed", "dead"))
+    for state, of_rows in states:
+        if found := [trigger for trigger in rows if trigger.state == of_rows]:
+            names = tuple(dict.fromkeys(trigger.destination for trigger in found))
+            errors = [trigger.error for trigger in found if trigger.error and state != "delivered"]
+            return Reach(state, names, found[-1 if state == "failed" else 0].at, errors[-1] if errors else "")
     return NOBODY
-
-
-def _names(rows: Iterable[Sent]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(trigger.destination for trigger in rows))
-
-
-def _error(rows: Iterable[Sent]) -> str:
-    return next((trigger.error for trigger in reversed(list(rows)) if trigger.error), "")
 
 
 def no_destination(severity: str) -> str:

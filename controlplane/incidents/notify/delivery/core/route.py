@@ -17,7 +17,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PastNotice:
     """A notice of a key that one endpoint was sent, or will be."""
 
     endpoint: int
@@ -49,7 +49,7 @@ def takers_of(severity: str, team: str, candidates: Sequence[Candidate]) -> list
     return takers(team, able)
 
 
-def open_at(steps: Iterable[Step]) -> list[Target]:
+def open_at(steps: Iterable[PastNotice]) -> list[Target]:
     """Where the key is open: a trigger was sent, and no resolve since. `steps` in the order of their sequence."""
     open_targets: dict[int, Target] = {}
     for step in steps:
@@ -61,7 +61,7 @@ def open_at(steps: Iterable[Step]) -> list[Target]:
 
 
 def targets(
-    action: str, severity: str, team: str, candidates: Sequence[Candidate], steps: Iterable[Step]
+    action: str, severity: str, team: str, candidates: Sequence[Candidate], steps: Iterable[PastNotice]
 ) -> list[Target]:
     """Where a notice goes, each endpoint once.
 
@@ -75,7 +75,7 @@ def targets(
     return list(by_endpoint.values())
 
 
-def not_sent_to(severity: str, team: str, candidates: Sequence[Candidate], steps: Iterable[Step]) -> list[Target]:
+def not_sent_to(severity: str, team: str, candidates: Sequence[Candidate], steps: Iterable[PastNotice]) -> list[Target]:
     """Destinations that take an open key's triggers and were never sent one: they are new, or were enabled or changed since."""
     known = {step.endpoint for step in steps}
     by_endpoint = {

@@ -9,9 +9,9 @@ from pytest_django import Settings
 
 from controlplane.fleet.models import LLMModel, Observation, Pool, Region, Replica, Team, Variant
 from controlplane.incidents.act import actions
-from controlplane.incidents.components.watch import look
+from controlplane.incidents.act.retire import retire
 from controlplane.incidents.decide import engine, rows
-from controlplane.incidents.decide.retire import retire
+from controlplane.incidents.decide.watch import look
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.core.notice import Notice
 from tests.support.incidents.alerts import TTFT, UP, alert, outage

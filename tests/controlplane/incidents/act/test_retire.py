@@ -3,8 +3,8 @@
 import pytest
 
 from controlplane.fleet.models import Team
+from controlplane.incidents.act.retire import WHY, retire
 from controlplane.incidents.decide import engine
-from controlplane.incidents.decide.retire import WHY, retire
 from controlplane.incidents.models import Incident
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.save import save_objective

@@ -10,9 +10,9 @@ from controlplane.fleet.models import Team
 from controlplane.incidents.act import actions
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
-from controlplane.incidents.notify import unnotified
 from controlplane.incidents.notify.delivery.health.evaluation_watch import EvaluationWatch, look
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Heartbeat
+from controlplane.incidents.report import unnotified
 from controlplane.slo.models import Tick
 from tests.support.incidents.alerts import NOW, TTFT, UP, after, alert, outage
 from tests.support.incidents.notices import pagerduty

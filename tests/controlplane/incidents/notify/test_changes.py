@@ -6,8 +6,8 @@ import pytest
 from django.utils import timezone
 
 from controlplane.fleet.models import SnapshotRevision
-from controlplane.incidents.act import changes
 from controlplane.incidents.models import ChangeRecord
+from controlplane.incidents.notify import changes
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint
 
 pytestmark = pytest.mark.django_db

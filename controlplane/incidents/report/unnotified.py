@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from controlplane.core.formatting import TEXT
 from controlplane.incidents.decide import rows
-from controlplane.incidents.decide.core.steps import SENT_AS
 from controlplane.incidents.models import Incident
+from controlplane.incidents.notify.core.notice import SENT_AS
 from controlplane.incidents.notify.delivery import outbox
 from controlplane.incidents.notify.delivery.core import reach
 
@@ -48,14 +48,12 @@ def why_not_notified(incident: Incident, reached: reach.Reach, now: datetime) ->
 
 def undelivered(reached: reach.Reach, now: datetime) -> str:
     """Why a page in the outbox notified nobody; empty where it did, or may soon."""
-    to = " and ".join(reached.destinations)
-    because = f" ({reached.error})" if reached.error else ""
     match reached.state:
         case "failed":
-            return f"{to} refused it{because}. Put the cause right, then send it again in Admin → Paging → Deliveries"
+            return f"{reached.to} refused it{reached.because}. Put the cause right, then send it again in Admin → Paging → Deliveries"
         case "nobody":
             return f"nobody was notified: {reach.no_destination(SENT_AS['page'])}"
         case "queued" if reached.at is not None and now - reached.at > LATE:
             waited = TEXT.duration((now - reached.at).total_seconds())
-            return f"{to} has not accepted it for {waited}{because}. Weir keeps trying"
+            return f"{reached.to} has not accepted it for {waited}{reached.because}. Weir keeps trying"
     return ""

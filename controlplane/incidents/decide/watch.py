@@ -13,8 +13,8 @@ from django.utils import timezone
 from controlplane.core.periodic import PeriodicThread
 from controlplane.incidents.components import observed
 from controlplane.incidents.components.core import judge
+from controlplane.incidents.core.rules import Rules
 from controlplane.incidents.decide import engine, rows
-from controlplane.incidents.decide.core.steps import Rules
 from controlplane.incidents.notify.delivery.models import Heartbeat
 
 LOOK_S = 5.0
