@@ -136,6 +136,16 @@ TEXT = Format(" ")
 """For plain text: notices, Markdown, messages, the API."""
 
 
+def shortened(text: str, longest: int) -> str:
+    """At most `longest` characters, with an ellipsis where some are missing."""
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+
+
+def capitalised(clause: str) -> str:
+    """A clause as the beginning of a sentence."""
+    return f"{clause[:1].upper()}{clause[1:]}"
+
+
 UNITS_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
 
+from controlplane.core.formatting import capitalised
 from controlplane.fleet.admin import ReadOnlyAdmin
 from controlplane.slo.core import words
 from controlplane.slo.core.burn import coarse_windows, silent_windows
@@ -126,7 +127,7 @@ def _warnings(objective: Objective) -> list[str]:
     if isinstance(objective.method, Timeslices):
         slice_s = objective.method.slice_s
         sentences += [words.coarse_window(window, slice_s) for window in coarse_windows(objective.windows, slice_s)]
-    return [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in sentences]
+    return [f"{capitalised(sentence)}." for sentence in sentences]
 
 
 @admin.register(Maintenance)

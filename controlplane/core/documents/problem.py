@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from controlplane.core.formatting import shortened
+
 Severity = Literal["error", "warning"]
 
 
@@ -44,5 +46,4 @@ def shown(value: object, most: int = 60) -> str:
         return "a mapping"
     if isinstance(value, list):
         return f"a list of {len(value)}"
-    text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return shortened(repr(value) if isinstance(value, str) else str(value), most)

@@ -60,7 +60,7 @@ def why_not_reopened(incident: Incident, now: datetime) -> str:
         return "It is open."
     if incident.resolved_at is None or incident.resolved_by == BY_ITSELF:
         return "It resolved by itself. If it fires again, a new incident opens."
-    other = Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(alert_key=incident.alert_key).first()
+    other = Incident.open_ones().filter(alert_key=incident.alert_key).first()
     if other is not None:
         return f"#{other.pk} is open for the same."
     cools = incident.cool_until is not None and now < incident.cool_until

@@ -7,6 +7,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from controlplane.core.formatting import capitalised
 from controlplane.incidents.core.silences import silencing
 from controlplane.incidents.decide import rows
 from controlplane.incidents.decide.core.steps import Withheld
@@ -87,7 +88,7 @@ def apply(now: datetime, by: str, made: SilenceRecord | None = None) -> None:
             _write(incident, Entry.Kind.RELEASED, said, name, now)
         elif not is_unsent and made is not None and silence is not None and silence.id == str(made.pk):
             said = f"{rows.silenced(made)}. Its destinations will be notified only when it resolves."
-            _write(incident, Entry.Kind.WITHHELD, f"{said[:1].upper()}{said[1:]}", name, now)
+            _write(incident, Entry.Kind.WITHHELD, capitalised(said), name, now)
 
 
 def _sentence(withheld: Withheld | None) -> str:
@@ -103,5 +104,5 @@ def hidden(silence: SilenceRecord, open_ones: Iterable[Incident] | None = None) 
     """How many open incidents it covers now. `open_ones`: all open incidents, if the caller has them."""
     value, now = silence.value(), timezone.now()
     if open_ones is None:
-        open_ones = Incident.objects.exclude(status=Incident.Status.RESOLVED)
+        open_ones = Incident.open_ones()
     return sum(value.covers(rows.subject(incident), now) for incident in open_ones)

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -19,6 +19,7 @@ from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import StoreError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
+T = TypeVar("T")
 
 DEADLINE_S = 5.0
 """For all incidents that open in one tick. An outage may take 75 s to reach a person."""
@@ -51,7 +52,7 @@ def gather(alerts: Sequence[Alert], deadline_s: float = DEADLINE_S) -> dict[str,
     serving = pools_served() if alerts else {}
     beside = {alert.key: _workers.submit(causes, alert, serving) for alert in alerts}
     attributions = {key: _answer(key, future, until) for key, future in running.items()}
-    named = {key: _causes(key, future, until) for key, future in beside.items()}
+    named = {key: _in_time("known_causes.failed", key, future, until) or [] for key, future in beside.items()}
     return {alert.key: _frozen(attributions[alert.key], named[alert.key], alert.scope) for alert in alerts}
 
 
@@ -68,15 +69,15 @@ def _query(alert: Alert) -> Found:
     return Found(attribution) if attribution else Found(missing=NOT_IN_LEDGER)
 
 
-def _causes(key: str, future: "Future[list[dict[str, Any]]]", until: float) -> list[dict[str, Any]]:
-    """Empty where they fail or are late: a page goes out without them."""
+def _in_time(event: str, key: str, future: "Future[T]", until: float) -> T | None:
+    """None where it fails or is late: a page goes out without it."""
     try:
         return future.result(max(0.0, until - time.monotonic()))
     except (TooLate, StoreUnavailableError, StoreError):
         future.cancel()
     except Exception:
-        log.exception("known_causes.failed", key=key)
-    return []
+        log.exception(event, key=key)
+    return None
 
 
 def _answer(key: str, future: "Future[Found]", until: float) -> Found:
@@ -109,14 +110,7 @@ def present(rows: Sequence[Incident], judged: Mapping[str, Alert], now_ns: int) 
     until = time.monotonic() + LATE_DEADLINE_S
     due = [judged[row.alert_key] for row in old if row.alert_key in judged][:MAX_LATE]
     running = {alert.key: _workers.submit(value, answers.store(), alert) for alert in due}
-    values = {}
-    for key, future in running.items():
-        try:
-            values[key] = future.result(max(0.0, until - time.monotonic()))
-        except (TooLate, StoreUnavailableError, StoreError):
-            future.cancel()
-        except Exception:
-            log.exception("present_value.failed", key=key)
+    values = {key: _in_time("present_value.failed", key, future, until) for key, future in running.items()}
     return {key: figure for key, figure in values.items() if figure is not None}
 
 

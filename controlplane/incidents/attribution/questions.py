@@ -61,7 +61,7 @@ def attribution_of(store: Store, alert: Alert) -> dict[str, Any] | None:
         "bad": total.chosen.requests,
         "total": total.chosen.requests + total.rest.requests,
         "stages": stages(explanation, total),
-        "segments": [segment(finding) for finding in explanation.findings] + where(explanation.findings, split),
+        "segments": [asdict(finding) for finding in (*explanation.findings, *where(explanation.findings, split))],
         "explain": means(explanation, unit),
         "traces": store.burned.traces(window, filters(alert), judged),
         "causes": [],
@@ -120,15 +120,7 @@ def filters(alert: Alert) -> Filters:
     return cast(Filters, {name: (value,) for name, value in alert.scope.items()})
 
 
-def segment(finding: Finding) -> dict[str, Any]:
-    return {
-        **asdict(finding),
-        "exemplars": list(finding.exemplars),
-        "same_as": [list(pair) for pair in finding.same_as],
-    }
-
-
-def where(findings: Sequence[Finding], split: dict[str, dict[str, Split]]) -> list[dict[str, Any]]:
+def where(findings: Sequence[Finding], split: dict[str, dict[str, Split]]) -> list[Finding]:
     """The pool that holds nearly all of the bad requests, though it may hold the others too: somebody has to look there."""
     named = {
         name for finding in findings for name in (finding.dimension, *(dimension for dimension, _ in finding.same_as))
@@ -142,21 +134,13 @@ def where(findings: Sequence[Finding], split: dict[str, dict[str, Split]]) -> li
     if not value or most.chosen.requests < HOLDS_NEARLY_ALL * bad:
         return []
     return [
-        {
-            "dimension": "pool",
-            "value": value,
-            "accounts_for": 0.0,
-            "chosen": most.chosen.requests,
-            "rest": most.rest.requests,
-            "chosen_share": most.chosen.requests / bad,
-            "rest_share": most.rest.requests / good if good else 0.0,
-            "lift": None,
-            "stage": "",
-            "stage_ns": 0.0,
-            "exemplars": list(most.exemplars),
-            "same_as": [],
-        }
-    ]
+        Finding(
+            "pool", value, 0.0, most.chosen.requests, most.rest.requests,
+            chosen_share=most.chosen.requests / bad,
+            rest_share=most.rest.requests / good if good else 0.0,
+            lift=None, stage="", stage_ns=0.0, exemplars=tuple(most.exemplars),
+        )
+    ]  # fmt: skip
 
 
 def means(explanation: Explanation, unit: int) -> dict[str, Any]:

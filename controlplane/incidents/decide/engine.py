@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 from django.db import transaction
 
-from controlplane.core.formatting import TEXT
+from controlplane.core.formatting import TEXT, capitalised
 from controlplane.incidents.attribution import gather
 from controlplane.incidents.components.core.alert import ComponentAlert
 from controlplane.incidents.core.rules import RULES, Rules
@@ -74,14 +74,11 @@ def _decide(
 
 def _fill_in(judged: Mapping[str, Alert], now: datetime, fence: Callable[[], None]) -> None:
     """Fill in attributions that failed when the incident opened, while it is open."""
-    without = Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(
-        attribution__isnull=True, component="", opened_at__lt=now
-    )
+    without = Incident.open_ones().filter(attribution__isnull=True, component="", opened_at__lt=now)
     for key, gathered in gather.late(list(without.order_by("-opened_at")), judged).items():
         with transaction.atomic():
             fence()
-            open_ones = Incident.objects.exclude(status=Incident.Status.RESOLVED).select_for_update()
-            row = open_ones.filter(alert_key=key).first()
+            row = Incident.open_ones().select_for_update().filter(alert_key=key).first()
             if row is None:  # resolved by a person during the query
                 continue
             row.attribution, row.attribution_missing = gathered.attribution, ""
@@ -99,8 +96,7 @@ def _measure(judged: Mapping[str, Alert], now: datetime, fence: Callable[[], Non
     for key, value in gather.present(list(rows.of_objectives().values()), seen, now_ns).items():
         with transaction.atomic():
             fence()
-            open_ones = Incident.objects.exclude(status=Incident.Status.RESOLVED).select_for_update()
-            row = open_ones.filter(alert_key=key).first()
+            row = Incident.open_ones().select_for_update().filter(alert_key=key).first()
             if row is not None:
                 row.burning = {**row.burning, "value": value, "value_at_ns": now_ns}
                 row.summary = page_text.summary(notices.facts(row))
@@ -196,7 +192,7 @@ class _Tick:
                 f"{rows.name_of(step.by)} is up again: the failures that still count are of the time when it was down."
             )
         elif row.component and step.state != "unknown":
-            said = f"{page_text.sentence(page_text.state(notices.facts(row)))}."
+            said = f"{capitalised(page_text.state(notices.facts(row)))}."
         self._enter(row, Entry.Kind.SIGNAL, said)
 
     def _missing(self, step: steps.Missing) -> None:
@@ -239,7 +235,7 @@ class _Tick:
         row.withheld = row.withheld_by = ""
         if step.queued_as:
             notices.resolve(row, self._now, why)
-        self._enter(row, Entry.Kind.RESOLVED, f"{page_text.sentence(why)}.")
+        self._enter(row, Entry.Kind.RESOLVED, f"{capitalised(why)}.")
         row.save()
 
     def _cooled(self, step: steps.Cooled) -> None:

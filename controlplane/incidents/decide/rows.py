@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from django.db.models import QuerySet
 
+from controlplane.core.formatting import capitalised
 from controlplane.incidents.components.core import page_text as component_text
 from controlplane.incidents.components.core.alert import PREFIX, ComponentAlert
 from controlplane.incidents.core.silences import Silence, Subject
@@ -43,19 +44,10 @@ def tracked(row: Incident) -> Tracked:
 
 def write_back(row: Incident, after: Tracked) -> None:
     """Unsaved."""
-    row.severity, row.queued_as, row.outage, row.signal = (
-        after.severity,
-        after.queued_as or "",
-        after.outage,
-        after.signal,
-    )
-    row.withheld = after.withheld.kind if after.withheld else ""
-    row.withheld_by = after.withheld.by if after.withheld else ""
-    row.quiet_since, row.downgraded_since, row.missing_since = (
-        after.quiet_since,
-        after.downgraded_since,
-        after.missing_since,
-    )
+    for name in ("severity", "outage", "signal", "quiet_since", "downgraded_since", "missing_since"):
+        setattr(row, name, getattr(after, name))
+    row.queued_as = after.queued_as or ""
+    row.withheld, row.withheld_by = (after.withheld.kind, after.withheld.by) if after.withheld else ("", "")
 
 
 def subject(row: Incident) -> Subject:
@@ -161,7 +153,7 @@ def cooling(now: datetime) -> Mapping[str, Cooling]:
 def not_sent(withheld: Withheld) -> str:
     """As a sentence without its full stop."""
     why = why_withheld(withheld)
-    return f"{why[:1].upper()}{why[1:]}" if withheld.kind == "nobody" else f"Nobody is notified: {why}"
+    return capitalised(why) if withheld.kind == "nobody" else f"Nobody is notified: {why}"
 
 
 def silenced(silence: SilenceRecord) -> str:

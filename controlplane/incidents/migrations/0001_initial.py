@@ -83,7 +83,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('at', models.DateTimeField()),
-                ('kind', models.CharField(choices=[('opened', 'opened'), ('escalated', 'escalated'), ('queued', 'queued'), ('withheld', 'not sent'), ('released', 'no longer withheld'), ('signal', 'signal'), ('downgraded', 'downgraded'), ('acknowledged', 'acknowledged'), ('resolved', 'resolved'), ('note', 'note'), ('attributed', 'attributed'), ('cooled', 'cooled down'), ('reopened', 'opened again')], max_length=20)),
+                ('kind', models.CharField(choices=[('opened', 'opened'), ('escalated', 'escalated'), ('queued', 'queued'), ('withheld', 'not sent'), ('released', 'no longer withheld'), ('signal', 'signal'), ('downgraded', 'downgraded'), ('acknowledged', 'acknowledged'), ('resolved', 'resolved'), ('note', 'note'), ('attributed', 'attributed'), ('reopened', 'opened again')], max_length=20)),
                 ('by', models.CharField(default='weir', max_length=200)),
                 ('via', models.CharField(blank=True, help_text='Such as “PagerDuty”; empty: Weir.', max_length=50)),
                 ('text', models.TextField(blank=True)),

@@ -97,6 +97,10 @@ class Incident(models.Model):
     def __str__(self) -> str:
         return f"#{self.pk} {self.alert_key}"
 
+    @classmethod
+    def open_ones(cls) -> models.QuerySet["Incident"]:
+        return cls.objects.exclude(status=cls.Status.RESOLVED)
+
     @property
     def is_open(self) -> bool:
         return self.status != self.Status.RESOLVED
@@ -117,7 +121,6 @@ class Entry(models.Model):
         RESOLVED = "resolved", "resolved"
         NOTE = "note", "note"
         ATTRIBUTED = "attributed", "attributed"
-        COOLED = "cooled", "cooled down"
         REOPENED = "reopened", "opened again"
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="entries")

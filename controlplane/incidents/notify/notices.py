@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.urls import reverse
 
-from controlplane.core.formatting import TEXT
+from controlplane.core.formatting import TEXT, capitalised, shortened
 from controlplane.incidents.components.core import page_text as component_text
 from controlplane.incidents.core.rules import RULES
 from controlplane.incidents.models import Incident
@@ -70,8 +70,8 @@ def acknowledge(incident: Incident, at: datetime, known_to: str = "") -> None:
 def resolve(incident: Incident, at: datetime, why: str, known_to: str = "") -> None:
     known = facts(incident)
     incident.summary = page_text.summary(known)
-    said = incident.summary if incident.summary.startswith(why) else f"{page_text.sentence(why)}: {incident.summary}"
-    _send(incident, "resolve", at, page_text.sentence(said), known, known_to)
+    said = incident.summary if incident.summary.startswith(why) else f"{capitalised(why)}: {incident.summary}"
+    _send(incident, "resolve", at, capitalised(said), known, known_to)
 
 
 def _send(
@@ -85,7 +85,7 @@ def _send(
             key=incident.notice_key,
             sequence=incident.sequence,
             at=at,
-            summary=page_text.shortened(summary),
+            summary=shortened(summary, page_text.LONGEST),
             severity=SENT_AS[cast(Severity, incident.severity)],
             source="weir",
             team=incident.owner,

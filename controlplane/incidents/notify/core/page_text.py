@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.core.formatting import TEXT, clock_minute, minute
+from controlplane.core.formatting import TEXT, clock_minute, minute, shortened
 from controlplane.incidents.components.core import page_text as component_text
 from controlplane.incidents.notify.core.notice import Link
 
@@ -48,7 +48,7 @@ def summary(facts: Facts) -> str:
         f"owner: {facts.owner}" if facts.owner else "no owner",
         facts.runbook or "no runbook",
     ]
-    return shortened("; ".join(part for part in parts if part))
+    return shortened("; ".join(part for part in parts if part), LONGEST)
 
 
 def is_component(definition: Mapping[str, Any]) -> bool:
@@ -60,11 +60,6 @@ def state(facts: Facts) -> str:
     if is_component(facts.definition):
         return f"{component_text.subject(facts)} {component_text.measured(facts)}"
     return burn_text(facts.burning)
-
-
-def sentence(clause: str) -> str:
-    """The clause with a capital letter."""
-    return f"{clause[:1].upper()}{clause[1:]}"
 
 
 def subject(facts: Facts) -> str:
@@ -159,16 +154,12 @@ def stage_text(definition: Mapping[str, Any], attribution: Mapping[str, Any]) ->
     stages: Sequence[Mapping[str, Any]] = attribution.get("stages") or []
     if not stages or stages[0]["share"] < MIN_STAGE:
         return "no single stage stands out"
-    stage, percent = name_of(str(stages[0]["stage"])), TEXT.share(float(stages[0]["share"]))
+    stage, percent = str(stages[0]["stage"] or "unattributed"), TEXT.share(float(stages[0]["share"]))
     if definition.get("kind") == "availability":
         return f"{percent} of the failures are in {stage}"
     if definition.get("kind") == "cost":
         return ""
     return f"{percent} of the burn is {stage} time"
-
-
-def name_of(stage: str) -> str:
-    return stage if stage and stage != "unattributed" else "unattributed"
 
 
 def segment_text(segments: Sequence[Mapping[str, Any]]) -> str:
@@ -321,7 +312,3 @@ def links(page: str, facts: Facts, latency: str = "", traces: Sequence[tuple[str
     shown += [Link(facts.runbook, "Runbook")] if facts.runbook.startswith(("http://", "https://")) else []
     shown += [Link(latency, "Latency at that time")] if latency else []
     return (*shown, *(Link(href, f"Trace {trace_id[:8]}") for trace_id, href in traces))
-
-
-def shortened(text: str, longest: int = LONGEST) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"

@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 
+from controlplane.core.formatting import capitalised
 from controlplane.incidents.notify.delivery import reachable
 from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.incidents.notify.delivery.destinations import KINDS
@@ -90,7 +91,7 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
         try:
             return self._had.secret if self._had is not None and self._had.kind == kind else ""
         except SealError as error:
-            self.add_error("secret", _sentence(error))
+            self.add_error("secret", f"{capitalised(str(error))}.")
             return ""
 
     def _post_clean(self) -> None:
@@ -100,7 +101,7 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
             try:
                 self.instance.point_at(self.cleaned_data["url"], self.cleaned_data["secret"])
             except SealError as error:
-                self.add_error("secret", _sentence(error))
+                self.add_error("secret", f"{capitalised(str(error))}.")
         super()._post_clean()  # type: ignore[misc]
 
 
@@ -128,9 +129,5 @@ class HookSecretForm(forms.ModelForm):  # type: ignore[type-arg]
             try:
                 self.instance.secret = self.cleaned_data["secret"]
             except SealError as error:
-                self.add_error("secret", _sentence(error))
+                self.add_error("secret", f"{capitalised(str(error))}.")
         super()._post_clean()  # type: ignore[misc]
-
-
-def _sentence(error: Exception) -> str:
-    return f"{str(error)[:1].upper()}{str(error)[1:]}."

@@ -13,7 +13,7 @@ from typing import Any
 
 from controlplane.core.documents.reading import Document
 from controlplane.core.documents.writing import write_yaml
-from controlplane.core.formatting import relative
+from controlplane.core.formatting import relative, shortened
 from controlplane.slo.core.objective import Calendar, Objective, Timeslices
 from controlplane.slo.core.sli import Availability, Cost, Latency
 from controlplane.slo.openslo.core import weir
@@ -74,10 +74,9 @@ def name_of(slug: str) -> str:
 
 
 def _text(into: Tree, field: str, value: str, most: int, name: str, exact: Tree) -> None:
-    if value and len(value) <= most:
-        into[field] = value
-    elif value:
-        into[field] = value[: most - 1] + "…"
+    if value:
+        into[field] = shortened(value, most)
+    if len(value) > most:
         exact[name] = value
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from controlplane.core.formatting import capitalised
 from controlplane.incidents.notify.core.notice import Link, Notice
 
 SOURCE = "weir"
@@ -49,7 +50,7 @@ def notice(
         else "the controller runs, but cannot judge anything"
     )
     summary = (
-        f"Objectives have not been judged since {since}: no page of an objective comes until they are. {why[:1].upper()}{why[1:]}"
+        f"Objectives have not been judged since {since}: no page of an objective comes until they are. {capitalised(why)}"
         if action == "trigger"
         else f"Objectives are judged again since {evaluation.judged_at:%H:%M:%S} UTC"
         if evaluation.judged_at

@@ -58,11 +58,6 @@ class DestinationKind:
     new_secret: Callable[[], str] | None = None
 
 
-def shortened(text: str, longest: int) -> str:
-    """At most `longest` characters, with an ellipsis where some are missing."""
-    return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
 def absolute(links: tuple[Link, ...]) -> list[Link]:
     """Links with a full address, which can be opened anywhere."""
     return [link for link in links if link.href.startswith(("https://", "http://"))]

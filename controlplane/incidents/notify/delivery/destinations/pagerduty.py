@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from controlplane.core.formatting import shortened
 from controlplane.incidents.notify.core.notice import Change, Link, Notice
 from controlplane.incidents.notify.delivery.destinations.kind import (
     DestinationKind,
@@ -15,7 +16,6 @@ from controlplane.incidents.notify.delivery.destinations.kind import (
     Problem,
     RequestAddress,
     absolute,
-    shortened,
 )
 
 EVENTS_URL = "https://events.pagerduty.com"

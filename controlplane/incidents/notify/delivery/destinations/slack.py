@@ -6,6 +6,7 @@ The URL is a secret: whoever has it can write to the channel.
 import json
 from typing import Any
 
+from controlplane.core.formatting import shortened
 from controlplane.incidents.notify.core.notice import Notice
 from controlplane.incidents.notify.delivery.destinations.kind import (
     DestinationKind,
@@ -14,7 +15,6 @@ from controlplane.incidents.notify.delivery.destinations.kind import (
     Problem,
     RequestAddress,
     absolute,
-    shortened,
 )
 
 MAX_DETAILS = 10

@@ -7,6 +7,7 @@ import hmac
 import json
 import secrets
 
+from controlplane.core.formatting import capitalised
 from controlplane.incidents.notify.core.notice import Notice
 from controlplane.incidents.notify.delivery.core.stored_notice import to_json
 from controlplane.incidents.notify.delivery.destinations.kind import (
@@ -65,7 +66,7 @@ def problem(url: str, secret: str) -> Problem | None:
     try:
         key(secret)
     except ValueError as error:
-        return Problem("secret", f"{str(error)[:1].upper()}{str(error)[1:]}.")
+        return Problem("secret", f"{capitalised(str(error))}.")
     return None
 
 

@@ -8,6 +8,7 @@ from django.core.checks import CheckMessage, Tags, Warning, register
 from django.db import DatabaseError, transaction
 from django.db.models import Exists, OuterRef, Q
 
+from controlplane.core.formatting import capitalised
 from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint, HookSecret
 
@@ -43,7 +44,7 @@ def check_secrets(
     except DatabaseError:
         return []  # not migrated yet
     return [
-        Warning(f"{len(reasons)} of the stored secrets: {reasons[0][0].upper()}{reasons[0][1:]}.", id="delivery.W001")
+        Warning(f"{len(reasons)} of the stored secrets: {capitalised(reasons[0])}.", id="delivery.W001")
         for _ in reasons[:1]
     ]
 

@@ -6,7 +6,6 @@ query of a partial index.
 
 import asyncio
 import random
-import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connections
 from django.utils import timezone
 
+from controlplane.core.periodic import PeriodicThread
 from controlplane.incidents.notify.delivery.core import outbound_address
 from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.incidents.notify.delivery.core.retry import Answer, Policy
@@ -55,28 +55,19 @@ async def attempt(client: Client, delivery: Delivery) -> Answer:
     return await client.post(post.url, post.body, post.headers)
 
 
-class Sender(threading.Thread):
-    """Daemon thread; `stop()` ends it once the requests in flight are answered."""
+class Sender(PeriodicThread):
+    """`stop()` ends it once the requests in flight are answered."""
 
     def __init__(self, policy: Policy | None = None, poll_s: float = POLL_S) -> None:
-        super().__init__(name="sender", daemon=True)
+        super().__init__("sender", lambda: asyncio.run(self._serve()), poll_s)
         self._policy = policy or Policy()
         self._poll_s = poll_s
-        self._stopping = threading.Event()
         self._database = ThreadPoolExecutor(1, thread_name_prefix="sender-database")
 
     def run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                asyncio.run(self._serve())
-            except Exception:
-                log.exception("sender.failed")
-                self._stopping.wait(self._poll_s)
+        super().run()
         self._database.submit(connections.close_all)
         self._database.shutdown()
-
-    def stop(self) -> None:
-        self._stopping.set()
 
     async def _serve(self) -> None:
         allow = outbound_address.allowed(settings.CONFIG.outbound_allow)
