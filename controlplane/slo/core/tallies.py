@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from controlplane.slo.core.count_plan import GRID_S, Block, Split
+from controlplane.slo.core.counts import Counts
 from controlplane.slo.core.windows import FINE_S, HOUR_S, MINUTE_S, MINUTES_S, grid_s
 
 Series = tuple[str, Split]
@@ -164,3 +165,39 @@ class Tallies:
     def _resize(self, kept: Sequence[int], rows: int) -> None:
         for ring in self.rings:
             ring.resize(kept, rows)
+
+
+class WindowSums:
+    """Counts of single series at one time. Each window is summed once, for all series."""
+
+    def __init__(self, tallies: Tallies, now_s: int) -> None:
+        self.now_s = now_s
+        self._tallies = tallies
+        self._windows: dict[int, Sums] = {}
+        self._since: dict[int, Sums] = {}
+        self._splits: dict[str, list[Split]] = {}
+        for name, split in tallies.rows:
+            self._splits.setdefault(name, []).append(split)
+
+    def splits(self, definition: str) -> Sequence[Split]:
+        return self._splits.get(definition, ())
+
+    def window(self, series: Series, length_s: int) -> Counts:
+        if length_s not in self._windows:
+            self._windows[length_s] = self._tallies.window(length_s, self.now_s)
+        return self._of(series, self._windows[length_s])
+
+    def since(self, series: Series, from_s: int) -> Counts:
+        """As `Tallies.since`."""
+        if from_s not in self._since:
+            self._since[from_s] = self._tallies.since(from_s, self.now_s)
+        return self._of(series, self._since[from_s])
+
+    def hour(self, series: Series, hour: int) -> Counts:
+        row = self._tallies.rows.get(series)
+        return Counts() if row is None else Counts(*self._tallies.hour(hour, row))
+
+    def _of(self, series: Series, sums: Sums) -> Counts:
+        """No events where the series is not known."""
+        row = self._tallies.rows.get(series)
+        return Counts() if row is None else Counts(int(sums[0][row]), int(sums[1][row]))

@@ -20,7 +20,7 @@ from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective, Rolling, Timeslices
 from controlplane.slo.core.period import MAX_PERIOD_S, SECOND_NS, Span, period_at
 from controlplane.slo.core.sli import Histogram
-from controlplane.slo.core.tallies import Series, Sums, Tallies
+from controlplane.slo.core.tallies import Series, Tallies, WindowSums
 from controlplane.slo.core.windows import DAY_S, HOUR_S, MINUTE_S, MINUTES_S, lengths_s
 from controlplane.slo.evaluate.isolation import isolated, reason
 from controlplane.slo.evaluate.kept_hours import KeptHours
@@ -240,13 +240,10 @@ class Evaluator:
         }
 
     def _judge(self, now_ns: int, why: str) -> list[Evaluation]:
-        sums: dict[int, Sums] = {}
-        rows: dict[str, dict[Split, int]] = {}
-        for (name, split), row in self._tallies.rows.items():
-            rows.setdefault(name, {})[split] = row
+        sums = WindowSums(self._tallies, now_ns // SECOND_NS)
         evaluations: list[Evaluation] = []
         for known in self._known.values():
-            judged = isolated(partial(self._judged, known, rows, sums, now_ns, why))
+            judged = isolated(partial(self._judged, known, sums, now_ns, why))
             if isinstance(judged, Exception):
                 log.warning("objective.judge_failed", objective=known.objective.slug, error=reason(judged))
                 text = f"it cannot be judged: {reason(judged)}"
@@ -254,21 +251,14 @@ class Evaluator:
             evaluations += judged
         return evaluations
 
-    def _judged(
-        self,
-        known: KnownObjective,
-        rows: Mapping[str, Mapping[Split, int]],
-        sums: dict[int, Sums],
-        now_ns: int,
-        why: str,
-    ) -> list[Evaluation]:
+    def _judged(self, known: KnownObjective, sums: WindowSums, now_ns: int, why: str) -> list[Evaluation]:
         objective, evaluations = known.objective, []
         if known.refused:
             return [unjudged(objective, objective.scope, now_ns, known.refused)]
         since_s = (known.missing[-1] + 1) * HOUR_S if known.missing else 0
         why = known.why or why
-        for split, row in rows.get(known.definition, {}).items():
-            seen = self._seen(known, split, row, rows, sums, now_ns // SECOND_NS, since_s)
+        for split in sums.splits(known.definition):
+            seen = self._seen(known, split, sums, since_s)
             if split and not known.missing and seen.is_empty:
                 continue  # all its events are older than the period
             scope = scope_of(objective, split)
@@ -280,59 +270,33 @@ class Evaluator:
             return [evaluate(objective, objective.scope, none, now_ns, self._maintenance, why)]
         return evaluations or [unjudged(objective, objective.scope, now_ns, why or "it has not been counted yet")]
 
-    def _seen(
-        self,
-        known: KnownObjective,
-        split: Split,
-        row: int,
-        rows: Mapping[str, Mapping[Split, int]],
-        sums: dict[int, Sums],
-        now_s: int,
-        since_s: int,
-    ) -> Counted:
+    def _seen(self, known: KnownObjective, split: Split, sums: WindowSums, since_s: int) -> Counted:
         objective, requests = known.objective, None
-
-        def window(length_s: int, of: int) -> Counts:
-            length_s = objective.counted_s(length_s)
-            if length_s not in sums:
-                sums[length_s] = self._tallies.window(length_s, now_s)
-            bad, total = sums[length_s]
-            return Counts(int(bad[of]), int(total[of]))
-
-        under = rows.get(requests_of(known.definition), {}).get(split)
         if isinstance(objective.method, Timeslices):
+            under = requests_of(known.definition), split
             requests = {
-                each.long_s: Counts() if under is None else window(each.long_s, under) for each in objective.windows
+                window.long_s: sums.window(under, objective.counted_s(window.long_s)) for window in objective.windows
             }
+        series = known.definition, split
         return Counted(
-            {length: window(length, row) for length in lengths_s(objective.windows)},
-            self._period(known, split, row, rows, sums, now_s),
+            {length: sums.window(series, objective.counted_s(length)) for length in lengths_s(objective.windows)},
+            self._period(known, split, sums),
             since_s,
             self._recorded_s,
             requests,
         )
 
-    def _period(
-        self,
-        known: KnownObjective,
-        split: Split,
-        row: int,
-        rows: Mapping[str, Mapping[Split, int]],
-        sums: dict[int, Sums],
-        now_s: int,
-    ) -> Counts:
-        """The counts of the period so far. `sums` caches by length, and calendars by their start below 0."""
-        period = known.objective.period
-        from_s = 0 if isinstance(period, Rolling) else period_at(period, now_s * SECOND_NS).from_ns // SECOND_NS
-        key = period.period_s if isinstance(period, Rolling) else -from_s
-        if key not in sums:
-            sums[key] = self._tallies.window(key, now_s) if key >= 0 else self._tallies.since(from_s, now_s)
-        bad, total = int(sums[key][0][row]), int(sums[key][1][row])
-        late = rows.get(late_of(known.definition, known.late_s), {}).get(split) if known.late_s else None
-        if late is not None:
-            first_bad, first_total = self._tallies.hour(from_s // HOUR_S, late)
-            bad, total = bad + first_bad, total + first_total
-        return Counts(bad, total)
+    def _period(self, known: KnownObjective, split: Split, sums: WindowSums) -> Counts:
+        """The counts of the period so far."""
+        period, series = known.objective.period, (known.definition, split)
+        if isinstance(period, Rolling):
+            return sums.window(series, period.period_s)
+        from_s = period_at(period, sums.now_s * SECOND_NS).from_ns // SECOND_NS
+        counts = sums.since(series, from_s)
+        if not known.late_s:
+            return counts
+        first = sums.hour((late_of(known.definition, known.late_s), split), from_s // HOUR_S)
+        return Counts(counts.bad + first.bad, counts.total + first.total)
 
     def _next(self, now_s: int) -> tuple[int, list[KnownObjective]]:
         """The hour to count next, and for which objectives: the newest uncounted one; else one to count again; else the next in turn,
