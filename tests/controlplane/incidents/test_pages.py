@@ -116,11 +116,6 @@ def test_what_was_resolved_can_be_undone_from_the_message_and_from_its_page(read
     assert "was not opened again. It is open." in html_of(reader.post(f"/incidents/{burning.pk}/reopen", follow=True))
 
 
-def test_nobody_is_led_elsewhere(reader: Client, burning: Incident) -> None:
-    answer = reader.post(f"/incidents/{burning.pk}/note", {"note": "x", "next": "//evil.example/"})
-    assert answer["Location"] == f"/incidents/{burning.pk}"
-
-
 def test_a_note_is_kept_as_text(reader: Client, burning: Incident) -> None:
     reader.post(f"/incidents/{burning.pk}/note", {"note": "<script>alert(1)</script> restarted"})
     entry = burning.entries.get(kind=Entry.Kind.NOTE)
@@ -128,9 +123,9 @@ def test_a_note_is_kept_as_text(reader: Client, burning: Incident) -> None:
     assert "<script>alert(1)" not in html_of(reader.get(f"/incidents/{burning.pk}"))
 
 
-@pytest.mark.parametrize("path", ["acknowledge", "resolve", "reopen", "note"])
-def test_a_mere_link_changes_nothing(reader: Client, burning: Incident, path: str) -> None:
-    assert reader.get(f"/incidents/{burning.pk}/{path}").status_code == 405
+def test_a_mere_link_changes_nothing(reader: Client, burning: Incident) -> None:
+    for path in ("acknowledge", "resolve", "reopen", "note"):
+        assert reader.get(f"/incidents/{burning.pk}/{path}").status_code == 405
 
 
 def test_what_changes_something_wants_the_forms_token(burning: Incident) -> None:
@@ -166,8 +161,6 @@ def test_a_silence_is_made_of_an_incident_and_ended(reader: Client, burning: Inc
         ({"matchers": "colour=blue", "length": "1h", "reason": "x"}, "names &#x27;colour&#x27;"),
         ({"matchers": "", "length": "1h", "reason": "x"}, "This field cannot be blank"),
         ({"matchers": "tier=batch", "length": "soon", "reason": "x"}, "is not a length"),
-        ({"matchers": "tier=batch", "length": "9999d", "reason": "x"}, "at most 92 days"),
-        ({"matchers": "tier=batch", "length": "1h", "reason": " "}, "This field cannot be blank"),
         ({"matchers": "tier=batch", "length": "0h", "reason": "x"}, "ends after it starts"),
     ],
 )
@@ -217,24 +210,6 @@ def test_an_incident_leads_to_what_was_told_under_each_of_its_keys(reader: Clien
     assert "the page" in found
     assert "the ticket" in found
     assert "no part" not in found
-
-
-def test_deliveries_are_one_click_from_the_incidents(reader: Client) -> None:
-    assert 'href="/deliveries"' in html_of(reader.get("/incidents"))
-
-
-def test_times_say_that_they_are_utc(reader: Client, burning: Incident) -> None:
-    silencing.add(["tier=batch"], timezone.now(), timezone.now() + timedelta(hours=1), "tom", "load test")
-    pagerduty("all")
-    enqueue(notice("trigger", 1, burning.notice_key))
-    for path, headings in (
-        ("/incidents", ("since, UTC",)),
-        (f"/incidents/{burning.pk}", ("when, UTC", "Timeline, UTC")),
-        ("/silences", ("from, UTC", "until, UTC")),
-        ("/deliveries", ("written, UTC",)),
-    ):
-        page = html_of(reader.get(path))
-        assert all(heading in page for heading in headings), path
 
 
 @pytest.mark.usefixtures("away")

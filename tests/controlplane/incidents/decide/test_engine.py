@@ -37,11 +37,6 @@ def test_a_firing_alert_opens_one_incident_and_is_told_once(sent: list[Notice]) 
     assert [entry.kind for entry in incident.entries.all()] == ["opened", "queued"]
 
 
-def test_a_ticket_is_told_as_a_warning(sent: list[Notice]) -> None:
-    engine.observe([alert(severity="ticket", burn=4)], NOW)
-    assert in_short(sent) == [("trigger", "warning")]
-
-
 def test_it_resolves_once_it_has_been_quiet_for_two_minutes(sent: list[Notice]) -> None:
     engine.observe([alert()], NOW)
     for minute in (1, 2):
@@ -53,13 +48,6 @@ def test_it_resolves_once_it_has_been_quiet_for_two_minutes(sent: list[Notice]) 
     assert [notice.action for notice in sent] == ["trigger", "resolve"]
     assert [notice.sequence for notice in sent] == [1, 2]
     assert {notice.key for notice in sent} == {incident.notice_key}
-
-
-def test_flapping_is_one_incident(sent: list[Notice]) -> None:
-    for minute in range(10):
-        engine.observe([alert(state="quiet" if minute % 2 else "firing")], after(minute))
-    assert Incident.objects.count() == 1
-    assert in_short(sent) == [("trigger", "critical")]
 
 
 @pytest.mark.parametrize("alerts", [[alert(state="unknown")], []])
@@ -184,11 +172,6 @@ def test_what_was_done_in_pagerduty_is_told_to_the_others_and_not_back_there(sev
     sent = Delivery.objects.exclude(state="dropped").order_by("sequence").values_list("endpoint__kind", "action")
     assert [action for kind, action in sent if kind == "slack"] == ["trigger", "acknowledge", "resolve"]
     assert [action for kind, action in sent if kind == "pagerduty"] == ["trigger"]
-
-
-def test_planned_maintenance_opens_nothing(sent: list[Notice]) -> None:
-    engine.observe([alert(maintenance=True)], NOW)
-    assert not Incident.objects.exists()
 
 
 def test_without_the_store_the_page_goes_out_and_says_so(sent: list[Notice]) -> None:

@@ -98,13 +98,6 @@ def test_a_gateway_that_is_down_pages_and_resolves_once_it_has_been_up_for_a_min
     assert sent[1].summary.startswith("Gateway is up again since 21:50:51 UTC; it was down from 21:50:15 UTC")
 
 
-def test_a_restart_pages_nobody(sent: list[Notice]) -> None:
-    looks(0, 5)
-    looks(10, 15, "gateway", "large/one", "large/two", "telemetry")
-    looks(20, 60)
-    assert not Incident.objects.exists()
-
-
 def test_a_process_that_takes_questions_and_does_not_answer_is_said_to_do_so(sent: list[Notice]) -> None:
     looks(0, 5)
     looks(10, 30, "gateway", error="no answer within 2 s")
@@ -134,13 +127,6 @@ def test_a_pool_without_a_replica_says_how_many_are_up_now(sent: list[Notice]) -
     assert row.summary.startswith(
         "pool large has 1 of 2 replicas up again since 21:50:36 UTC; it had no replica up from"
     )
-
-
-def test_one_replica_is_a_ticket(sent: list[Notice]) -> None:
-    looks(0, 5)
-    looks(10, 80, "large/two")
-    assert in_short(sent) == [("trigger", "warning", "large/two")]
-    assert sent[0].summary.startswith("two of pool large is down since 21:50:10 UTC")
 
 
 def test_unknown_is_said_and_resolves_nothing(sent: list[Notice]) -> None:

@@ -17,7 +17,7 @@ from controlplane.slo.models import Tick
 from tests.support.incidents.alerts import NOW, TTFT, UP, after, alert, outage
 from tests.support.incidents.notices import pagerduty
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("away")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
 NO_CRITICAL = "nobody was notified: no enabled destination takes critical pages"
 
 

@@ -13,7 +13,7 @@ from controlplane.incidents.notify.delivery.models import Delivery
 from controlplane.incidents.notify.delivery.send.claim import choose, claim, heads, settle
 from tests.support.incidents.notices import change, notice, pagerduty
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 POLICY = Policy()
 TAKEN, BUSY = Answer(202), Answer(503, "busy")
 

@@ -17,7 +17,7 @@ from tests.support.incidents.notices import pagerduty
 from tests.support.incidents.pagerduty import PagerDuty
 from tests.support.incidents.sender import StartSender
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 

@@ -18,7 +18,7 @@ from controlplane.incidents.notify.delivery.health.health import Figures, health
 from controlplane.incidents.notify.delivery.models import Delivery, Heartbeat
 from tests.support.incidents.notices import notice, pagerduty, routing_key
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 WELL = Figures(0, None, 10, 10, 0, 2.0, 1, accepted_age_s=180.0, accepted_by="all")
 ACCEPTED = "The newest page that was accepted: 3 min ago, by all."
 

@@ -9,7 +9,7 @@ from controlplane.incidents.notify.delivery import enqueue
 from controlplane.incidents.notify.delivery.models import Delivery
 from tests.support.incidents.notices import change, notice, pagerduty
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 def waiting(key: str = "incident-1") -> list[tuple[str, str]]:

@@ -24,7 +24,7 @@ from tests.support.incidents.pagerduty import PagerDuty
 from tests.support.incidents.sender import StartSender
 from tests.support.wait import eventually
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 def rows() -> str:

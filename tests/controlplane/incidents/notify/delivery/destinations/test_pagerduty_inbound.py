@@ -14,7 +14,7 @@ from django.utils import timezone
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.models import HookEvent, HookSecret
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 SECRET = "a-secret-that-pagerduty-showed-once"
 KEY = "weir-premium-1"
 
