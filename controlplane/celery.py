@@ -74,7 +74,7 @@ class Observing(bootsteps.StartStopStep):  # type: ignore[misc]
 
 
 class Paging(bootsteps.StartStopStep):  # type: ignore[misc]
-    """Sends pages, and watches evaluation and components, for as long as the worker runs.
+    """Sends pages and heartbeats, and watches components, for as long as the worker runs.
 
     None of the three is a task: see controlplane/incidents/notify/delivery/send/sender.py.
     """
@@ -82,24 +82,23 @@ class Paging(bootsteps.StartStopStep):  # type: ignore[misc]
     requires = AFTER_BEAT
 
     def __init__(self, worker: Any, **kwargs: Any) -> None:
-        from controlplane.incidents.decide import rows
         from controlplane.incidents.decide.watch import component_watch
-        from controlplane.incidents.notify.delivery.health.evaluation_watch import EvaluationWatch
+        from controlplane.incidents.notify.delivery.health.heartbeat import HeartbeatThread
         from controlplane.incidents.notify.delivery.send.sender import Sender
         from controlplane.incidents.report.unnotified import sentences
 
         super().__init__(worker, **kwargs)
         self.sender, self.components = Sender(), component_watch()
-        self.watch = EvaluationWatch(not_notified=sentences, explained=rows.unjudged_is_explained)
+        self.heartbeat = HeartbeatThread(sentences)
 
     def start(self, worker: Any) -> None:
         self.sender.start()
-        self.watch.start()
+        self.heartbeat.start()
         self.components.start()
 
     def stop(self, worker: Any) -> None:
         self.components.stop()
-        self.watch.stop()
+        self.heartbeat.stop()
         self.sender.stop()
         self.sender.join()  # deliveries in flight are answered first
 

@@ -193,6 +193,7 @@ class Controller:
                 },
                 "observed_at": now,
                 "error": error[:500],
+                **({} if error else {"up_at": now}),
             },
         )
 

@@ -18,8 +18,7 @@ from controlplane.dashboard.incident_screen import detail, grouped, summed
 from controlplane.dashboard.views.common import facet, is_fragment, is_refresh
 from controlplane.incidents.act import actions, rights
 from controlplane.incidents.models import Incident
-from controlplane.incidents.notify.delivery.core.deadman import stopped
-from controlplane.incidents.notify.delivery.health.evaluation_watch import evaluation
+from controlplane.incidents.notify.delivery.health.heartbeat import are_judged, judged_at
 from controlplane.incidents.report.postmortem import postmortem
 
 PAGE = 100
@@ -64,12 +63,11 @@ def incidents(request: HttpRequest) -> HttpResponse:
 
 def unjudged(now: datetime) -> str:
     """A warning if objectives are not evaluated, else empty."""
-    seen = evaluation()
-    if seen.judged_at is None:
+    if (at := judged_at()) is None:
         return "Objectives have not been judged yet."
-    if not stopped(seen, now, is_paged=False):
+    if are_judged(now):
         return ""
-    return f"Objectives have not been judged since {seen.judged_at:%Y-%m-%d %H:%M:%S} UTC: incidents since then are missing."
+    return f"Objectives have not been judged since {at:%Y-%m-%d %H:%M:%S} UTC: incidents since then are missing."
 
 
 def facets(chosen: dict[str, str]) -> list[dict[str, Any]]:

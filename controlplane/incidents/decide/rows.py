@@ -110,16 +110,6 @@ def down_now() -> list[Down]:
     return [Down(row.scope, f"{row.objective_name} {component_text.measured(row)}") for row in down]
 
 
-def unjudged_is_explained() -> bool:
-    """Whether a page was sent that the controller or telemetry is down: without them no objective is judged."""
-    return Incident.objects.filter(
-        status__in=(Incident.Status.OPEN, Incident.Status.ACKNOWLEDGED),
-        component__in=("controller", "telemetry"),
-        signal=Incident.Signal.FIRING,
-        queued_as=Incident.Severity.PAGE,
-    ).exists()
-
-
 def name_of(key: str) -> str:
     """Name and number of the latest incident of an alert: `pool chat-large-local (#12)`."""
     row = Incident.objects.filter(alert_key=key).order_by("-id").first()

@@ -160,7 +160,8 @@ def test_without_the_ledger_every_objective_is_unknown(store: Store, incidents: 
     assert {alert.state for alert in incidents.seen[1].values()} == {"unknown"}
     assert set(ObjectiveState.objects.values_list("state", flat=True)) == {"unknown"}
     assert Tick.objects.latest().error
-    assert Observation.objects.get(component="controller").state == "degraded"
+    seen = Observation.objects.get(component="controller")
+    assert (seen.state, seen.up_at, seen.observed_at) == ("degraded", now, now + timedelta(seconds=5))
 
 
 def test_answers_that_take_minutes_are_not_taken_for_a_stale_ledger(

@@ -35,5 +35,5 @@ def pinged(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         urls.append(url)
         return ""
 
-    monkeypatch.setattr("controlplane.incidents.notify.delivery.health.evaluation_watch.ping", ping)
+    monkeypatch.setattr("controlplane.incidents.notify.delivery.health.heartbeat.ping", ping)
     return urls

@@ -190,10 +190,13 @@ class _Judged:
         return all(self._look(observed) == "down" for observed in self._replicas(pool))
 
     def reporting(self, component: str, kind: Kind, severity: Severity, because: str) -> ComponentAlert:
-        """Of a process that reports by itself. `because`: the key of the alert that explains it."""
-        observed = self.seen.components.get(component)
-        at = observed.observed_at if observed else None
-        error = observed.error if observed and component == policies.POLICIES else ""
+        """Of a process that reports by itself. A report that it could do nothing, and why, counts as none.
+
+        `because`: the key of the alert that explains it.
+        """
+        observed, at, error = self.seen.components.get(component), None, ""
+        if observed is not None:
+            at, error = observed.up_at if observed.state == "degraded" else observed.observed_at, observed.error
         return self._reported(component, SHOWN_AS[component], kind, severity, at, explained_by=(because,), error=error)
 
     def observer(self) -> ComponentAlert:

@@ -36,10 +36,10 @@ WORDS: Mapping[str, Words] = {
     "controller": Words(
         "objectives are not judged, and cannot page until they are",
         "controller-stopped",
-        is_down="has not reported",
-        was_down="did not report",
-        again="reports again",
-        resolves="resolves once it has reported for {up_for}",
+        is_down="has judged no objective",
+        was_down="judged no objective",
+        again="judges objectives again",
+        resolves="resolves once it has judged objectives for {up_for}",
     ),
     "observer": Words(
         "whether gateway, telemetry, Redis and replicas are up is not known",

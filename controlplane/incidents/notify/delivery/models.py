@@ -208,16 +208,14 @@ class HookEvent(models.Model):
 
 
 class Heartbeat(models.Model):
-    """When a thread of the worker last worked, and the key of the page that says that it stopped."""
+    """When a thread of the worker last worked."""
 
     SENDER = "sender"
-    EVALUATION = "evaluation"
     COMPONENTS = "components"
     PING = "ping"  # the request to WEIR_HEARTBEAT_URL
 
     name = models.CharField(max_length=20, primary_key=True)
     at = models.DateTimeField()
-    open_key = models.CharField(max_length=255, blank=True)
     error = models.CharField(max_length=500, blank=True, help_text="Why the latest heartbeat was not accepted.")
 
     def __str__(self) -> str:

@@ -158,6 +158,15 @@ def test_a_controller_that_is_not_heard_of_is_a_page_that_telemetry_may_explain(
     assert judged(replace(up("controller"), observed_at=at(-34)))["controller"].state == "unknown"
 
 
+def test_a_controller_that_ticks_and_judges_nothing_is_a_page_that_says_why() -> None:
+    seen = Observed("controller", "degraded", at(-2), error="the ledger cannot be read", up_at=at(-35))
+    alert = judged(seen)["controller"]
+    assert (alert.state, alert.since, alert.error) == ("firing", at(-35), "the ledger cannot be read")
+    assert judged(replace(seen, up_at=at(-34)))["controller"].state == "unknown"
+    never = judged(replace(seen, up_at=None), watching_since=at(-301))["controller"]
+    assert (never.state, never.up_at) == ("firing", None)
+
+
 def test_a_window_for_all_objectives_is_planned_for_the_components_in_its_scope() -> None:
     window = MaintenanceWindow("update", datetime(2026, 11, 21, 21, 0), "UTC", 7200, scope={"model": "chat-large"})
     found = judged(planned=(window,))

@@ -252,13 +252,3 @@ def test_pages_show_a_component_and_not_burn_rates(reader: Client) -> None:
     assert "Gateway is down since 21:50:10 UTC" in listed
     assert "## What was down" in reader.get(f"/incidents/{row.pk}.md").content.decode()
     assert reader.get("/").status_code == 200
-
-
-def test_a_page_of_telemetry_says_why_nothing_is_judged_and_one_of_the_gateway_does_not(sent: list[Notice]) -> None:
-    looks(0, 5)
-    looks(10, 30, "gateway")
-    assert not rows.unjudged_is_explained()
-    looks(35, 60, "gateway", "telemetry")
-    assert rows.unjudged_is_explained()
-    looks(65, 65, "gateway")
-    assert not rows.unjudged_is_explained()

@@ -10,7 +10,7 @@ from controlplane.fleet.models import Team
 from controlplane.incidents.act import actions
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
-from controlplane.incidents.notify.delivery.health.evaluation_watch import EvaluationWatch, look
+from controlplane.incidents.notify.delivery.health.heartbeat import HeartbeatThread
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Heartbeat
 from controlplane.incidents.report import unnotified
 from controlplane.slo.models import Tick
@@ -139,26 +139,14 @@ def test_the_dead_man_service_is_not_told_that_all_is_well_while_a_page_reached_
     for name in (Heartbeat.SENDER, Heartbeat.COMPONENTS):
         Heartbeat.objects.create(name=name, at=timezone.now())
     engine.observe([alert()], NOW)
-    watch = EvaluationWatch(not_notified=unnotified.sentences)
-    watch.look_and_ping()
+    watch = HeartbeatThread(unnotified.sentences)
+    watch.ping_when_due()
     assert pinged == []
     pagerduty("all")
     engine.observe([alert(at=after(1))], after(1))
     accept()
-    watch.look_and_ping()
+    watch.ping_when_due()
     assert pinged == ["https://elsewhere.example/ping"]
-
-
-def test_that_evaluation_stopped_is_not_recorded_as_told_where_nobody_takes_it() -> None:
-    Tick.objects.create(at=NOW - timedelta(seconds=90), took_s=0.1, objectives=3, holder="a")
-    look(NOW)
-    assert Heartbeat.objects.get(name=Heartbeat.EVALUATION).open_key == ""
-    pagerduty("first", 1)
-    look(NOW + timedelta(seconds=5))
-    assert sent() == [("trigger", "first")]
-    pagerduty("second", 2)
-    look(NOW + timedelta(seconds=10))
-    assert sent() == [("trigger", "first"), ("trigger", "second")]
 
 
 def test_an_open_page_is_sent_to_a_destination_that_is_new() -> None:

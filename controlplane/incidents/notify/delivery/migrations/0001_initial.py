@@ -21,7 +21,6 @@ class Migration(migrations.Migration):
             fields=[
                 ('name', models.CharField(max_length=20, primary_key=True, serialize=False)),
                 ('at', models.DateTimeField()),
-                ('open_key', models.CharField(blank=True, max_length=255)),
                 ('error', models.CharField(blank=True, help_text='Why the latest heartbeat was not accepted.', max_length=500)),
             ],
         ),

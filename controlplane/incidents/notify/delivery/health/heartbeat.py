@@ -1,0 +1,85 @@
+"""Sends the heartbeat while all is well.
+
+It is a thread of the worker. A dead machine cannot page: the service that the heartbeat goes to pages when it stops. It stops while
+objectives are not judged, nobody sends pages or looks at components, and while nobody was notified of an open page.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+import structlog
+from django.conf import settings
+from django.utils import timezone
+
+from controlplane.core.periodic import PeriodicThread
+from controlplane.incidents.notify.delivery.core import outbound_address
+from controlplane.incidents.notify.delivery.models import Heartbeat
+from controlplane.incidents.notify.delivery.send.http_client import Client
+from controlplane.slo.models import Tick
+
+log = structlog.get_logger(__name__)
+
+LOOK_S = 5.0
+PING_S = 60.0
+PING_TIMEOUT_S = 10.0
+MAX_UNJUDGED = timedelta(seconds=60)
+"""For how long objectives may go unjudged."""
+
+
+def judged_at() -> datetime | None:
+    """The last tick in which anything could be judged, or the oldest tick where none could; None: the controller never ticked."""
+    ticks = Tick.objects.order_by("-at").values_list("at", flat=True)
+    return ticks.filter(error="").first() or ticks.last()
+
+
+def are_judged(now: datetime) -> bool:
+    """Whether objectives are."""
+    at = judged_at()
+    return at is not None and now - at <= MAX_UNJUDGED
+
+
+def works(name: str, now: datetime) -> bool:
+    """Whether a thread of a worker worked lately. `name`: one of Heartbeat's."""
+    row = Heartbeat.objects.filter(name=name).first()
+    return row is not None and (now - row.at).total_seconds() < PING_S
+
+
+async def ping(url: str) -> str:
+    """Send one heartbeat; returns why it was not accepted, or an empty text."""
+    async with Client(outbound_address.allowed(settings.CONFIG.outbound_allow), PING_TIMEOUT_S) as client:
+        answer = await client.get(url)
+    if answer.status is not None and answer.status < 300:
+        return ""
+    log.warning("heartbeat.refused", status=answer.status, error=answer.error)
+    return " ".join(part for part in (str(answer.status or ""), answer.error.strip()) if part)[:500]
+
+
+class HeartbeatThread(PeriodicThread):
+    """`not_notified` names the open pages that nobody was notified of, with the reason: while there are any, no heartbeat is sent."""
+
+    def __init__(self, not_notified: Callable[[datetime], Sequence[str]] = lambda _: ()) -> None:
+        super().__init__("heartbeat", self.ping_when_due, LOOK_S)
+        self._not_notified = not_notified
+        self._withheld: Sequence[str] = ()
+        self._pinged = -PING_S
+
+    def ping_when_due(self) -> None:
+        now = timezone.now()
+        well = are_judged(now) and works(Heartbeat.SENDER, now) and works(Heartbeat.COMPONENTS, now)
+        well = well and not self._any_not_notified(now)
+        url = settings.CONFIG.heartbeat_url
+        if well and url and time.monotonic() - self._pinged >= PING_S:
+            self._pinged = time.monotonic()
+            error = asyncio.run(ping(url))
+            Heartbeat.objects.update_or_create(name=Heartbeat.PING, defaults={"at": now, "error": error})
+
+    def _any_not_notified(self, now: datetime) -> bool:
+        not_notified = self._not_notified(now)
+        if not_notified and not self._withheld:
+            log.error("heartbeat.withheld", pages=len(not_notified), first=not_notified[0])
+        elif self._withheld and not not_notified:
+            log.info("heartbeat.resumed")
+        self._withheld = not_notified
+        return bool(not_notified)
