@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from controlplane.slo.core.count_plan import Block
-from controlplane.slo.core.tallies import Ring, Tallies
+from controlplane.slo.core.counts import Counts
+from controlplane.slo.core.tallies import Ring, Tallies, WindowSums
 
 HOUR_S, DAY_S = 3_600, 86_400
 START_S = 400_000 * HOUR_S
@@ -142,3 +143,17 @@ def test_series_of_a_definition_are_forgotten_once_they_have_no_events() -> None
     tallies.forget_empty("up")
     assert tallies.rows == {SERIES: 0, other: 1}
     assert tallies.window(HOUR_S, START_S + HOUR_S - 1)[1].tolist() == [block[1].sum(), 0]
+
+
+def test_windows_of_a_series_are_counted_at_one_time_and_of_an_unknown_one_are_empty() -> None:
+    tallies, block = filled(3 * HOUR_S)
+    other = ("up", ("gold",))
+    tallies.put_hours(other, START_S // HOUR_S, 3, 40)
+    sums = WindowSums(tallies, START_S + 3 * HOUR_S - 1)
+    assert (sums.splits("up"), sums.splits("absent")) == ([(), ("gold",)], ())
+    for _ in range(2):  # the second time from memory
+        assert sums.window(SERIES, 300) == Counts(*block[:, -30:].sum(axis=1).tolist())
+        assert sums.since(SERIES, START_S + HOUR_S) == Counts(*block[:, 360:].sum(axis=1).tolist())
+    assert (sums.hour(other, START_S // HOUR_S), sums.since(other, START_S)) == (Counts(3, 40), Counts(3, 40))
+    absent = ("absent", ())
+    assert {sums.window(absent, 300), sums.since(absent, START_S), sums.hour(absent, START_S // HOUR_S)} == {Counts()}
