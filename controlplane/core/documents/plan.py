@@ -1,6 +1,6 @@
 """The plan of an apply: what it does with each document, and with what no document describes any more."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -94,10 +94,3 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         elif value not in ({}, [], "", None):
             fields[f"{prefix}{name}"] = value
     return fields
-
-
-def count_actions(steps: Iterable[PlanStep[Any]]) -> dict[Action, int]:
-    counts: dict[Action, int] = {}
-    for step in steps:
-        counts[step.action] = counts.get(step.action, 0) + 1
-    return counts

@@ -1,9 +1,10 @@
 """Formats problems and plans for terminals, programs and GitHub."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from controlplane.core.documents.plan import NO_CHANGE, Action, FieldChange, PlanStep, count_actions
+from controlplane.core.documents.plan import NO_CHANGE, Action, FieldChange, PlanStep
 from controlplane.core.documents.problem import Problem, shown
 
 WORDS: Mapping[Action, tuple[str, str]] = {
@@ -76,7 +77,7 @@ def value_text(value: Any) -> str:
 
 def summarise(steps: Iterable[PlanStep[Any]], done: bool) -> str:
     """`Nothing changed: 3 unchanged.`, `1 created, 2 changed.`, or `Would be: 1 created.`"""
-    counts = count_actions(steps)
+    counts = Counter(step.action for step in steps)
     parts = ", ".join(f"{counts[action]} {word}" for action, (_, word) in WORDS.items() if action in counts)
     if set(counts) <= NO_CHANGE:
         return f"Nothing {'changed' if done else 'to change'}: {parts or 'no documents'}."

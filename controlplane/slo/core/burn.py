@@ -1,8 +1,8 @@
 """Burn rates, and whether burn windows fire."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,20 +38,21 @@ class Verdict:
 
     @property
     def fires(self) -> bool:
-        """See `fires`. A window without events does not fire."""
+        """Whether both burn rates exceed the threshold, on enough events. A window without events does not fire."""
         if self.long is None or self.short is None:
             return False
-        return fires(self.long, self.short, self.threshold, self.enough_events)
+        return self.enough_events and self.long > self.threshold and self.short > self.threshold
 
-
-B = TypeVar("B", bool, npt.NDArray[np.bool_])
-F = TypeVar("F", float, npt.NDArray[np.float64])
-
-
-def fires(long: F, short: F, threshold: F, enough_events: B) -> B:
-    """Whether both burn rates exceed the threshold, on enough events. For numbers (controller) and arrays over time (replay)."""
-    firing: B = enough_events & (long > threshold) & (short > threshold)  # type: ignore[assignment]
-    return firing
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            **asdict(self.window),
+            "threshold": self.threshold,
+            "long": self.long,
+            "short": self.short,
+            "enough_events": self.enough_events,
+            "fires": self.fires,
+        }
 
 
 def burn_rate(counts: Counts, target: float) -> float | None:

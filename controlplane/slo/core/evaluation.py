@@ -29,20 +29,8 @@ class Evaluation:
         """As JSON."""
         alert = self.alert
         return {
-            "verdicts": [
-                {
-                    **asdict(verdict.window),
-                    "threshold": verdict.threshold,
-                    "long": verdict.long,
-                    "short": verdict.short,
-                    "enough_events": verdict.enough_events,
-                    "fires": verdict.fires,
-                }
-                for verdict in alert.verdicts
-            ],
-            "budget": None
-            if alert.budget is None
-            else {"allowed": alert.budget.allowed, "bad": alert.budget.bad, "left_share": alert.budget.left_share},
+            "verdicts": [verdict.document() for verdict in alert.verdicts],
+            "budget": asdict(alert.budget) if alert.budget else None,
             "lasts_s": None if alert.lasts_s is None or alert.lasts_s == float("inf") else alert.lasts_s,
             "bad": self.counts.bad,
             "total": self.counts.total,

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from controlplane.slo.core.alert import Alert
-from controlplane.slo.core.burn import Verdict, worst
+from controlplane.slo.core.burn import worst
 from controlplane.slo.core.objective import Objective, Rolling, Timeslices
 from controlplane.slo.core.sli import Availability, Cost, Histogram, Latency
 
@@ -45,29 +45,16 @@ def indicator(objective: Objective) -> dict[str, Any]:
 
 
 def burning(alert: Alert) -> dict[str, Any]:
-    """Burn rates and the budget at `at_ns`; what is not known is None. `forever`: nothing burns."""
+    """Burn rates and the budget at `at_ns`; what is not known is None, as is `lasts_s` where nothing burns."""
     return {
         "at_ns": alert.at_ns,
         "state": alert.state,
         "severity": alert.severity,
-        "windows": [verdict(judged) for judged in alert.verdicts],
+        "windows": [verdict.document() for verdict in alert.verdicts],
         "left_share": alert.budget.left_share if alert.budget else None,
         "bad": alert.budget.bad if alert.budget else None,
         "allowed": alert.budget.allowed if alert.budget else None,
-        "lasts_s": finite(alert.lasts_s),
-        "forever": alert.lasts_s is not None and math.isinf(alert.lasts_s),
-    }
-
-
-def verdict(judged: Verdict) -> dict[str, Any]:
-    return {
-        "severity": judged.window.severity,
-        "long_s": judged.window.long_s,
-        "short_s": judged.window.short_s,
-        "threshold": judged.threshold,
-        "long": finite(judged.long),
-        "short": finite(judged.short),
-        "fires": judged.fires,
+        "lasts_s": None if alert.lasts_s == math.inf else alert.lasts_s,
     }
 
 
@@ -75,7 +62,3 @@ def looked_back_s(alert: Alert) -> int:
     """The long window of the worst verdict, s: how far back the burning may have begun."""
     worst_verdict = worst(list(alert.verdicts))
     return worst_verdict.window.long_s if worst_verdict else 3600
-
-
-def finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else value

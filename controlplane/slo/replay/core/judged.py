@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from controlplane.slo.core.burn import burn_rates, error_budget, fires
+from controlplane.slo.core.burn import burn_rates, error_budget
 from controlplane.slo.core.objective import Calendar, Objective, Rolling
 from controlplane.slo.core.period import SECOND_NS, check, period_at
 from controlplane.slo.core.windows import BurnWindow
@@ -59,7 +59,7 @@ def judged(history: History, objective: Objective) -> Judged:
         threshold = np.array([window.burn_rate(length) for length in lengths.tolist()], np.float64)[which]
         long, short = rates[window.long_s], rates[window.short_s]
         enough = objective.minimum.enough(*sums.requests(objective.counted_s(window.long_s)))
-        windows.append(WindowJudged(window, threshold, long, short, fires(long, short, threshold, enough)))
+        windows.append(WindowJudged(window, threshold, long, short, enough & (long > threshold) & (short > threshold)))
     period = objective.period
     bad, total = sums.last(period.period_s) if isinstance(period, Rolling) else sums.since(starts)
     with np.errstate(divide="ignore", invalid="ignore"):

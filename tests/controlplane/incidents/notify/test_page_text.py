@@ -104,7 +104,7 @@ def test_99_95_is_not_rounded_to_a_target_that_nobody_promised() -> None:
 
 def test_a_spent_budget_is_said_to_be_gone() -> None:
     assert page_text.budget({"left_share": -0.12, "lasts_s": 0.0}) == "the budget is used up (112 % spent)"
-    assert page_text.budget({"left_share": 0.5, "lasts_s": None, "forever": True}) == "50 % of the budget left"
+    assert page_text.budget({"left_share": 0.5, "lasts_s": None}) == "50 % of the budget left"
 
 
 def test_a_scope_of_everything_but_a_model_is_put_in_words() -> None:
