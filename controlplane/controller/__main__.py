@@ -19,7 +19,7 @@ def main() -> None:
     from controlplane.controller.http import serve
     from controlplane.controller.loop import LEASE, LEASE_LASTS, Controller, Fence
     from controlplane.fleet.clusters.registry import clusters
-    from controlplane.incidents.act.retire import retire
+    from controlplane.incidents.act.actions import retire
     from controlplane.incidents.decide import engine
     from controlplane.observability import tracing
     from controlplane.policy.loop import PolicyLoop

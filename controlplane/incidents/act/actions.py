@@ -12,11 +12,13 @@ from controlplane.incidents.core.rules import RULES
 from controlplane.incidents.decide import rows
 from controlplane.incidents.models import Entry, Incident
 from controlplane.incidents.notify import live, notices
+from controlplane.slo.models import StoredObjective
 
 MAX_NOTE_CHARS = 10_000  # characters
 UNDO_FOR = timedelta(minutes=5)
 BY_ITSELF = "weir"
 """`resolved_by` of an incident that no person resolved."""
+RETIRED = "Its objective was deleted or disabled."
 
 
 def acknowledge(key: str, by: str, at: datetime, note: str = "", via: str = "") -> bool:
@@ -52,6 +54,15 @@ def resolve(key: str, by: str, at: datetime, note: str = "", via: str = "", cool
         return True
 
     return _changed(key, change)
+
+
+@transaction.atomic
+def retire(now: datetime, fence: Callable[[], None] = lambda: None) -> int:
+    """Resolve incidents whose objective was deleted or disabled; returns how many. Nothing else would. `fence`: as in `engine.observe`."""
+    fence()
+    judged = StoredObjective.objects.filter(enabled=True).values("slug")
+    left = Incident.open_ones().filter(component="").exclude(objective__in=judged)
+    return sum(resolve(key, BY_ITSELF, now, RETIRED, cools=False) for key in left.values_list("notice_key", flat=True))
 
 
 def why_not_reopened(incident: Incident, now: datetime) -> str:

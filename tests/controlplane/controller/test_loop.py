@@ -12,7 +12,7 @@ from django.conf import settings
 from controlplane.controller.loop import LEASE_LASTS, Controller, Fence
 from controlplane.core import lease
 from controlplane.fleet.models import Observation
-from controlplane.incidents.act.retire import retire
+from controlplane.incidents.act.actions import retire
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident
 from controlplane.slo.core.alert import Alert

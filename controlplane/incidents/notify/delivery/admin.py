@@ -17,7 +17,7 @@ from controlplane.incidents.notify.delivery import outbox
 from controlplane.incidents.notify.delivery.core.route import Target
 from controlplane.incidents.notify.delivery.forms import DestinationForm, HookSecretForm
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, HookEvent, HookSecret
-from controlplane.incidents.notify.delivery.send import resend
+from controlplane.incidents.notify.delivery.send.claim import send_again
 
 
 @admin.register(Destination)
@@ -96,7 +96,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Send again what was refused", permissions=["send_again"])
     def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
-        sent = sum(resend.send(delivery) for delivery in queryset)
+        sent = sum(send_again(delivery) for delivery in queryset)
         left = queryset.count() - sent
         self.message_user(
             request, f"{sent} are sent again" + (f"; {left} were not refused, or a later step was sent" if left else "")

@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.fleet.models import Team
-from controlplane.incidents.act.retire import WHY, retire
+from controlplane.incidents.act.actions import RETIRED, retire
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident
 from controlplane.slo.models import StoredObjective
@@ -22,7 +22,7 @@ def test_an_incident_ends_with_its_objective_and_says_so() -> None:
     assert retire(after(2)) == 1
     incident = Incident.objects.get()
     assert (incident.status, incident.resolved_by, incident.resolved_at) == ("resolved", "weir", after(2))
-    assert incident.entries.filter(kind="resolved", text=WHY).exists()
+    assert incident.entries.filter(kind="resolved", text=RETIRED).exists()
     assert retire(after(3)) == 0
 
 

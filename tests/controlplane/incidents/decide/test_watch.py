@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from controlplane.fleet.models import LLMModel, Observation, Pool, Region, Replica, Team, Variant
 from controlplane.incidents.act import actions
-from controlplane.incidents.act.retire import retire
+from controlplane.incidents.act.actions import retire
 from controlplane.incidents.decide import engine, rows
 from controlplane.incidents.decide.watch import look
 from controlplane.incidents.models import Incident

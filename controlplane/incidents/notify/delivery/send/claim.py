@@ -126,3 +126,17 @@ def settle(delivery: Delivery, answer: Answer, now: datetime, policy: Policy, ch
 
 def _why(answer: Answer) -> str:
     return " ".join(part for part in (str(answer.status or ""), answer.error.strip()) if part)[:500]
+
+
+@transaction.atomic
+def send_again(delivery: Delivery) -> bool:
+    """Send a refused delivery again. False where a later notice was sent or is in flight: it must come last."""
+    key_lock.hold(delivery.key)
+    later = Delivery.objects.filter(
+        endpoint=delivery.endpoint_id, key=delivery.key, sequence__gt=delivery.sequence
+    ).filter(Q(state=Delivery.State.DELIVERED) | Q(state=Delivery.State.PENDING, claimed_until__isnull=False))
+    if later.exists():
+        return False
+    now = timezone.now()
+    refused = Delivery.objects.filter(pk=delivery.pk, state=Delivery.State.DEAD)
+    return bool(refused.update(state=Delivery.State.PENDING, settled_at=None, due_at=now, enqueued_at=now, attempts=0))

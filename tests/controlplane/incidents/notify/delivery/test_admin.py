@@ -11,8 +11,8 @@ from pytest_django import Settings
 
 from controlplane.incidents.notify.delivery import enqueue
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint, HookSecret
+from controlplane.incidents.notify.delivery.send.claim import send_again
 from controlplane.incidents.notify.delivery.send.prune import prune
-from controlplane.incidents.notify.delivery.send.resend import send
 from tests.support.incidents.notices import notice, pagerduty, routing_key
 from tests.support.incidents.pagerduty import PagerDuty
 from tests.support.incidents.sender import StartSender
@@ -166,7 +166,7 @@ def test_what_was_refused_is_sent_again_unless_something_later_was_told(
     enqueue(notice("trigger", 2))
     eventually(lambda: Delivery.objects.get(sequence=2).state == "delivered")
     Delivery.objects.filter(sequence=1).update(state="dead", settled_at=timezone.now())
-    assert not send(Delivery.objects.get(sequence=1))
+    assert not send_again(Delivery.objects.get(sequence=1))
 
 
 def test_a_webhook_secret_goes_in_and_never_comes_out(owner: Client) -> None:

@@ -11,8 +11,8 @@ from django.utils import timezone
 from controlplane.incidents.notify.delivery import enqueue, outbox
 from controlplane.incidents.notify.delivery.core.retry import Answer, Policy
 from controlplane.incidents.notify.delivery.models import Delivery, Destination
-from controlplane.incidents.notify.delivery.send import fallback, resend
-from controlplane.incidents.notify.delivery.send.claim import settle
+from controlplane.incidents.notify.delivery.send import fallback
+from controlplane.incidents.notify.delivery.send.claim import send_again, settle
 from tests.support.incidents.notices import notice, pagerduty
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -101,7 +101,7 @@ def test_a_refused_trigger_that_is_sent_again_while_its_resolve_is_written_is_fo
     Destination.objects.update(fallback=None)
     paged.destination = Destination.objects.get(name="duty")
     refuse(paged)
-    meanwhile(lambda: resend.send(paged), lambda: enqueue(notice("resolve", 2)))
+    meanwhile(lambda: send_again(paged), lambda: enqueue(notice("resolve", 2)))
     assert written() == [("duty", "trigger"), ("duty", "resolve")]
 
 

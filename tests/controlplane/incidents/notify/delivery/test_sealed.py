@@ -18,7 +18,7 @@ from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.incidents.notify.delivery.health.health import health
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint, HookSecret
 from controlplane.incidents.notify.delivery.secrets.checks import check_secrets
-from controlplane.incidents.notify.delivery.send.resend import send
+from controlplane.incidents.notify.delivery.send.claim import send_again
 from tests.support.incidents.notices import AT, notice, pagerduty, routing_key
 from tests.support.incidents.pagerduty import PagerDuty
 from tests.support.incidents.sender import StartSender
@@ -104,7 +104,7 @@ def test_a_page_that_cannot_be_decrypted_is_refused_by_name_and_goes_out_once_th
     refused = Delivery.objects.get()
     assert "cannot be decrypted with the present encryption keys" in refused.error
     use(settings, key)
-    assert send(refused)
+    assert send_again(refused)
     assert stand_in.wait(lambda it: it.actions("incident-1") == ["trigger"])
 
 
