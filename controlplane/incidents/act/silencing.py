@@ -81,7 +81,7 @@ def apply(now: datetime, by: str, made: SilenceRecord | None = None) -> None:
         is_unsent = incident.queued_as != incident.severity
         if is_unsent and silence is not None and incident.withheld in ("", "silenced", "nobody") and was != silence.id:
             incident.withheld, incident.withheld_by = "silenced", silence.id
-            _write(incident, Entry.Kind.WITHHELD, f"{_sentence(rows.withheld(incident))}.", name, now)
+            _write(incident, Entry.Kind.WITHHELD, f"{rows.not_sent(Withheld('silenced', silence.id))}.", name, now)
         elif is_unsent and silence is None and was:
             incident.withheld = incident.withheld_by = ""
             said = "Its silence is over. The next tick sends it if it still fires."
@@ -89,10 +89,6 @@ def apply(now: datetime, by: str, made: SilenceRecord | None = None) -> None:
         elif not is_unsent and made is not None and silence is not None and silence.id == str(made.pk):
             said = f"{rows.silenced(made)}. Its destinations will be notified only when it resolves."
             _write(incident, Entry.Kind.WITHHELD, capitalised(said), name, now)
-
-
-def _sentence(withheld: Withheld | None) -> str:
-    return rows.not_sent(withheld) if withheld else ""
 
 
 def _write(incident: Incident, kind: Entry.Kind, said: str, by: str, now: datetime) -> None:

@@ -101,10 +101,11 @@ def _send(
 
 def links(incident: Incident, known: page_text.Facts) -> tuple[Link, ...]:
     """Absolute: the incident's page, the runbook, the latency at that time, the worst traces."""
+    latency = latency_path(incident.scope, incident.attribution or {})
     return page_text.links(
         page_url(incident),
         known,
-        latency_url(incident.scope, incident.attribution or {}),
+        absolute(latency) if latency else "",
         [(trace, absolute(reverse("trace", args=[trace]))) for trace in traces(incident)],
     )
 
@@ -115,11 +116,6 @@ def traces(incident: Incident) -> list[str]:
 
 def page_url(incident: Incident) -> str:
     return absolute(reverse("incident", args=[incident.pk]))
-
-
-def latency_url(scope: Mapping[str, str], attribution: Mapping[str, Any]) -> str:
-    path = latency_path(scope, attribution)
-    return absolute(path) if path else ""
 
 
 def latency_path(scope: Mapping[str, str], attribution: Mapping[str, Any]) -> str:

@@ -6,14 +6,16 @@ It is computed for each answer, from the incident, the silences and the outbox, 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, cast
 
 from controlplane.incidents.core.silences import Silence, silencing
 from controlplane.incidents.decide import rows
 from controlplane.incidents.models import Incident, SilenceRecord
+from controlplane.incidents.notify.core.notice import SENT_AS
 from controlplane.incidents.notify.delivery import outbox
 from controlplane.incidents.notify.delivery.core import reach
 from controlplane.incidents.report.timeline import keys
+from controlplane.slo.core.windows import Severity
 
 Kind = Literal["withheld", "nobody", "failed", "queued", "delivered", "waiting"]
 
@@ -52,7 +54,10 @@ def standing(
     incident: Incident, reached: reach.Reach, silences: Sequence[Silence], words: Mapping[str, str], now: datetime
 ) -> Standing:
     """`words`: the text of each silence, by its id."""
-    outcome = None if not incident.queued_as else _outcome(reached) or _no_destination(incident)
+    outcome = None
+    if incident.queued_as:
+        no_destination = reach.no_destination(SENT_AS[cast(Severity, incident.queued_as)])
+        outcome = _outcome(reached) or Standing("nobody", f"Nobody was notified: {no_destination}")
     silence = silencing(silences, rows.subject(incident), now)
     if silence is not None:
         why = words[silence.id]
@@ -79,8 +84,3 @@ def _outcome(reached: reach.Reach) -> Standing | None:
         case "failed":
             return Standing("failed", f"Nobody was notified: {reached.to} refused it{reached.because}")
     return None
-
-
-def _no_destination(incident: Incident) -> Standing:
-    severity = "critical" if incident.queued_as == Incident.Severity.PAGE else "warning"
-    return Standing("nobody", f"Nobody was notified: {reach.no_destination(severity)}")

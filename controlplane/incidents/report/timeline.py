@@ -23,17 +23,16 @@ class Line(NamedTuple):
 
 
 def timeline(incident: Incident) -> list[Line]:
-    return sorted([*_entries(incident), *_answers(incident)], key=attrgetter("at"))
+    entries = [
+        Line(entry.at, entry.kind, Entry.Kind(entry.kind).label, entry.by, entry.via, entry.text)
+        for entry in incident.entries.all()
+    ]
+    return sorted([*entries, *_answers(incident)], key=attrgetter("at"))
 
 
 def keys(incident: Incident) -> list[str]:
     """Its keys at destinations, the present one last."""
     return [*incident.earlier_keys, incident.notice_key]
-
-
-def _entries(incident: Incident) -> Iterator[Line]:
-    for entry in incident.entries.all():
-        yield Line(entry.at, entry.kind, Entry.Kind(entry.kind).label, entry.by, entry.via, entry.text)
 
 
 def _answers(incident: Incident) -> Iterator[Line]:

@@ -66,7 +66,8 @@ class Evaluator:
         self._tallies.advance(now_s)
         if before and before < self._tallies.hours.head:
             self._again += range(before - 1, self._tallies.hours.head - 1)
-        step_s = math.lcm(MINUTE_S, *self._slices_s())
+        methods = [known.objective.method for known in self._counted()]
+        step_s = math.lcm(MINUTE_S, *(method.slice_s for method in methods if isinstance(method, Timeslices)))
         from_s, to_s = (now_s - TAIL_S) // step_s * step_s, -(-(now_s + 1) // step_s) * step_s
         errors: list[Exception] = []
 
@@ -118,10 +119,6 @@ class Evaluator:
 
     def _counted(self) -> list[KnownObjective]:
         return [known for known in self._known.values() if not known.refused]
-
-    def _slices_s(self) -> list[int]:
-        methods = [known.objective.method for known in self._counted()]
-        return [method.slice_s for method in methods if isinstance(method, Timeslices)]
 
     def _take(self, objectives: Iterable[Objective], maintenance: tuple[MaintenanceWindow, ...], now_s: int) -> None:
         """Take over changed objectives and maintenance. Raises StoreUnavailableError; the next tick then tries again."""

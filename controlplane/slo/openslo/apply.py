@@ -83,7 +83,9 @@ def _save(document: Document, linted: Linted, step: PlanStep[str], label: str, w
     if before is not None and before.slug not in ("", step.key):
         StoredObjective.objects.filter(slug=before.slug).delete()  # the document no longer describes it
     if step.key:
-        annotations = {name: text for name, text in annotations_of(document).items() if name not in weir.MEANT}
+        node = document.node.at("metadata", "annotations")
+        given = node.mapping if node else {}
+        annotations = {name: value.text for name, value in given.items() if name not in weir.MEANT}
         mark = {MANAGED_BY: label, SOURCE: document.source} if label else {}
         save_objective(linted.objectives[document.name], who=who, annotations={**annotations, **mark})
     AppliedDocument.objects.update_or_create(
@@ -98,11 +100,6 @@ def _save(document: Document, linted: Linted, step: PlanStep[str], label: str, w
             "who": who[:150],
         },
     )
-
-
-def annotations_of(document: Document) -> dict[str, str]:
-    node = document.node.at("metadata", "annotations")
-    return {name: value.text for name, value in node.mapping.items()} if node else {}
 
 
 FIELDS: dict[str, tuple[str | int, ...]] = {

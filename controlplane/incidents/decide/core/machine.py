@@ -51,10 +51,6 @@ Takes = Callable[[Signal, Severity], bool]
 """Whether any enabled destination takes notices of that alert at that severity."""
 
 
-def takes_everything(alert: Signal, severity: Severity) -> bool:
-    return True
-
-
 def decide(
     incidents: Iterable[Tracked],
     alerts: Sequence[Signal],
@@ -62,7 +58,7 @@ def decide(
     cooling: Mapping[str, Cooling],
     now: datetime,
     rules: Rules = RULES,
-    takes: Takes = takes_everything,
+    takes: Takes = lambda alert, severity: True,
     breakdowns: Sequence[Breakdown] = (),
 ) -> list[Step]:
     """The steps of this tick, in order. Alerts that may explain others come first.

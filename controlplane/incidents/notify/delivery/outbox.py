@@ -33,8 +33,10 @@ def catch_up(key: str) -> list[str]:
     They get its newest trigger, under the same sequence. What follows goes to all.
     """
     key_lock.hold(key)
-    newest = Delivery.objects.filter(key=key).order_by("-sequence").first()
-    trigger = newest if newest is None or newest.action == "trigger" else _newest_trigger(key)
+    latest_first = Delivery.objects.filter(key=key).order_by("-sequence")
+    newest = trigger = latest_first.first()
+    if newest is not None and newest.action != "trigger":
+        trigger = latest_first.filter(action="trigger").first()
     if newest is None or trigger is None or newest.action == "resolve":
         return []
     notice = stored_notice.notice_of(trigger.notice)
@@ -47,10 +49,6 @@ def catch_up(key: str) -> list[str]:
     if names:
         log.info("page.sent_to_new_destinations", key=key, destinations=names)
     return names
-
-
-def _newest_trigger(key: str) -> Delivery | None:
-    return Delivery.objects.filter(key=key, action="trigger").order_by("-sequence").first()
 
 
 def destinations(key: str) -> list[str]:

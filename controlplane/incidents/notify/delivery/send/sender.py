@@ -38,15 +38,12 @@ PER_ENDPOINT = 8
 HOUSEKEEPING_S = 5.0
 
 
-def render_and_name(delivery: Delivery, now_s: int) -> Message:
-    made = change_of(delivery.notice) if delivery.action == "change" else notice_of(delivery.notice)
-    return Message(made, delivery.endpoint.url, delivery.endpoint.secret, f"weir-{delivery.pk}", now_s)
-
-
 async def attempt(client: Client, delivery: Delivery) -> Answer:
     """One attempt. It never raises: a notice that cannot be rendered counts as refused, so that it is seen and delays no other."""
     try:
-        post = KINDS[delivery.endpoint.kind].render(render_and_name(delivery, int(timezone.now().timestamp())))
+        made = change_of(delivery.notice) if delivery.action == "change" else notice_of(delivery.notice)
+        to, now_s = delivery.endpoint, int(timezone.now().timestamp())
+        post = KINDS[to.kind].render(Message(made, to.url, to.secret, f"weir-{delivery.pk}", now_s))
     except SealError as error:
         return Answer(None, str(error), blocked=True)
     except Exception as error:
