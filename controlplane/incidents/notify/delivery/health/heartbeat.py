@@ -35,7 +35,7 @@ def judged_at() -> datetime | None:
 
 
 def are_judged(now: datetime) -> bool:
-    """Whether objectives are."""
+    """Whether objectives have been judged within MAX_UNJUDGED."""
     at = judged_at()
     return at is not None and now - at <= MAX_UNJUDGED
 
