@@ -44,10 +44,10 @@ def reach(sent: Iterable[Sent]) -> Reach:
     rows = sorted(sent, key=lambda trigger: trigger.at)
     states: tuple[tuple[State, str], ...] = (("delivered", "delivered"), ("queued", "pending"), ("failed", "dead"))
     for state, of_rows in states:
-        if found := [trigger for trigger in rows if trigger.state == of_rows]:
-            names = tuple(dict.fromkeys(trigger.destination for trigger in found))
-            errors = [trigger.error for trigger in found if trigger.error and state != "delivered"]
-            return Reach(state, names, found[-1 if state == "failed" else 0].at, errors[-1] if errors else "")
+        if of_state := [trigger for trigger in rows if trigger.state == of_rows]:
+            names = tuple(dict.fromkeys(trigger.destination for trigger in of_state))
+            errors = [trigger.error for trigger in of_state if trigger.error and state != "delivered"]
+            return Reach(state, names, of_state[-1 if state == "failed" else 0].at, errors[-1] if errors else "")
     return NOBODY
 
 
