@@ -18,6 +18,7 @@ from inference.contract.snapshot import Checked, Fault
 from inference.core.openai import errors, writers
 from inference.core.openai.errors import ApiError
 from inference.figures import metrics_page, signals_page
+from inference.figures.labelled import alone
 from inference.observability.families import render
 from inference.observability.metrics import Labelled, Metrics
 from inference.observability.span_export import SpanExport
@@ -90,8 +91,7 @@ class Gateway:
             self.faults,
         )
         self.metrics.gauges = lambda: [*metrics_page.gauges(observed), *self._standing()]
-        self.metrics.counters = lambda: metrics_page.counters(observed)
-        self.metrics.labelled = self._counted
+        self.metrics.counters = lambda: [*metrics_page.counters(observed), *self._counted()]
         self.draining = False
         self._watching: list[asyncio.Task[None]] = []
 
@@ -184,9 +184,9 @@ class Gateway:
     def _standing(self) -> list[Labelled]:
         watch = self.watch
         return [
-            ("weir_gateway_policy_version", "The snapshot obeyed.", (), {(): float(watch.version)}),
-            ("weir_gateway_endpoints_version", "The endpoints obeyed.", (), {(): float(watch.endpoints_version)}),
-            ("weir_gateway_overlay_version", "The overlay obeyed; 0 is none.", (), {(): float(watch.overlay_version)}),
+            alone("policy_version", "The snapshot obeyed.", watch.version),
+            alone("endpoints_version", "The endpoints obeyed.", watch.endpoints_version),
+            alone("overlay_version", "The overlay obeyed; 0 is none.", watch.overlay_version),
             *signals_page.gauges(self.fleet.pools.values(), time.monotonic()),
         ]
 

@@ -131,20 +131,8 @@ CELERY = ("-m", "celery", "-A", "controlplane.celery", "worker", "-B", "--loglev
 
 
 def _granian(port: int) -> tuple[str, ...]:
-    application = "controlplane.asgi:application"
-    return (
-        "-m",
-        "granian",
-        "--interface",
-        "asginl",
-        "--loop",
-        "uvloop",
-        "--host",
-        LOOPBACK,
-        "--port",
-        str(port),
-        application,
-    )
+    options = f"--interface asginl --loop uvloop --host {LOOPBACK} --port {port}"
+    return ("-m", "granian", *options.split(), "controlplane.asgi:application")
 
 
 def _server(name: str, env: Mapping[str, str], port: int, *arguments: str, tls: bool = False) -> Command:

@@ -4,55 +4,12 @@ import random
 import secrets
 from collections.abc import Sequence
 
-_WORDS: Sequence[str] = (
-    *(
-        "river",
-        "water",
-        "stone",
-        "light",
-        "house",
-        "field",
-        "wind",
-        "cloud",
-        "road",
-        "bridge",
-        "tree",
-        "leaf",
-        "garden",
-        "table",
-    ),
-    *(
-        "paper",
-        "letter",
-        "morning",
-        "evening",
-        "winter",
-        "summer",
-        "small",
-        "large",
-        "quiet",
-        "early",
-        "green",
-        "blue",
-        "long",
-    ),
-    *(
-        "short",
-        "warm",
-        "cold",
-        "open",
-        "close",
-        "carry",
-        "follow",
-        "build",
-        "write",
-        "read",
-        "answer",
-        "measure",
-        "count",
-        "turn",
-    ),
-)
+_TEXT = """
+river water stone light house field wind cloud road bridge tree leaf garden table paper letter morning evening winter
+summer small large quiet early green blue long short warm cold open close carry follow build write read answer measure
+count turn
+"""
+_WORDS = _TEXT.split()
 _USUAL_TOKENS_PER_WORD = 1.3
 
 

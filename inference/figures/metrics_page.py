@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from inference.backends import report
 from inference.backends.fleet import Fleet, PoolState
 from inference.contract.snapshot import Fault
+from inference.figures.labelled import alone, of_pool, of_replica
 from inference.observability.metrics import Labelled
 from inference.observability.span_export import SpanExport
 from inference.policy.snapshot_watch import SnapshotWatch
@@ -33,110 +34,52 @@ class Observed:
 
 def gauges(gateway: Observed) -> list[Labelled]:
     """States, now."""
-    pools = gateway.fleet.pools
-    replicas = [(pool, replica) for pool, state in pools.items() for replica in state.replicas]
-    by_replica = ("pool", "replica")
-    now_s = time.monotonic()
+    pools, watch, now_s = gateway.fleet.pools.values(), gateway.watch, time.monotonic()
     connections, held_bytes = gateway.connections()
+    cache_up = gateway.redis is not None and gateway.redis.up
+    faults: dict[tuple[str, ...], float] = {(fault.kind, fault.name): 1.0 for fault in gateway.faults()}
+    about_detected = "1 for each replica, with the server that it was found to be, and whether the pool can use it."
+    about_ejected = "Whether the replica gets no requests for a while because its calls failed."
+    about_held = "Bytes kept for clients: requests being read or answered, and answers not read."
+    about_unknown = "Fields of the snapshot obeyed that this gateway does not know."
+    about_faults = "1 for each part of the snapshot obeyed that cannot be."
     return [
-        ("weir_gateway_connections", "Open client connections.", (), {(): float(connections)}),
-        (
-            "weir_gateway_buffered_bytes",
-            "Bytes kept for clients: requests being read or answered, and answers not read.",
-            (),
-            {(): float(held_bytes)},
-        ),
-        (
-            "weir_gateway_requests_in_flight",
-            "Completion requests being served.",
-            (),
-            {(): float(gateway.completions.in_flight)},
-        ),
-        (
-            "weir_gateway_inferences_in_flight",
-            "Inferences under way.",
-            (),
-            {(): float(gateway.completions.coalescer.in_flight)},
-        ),
-        (
-            "weir_gateway_replica_detected",
-            "1 for each replica, with the server that it was found to be, and whether the pool can use it.",
-            report.DETECTED_LABELS,
-            report.detected(pools.values()),
-        ),
-        (
-            "weir_gateway_replica_ejected",
-            "Whether the replica gets no requests for a while because its calls failed.",
-            by_replica,
-            {(pool, replica.name): float(replica.health.ejected(now_s)) for pool, replica in replicas},
-        ),
-        (
-            "weir_gateway_pool_replicas_up",
-            "Replicas of the pool whose model is ready.",
-            ("pool",),
-            {(name,): float(state.replicas_up) for name, state in pools.items()},
-        ),
-        (
-            "weir_gateway_cache_up",
-            "Whether Redis answers.",
-            (),
-            {(): float(gateway.redis is not None and gateway.redis.up)},
-        ),
-        (
-            "weir_gateway_limits_local",
-            "Whether this process counts limits alone.",
-            (),
-            {(): float(gateway.limits.local)},
-        ),
-        (
-            "weir_gateway_policy_stale",
-            "Whether a newer snapshot was refused.",
-            (),
-            {(): float(bool(gateway.watch.error))},
-        ),
-        (
-            "weir_gateway_policy_fault",
-            "1 for each part of the snapshot obeyed that cannot be.",
-            ("kind", "name"),
-            {(fault.kind, fault.name): 1.0 for fault in gateway.faults()},
-        ),
-        (
-            "weir_gateway_policy_unknown_fields",
-            "Fields of the snapshot obeyed that this gateway does not know.",
-            (),
-            {(): float(len(gateway.watch.unknown))},
-        ),
-        ("weir_gateway_spans_waiting", "Traces waiting to be sent.", (), {(): float(gateway.export.waiting)}),
+        alone("connections", "Open client connections.", connections),
+        alone("buffered_bytes", about_held, held_bytes),
+        alone("requests_in_flight", "Completion requests being served.", gateway.completions.in_flight),
+        alone("inferences_in_flight", "Inferences under way.", gateway.completions.coalescer.in_flight),
+        ("weir_gateway_replica_detected", about_detected, report.DETECTED_LABELS, report.detected(pools)),
+        of_replica(pools, "ejected", about_ejected, lambda replica: replica.health.ejected(now_s)),
+        of_pool(pools, "replicas_up", "Replicas of the pool whose model is ready.", lambda state: state.replicas_up),
+        alone("cache_up", "Whether Redis answers.", cache_up),
+        alone("limits_local", "Whether this process counts limits alone.", gateway.limits.local),
+        alone("policy_stale", "Whether a newer snapshot was refused.", bool(watch.error)),
+        ("weir_gateway_policy_fault", about_faults, ("kind", "name"), faults),
+        alone("policy_unknown_fields", about_unknown, len(watch.unknown)),
+        alone("spans_waiting", "Traces waiting to be sent.", gateway.export.waiting),
     ]
 
 
-def counters(gateway: Observed) -> list[tuple[str, str, float]]:
+def counters(gateway: Observed) -> list[Labelled]:
     """What has happened since the start."""
-    edge, ended = gateway.edge, "weir_gateway_connections"
+    edge, limits, export = gateway.edge, gateway.limits, gateway.export
 
-    def total(of: Callable[[PoolState], int]) -> float:
-        return float(sum(map(of, gateway.fleet.pools.values())))
+    def total(of: Callable[[PoolState], int]) -> int:
+        return sum(map(of, gateway.fleet.pools.values()))
 
+    about_local = "Requests with limits that this process counted alone."
     return [
-        (f"{ended}_refused", "Connections refused because there were too many.", float(edge.refused)),
-        (f"{ended}_evicted", "Waiting connections without a key, ended to make room.", float(edge.evicted)),
-        (f"{ended}_timed_out", "Connections that were idle or sent too slowly.", float(edge.timed_out)),
-        (f"{ended}_unread", "Connections whose client did not read its answers.", float(edge.unread)),
-        (f"{ended}_shed", "Connections cut because all held too much memory.", float(edge.shed)),
-        (
-            "weir_gateway_limits_counted_locally",
-            "Requests with limits that this process counted alone.",
-            float(gateway.limits.counted_locally),
-        ),
-        ("weir_gateway_retries", "Attempts after a failed one, and hedges.", total(lambda it: it.retries.used)),
-        ("weir_gateway_retries_denied", "Attempts over the retry budget.", total(lambda it: it.retries.denied)),
-        ("weir_gateway_hedges", "Attempts beside a slow one.", total(lambda it: it.tally.hedges)),
-        ("weir_gateway_fallbacks", "Requests that a fallback pool got.", total(lambda it: it.tally.fallbacks)),
-        ("weir_gateway_policy_refused", "Snapshots that could not be obeyed.", float(gateway.watch.refused)),
-        ("weir_gateway_traces_exported", "Traces taken by the receiver.", float(gateway.export.exported)),
-        (
-            "weir_gateway_traces_dropped",
-            "Traces lost because the receiver did not take them.",
-            float(gateway.export.dropped),
-        ),
+        alone("connections_refused", "Connections refused because there were too many.", edge.refused),
+        alone("connections_evicted", "Waiting connections without a key, ended to make room.", edge.evicted),
+        alone("connections_timed_out", "Connections that were idle or sent too slowly.", edge.timed_out),
+        alone("connections_unread", "Connections whose client did not read its answers.", edge.unread),
+        alone("connections_shed", "Connections cut because all held too much memory.", edge.shed),
+        alone("limits_counted_locally", about_local, limits.counted_locally),
+        alone("retries", "Attempts after a failed one, and hedges.", total(lambda it: it.retries.used)),
+        alone("retries_denied", "Attempts over the retry budget.", total(lambda it: it.retries.denied)),
+        alone("hedges", "Attempts beside a slow one.", total(lambda it: it.tally.hedges)),
+        alone("fallbacks", "Requests that a fallback pool got.", total(lambda it: it.tally.fallbacks)),
+        alone("policy_refused", "Snapshots that could not be obeyed.", gateway.watch.refused),
+        alone("traces_exported", "Traces taken by the receiver.", export.exported),
+        alone("traces_dropped", "Traces lost because the receiver did not take them.", export.dropped),
     ]

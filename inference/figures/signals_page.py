@@ -1,17 +1,17 @@
 """Makes what `GET /signals` says of the samples that the metrics page has, so that several workers are added up in one way."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from inference.backends.fleet import PoolState
+from inference.backends.replica import Replica
 from inference.contract.gateway_signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
+from inference.figures.labelled import PREFIX, of_pool, of_pools, of_replica
 from inference.observability.families import Family, Sample
 from inference.observability.metrics import Labelled, Metrics
 
-PREFIX = "weir_gateway_"
-_POOL_COUNTS = ("arrived", "answered", "shed")
 _FLAGS = ("draining", "warming")
 _INTS = frozenset(
     ("arrived", "answered", "shed", "input_tokens", "output_tokens", "queue_wait_count", "waiting", "in_flight")
@@ -21,127 +21,62 @@ _INTS = frozenset(
 def counters(pools: Iterable[PoolState], metrics: Metrics) -> list[Labelled]:
     """What has been asked for, and what became of it, since the start."""
     pools = list(pools)
-    tallies = [(state.pool.name, state.tally) for state in pools]
+
+    def named(of: Callable[[PoolState], object], *names: str) -> Callable[[PoolState], dict[str, float]]:
+        return lambda state: {name: float(getattr(of(state), name)) for name in names}
+
+    def tokens(state: PoolState) -> dict[str, float]:
+        return {"input": float(state.tally.input_tokens), "output": float(state.tally.output_tokens)}
+
+    about_events = "Requests that need an inference, by what became of them."
+    about_warmed = "Replicas that were warmed up, or were given up and get requests all the same."
+    about_asked = "Requests that warmed replicas up, by how they ended."
+    about_waits = "How long requests have waited for a place."
+    about_models, by_model = "Requests for a model, by what became of them.", ("model", "tier", "event")
+    events = named(lambda state: state.tally, "arrived", "answered", "shed")
+    asked = named(lambda state: state.warm_ups, "answered", "failed")
+    warmed = named(lambda state: state.warm_ups, "warmed", "given_up")
     return [
-        (
-            "weir_gateway_pool_requests",
-            "Requests that need an inference, by what became of them.",
-            ("pool", "event"),
-            {(name, event): float(getattr(tally, event)) for name, tally in tallies for event in _POOL_COUNTS},
-        ),
-        (
-            "weir_gateway_warm_up_requests",
-            "Requests that warmed replicas up, by how they ended.",
-            ("pool", "outcome"),
-            {
-                (state.pool.name, outcome): float(getattr(state.warm_ups, outcome))
-                for state in pools
-                for outcome in ("answered", "failed")
-            },
-        ),
-        (
-            "weir_gateway_warm_ups",
-            "Replicas that were warmed up, or were given up and get requests all the same.",
-            ("pool", "outcome"),
-            {
-                (state.pool.name, outcome): float(getattr(state.warm_ups, outcome))
-                for state in pools
-                for outcome in ("warmed", "given_up")
-            },
-        ),
-        (
-            "weir_gateway_pool_tokens",
-            "Tokens of inferences that were answered.",
-            ("pool", "direction"),
-            {
-                (name, direction): float(tokens)
-                for name, tally in tallies
-                for direction, tokens in (("input", tally.input_tokens), ("output", tally.output_tokens))
-            },
-        ),
-        (
-            "weir_gateway_pool_queue_wait_seconds",
-            "How long requests have waited for a place.",
-            ("pool",),
-            {(name,): tally.waited_s for name, tally in tallies},
-        ),
-        (
-            "weir_gateway_pool_queue_waits",
-            "Requests that asked for a place.",
-            ("pool",),
-            {(name,): float(tally.waits) for name, tally in tallies},
-        ),
-        (
-            "weir_gateway_model_requests",
-            "Requests for a model, by what became of them.",
-            ("model", "tier", "event"),
-            metrics.tallies(),
-        ),
+        of_pools(pools, "pool_requests", about_events, "event", events),
+        of_pools(pools, "warm_up_requests", about_asked, "outcome", asked),
+        of_pools(pools, "warm_ups", about_warmed, "outcome", warmed),
+        of_pools(pools, "pool_tokens", "Tokens of inferences that were answered.", "direction", tokens),
+        of_pool(pools, "queue_wait_seconds", about_waits, lambda state: state.tally.waited_s),
+        of_pool(pools, "queue_waits", "Requests that asked for a place.", lambda state: state.tally.waits),
+        ("weir_gateway_model_requests", about_models, by_model, metrics.tallies()),
     ]
 
 
 def gauges(pools: Iterable[PoolState], now_s: float) -> list[Labelled]:
     """How things stand. What a server does not say is left out: it is unknown, and not 0."""
     pools = list(pools)
-    by_replica: tuple[str, ...] = ("pool", "replica")
-    replicas = [((state.pool.name, replica.name), replica) for state in pools for replica in state.replicas]
-    said = [(key, replica.load.signals) for key, replica in replicas]
-    out: list[Labelled] = [
-        (
-            "weir_gateway_pool_in_flight",
-            "Requests that hold a place in a pool.",
-            ("pool",),
-            {(state.pool.name,): float(state.admission.in_flight) for state in pools},
-        ),
-        (
-            "weir_gateway_pool_waiting",
-            "Requests that wait for a place in a pool.",
-            ("pool",),
-            {(state.pool.name,): float(state.admission.waiting) for state in pools},
-        ),
-        (
-            "weir_gateway_replica_in_flight",
-            "Requests at a replica.",
-            by_replica,
-            {key: float(replica.in_flight) for key, replica in replicas},
-        ),
-        (
-            "weir_gateway_replica_up",
-            "Whether the replica's model is ready.",
-            by_replica,
-            {key: float(replica.health.state == "up") for key, replica in replicas},
-        ),
-        (
-            "weir_gateway_replica_draining",
-            "Whether the replica gets no new requests because it is to end.",
-            by_replica,
-            {key: float(replica.draining) for key, replica in replicas},
-        ),
-        (
-            "weir_gateway_replica_warming",
-            "Whether the replica gets no users' requests yet because it answers warm-up requests first.",
-            by_replica,
-            {key: float(replica.warming.kept_back) for key, replica in replicas},
-        ),
-        (
-            "weir_gateway_replica_signals_age_seconds",
-            "How old is what the replica's server said of its load.",
-            by_replica,
-            {key: now_s - signals.at_s for key, signals in said if signals is not None},
-        ),
+
+    def pool(name: str, text: str, value: Callable[[PoolState], float]) -> Labelled:
+        return of_pool(pools, name, text, value)
+
+    def replica(name: str, text: str, value: Callable[[Replica], float | None]) -> Labelled:
+        return of_replica(pools, name, text, value)
+
+    def said(name: str, text: str) -> Labelled:
+        return replica(name, text, lambda it: getattr(it.load.signals, name, None))
+
+    def age_s(it: Replica) -> float | None:
+        return None if it.load.signals is None else now_s - it.load.signals.at_s
+
+    about_draining = "Whether the replica gets no new requests because it is to end."
+    about_warming = "Whether the replica gets no users' requests yet because it answers warm-up requests first."
+    return [
+        pool("in_flight", "Requests that hold a place in a pool.", lambda state: state.admission.in_flight),
+        pool("waiting", "Requests that wait for a place in a pool.", lambda state: state.admission.waiting),
+        replica("in_flight", "Requests at a replica.", lambda it: it.in_flight),
+        replica("up", "Whether the replica's model is ready.", lambda it: it.health.state == "up"),
+        replica("draining", about_draining, lambda it: it.draining),
+        replica("warming", about_warming, lambda it: it.warming.kept_back),
+        replica("signals_age_seconds", "How old is what the replica's server said of its load.", age_s),
+        said("waiting", "Requests that the replica's server has and has not begun, of all gateways."),
+        said("running", "Requests that the replica's server works on, of all gateways."),
+        said("kv_use", "Share of the replica's KV cache in use."),
     ]
-    for name, text in (
-        ("waiting", "Requests that the replica's server has and has not begun, of all gateways."),
-        ("running", "Requests that the replica's server works on, of all gateways."),
-        ("kv_use", "Share of the replica's KV cache in use."),
-    ):
-        values: dict[tuple[str, ...], float] = {
-            key: float(value)
-            for key, signals in said
-            if signals is not None and (value := getattr(signals, name)) is not None
-        }
-        out.append((f"weir_gateway_replica_{name}", text, by_replica, values))
-    return out
 
 
 def families(counted: Iterable[Labelled], standing: Iterable[Labelled]) -> list[Family]:
@@ -168,9 +103,9 @@ def signals_of(
         return sum(sample.value for sample in by_name.get(name, ()))
 
     replicas = _replicas(by_name)
-    models: defaultdict[str, dict[str, ModelSignals]] = defaultdict(dict)
-    for (model, tier), counts in _grouped(by_name.get("model_requests", ()), "model", "tier"):
-        models[model][tier] = ModelSignals(**{sample.labels["event"]: int(sample.value) for sample in counts})
+    models: defaultdict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
+    for sample in by_name.get("model_requests", ()):
+        models[sample.labels["model"]][sample.labels["tier"]][sample.labels["event"]] = int(sample.value)
     return GatewaySignals(
         at_ms=at_ms,
         started_ms=round(total("process_start_time_seconds") * 1000),
@@ -183,7 +118,7 @@ def signals_of(
             name: msgspec.convert({**fields, "replicas": replicas.get(name, {})}, PoolSignals)
             for name, fields in _pools(by_name).items()
         },
-        models=dict(models),
+        models=msgspec.convert(models, dict[str, dict[str, ModelSignals]]),
         workers=workers,
     )
 
@@ -228,10 +163,3 @@ def _replicas(by_name: dict[str, list[Sample]]) -> dict[str, dict[str, ReplicaSi
     for (pool, replica), values in fields.items():
         replicas[pool][replica] = msgspec.convert(values, ReplicaSignals)
     return replicas
-
-
-def _grouped(samples: Iterable[Sample], *labels: str) -> Iterator[tuple[tuple[str, ...], list[Sample]]]:
-    groups: defaultdict[tuple[str, ...], list[Sample]] = defaultdict(list)
-    for sample in samples:
-        groups[tuple(sample.labels[label] for label in labels)].append(sample)
-    yield from groups.items()

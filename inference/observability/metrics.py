@@ -75,12 +75,11 @@ Labelled = tuple[str, str, tuple[str, ...], dict[tuple[str, ...], float]]
 
 
 class Metrics(Collector):
-    """`gauges` and `labelled` (counters) are called for each scrape."""
+    """`gauges` and `counters` are called for each scrape."""
 
     def __init__(self) -> None:
         self.gauges: Callable[[], Iterable[Labelled]] = tuple
-        self.labelled: Callable[[], Iterable[Labelled]] = tuple
-        self.counters: Callable[[], Iterable[tuple[str, str, float]]] = tuple
+        self.counters: Callable[[], Iterable[Labelled]] = tuple
         self._requests: defaultdict[tuple[str, str, str, str, str], int] = defaultdict(int)
         self._duration: defaultdict[tuple[str, str], _Histogram] = defaultdict(_Histogram)
         self._ttft: defaultdict[tuple[str, str], _Histogram] = defaultdict(_Histogram)
@@ -181,9 +180,7 @@ class Metrics(Collector):
             for labels, histogram in histograms.items():
                 family.add_metric(labels, histogram.buckets(), histogram.total)
             yield family
-        for name, text, value in self.counters():
-            yield CounterMetricFamily(name, text, value=value)
-        for name, text, label_names, values in self.labelled():
+        for name, text, label_names, values in self.counters():
             counter = CounterMetricFamily(name, text, labels=label_names)
             for counter_labels, value in values.items():
                 counter.add_metric(counter_labels, value)

@@ -5,11 +5,12 @@ wall-clock times with one anchor per trace, so that children meet exactly.
 """
 
 import time
+from dataclasses import InitVar, dataclass, field
 from typing import NamedTuple
 
 from inference.contract.snapshot import Pool
 from inference.core import otlp
-from inference.observability.context import context, span_id
+from inference.observability.context import Context, context, span_id
 
 now_ns = time.perf_counter_ns
 
@@ -62,73 +63,51 @@ class Mark:
         return mark
 
 
+@dataclass(slots=True, eq=False)
 class Trace:
     """One request's stages, and the attributes of its root span. Fields are set as they become known, and read once, when
     the trace is encoded.
     """
 
-    __slots__ = (
-        "coalesced_with",
-        "cold_start",
-        "context",
-        "cost_usd",
-        "degraded",
-        "end_ns",
-        "error_message",
-        "error_stage",
-        "error_type",
-        "finish_reason",
-        "http_status",
-        "id",
-        "input_tokens",
-        "marks",
-        "model",
-        "operation",
-        "outcome",
-        "output_tokens",
-        "policy_rule",
-        "policy_version",
-        "pool",
-        "region",
-        "replica",
-        "shared_end_ns",
-        "shared_marks",
-        "shed_reason",
-        "start_ns",
-        "status",
-        "stream",
-        "tenant",
-        "tier",
-        "tokens_source",
-        "ttft_ns",
-        "variant",
-    )
+    start_ns: int
+    traceparent: InitVar[bytes | None]
+    operation: str
+    context: Context = field(init=False)
+    id: bytes = field(default_factory=span_id)
+    end_ns: int = 0
+    marks: list[Mark] = field(init=False)
+    shared_marks: list[Mark] = field(default_factory=list)
+    shared_end_ns: int = 0
+    coalesced_with: tuple[bytes, bytes] | None = None
+    model: str = ""
+    variant: str = ""
+    pool: str = ""
+    region: str = ""
+    replica: str = ""
+    tier: str = ""
+    tenant: str = ""
+    outcome: str = "bypass"
+    status: str = "ok"
+    http_status: int = 0
+    error_type: str = ""
+    error_stage: str = ""
+    error_message: str = ""
+    shed_reason: str = ""  # of a request that was refused so that others are served
+    finish_reason: str = ""
+    stream: bool = False
+    cold_start: bool = False
+    input_tokens: int = -1
+    output_tokens: int = -1
+    ttft_ns: int = -1
+    tokens_source: str = ""
+    cost_usd: float = 0.0
+    policy_version: int = 0
+    policy_rule: str = ""  # the owner's rule that it followed
+    degraded: str = ""  # the step of a ladder that changed or refused it
 
-    def __init__(self, start_ns: int, traceparent: bytes | None, operation: str) -> None:
+    def __post_init__(self, traceparent: bytes | None) -> None:
         self.context = context(traceparent)
-        self.id = span_id()
-        self.operation = operation
-        self.start_ns = start_ns
-        self.end_ns = 0
-        self.marks = [Mark(RECEIVE, start_ns)]
-        self.shared_marks: list[Mark] = []
-        self.shared_end_ns = 0
-        self.coalesced_with: tuple[bytes, bytes] | None = None
-        self.model = self.variant = self.pool = self.region = self.replica = self.tier = self.tenant = ""
-        self.outcome = "bypass"
-        self.status = "ok"
-        self.http_status = 0
-        self.error_type = self.error_stage = self.error_message = ""
-        self.shed_reason = ""  # of a request that was refused so that others are served
-        self.finish_reason = ""
-        self.stream = self.cold_start = False
-        self.input_tokens = self.output_tokens = -1
-        self.ttft_ns = -1
-        self.tokens_source = ""
-        self.cost_usd = 0.0
-        self.policy_version = 0
-        self.policy_rule = ""  # the owner's rule that it followed
-        self.degraded = ""  # the step of a ladder that changed or refused it
+        self.marks = [Mark(RECEIVE, self.start_ns)]
 
     def show(self, pool: Pool) -> None:
         """The pool that serves it."""

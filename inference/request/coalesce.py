@@ -5,6 +5,7 @@ A flight goes on while at least one request wants it. When the last one leaves, 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -18,75 +19,41 @@ _log = structlog.get_logger()
 _AHEAD_CHARS = 256 << 10  # of an answer whose clients do not read: several times the longest usual one
 
 
+@dataclass(slots=True, eq=False)
 class Flight:
     """The state of one inference: the work writes it, and the requests read it. All run in one event loop."""
 
-    __slots__ = (
-        "_ahead_chars",
-        "_answer",
-        "_end_waiters",
-        "_resumed",
-        "_waiters",
-        "aborted",
-        "admitted",
-        "attempts",
-        "blocked",
-        "cold_start",
-        "done",
-        "dropped",
-        "end_ns",
-        "ended",
-        "error",
-        "events",
-        "finish_reason",
-        "key",
-        "leader",
-        "marks",
-        "metered",
-        "output_tokens",
-        "pool",
-        "priority",
-        "prompt_tokens",
-        "replica",
-        "requests",
-        "task",
-        "tokens_source",
-        "usage",
-        "vectors",
-    )
-
-    def __init__(self, key: bytes | None, leader: tuple[bytes, bytes], priority: int) -> None:
-        self.key = key
-        self.priority = priority  # in the pool's queue
-        self.leader = leader  # trace id and span id of the request that began it
-        self.events: list[Event] = []
-        self.prompt_tokens = -1
-        self.tokens_source = ""  # of the prompt's number
-        self.output_tokens = 0
-        self.vectors: tuple[bytes, ...] = ()  # of embeddings
-        self.usage: Usage | None = None  # the server's own counts
-        self.admitted = False  # it got a place in the pool, so its prompt's tokens are used
-        self.metered = False  # a request is charged by tokens, so it has to wake on admission
-        self.finish_reason = ""  # of the first choice
-        self.ended: set[int] = set()  # the choices that have their finish reason
-        self.aborted = False  # by the server
-        self.error: ApiError | None = None
-        self.done = False
-        self.end_ns = 0
-        self.marks: list[Mark] = []
-        self.attempts = 0  # at replicas
-        self.pool: Pool | None = None  # that serves it
-        self.dropped: list[str] = []  # parameters that a fallback's servers have no effect for
-        self.replica = ""
-        self.cold_start = False
-        self.requests = 0  # that have joined and not left
-        self.task: asyncio.Task[None] | None = None
-        self.blocked = 0  # requests whose clients read more slowly than the model answers
-        self._ahead_chars = 0  # that came since then
-        self._resumed: asyncio.Future[bool] | None = None
-        self._waiters: list[asyncio.Future[bool]] = []
-        self._end_waiters: list[asyncio.Future[bool]] = []
-        self._answer: WholeAnswer | None = None
+    key: bytes | None
+    leader: tuple[bytes, bytes]  # trace id and span id of the request that began it
+    priority: int  # in the pool's queue
+    requests: int = 0  # that have joined and not left
+    events: list[Event] = field(default_factory=list)
+    prompt_tokens: int = -1
+    tokens_source: str = ""  # of the prompt's number
+    output_tokens: int = 0
+    vectors: tuple[bytes, ...] = ()  # of embeddings
+    usage: Usage | None = None  # the server's own counts
+    admitted: bool = False  # it got a place in the pool, so its prompt's tokens are used
+    metered: bool = False  # a request is charged by tokens, so it has to wake on admission
+    finish_reason: str = ""  # of the first choice
+    ended: set[int] = field(default_factory=set)  # the choices that have their finish reason
+    aborted: bool = False  # by the server
+    error: ApiError | None = None
+    done: bool = False
+    end_ns: int = 0
+    marks: list[Mark] = field(default_factory=list)
+    attempts: int = 0  # at replicas
+    pool: Pool | None = None  # that serves it
+    dropped: list[str] = field(default_factory=list)  # parameters that a fallback's servers have no effect for
+    replica: str = ""
+    cold_start: bool = False
+    task: asyncio.Task[None] | None = None
+    blocked: int = 0  # requests whose clients read more slowly than the model answers
+    _ahead_chars: int = 0  # that came since then
+    _resumed: asyncio.Future[bool] | None = None
+    _waiters: list[asyncio.Future[bool]] = field(default_factory=list)
+    _end_waiters: list[asyncio.Future[bool]] = field(default_factory=list)
+    _answer: WholeAnswer | None = None
 
     @property
     def used_tokens(self) -> int:
@@ -229,8 +196,7 @@ class Coalescer:
             flight.requests += 1
             flight.resume()
             return flight, True
-        flight = Flight(key, leader, priority)
-        flight.requests = 1
+        flight = Flight(key, leader, priority, requests=1)
         if key is not None:
             self._flights[key] = flight
         flight.task = asyncio.get_running_loop().create_task(self._fly(flight, work))

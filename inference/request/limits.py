@@ -10,6 +10,7 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
 import structlog
@@ -173,50 +174,33 @@ class Limits:
                 return
 
 
+@dataclass(slots=True, eq=False)
 class Meter:
     """What one request has taken."""
 
-    __slots__ = (
-        "_charged",
-        "_has_place",
-        "_reply",
-        "_reserved",
-        "_reserved_there",
-        "_service",
-        "_slot",
-        "_state",
-        "_taken",
-        "_timeout_s",
-        "counts_tokens",
-        "expected",
-        "lease",
-        "limits",
-        "local",
-        "local_slot",
-        "tier",
-        "used",
-    )
+    _service: Limits
+    limits: Sequence[Limit]
+    tier: str
+    expected: int  # tokens, taken at the start
+    lease: str
+    _timeout_s: float
+    counts_tokens: bool = field(init=False)
+    used: Sequence[int] = ()  # of each limit, with this request
+    local: bool = False  # this process counted it alone
+    local_slot: int = 0
+    _has_place: bool = field(init=False)
+    _reply: Reply | None = None  # of Redis
+    _state: Literal["waiting", "counted", "absent"] = "waiting"  # at Redis, as far as it is known
+    _slot: int = 0  # where Redis counted it
+    _taken: bool = False
+    _charged: int = 0
+    _reserved: int = field(init=False)  # tokens, here
+    _reserved_there: int = field(init=False)  # tokens, at Redis
 
-    def __init__(
-        self, service: Limits, limits: Sequence[Limit], tier: str, expected: int, lease: str, timeout_s: float
-    ) -> None:
-        self.limits = limits
-        self.tier = tier
-        self.expected = expected  # tokens, taken at the start
-        self.lease = lease
-        self.counts_tokens = any(limit.kind == "tokens" for limit in limits)
-        self.used: Sequence[int] = ()  # of each limit, with this request
-        self.local = False  # this process counted it alone
-        self.local_slot = 0
-        self._service = service
-        self._timeout_s = timeout_s
-        self._has_place = any(limit.kind == "in_flight" for limit in limits)
-        self._reply: Reply | None = None  # of Redis
-        self._state: Literal["waiting", "counted", "absent"] = "waiting"  # at Redis, as far as it is known
-        self._slot = 0  # where Redis counted it
-        self._taken = False
-        self._charged = 0
-        self._reserved = self._reserved_there = expected  # tokens: here, and at Redis
+    def __post_init__(self) -> None:
+        kinds = [limit.kind for limit in self.limits]
+        self.counts_tokens, self._has_place = "tokens" in kinds, "in_flight" in kinds
+        self._reserved = self._reserved_there = self.expected
 
     def send(self, script: Script = _KNOWN) -> None:
         self._reply = self._service.enter(self, script)

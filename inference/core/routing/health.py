@@ -1,6 +1,9 @@
 """Whether a replica can be reached, how often its calls failed lately, and whether it is busy."""
 
+from dataclasses import dataclass
 
+
+@dataclass(slots=True, eq=False)
 class Health:
     """The health of a replica. It starts `unknown`; a call that cannot reach it makes it `down`, and only a probe makes it
     `up` again. Times are seconds on any monotonic clock.
@@ -19,20 +22,6 @@ class Health:
     After each pause it is tried with one call, and gets its share again once a call is answered.
     """
 
-    __slots__ = (
-        "_busy",
-        "_busy_until_s",
-        "_debt",
-        "_debt_at_s",
-        "_ejected",
-        "_ejections",
-        "_returned_s",
-        "_trying",
-        "ejected_until_s",
-        "failures",
-        "slow",
-        "state",
-    )
     FIRST_PROBE_S = 0.1
     SLOWEST_PROBE_S = 2.0
     SLOW_PROBES = 3  # in a row without an answer: then it is down
@@ -42,19 +31,18 @@ class Health:
     EJECTION_S, MAX_EJECTION_S, EJECTION_FORGOTTEN_S = 30.0, 300.0, 10.0
     FIRST_BUSY_S, MAX_BUSY_S = 0.1, 2.0
 
-    def __init__(self) -> None:
-        self.state = "unknown"
-        self.failures = 0
-        self.slow = 0
-        self.ejected_until_s = 0.0
-        self._debt = 0.0
-        self._debt_at_s = 0.0
-        self._ejected = False  # and not answered since
-        self._ejections = 0
-        self._returned_s = 0.0
-        self._busy = 0  # answers in a row
-        self._busy_until_s = 0.0
-        self._trying = False  # a call was sent after a pause, and none was answered since
+    state: str = "unknown"
+    failures: int = 0
+    slow: int = 0
+    ejected_until_s: float = 0.0
+    _debt: float = 0.0
+    _debt_at_s: float = 0.0
+    _ejected: bool = False  # and not answered since
+    _ejections: int = 0
+    _returned_s: float = 0.0
+    _busy: int = 0  # answers in a row
+    _busy_until_s: float = 0.0
+    _trying: bool = False  # a call was sent after a pause, and none was answered since
 
     # Probes ---------------------------------------------------------------------------------------
 
