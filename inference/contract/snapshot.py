@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 SCHEMA = 2
-"""The version of the document that `encode` writes. 1 has each pool's endpoints in the pool, and neither rules nor overlay."""
+"""The version of the document that `encode` writes."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,15 +100,12 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pools: tuple[msgspec.Raw, ...]
     tiers: tuple[msgspec.Raw, ...]
     tenants: tuple[msgspec.Raw, ...]
-    schema: int = 1
-    min_schema: int = 1  # gateways of an older one would misunderstand the document
-    timeouts: StageTimeouts | None = None
+    schema: int = SCHEMA
+    min_schema: int = SCHEMA  # gateways of an older one would misunderstand the document
+    timeouts: StageTimeouts = StageTimeouts()
     rules: tuple[msgspec.Raw, ...] = ()
-    endpoints: _Endpoints | None = None
+    endpoints: _Endpoints = _Endpoints()
     overlay: msgspec.Raw = msgspec.Raw()
-    # A file that was written before an upgrade has these.
-    former_timeouts: StageTimeouts | None = msgspec.field(default=None, name="budgets")
-    degradation_level: int = 0
 
 
 def key_digest(api_key: str) -> str:
@@ -131,8 +128,7 @@ def check(raw: bytes, link_local: bool = False) -> Checked:
         )
     read = Reader(unknown, link_local)
     faults = read.faults
-    apart = document.endpoints.pools if document.endpoints else None
-    pools = read.parts("pool", document.pools, Pool, lambda pool: read.pool(pool, apart))
+    pools = read.parts("pool", document.pools, Pool, lambda pool: read.pool(pool, document.endpoints.pools))
     models = read.parts("model", document.models, Model, lambda model: read.model(model, pools))
     tiers = read.parts("tier", document.tiers, Tier, lambda tier: tier)
     tenants = read.parts("tenant", document.tenants, Tenant, lambda tenant: check_tenant(tenant, tiers))
@@ -150,9 +146,9 @@ def check(raw: bytes, link_local: bool = False) -> Checked:
         tuple(pools.values()),
         tuple(tiers.values()),
         tuple(tenants.values()),
-        document.timeouts or document.former_timeouts or StageTimeouts(),
+        document.timeouts,
         tuple(rules.values()),
-        document.endpoints.version if document.endpoints else 0,
+        document.endpoints.version,
         read.overlay(document.overlay, models, pools),
     )
     return Checked(snapshot, tuple(faults), tuple(read.unknown))

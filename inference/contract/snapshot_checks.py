@@ -65,8 +65,8 @@ class Reader:
                 self._fault(kind, _name(raw) or f"number {number + 1}", str(error))
         return parts
 
-    def pool(self, pool: Pool, apart: Mapping[str, Raws] | None) -> Pool:
-        """The pool with the endpoints that the document has `apart`; None leaves it those of its own, as schema 1 has them.
+    def pool(self, pool: Pool, endpoints: Mapping[str, Raws]) -> Pool:
+        """The pool with its endpoints, which the document has apart.
         Left out are replicas whose address is none, metrics pages whose URL is none, and a warm-up without bounds. Raises
         SnapshotError.
         """
@@ -81,11 +81,12 @@ class Reader:
                 check_mapping(pool.mapping)
             except ValueError as error:
                 raise SnapshotError(str(error)) from None
-        given = pool.endpoints if apart is None else self._endpoints(pool.name, apart.get(pool.name, ()))
-        endpoints = (self._endpoint(pool, endpoint) for endpoint in given)
+        known = (
+            self._endpoint(pool, endpoint) for endpoint in self._endpoints(pool.name, endpoints.get(pool.name, ()))
+        )
         return msgspec.structs.replace(
             pool,
-            endpoints=tuple(endpoint for endpoint in endpoints if endpoint),
+            endpoints=tuple(endpoint for endpoint in known if endpoint),
             warm_up=self._warm_up(pool.name, pool.warm_up),
         )
 

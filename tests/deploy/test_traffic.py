@@ -3,7 +3,7 @@ from itertools import islice
 
 from deploy.local.traffic.burst import table
 from deploy.local.traffic.client import Outcome
-from deploy.local.traffic.questions import QUESTIONS, TENANTS, Question, questions, rate_at
+from deploy.local.traffic.questions import QUESTIONS, TENANTS, Question, questions
 
 
 def lot(count: int, keys: dict[str, int] | None = None) -> list[Question]:
@@ -29,17 +29,6 @@ def test_what_is_repeated_can_be_cached() -> None:
     repeated = [one for one in lot(500) if one.prompt in QUESTIONS]
     assert len(repeated) > 5 * len(QUESTIONS)
     assert {one.temperature for one in repeated} == {0.0}
-
-
-def test_a_home_with_one_key_sends_everything_with_it() -> None:
-    assert {one.key_file for one in lot(50, {"gateway-key": 6})} == {"gateway-key"}
-
-
-def test_the_rate_swings_about_its_mean() -> None:
-    day = [rate_at(second, 2.0, 600.0) for second in range(600)]
-    assert abs(sum(day) / len(day) - 2.0) < 0.01
-    assert round(min(day), 2) == 1.0
-    assert round(max(day), 2) == 3.0
 
 
 def test_what_became_of_a_burst_is_said_by_tier() -> None:

@@ -45,10 +45,6 @@ def test_every_answer_ends(model: LanguageModel) -> None:
         assert 0 < len(tokens) < 2000
 
 
-def test_an_empty_prompt_is_answered(model: LanguageModel) -> None:
-    assert text(model, "")
-
-
 def test_it_knows_nothing_but_its_documents() -> None:
     model = LanguageModel.train(["one two three"])
     assert text(model, "anything") == "one two three"

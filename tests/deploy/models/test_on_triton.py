@@ -68,21 +68,6 @@ def test_an_answer_is_no_longer_than_asked(session_triton: Triton) -> None:
     assert answer.finish_reason == "length"
 
 
-def test_both_models_say_the_same_at_temperature_0(session_triton: Triton) -> None:
-    assert ask(session_triton, LARGE, "What is a weir?").text == ask(session_triton, SMALL, "What is a weir?").text
-
-
-def test_a_seed_repeats_a_sampled_answer(session_triton: Triton) -> None:
-    one, other = (ask(session_triton, SMALL, "What is a weir?", temperature=1.0, seed=3) for _ in range(2))
-    assert one.texts == other.texts
-
-
-def test_many_run_side_by_side(session_triton: Triton) -> None:
-    streams = [Stream(session_triton, SMALL, f"question {number}", max_tokens=30) for number in range(24)]
-    for answer in [stream.all() for stream in streams]:
-        assert answer.finish_reason in {"stop", "length"}
-
-
 def test_a_parameter_makes_the_model_fail_mid_stream(own_triton: tuple[Triton, Managed]) -> None:
     server, _ = own_triton
     load(server, SMALL, fail_after_tokens="3")

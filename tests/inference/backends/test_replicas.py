@@ -161,7 +161,7 @@ async def test_a_model_whose_probes_hang_harms_no_other_on_its_server(
     await all_ready(gateway, 1)
 
 
-@pytest.mark.parametrize("error", [grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND])
+@pytest.mark.parametrize("error", [grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE])
 async def test_a_replica_that_fails_fast_does_not_draw_the_traffic(
     serve: Serve, start_double: StartDouble, error: grpc.StatusCode
 ) -> None:

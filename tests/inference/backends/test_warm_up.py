@@ -249,11 +249,3 @@ async def test_the_warm_up_of_a_replica_that_is_removed_ends(obey: Obey, start: 
     await eventually_async(lambda: new.running == 1)
     obey(old)
     await eventually_async(lambda: (new.running, new.aborted) == (0, 1))
-
-
-async def test_without_a_warm_up_a_replica_gets_requests_at_once(obey: Obey, start: Start) -> None:
-    servers = [await start(), await start()]
-    state = obey(*servers, warm_up=WarmUp())
-    await eventually_async(lambda: state.replicas_up == 2)
-    assert chosen(state) == set(state.replicas)
-    assert not servers[0].bodies

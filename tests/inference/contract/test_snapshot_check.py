@@ -1,6 +1,5 @@
 """A part of the policy snapshot that cannot be obeyed harms no other part."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -8,17 +7,14 @@ import pytest
 
 from inference.contract import snapshot
 from inference.contract.address import parse_address
-from inference.contract.snapshot import SnapshotError, StageTimeouts, WarmUp, check
-from inference.tokenizers import tekken
-from tests.support.gateway.documents import schema_1
+from inference.contract.snapshot import SnapshotError, WarmUp, check
+from tests.support.gateway.documents import changed
 from tests.support.gateway.process import LARGE, SMALL, a_snapshot
 
 
 def document(change: Callable[[Any], None]) -> bytes:
     """Two models, each with a pool of its own, after `change`."""
-    parts = schema_1(a_snapshot("127.0.0.1:8001", "127.0.0.1:8002"))
-    change(parts)
-    return json.dumps(parts).encode()
+    return changed(a_snapshot("127.0.0.1:8001", "127.0.0.1:8002"), change)
 
 
 @pytest.mark.parametrize(
@@ -143,29 +139,8 @@ def test_a_good_document_comes_back_as_it_was() -> None:
     assert check(snapshot.encode(given)) == (given, (), ())
 
 
-def test_a_document_that_names_timeouts_budgets_is_obeyed() -> None:
-    """Such a file was written before the upgrade."""
-
-    def change(it: Any) -> None:
-        it["budgets"] = it.pop("timeouts") | {"cache_ms": 7}
-        it["degradation_level"] = 0
-
-    assert check(document(change)).snapshot.timeouts == StageTimeouts(cache_ms=7)
-    assert check(document(lambda it: it.pop("timeouts"))).snapshot.timeouts == StageTimeouts()
-
-
-def test_the_default_tokenizer_can_be_loaded() -> None:
-    assert snapshot.Model("any", ()).tokenizer == "tekken"
-    assert tekken.load().count_short("rivers")
-
-
 @pytest.mark.parametrize("address", ["", "host", "host:", ":80", "host:0", "host:65536", "host:x", "::1:80", "host:٣"])
 def test_an_address_that_is_none_is_named_with_the_remedy(address: str) -> None:
     with pytest.raises(ValueError, match="write host:port") as caught:
         parse_address(address)
     assert repr(address) in str(caught.value)
-
-
-def test_addresses_are_read() -> None:
-    assert parse_address("triton.local:8001") == ("triton.local", 8001)
-    assert parse_address("[::1]:8001") == ("::1", 8001)

@@ -92,15 +92,3 @@ def test_every_field_has_a_reader() -> None:
 
 def test_every_field_has_an_author() -> None:
     assert FIELDS - set().union(*map(written_in, AUTHORS)) == set()
-
-
-def test_a_field_that_is_only_mentioned_is_not_read(tmp_path: Path) -> None:
-    module = tmp_path / "module.py"
-    module.write_text("pool.max_queue = other.weight\nprint(state.pool.max_concurrency, 'pool.region')\n")
-    assert read_in(module) == {"Pool.max_concurrency"}
-
-
-def test_a_field_that_is_left_to_its_default_is_not_written(tmp_path: Path) -> None:
-    module = tmp_path / "module.py"
-    module.write_text("snapshot.Route('near')\nEndpoint(replica='r0', grpc='a:1')\n")
-    assert written_in(module) == {"Route.pool", "Endpoint.replica", "Endpoint.grpc"}

@@ -9,7 +9,6 @@ import pytest
 from inference.contract import snapshot
 from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
 from inference.contract.snapshot import Endpoint, Snapshot, SnapshotError, check
-from tests.support.gateway.documents import schema_1
 from tests.support.gateway.process import LARGE, SMALL, a_snapshot
 
 GIVEN = msgspec.structs.replace(
@@ -43,11 +42,6 @@ def test_endpoints_lie_apart_from_their_pools() -> None:
     }
     after = read(document).snapshot
     assert [pool.endpoints for pool in after.pools] == [(Endpoint("new", "127.0.0.1:9", draining=True),), ()]
-
-
-def test_a_document_of_schema_1_has_them_in_the_pools() -> None:
-    plain = a_snapshot("127.0.0.1:8001")
-    assert read(schema_1(plain)) == (plain, (), ())
 
 
 def test_fields_of_a_newer_document_are_left_out_and_named() -> None:

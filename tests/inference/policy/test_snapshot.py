@@ -97,11 +97,6 @@ def test_a_bad_model_and_a_bad_address_harm_no_other(start_gateway: StartGateway
     assert (ask(gateway, LARGE), ask(gateway, "new")) == (200, 404)
 
 
-def test_it_starts_with_a_document_that_has_a_bad_address(start_gateway: StartGateway, snapshot: Snapshot) -> None:
-    gateway = start_gateway(with_pool(snapshot, LARGE, endpoints=(Endpoint("r0", "10.0.0.7"),)))
-    assert (ask(gateway), ask(gateway, LARGE)) == (200, 503)
-
-
 async def test_a_request_that_has_chosen_its_pool_is_served_there_whatever_is_swapped_meanwhile(
     start_gateway: StartGateway, session_triton: Triton, own_redis: tuple[Redis, Managed]
 ) -> None:

@@ -1,7 +1,6 @@
 """The shapes of answers, as the official client reads them: choices, tool calls, reasoning, logprobs and usage."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,9 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from inference.core.backend_errors import BusyError, FailedError, InvalidError
+from inference.core.backend_errors import InvalidError
 from inference.core.events import Event, ToolCallDelta, Usage
-from tests.support.gateway.scripted import USAGE, ScriptedBackend, Step, serve
+from tests.support.gateway.scripted import USAGE, ScriptedBackend, serve
 
 HELLO: list[Any] = [{"role": "user", "content": "hello"}]
 TOOLS: list[Any] = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
@@ -144,39 +143,6 @@ async def test_every_chunk_has_the_counts_so_far_where_the_client_wants_them(
         options = {"include_usage": True, "continuous_usage_stats": True}
         chunks = await streamed(client, extra_body={"stream_options": options})
     assert [chunk.usage.completion_tokens for chunk in chunks] == [0, 1, 2, 2, 7]
-
-
-@pytest.mark.parametrize(
-    "steps",
-    [
-        (Event("a"),),
-        (Event("a"), FailedError("boom /usr/lib/x.py line 3", "500")),
-        (Event("a"), Event(finish_reason="abort")),
-    ],
-)
-async def test_a_stream_that_does_not_end_as_it_should_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: Sequence[Step]
-) -> None:
-    async with serve(ScriptedBackend(steps), tmp_path, monkeypatch) as client:
-        with pytest.raises(openai.APIError) as caught:
-            await streamed(client)
-        with pytest.raises(openai.InternalServerError):
-            await client.chat.completions.create(model="m", messages=HELLO)
-    assert "boom" not in str(caught.value.body)
-
-
-@pytest.mark.parametrize("first", [(Event(finish_reason="abort"),), (BusyError("full", "503"),)])
-async def test_an_attempt_without_a_text_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: Sequence[Step]
-) -> None:
-    script = ScriptedBackend(first, TEXT)
-    async with serve(script, tmp_path, monkeypatch) as client:
-        if isinstance(first[0], BusyError):  # there is no other replica
-            with pytest.raises(openai.InternalServerError) as caught:
-                await client.chat.completions.create(model="m", messages=HELLO)
-            assert caught.value.response.headers["retry-after"]
-        answer = await client.chat.completions.create(model="m", messages=HELLO)
-    assert answer.choices[0].message.content == "Hello"
 
 
 async def test_what_the_server_calls_wrong_reaches_the_client_as_its_own_fault(

@@ -84,22 +84,6 @@ async def test_a_new_prompt_version_starts_afresh(
     assert (await ask(gateway, messages=messages))[0] == "miss"
 
 
-async def test_it_serves_without_redis_and_takes_it_up_again(
-    start_gateway: StartGateway, snapshot: Snapshot, own_redis: tuple[Redis, Managed]
-) -> None:
-    server, process = own_redis
-    gateway = start_gateway(snapshot, redis_url=server.url)
-    messages = unique()
-    await eventually_async(lambda: gateway.ready()["cache"] == "up")
-    assert (await ask(gateway, messages=messages))[0] == "miss"
-    process.kill()
-    assert (await ask(gateway, messages=messages))[0] == "skipped"
-    process.start().wait_ready()
-    await eventually_async(lambda: gateway.ready()["cache"] == "up")
-    assert (await ask(gateway, messages=messages))[0] == "miss"
-    assert (await ask(gateway, messages=messages))[0] == "hit"
-
-
 async def test_a_redis_that_hangs_is_given_up_and_taken_up_again(
     start_gateway: StartGateway, snapshot: Snapshot, own_redis: tuple[Redis, Managed]
 ) -> None:

@@ -15,12 +15,10 @@ from inference.contract.snapshot import Snapshot, Tier
 from tests.support.gateway.process import (
     LARGE,
     SMALL,
-    Gateway,
     Serve,
     StartGateway,
     Tune,
     a_snapshot,
-    small_only,
     unique,
     with_fresh_tenants,
     with_pool,
@@ -98,20 +96,6 @@ async def test_a_silent_stream_is_kept_alive(start_gateway: StartGateway, tune: 
     _, _, text = await asyncio.to_thread(gateway.ask, "POST", "/v1/chat/completions", body)
     assert text.startswith(": ")
     assert text.endswith("data: [DONE]\n\n")
-
-
-async def test_a_full_queue_says_when_to_come_back(slow_gateway: Gateway, slow_triton: Triton) -> None:
-    usual = small_only(slow_triton)
-    slow_gateway.obey(with_pool(msgspec.structs.replace(usual, version=10), SMALL, max_concurrency=1, max_queue=1))
-    tasks = [asyncio.ensure_future(collect(slow_gateway.client(), max_tokens=4)) for _ in range(2)]
-    await eventually_async(lambda: asyncio.to_thread(lambda: slow_gateway.metric("weir_gateway_pool_waiting") == 1))
-    with pytest.raises(openai.RateLimitError) as caught:
-        await slow_gateway.client().chat.completions.create(model=SMALL, messages=unique())
-    assert caught.value.code == "queue_full"
-    assert caught.value.response.headers["retry-after"] == "1"
-    assert caught.value.response.headers["x-should-retry"] == "true"
-    assert all(await asyncio.gather(*tasks))
-    slow_gateway.obey(msgspec.structs.replace(usual, version=12))
 
 
 async def test_a_tier_has_its_limits(serve: Serve, snapshot: Snapshot) -> None:

@@ -7,8 +7,7 @@ import openai
 import pytest
 
 from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
-from tests.support.gateway.process import KEY, Gateway, Receiver, Serve, StartGateway, unique
-from tests.support.gateway.sockets import send
+from tests.support.gateway.process import KEY, Gateway, Serve, unique
 from tests.support.servers.calls import StartServer
 from tests.support.servers.standins import ALL_KINDS, EMBEDDING, GENERATION, KINDS, MODEL, ModelServer
 from tests.support.wait import eventually_async
@@ -55,49 +54,6 @@ async def test_whole_answers_and_streams(start_server: StartServer, serve: Serve
     assert KEY not in str(server.headers)
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
-async def test_a_stream_that_fails_midway_raises_in_the_client(
-    start_server: StartServer, serve: Serve, kind: str
-) -> None:
-    server = await start_server(kind)
-    gateway = await obeyed(serve, server)
-    server.fault = "fails midway"
-    with pytest.raises(openai.APIError):
-        async with gateway.client() as client:
-            async for _ in await client.chat.completions.create(model="weir", messages=unique(), stream=True):
-                pass
-
-
-@pytest.mark.parametrize("kind", sorted(KINDS))
-async def test_what_a_broken_server_says_stays_here(start_server: StartServer, serve: Serve, kind: str) -> None:
-    server = await start_server(kind)
-    gateway = await obeyed(serve, server)
-    server.fault = "500"
-    with pytest.raises(openai.InternalServerError) as failed:
-        await ask(gateway)
-    assert "Traceback" not in str(failed.value.body)
-    assert "engine" not in str(failed.value.body)
-    assert "TensorRT" not in str(failed.value.body)
-
-
-async def test_a_full_server_is_passed_over_for_another(start_server: StartServer, serve: Serve) -> None:
-    full, other = await start_server("sglang"), await start_server("dynamo")
-    gateway = await obeyed(serve, full, other)
-    await eventually_async(lambda: _ready(gateway, 2))
-    full.fault = "busy"
-    for _ in range(6):
-        assert (await ask(gateway)).choices[0].message.content == "A weir."
-    assert len(other.bodies) == 6
-
-
-async def test_the_clients_mistake_is_a_400_with_the_servers_reason(start_server: StartServer, serve: Serve) -> None:
-    server = await start_server("trtllm")
-    gateway = await obeyed(serve, server)
-    server.check = lambda body: "stop has too many strings"  # type: ignore[method-assign]
-    with pytest.raises(openai.BadRequestError, match="stop has too many strings"):
-        await ask(gateway)
-
-
 @pytest.mark.parametrize("kind", sorted(ALL_KINDS))
 async def test_embeddings_of_a_model_that_generates_are_the_clients_mistake(
     start_server: StartServer, serve: Serve, kind: str
@@ -135,41 +91,6 @@ async def test_chats_of_a_model_that_embeds_are_the_clients_mistake(
         assert (await client.embeddings.create(model="weir", input="a")).data
 
 
-async def test_a_client_that_leaves_stops_the_server(start_server: StartServer, serve: Serve) -> None:
-    server = await start_server("sglang")
-    gateway = await obeyed(serve, server)
-    server.gate.clear()
-    connection = await asyncio.to_thread(send, gateway, "weir", stream=True)
-    await eventually_async(lambda: server.running == 1)
-    connection.close()
-    await eventually_async(lambda: server.aborted == 1 and not server.running)
-
-
-async def test_readyz_says_what_the_replica_is(start_server: StartServer, serve: Serve) -> None:
-    fits, does_not = await start_server("sglang"), await start_server("llamacpp")
-    does_not.model = "another"
-    gateway = await obeyed(serve, fits, does_not)
-
-    async def reported() -> bool:
-        servers = (await asyncio.to_thread(gateway.ready))["pools"]["pool"].get("servers", {})
-        return servers.get("r0", {}).get("kind") == "sglang" and "another" in servers.get("r1", {}).get("reason", "")
-
-    await eventually_async(reported)
-
-
 async def _ready(gateway: Gateway, number: int) -> bool:
     pools = (await asyncio.to_thread(gateway.ready))["pools"]
     return bool(pools["pool"]["ready"] == number)
-
-
-async def test_spans_name_the_pool_and_the_replica(
-    start_server: StartServer, start_gateway: StartGateway, receiver: Receiver
-) -> None:
-    server = await start_server("sglang")
-    gateway = await asyncio.to_thread(start_gateway, in_front_of(server), otlp=receiver.url)
-    async with gateway.client() as client:
-        raw = await client.chat.completions.with_raw_response.create(model="weir", messages=unique())
-    spans = await receiver.trace(raw.headers["x-request-id"], spans=4)
-    (attempt,) = [span for span in spans if span.name == "model.infer"]
-    assert (attempt.attributes["weir.pool"], attempt.attributes["weir.replica"]) == ("pool", "r0")
-    assert server.headers[-1]["traceparent"].split("-")[2] == attempt.span_id

@@ -1,26 +1,24 @@
-"""Policy snapshots as other versions of the control plane write them, and as nobody should."""
+"""Policy snapshots as nobody should write them."""
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from inference.contract import snapshot
 from inference.contract.snapshot import Snapshot
 
 
-def schema_1(given: Snapshot) -> dict[str, Any]:
-    """The document of `given` as it was before endpoints, rules and overlay were apart from the pools."""
+def changed(given: Snapshot, change: Callable[[Any], None]) -> bytes:
+    """The document of `given` after `change`, which finds the endpoints of each pool in the pool."""
     document: dict[str, Any] = json.loads(snapshot.encode(given))
-    endpoints = document.pop("endpoints")["pools"]
-    for name in ("schema", "min_schema", "rules", "overlay"):
-        del document[name]
+    endpoints = document["endpoints"]["pools"]
     for pool in document["pools"]:
-        pool["endpoints"] = [
-            {name: value for name, value in endpoint.items() if name != "draining"}
-            for endpoint in endpoints[pool["name"]]
-        ]
-    return document
+        pool["endpoints"] = endpoints[pool["name"]]
+    change(document)
+    for pool in document.get("pools", ()):
+        endpoints[pool.get("name")] = pool.pop("endpoints")
+    return json.dumps(document).encode()
 
 
 def random_documents(text: bytes, number: int, seed: int) -> Iterator[bytes]:

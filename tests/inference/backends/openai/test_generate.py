@@ -126,16 +126,6 @@ async def test_an_answer_given_up_later_has_failed(start_server: StartServer, co
         await events_of(await connect(server.url).generate(chat(), CALL))
 
 
-@pytest.mark.parametrize(
-    ("theirs", "ours"), [("repetition", "length"), ("stop_sequence", "stop"), ("eos_token", "stop"), ("new", "stop")]
-)
-async def test_finish_reasons_are_openais(start_server: StartServer, connect: Connect, theirs: str, ours: str) -> None:
-    server = await start_server("sglang")
-    server.finish_reason = theirs
-    events = await events_of(await connect(server.url).generate(chat(), CALL))
-    assert events[-1].finish_reason == ours
-
-
 @pytest.mark.parametrize("fault", ["", "silent at the end"])
 async def test_a_server_without_usage_does_not_hold_the_answer_up(
     start_server: StartServer, connect: Connect, fault: str

@@ -96,23 +96,9 @@ async def test_a_mapping_with_the_wrong_type_is_a_misfit(connect: Connect) -> No
     assert "input 'LIMIT' of type INT64, and signature 'mapping' INT32" in found.misfit
 
 
-async def test_whether_the_llm_api_repeats_its_text_is_found_out(connect: Connect) -> None:
-    for name, repeats in (("llmapi_decoupled", True), ("llmapi_deltas", False)):
-        model = connect(name)
-        assert await model.backend.ready(10)
-        whole = await model.answer("say: ha ha haha ha")
-        assert whole.texts == ["ha ha haha ha"], repeats
-
-
 async def test_finding_it_out_cancels_nothing(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last event comes before the call's end, and users' requests follow at once."""
     cancelled: list[Call] = []
     monkeypatch.setattr(Connection, "cancel", lambda _, call: cancelled.append(call))
     await connect("llmapi_decoupled").backend.detect(10)
     assert not cancelled
-
-
-async def test_waiting_for_a_request_that_never_comes_fails_with_what_is_missing(standins: Triton) -> None:
-    before = requests_of(standins, "foreign", "begun")
-    with pytest.raises(AssertionError, match="not within 0 s: foreign has begun 0 more requests, not 2"):
-        await wait_for_more(standins, "foreign", "begun", before, 2, within_s=0.0)

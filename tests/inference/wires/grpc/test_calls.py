@@ -113,24 +113,6 @@ async def test_a_server_whose_answer_is_not_read_stops_sending(served: tuple[Ser
     channel.close()
 
 
-async def test_a_status_comes_with_its_words_after_what_came_before(served: tuple[Server, Any, str]) -> None:
-    channel = Channel(served[2])
-    call = await channel.call(b"/t/Fail", b"x")
-    assert await call.read() == b"one"
-    with pytest.raises(GrpcError) as caught:
-        await call.read()
-    assert (caught.value.status, caught.value.message) == (Status.RESOURCE_EXHAUSTED, "zu voll: ä%")
-    channel.close()
-
-
-async def test_an_unknown_method_is_unimplemented(served: tuple[Server, Any, str]) -> None:
-    channel = Channel(served[2])
-    with pytest.raises(GrpcError) as caught:
-        await all_of(channel, b"/t/Nothing", b"")
-    assert caught.value.status is Status.UNIMPLEMENTED
-    channel.close()
-
-
 async def test_cancelling_reaches_the_server(served: tuple[Server, Any, str]) -> None:
     handler, _, target = served
     channel = Channel(target)
