@@ -15,11 +15,9 @@ from forecasting.simulate.state import (
     ANSWERED,
     DECODE,
     DRAINING,
-    GAVE_UP,
     IDLE,
     PREFILL,
     READY,
-    SHED,
     STARTING,
     State,
 )
@@ -66,7 +64,6 @@ def _pass_time(s: State, now_s: float) -> None:
     pool.now_s = now_s
     pool.running_s += lasted_s * pool.running
     pool.waiting_s += lasted_s * pool.waiting
-    pool.busy_s += lasted_s * pool.busy
     pool.starting_s += lasted_s * pool.starting
     pool.ready_s += lasted_s * pool.ready
     pool.draining_s += lasted_s * pool.draining
@@ -78,10 +75,6 @@ def _arrive(s: State, i: int, now_s: float) -> None:
     pool.arrived += 1
     pool.input_tokens += request.input_tokens
     pool.output_tokens += request.output_tokens
-    if 0 < pool.max_waiting <= pool.waiting:
-        pool.shed += 1
-        request.outcome = SHED
-        return
     pool.waiting += 1
     r = _choose(s)
     if r < 0:
@@ -166,26 +159,12 @@ def _take_prompts(s: State, r: int, now_s: float) -> int:
     while replica.queued > 0 and replica.running + count < pool.max_sequences:
         i = replica.head
         request = s.requests[i]
-        waited_s = now_s - request.arrival_s
-        expired = 0 < pool.give_up_s < waited_s
-        kv_tokens = request.input_tokens + request.output_tokens
-        if not expired:
-            if replica.running + count > 0 and 0 < pool.max_kv_tokens < replica.kv_tokens + kv_tokens:
-                break
-            if count > 0 and 0 < pool.max_prefill_tokens < tokens + request.input_tokens:
-                break
         replica.head = request.link
         replica.queued -= 1
         pool.waiting -= 1
-        if expired:
-            replica.in_flight -= 1
-            pool.gave_up += 1
-            request.outcome = GAVE_UP
-            continue
-        request.wait_s = waited_s
+        request.wait_s = now_s - request.arrival_s
         request.link = replica.first_read
         replica.first_read = i
-        replica.kv_tokens += kv_tokens
         tokens += request.input_tokens
         count += 1
     replica.reading = count
@@ -199,10 +178,9 @@ def _begin(s: State, r: int, now_s: float) -> None:
     The next pass has begun before what waits in the pool learns of the room, and reaches a replica that has others.
     """
     pool, replica = s.pool[0], s.replicas[r]
-    was_busy = replica.doing != IDLE
     tokens = _take_prompts(s, r, now_s)
-    while replica.reading == 0 and replica.running == 0 and _pull(s, r):
-        tokens = _take_prompts(s, r, now_s)  # all that it took may have given up
+    if replica.reading == 0 and replica.running == 0 and _pull(s, r):
+        tokens = _take_prompts(s, r, now_s)
     has_more = _pull(s, r)
     if replica.reading > 0:
         replica.doing = PREFILL
@@ -220,7 +198,6 @@ def _begin(s: State, r: int, now_s: float) -> None:
         if replica.status == DRAINING:
             replica.status = ABSENT
             pool.draining -= 1
-    pool.busy += (replica.doing != IDLE) - was_busy
 
 
 @compiled
@@ -279,7 +256,6 @@ def _answer(s: State, r: int, i: int, now_s: float) -> None:
     request.e2e_s = e2e_s
     request.outcome = ANSWERED
     replica.in_flight -= 1
-    replica.kv_tokens -= request.input_tokens + request.output_tokens
     pool.running -= 1
     pool.answered += 1
     if request.output_tokens > 1:

@@ -11,7 +11,7 @@ from forecasting.series import F64
 from forecasting.simulate.arrivals import Arrivals
 from forecasting.simulate.policy import Policy
 from forecasting.simulate.profile import ReplicaProfile
-from forecasting.simulate.state import ANSWERED, GAVE_UP, I64, SHED, Records, Totals
+from forecasting.simulate.state import ANSWERED, I64, Records, Totals
 
 FLAP_S = 600.0
 """A change of the wanted replicas is a flap where the one before went the other way and was less than this ago."""
@@ -24,7 +24,7 @@ class ObjectiveError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Objective:
     """The share `target` of all requests is answered within every threshold that is given: to the first token, between tokens
-    (mean of the request), end to end. A request that is shed, gives up or is not answered is bad.
+    (mean of the request), end to end. A request that is not answered is bad.
     """
 
     target: float
@@ -72,25 +72,20 @@ class Steps:
 class Outcome:
     """What a policy made of the requests.
 
-    `attainment` is the share of good requests, NaN without any. `replica_hours` are from creation to removal: cold starts and
-    drains cost, too. `utilisation` is the share of its sequences that a replica has in use while it is up, `busy` the share of that time in
-    which it has any. `changes` counts changes of the wanted replicas, `flaps` those against the direction of the one before
-    within FLAP_S.
+    `attainment` is the share of good requests, NaN without any. `replica_hours` are from creation to removal: cold starts and drains
+    cost, too. `utilisation` is the share of its sequences that a replica has in use while it is up. `changes` counts changes of the
+    wanted replicas, `flaps` those against the direction of the one before within FLAP_S.
     """
 
     policy: str
     objective: Objective
     requests: int
     answered: int
-    shed: int
-    gave_up: int
     attainment: float
     replica_hours: float
     gpu_hours: float
-    mean_replicas: float
     most_replicas: int
     utilisation: float
-    busy: float
     changes: int
     flaps: int
     wait: Latency
@@ -139,8 +134,7 @@ def outcome_of(
     good = good_requests(requests, objective)
     inside = int(np.searchsorted(arrivals.arrival_s, last.now_s, side="right"))
     step_of = np.minimum((arrivals.arrival_s[:inside] / step_s).astype(np.int64), len(rows) - 2)
-    outcome = requests["outcome"][:inside]
-    answered = outcome == ANSWERED
+    answered = requests["outcome"][:inside] == ANSWERED
     changes, flaps = flaps_of(wanted, policy.tick_s)
     serving_s = last.ready_s - first.ready_s + last.draining_s - first.draining_s
     replica_s = serving_s + last.starting_s - first.starting_s
@@ -167,15 +161,11 @@ def outcome_of(
         objective=objective,
         requests=inside,
         answered=int(answered.sum()),
-        shed=int((outcome == SHED).sum()),
-        gave_up=int((outcome == GAVE_UP).sum()),
         attainment=float(good[:inside].mean()) if inside else float("nan"),
         replica_hours=replica_s / 3600,
         gpu_hours=replica_s / 3600 * profile.gpus,
-        mean_replicas=replica_s / (last.now_s - first.now_s),
         most_replicas=max(row.ready + row.starting + row.draining for row in rows),
         utilisation=(last.running_s - first.running_s) / (serving_s * profile.max_sequences) if serving_s else 0.0,
-        busy=(last.busy_s - first.busy_s) / serving_s if serving_s else 0.0,
         changes=changes,
         flaps=flaps,
         wait=_latency(requests["wait_s"][:inside][answered]),

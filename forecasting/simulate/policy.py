@@ -12,7 +12,7 @@ class Observation(NamedTuple):
     time_s: float
     window_s: float
     arrived: float
-    """Requests that came, shed ones too."""
+    """Requests that came."""
     input_tokens: float
     """Of all that came, as are `output_tokens`."""
     output_tokens: float

@@ -18,8 +18,7 @@ class ReplicaProfile:
     Reading prompts of n tokens in all takes `prefill_s + n * prefill_token_s`; a decode step, which gives each of b running
     sequences a token, takes `step_s + b * step_sequence_s`. This is the form of the performance model of splitwise-sim
     (Splitwise, ISCA 2024; github.com/Mutinifni/splitwise-sim, performance_model.py) with straight lines for its
-    interpolation. At most `max_sequences` are computed at once; one prefill reads at most `max_prefill_tokens` (vLLM's
-    max_num_batched_tokens), and prompts with their answers take at most `kv_tokens` of cache. 0 is no limit for these two.
+    interpolation. At most `max_sequences` are computed at once.
     `gpus` is how many a replica has.
     """
 
@@ -28,8 +27,6 @@ class ReplicaProfile:
     step_s: float
     step_sequence_s: float
     max_sequences: int
-    max_prefill_tokens: int = 0
-    kv_tokens: int = 0
     gpus: float = 1.0
 
     def __post_init__(self) -> None:
@@ -39,9 +36,6 @@ class ReplicaProfile:
                 raise ProfileError(f"{name} is {value}: give a finite number, 0 or more")
         if self.max_sequences < 1:
             raise ProfileError(f"max_sequences is {self.max_sequences}: give how many sequences run at once, 1 or more")
-        for name in ("max_prefill_tokens", "kv_tokens"):
-            if getattr(self, name) < 0:
-                raise ProfileError(f"{name} is {getattr(self, name)}: give a number of tokens, or 0 for no limit")
 
     def busy_s(self, input_tokens: F64, output_tokens: F64) -> F64:
         """The replica's time that each request uses when the replica is full: its prefill, and its share of its decode steps."""

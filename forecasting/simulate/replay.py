@@ -29,9 +29,8 @@ class Pool:
 
     `cold_start_s` are measured times from a replica's creation to its readiness, which new replicas take in turn. `min_replicas`
     and `max_replicas` bound every policy; `start_replicas` are ready at the start (`min_replicas` where None). A replica has at
-    most `max_in_flight` requests, others wait in the pool until it has room. A request that finds `max_waiting` others waiting is
-    shed, and gives up if it was not begun within `give_up_s`. 0 is no limit. A request goes to the ready replica with the
-    fewest in flight.
+    most `max_in_flight` requests (0 is no limit), others wait in the pool until it has room. A request goes to the ready replica
+    with the fewest in flight.
     """
 
     profile: ReplicaProfile
@@ -40,8 +39,6 @@ class Pool:
     max_replicas: int = 100
     start_replicas: int | None = None
     max_in_flight: int = 0
-    max_waiting: int = 0
-    give_up_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.cold_start_s or not all(isfinite(value) and value >= 0 for value in self.cold_start_s):
@@ -53,9 +50,8 @@ class Pool:
                 f"min_replicas is {self.min_replicas} and max_replicas is {self.max_replicas}: "
                 f"give a minimum of 0 or more and a maximum that is not below it, from 1 to {MAX_REPLICAS:,}"
             )
-        for name in ("max_in_flight", "max_waiting", "give_up_s"):
-            if not getattr(self, name) >= 0:
-                raise ReplayError(f"{name} is {getattr(self, name)}: give 0 for no limit, or more")
+        if self.max_in_flight < 0:
+            raise ReplayError(f"max_in_flight is {self.max_in_flight}: give 0 for no limit, or more")
 
     def bounded(self, replicas: int) -> int:
         return max(self.min_replicas, min(replicas, self.max_replicas))
@@ -117,8 +113,6 @@ def _start(arrivals: Arrivals, pool: Pool, replicas: int) -> State:
         max_replicas=pool.max_replicas,
         cold_start_s=np.zeros(1),
         max_in_flight=pool.max_in_flight,
-        max_waiting=pool.max_waiting,
-        give_up_s=pool.give_up_s,
     )
     scale(state, replicas)
     state.pool["starts"] = 0

@@ -13,8 +13,8 @@ I64 = npt.NDArray[np.int64]
 Records = Any
 """A numpy array of a structured type. Compiled code reads its fields as attributes, which numpy's types do not know."""
 
-UNANSWERED, ANSWERED, SHED, GAVE_UP = 0, 1, 2, 3
-"""How a request stands."""
+ANSWERED = 1
+"""The outcome of a request; 0 while it has none."""
 
 ABSENT, STARTING, READY, DRAINING = 0, 1, 2, 3
 """How a replica stands."""
@@ -37,7 +37,7 @@ REQUEST = np.dtype(
 )
 REPLICA = np.dtype(
     [
-        *((name, "i8") for name in ("status", "doing", "running", "in_flight", "kv_tokens")),
+        *((name, "i8") for name in ("status", "doing", "running", "in_flight")),
         *((name, "i8") for name in ("queued", "head", "tail")),  # its own queue
         *((name, "i8") for name in ("reading", "first_read")),  # the prompts of a prefill
         *((name, "i8") for name in ("steps", "pass_steps")),  # decode steps ever made, and those of this pass
@@ -49,7 +49,7 @@ REPLICA = np.dtype(
 
 class Totals(NamedTuple):
     """How the pool stands, what bounds it, and what was counted until then, as Python numbers. `running_s` to `draining_s` are
-    integrals over time, of requests or (from `busy_s` on) of replicas.
+    integrals over time, of requests or (from `starting_s` on) of replicas.
     """
 
     next_request: int
@@ -59,36 +59,28 @@ class Totals(NamedTuple):
     ready: int
     starting: int
     draining: int
-    busy: int
     running: int
     waiting: int
     queued: int
     head: int
     tail: int
     max_sequences: int
-    max_prefill_tokens: int
-    max_kv_tokens: int
     max_in_flight: int
-    max_waiting: int
     prefill_s: float
     prefill_token_s: float
     step_s: float
     step_sequence_s: float
-    give_up_s: float
     now_s: float
     arrived: float
     input_tokens: float
     output_tokens: float
     answered: float
-    shed: float
-    gave_up: float
     first_tokens: float
     ttft_sum_s: float
     decode_sum_s: float
     decoded_tokens: float
     running_s: float
     waiting_s: float
-    busy_s: float
     starting_s: float
     ready_s: float
     draining_s: float
@@ -117,13 +109,10 @@ def new_state(
     max_replicas: int,
     cold_start_s: F64,
     max_in_flight: int = 0,
-    max_waiting: int = 0,
-    give_up_s: float = 0.0,
 ) -> State:
     """A pool without replicas at time 0. `cold_start_s` are measured cold starts, which new replicas take in turn.
 
-    A replica has at most `max_in_flight` requests, others wait in the pool; a request that finds `max_waiting` others waiting is
-    shed; it gives up if it was not begun within `give_up_s`. 0 is no limit.
+    A replica has at most `max_in_flight` requests, and others wait in the pool. 0 is no limit.
     """
     requests = np.zeros(len(arrivals), dtype=REQUEST)
     for name in ("arrival_s", "input_tokens", "output_tokens"):
@@ -136,11 +125,7 @@ def new_state(
     pool = np.zeros(1, dtype=POOL)
     limits = {
         "max_sequences": profile.max_sequences,
-        "max_prefill_tokens": profile.max_prefill_tokens,
-        "max_kv_tokens": profile.kv_tokens,
         "max_in_flight": max_in_flight,
-        "max_waiting": max_waiting,
-        "give_up_s": give_up_s,
         **{name: getattr(profile, name) for name in ("prefill_s", "prefill_token_s", "step_s", "step_sequence_s")},
     }
     for name, value in limits.items():

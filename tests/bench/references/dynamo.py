@@ -19,8 +19,8 @@ from forecasting.simulate.policy import Observation
 from forecasting.simulate.profile import ReplicaProfile
 
 DEFAULT_TTFT_S, DEFAULT_ITL_S = 0.5, 0.05
-DEFAULT_PREFILL_TOKENS = 8192
-"""vLLM's max_num_batched_tokens, where the profile has no limit."""
+PREFILL_TOKENS = 8192
+"""vLLM's max_num_batched_tokens."""
 MAX_BATCH = 1024
 PROPHET_WINDOW = 50
 """Steps: two and a half hours of 180 s."""
@@ -147,11 +147,9 @@ class Dynamo:
         if input_tokens <= 0 or output_tokens <= 0:
             return 0.0
         profile = self.profile
-        most_tokens = profile.max_prefill_tokens or DEFAULT_PREFILL_TOKENS
-        context = input_tokens + output_tokens / 2
-        in_cache = int(profile.kv_tokens / context) if profile.kv_tokens else MAX_BATCH
+        most_tokens = PREFILL_TOKENS
         balanced = int(most_tokens - input_tokens / output_tokens)  # prompts come in as fast as answers leave
-        most = max(1, min(in_cache, profile.max_sequences, most_tokens - 1, balanced))
+        most = max(1, min(MAX_BATCH, profile.max_sequences, most_tokens - 1, balanced))
         batch = np.arange(1, most + 1)
         read = np.minimum(batch * input_tokens / max(1.0, output_tokens), most_tokens)
         step_s = profile.step_s + profile.step_sequence_s * batch

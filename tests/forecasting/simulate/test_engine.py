@@ -12,7 +12,7 @@ from forecasting.simulate.arrivals import Arrivals
 from forecasting.simulate.engine import advance
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.scale import scale
-from forecasting.simulate.state import ABSENT, ANSWERED, SHED, State, new_state
+from forecasting.simulate.state import ABSENT, ANSWERED, State, new_state
 from tests.support.forecasting.simulate import QUICK, requests
 from tests.support.soak import sized
 
@@ -28,8 +28,6 @@ PROFILES = st.builds(
     step_s=st.sampled_from([0.0071, 0.0217]),
     step_sequence_s=st.sampled_from([0.0, 0.0013]),
     max_sequences=st.integers(1, 5),
-    max_prefill_tokens=st.sampled_from([0, 200]),
-    kv_tokens=st.sampled_from([0, 500]),
 )
 
 
@@ -65,12 +63,6 @@ def step_by_step(
     def read_prompts() -> list[int]:
         read: list[int] = []
         while queue and len(running) + len(read) < profile.max_sequences:
-            size = [int(arrivals.input_tokens[i] + arrivals.output_tokens[i]) for i in (*running, *read, queue[0])]
-            tokens = [int(arrivals.input_tokens[i]) for i in (*read, queue[0])]
-            if 0 < profile.kv_tokens < sum(size) and len(size) > 1:
-                break
-            if 0 < profile.max_prefill_tokens < sum(tokens) and len(tokens) > 1:
-                break
             read.append(queue.pop(0))
         return read
 
@@ -129,7 +121,7 @@ def test_no_request_is_lost_or_counted_twice_however_the_pool_is_scaled(
     rows: list[tuple[float, int, int]], replicas: int, max_in_flight: int, scaled: list[tuple[float, int]]
 ) -> None:
     rows.sort()
-    state = started(requests(*rows), QUICK, replicas, max_in_flight=max_in_flight, max_waiting=10, give_up_s=0.7)
+    state = started(requests(*rows), QUICK, replicas, max_in_flight=max_in_flight)
     state.cold_start_s[0] = 0.2
     now_s = 0.0
     for after_s, wanted in scaled:
@@ -140,11 +132,11 @@ def test_no_request_is_lost_or_counted_twice_however_the_pool_is_scaled(
     advance(state, 1e6)
     pool, outcome = state.pool[0], state.requests["outcome"]
     assert pool["arrived"] == len(rows)
-    assert pool["answered"] + pool["shed"] + pool["gave_up"] == len(rows)
+    assert pool["answered"] == len(rows)
     assert (outcome != 0).all()
-    assert pool["running"] == pool["waiting"] == pool["queued"] == pool["draining"] == pool["busy"] == 0
+    assert pool["running"] == pool["waiting"] == pool["queued"] == pool["draining"] == 0
     assert pool["ready"] == 2
-    assert state.replicas["in_flight"].sum() == state.replicas["kv_tokens"].sum() == 0
+    assert state.replicas["in_flight"].sum() == 0
     answered = state.requests[outcome == ANSWERED]
     assert (answered["wait_s"] <= answered["ttft_s"]).all()
     assert (answered["ttft_s"] <= answered["e2e_s"]).all()
@@ -168,13 +160,6 @@ def test_a_request_goes_where_the_fewest_are_in_flight() -> None:
     state = started(requests((0.0, 0, 500), (0.1, 0, 500), (0.2, 0, 500), (0.3, 0, 500)), QUICK, 2)
     advance(state, 0.4)
     assert list(state.replicas["in_flight"][:2]) == [2, 2]
-
-
-def test_a_request_that_finds_too_many_waiting_is_shed() -> None:
-    one_at_a_time = ReplicaProfile(1.0, 0, 0, 0, 1)
-    state = started(requests(*[(0.1 * i, 1, 1) for i in range(4)]), one_at_a_time, max_waiting=2)
-    advance(state, 100.0)
-    assert list(state.requests["outcome"]) == [ANSWERED, ANSWERED, ANSWERED, SHED]
 
 
 def test_a_draining_replica_ends_its_requests_and_gets_no_more() -> None:
