@@ -128,7 +128,7 @@ def own_redis(start: Start, tmp_path: Path) -> tuple[Redis, Managed]:
 
 @pytest.fixture
 def own_triton(start: Start) -> tuple[Triton, Managed]:
-    """A Triton that this test may kill, and whose models it may load anew (`deploy.local.triton.load`)."""
+    """A Triton that this test may kill, and whose models it may load anew (`tests.support.servers.triton.load`)."""
     server = triton(_three_ports(), env={"WEIR_MODEL_TIME_SCALE": TIME_SCALE})
     return server, start(server.command)
 

@@ -7,10 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from http import HTTPStatus
-from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
 
 from deploy.local.ports import LOOPBACK
 from deploy.local.process import ROOT, Command, http_ok, http_status
@@ -92,32 +89,6 @@ def triton(
         clean_up=partial(remove_regions, region_prefix),
     )
     return Triton(name, f"{LOOPBACK}:{grpc}", f"{LOOPBACK}:{http}", f"{LOOPBACK}:{metrics}", command)
-
-
-def load(server: Triton, model: str, **parameters: str) -> None:
-    """Load `model` again with these parameters over those of its config.pbtxt, such as `fail_after_tokens="3"` (`docs/models.md`).
-
-    Raises RuntimeError with Triton's own words when it refuses.
-    """
-    config = _call(server, "GET", f"/v2/models/{model}/config", None)
-    config["parameters"].update({name: {"string_value": value} for name, value in parameters.items()})
-    _call(server, "POST", f"/v2/repository/models/{model}/load", {"parameters": {"config": json.dumps(config)}})
-
-
-def _call(server: Triton, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
-    connection = HTTPConnection(server.http, timeout=30.0)
-    try:
-        connection.request(method, path, None if body is None else json.dumps(body))
-        response = connection.getresponse()
-        text = response.read()
-    finally:
-        connection.close()
-    if response.status != HTTPStatus.OK:
-        raise RuntimeError(
-            f"{server.name} answered {response.status} to {method} {path}: {text.decode(errors='replace')}"
-        )
-    answer: dict[str, Any] = json.loads(text) if text else {}
-    return answer
 
 
 def remove_regions(prefix: str) -> None:

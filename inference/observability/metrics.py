@@ -6,6 +6,7 @@ import time
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -17,9 +18,6 @@ from inference.observability.spans import Trace, now_ns
 
 EDGES_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Upper edges of the latency buckets, seconds: from a cache hit to a long answer."""
-
-
-MODEL_EVENTS = ("answered", "arrived", "cached", "degraded", "failed", "shed")
 
 Bucket = tuple[str, float] | tuple[str, float, Exemplar]
 
@@ -53,21 +51,16 @@ def _exemplar(seconds: float, trace: Trace) -> Exemplar:
     return Exemplar(ids, seconds, time.time() - (now_ns() - trace.end_ns) / 1e9)
 
 
+@dataclass(slots=True)
 class _ModelTally:
     """Requests for a model of a tier: `ModelSignals` says what each number counts."""
 
-    __slots__ = MODEL_EVENTS
-
-    def __init__(self) -> None:
-        for event in MODEL_EVENTS:
-            setattr(self, event, 0)
-
-    arrived: int
-    answered: int
-    failed: int
-    shed: int
-    cached: int
-    degraded: int
+    arrived: int = 0
+    answered: int = 0
+    failed: int = 0
+    shed: int = 0
+    cached: int = 0
+    degraded: int = 0
 
 
 Labelled = tuple[str, str, tuple[str, ...], dict[tuple[str, ...], float]]
@@ -129,9 +122,9 @@ class Metrics(Collector):
     def tallies(self) -> dict[tuple[str, ...], float]:
         """Requests by model, tier and what became of them."""
         return {
-            (*key, event): float(getattr(tally, event))
+            (*key, event): float(count)
             for key, tally in self._tallies.items()
-            for event in MODEL_EVENTS
+            for event, count in sorted(asdict(tally).items())
         }
 
     def totals(self) -> list[Family]:

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from deploy.local.ports import free_ports
 from deploy.local.process import Managed
-from deploy.local.triton import Triton, load, triton
+from deploy.local.triton import Triton, triton
 from tests.bench.figures import Figure, say
 from tests.bench.processes import BenchError
 from tests.support.gateway.process import SMALL, Gateway, gateway_command, small_only, with_pool
 from tests.support.gateway.sockets import send
 from tests.support.gateway.triton_client import triton_metric
+from tests.support.servers.triton import load
 
 ROUNDS = 20
 AIM = "100 ms"

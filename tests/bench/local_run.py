@@ -21,7 +21,7 @@ import numpy as np
 from deploy.local.fleet import CONFIG
 from deploy.local.ports import free_ports
 from deploy.local.process import Managed
-from deploy.local.triton import Triton, load, triton
+from deploy.local.triton import Triton, triton
 from forecasting.simulate.arrivals import Arrivals
 from forecasting.simulate.outcome import Objective
 from forecasting.simulate.policy import Fixed
@@ -32,6 +32,7 @@ from tests.bench.local.fit_line import fit_line
 from tests.bench.processes import BenchError
 from tests.support.gateway.process import KEY, SMALL, Gateway, gateway_command, small_only, with_pool
 from tests.support.gateway.triton_client import triton_metric
+from tests.support.servers.triton import load
 
 TIME_SCALE = 4.0
 """A step takes 35 ms and more, so that the machine's own share of it is small."""

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from deploy.local.ports import free_ports
-from deploy.local.triton import Triton, load, triton
+from deploy.local.triton import Triton, triton
 from inference.contract.snapshot import Snapshot
 from tests.support.gateway.process import (
     Gateway,
@@ -23,6 +23,7 @@ from tests.support.gateway.process import (
 from tests.support.gateway.triton_double import StartDouble, TritonDouble
 from tests.support.servers.calls import StartServer
 from tests.support.servers.standins import ALL_KINDS, ModelServer
+from tests.support.servers.triton import load
 from tests.support.start import Start
 from tests.support.wait import eventually
 

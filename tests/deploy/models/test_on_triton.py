@@ -13,8 +13,9 @@ import pytest
 from deploy.local.fleet import CONFIG
 from deploy.local.ports import free_ports
 from deploy.local.process import Managed
-from deploy.local.triton import Triton, load, triton
+from deploy.local.triton import Triton, triton
 from tests.support.gateway.triton_client import Stream, ask
+from tests.support.servers.triton import load
 from tests.support.start import Start
 from tests.support.wait import eventually
 

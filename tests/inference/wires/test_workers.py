@@ -125,13 +125,10 @@ def test_a_taken_port_ends_it_with_the_reason(tmp_path: Path) -> None:
     assert "gateway.listen_failed" in process.log_tail()
 
 
-@pytest.mark.parametrize("number", ["1", "2"])
-def test_every_process_writes_its_log_as_it_is_set_to(
-    start_gateway: StartGateway, snapshot: Snapshot, number: str
-) -> None:
+def test_every_process_writes_its_log_as_it_is_set_to(start_gateway: StartGateway, snapshot: Snapshot) -> None:
     gateway = start_gateway(
         snapshot,
-        gateway_workers=number,
+        gateway_workers="2",
         log_format="json",
         log_level="info",
         redis_url="redis://:hunter2@127.0.0.1:1/0",

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import json
 import urllib.request
 from pathlib import Path
 
@@ -33,6 +34,16 @@ def triton_of_standins(folder: Path, *models: str) -> Triton:
         if word != "--disable-auto-complete-config"
     ]
     return dataclasses.replace(server, command=dataclasses.replace(server.command, argv=tuple(argv)))
+
+
+def load(server: Triton, model: str, **parameters: str) -> None:
+    """Load `model` again with these parameters over those of its config.pbtxt, such as `fail_after_tokens="3"` (`docs/models.md`)."""
+    base = f"http://{server.http}/v2"
+    with urllib.request.urlopen(f"{base}/models/{model}/config", timeout=30) as answer:
+        config = json.load(answer)
+    config["parameters"].update({name: {"string_value": value} for name, value in parameters.items()})
+    body = json.dumps({"parameters": {"config": json.dumps(config)}}).encode()
+    urllib.request.urlopen(f"{base}/repository/models/{model}/load", body, timeout=30).close()
 
 
 def requests_of(server: Triton, model: str, what: str) -> float:

@@ -207,19 +207,6 @@ def test_a_client_that_does_not_read_is_cut_off(begin: Begin, issued: Issued) ->
         flooding.join()
 
 
-def test_it_drains_over_tls(begin: Begin, issued: Issued) -> None:
-    gateway = begin(lame_duck_ms="1500")
-    with connect(gateway.port, issued.trusting()) as connection:
-        gateway.process.terminate()
-        ready = b"GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-        eventually(lambda: b'"reason":"draining"' in speak(gateway.port, issued.trusting(), ready))
-        connection.sendall(HEALTH)
-        assert b"connection: close" in connection.recv(1000)
-    eventually(lambda: gateway.process.exit_code == 0)
-    with pytest.raises(OSError):
-        socket.create_connection((LOOPBACK, gateway.port), timeout=1)
-
-
 def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, two = issue(tmp_path), issue(tmp_path, "two")
     with pytest.raises(TlsError, match=r"WEIR_TLS_CERTIFICATE='.*gateway\.pem' with WEIR_TLS_KEY='.*two\.key'"):
