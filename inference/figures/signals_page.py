@@ -30,15 +30,15 @@ def counters(pools: Iterable[PoolState], metrics: Metrics) -> list[Labelled]:
 
     about_events = "Requests that need an inference, by what became of them."
     about_warmed = "Replicas that were warmed up, or were given up and get requests all the same."
-    about_asked = "Requests that warmed replicas up, by how they ended."
+    about_requests = "Requests that warmed replicas up, by how they ended."
     about_waits = "How long requests have waited for a place."
     about_models, by_model = "Requests for a model, by what became of them.", ("model", "tier", "event")
     events = named(lambda state: state.tally, "arrived", "answered", "shed")
-    asked = named(lambda state: state.warm_ups, "answered", "failed")
+    outcomes = named(lambda state: state.warm_ups, "answered", "failed")
     warmed = named(lambda state: state.warm_ups, "warmed", "given_up")
     return [
         of_pools(pools, "pool_requests", about_events, "event", events),
-        of_pools(pools, "warm_up_requests", about_asked, "outcome", asked),
+        of_pools(pools, "warm_up_requests", about_requests, "outcome", outcomes),
         of_pools(pools, "warm_ups", about_warmed, "outcome", warmed),
         of_pools(pools, "pool_tokens", "Tokens of inferences that were answered.", "direction", tokens),
         of_pool(pools, "queue_wait_seconds", about_waits, lambda state: state.tally.waited_s),
