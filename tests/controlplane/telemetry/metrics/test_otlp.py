@@ -18,6 +18,7 @@ from controlplane.telemetry.metrics.core.stale import stale
 from controlplane.telemetry.metrics.otlp import read_protobuf
 from tests.support.telemetry.metric_payloads import DELTA, NOW_NS, S, counter, request, send
 from tests.support.telemetry.metric_reading import series, stored
+from tests.support.telemetry.mutation import mutated
 from tests.support.telemetry.process import Running
 from tests.support.telemetry.stored_metrics import YEARS_NS
 from tests.support.wait import eventually
@@ -131,12 +132,7 @@ def test_what_is_not_otlp_is_a_400_and_never_a_traceback(telemetry: Running, sha
     answers = set()
     for body, kind in ((whole, "application/x-protobuf"), (example, "application/json")):
         for _ in range(150):
-            broken = bytearray(body)
-            for _ in range(chance.randint(1, 8)):
-                broken[chance.randrange(len(broken))] = chance.randrange(256)
-            answers.add(
-                telemetry.post(bytes(broken[: chance.randint(1, len(broken))]), "metrics", Content_Type=kind)[0]
-            )
+            answers.add(telemetry.post(mutated(body, chance), "metrics", Content_Type=kind)[0])
     for hostile in (
         b"[" * 100_000,
         b'{"resourceMetrics":' * 1000,

@@ -19,6 +19,7 @@ from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port
 from tests.support import need
 from tests.support.telemetry.metric_reading import ALL, series, stored
+from tests.support.telemetry.mutation import mutated
 from tests.support.telemetry.process import Run, Running
 from tests.support.telemetry.remote_write import NOW_MS, V1, V2, compress, one, two, write
 from tests.support.wait import eventually
@@ -111,13 +112,8 @@ def test_what_is_not_remote_write_is_400_and_what_is_too_large_413(telemetry: Ru
     answers = set()
     for body, kind in ((valid1, V1), (valid2, V2)):
         for _ in range(150):
-            broken = bytearray(body)
-            for _ in range(chance.randint(1, 6)):
-                broken[chance.randrange(len(broken))] = chance.randrange(256)
-            answers.add(write(telemetry, compress(bytes(broken[: chance.randint(1, len(broken))])), kind)[0])
-            block = bytearray(compress(body))
-            block[chance.randrange(len(block))] = chance.randrange(256)
-            answers.add(write(telemetry, bytes(block), kind)[0])
+            answers.add(write(telemetry, compress(mutated(body, chance)), kind)[0])
+            answers.add(write(telemetry, mutated(compress(body), chance), kind)[0])
     assert answers <= {204, 400, 413}
     assert write(telemetry, b"")[0] == 400 and write(telemetry, b"\xff\xff\xff\xff\x0f")[0] == 413
     assert write(telemetry, compress(b"\x2a\x00" * 100_000), V2)[0] == 400, "series without symbols"

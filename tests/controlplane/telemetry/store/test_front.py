@@ -24,7 +24,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
-from controlplane.telemetry.store.dsn import parse_dsn
+from controlplane.telemetry.store.dsn import Dsn, parse_dsn
 from tests.support.telemetry.embedded_store import dsn_of, store_process
 from tests.support.telemetry.samples import HOUR, random_rows
 
@@ -32,8 +32,8 @@ from tests.support.telemetry.samples import HOUR, random_rows
 class Raw:
     """Requests as bytes on a connection of their own."""
 
-    def __init__(self, dsn: str) -> None:
-        self.dsn = parse_dsn(dsn)
+    def __init__(self, dsn: Dsn) -> None:
+        self.dsn = dsn
         token = b64encode(f"{self.dsn.user}:{self.dsn.password}".encode()).decode()
         self.authorization = {"Authorization": f"Basic {token}"}
 
@@ -50,8 +50,9 @@ class Raw:
 
 
 @pytest.fixture
-def raw(dsn: str) -> Raw:
-    return Raw(dsn)
+def raw(shared_store: Store) -> Raw:
+    """Asks a database that these tests share."""
+    return Raw(shared_store.dsn)
 
 
 @pytest.fixture
@@ -197,7 +198,7 @@ def test_a_client_that_leaves_takes_nothing_with_it(raw: Raw) -> None:
     assert raw(b"SELECT 1")[:2] == (200, b"1\n")
 
 
-def test_half_an_insert_is_no_insert(raw: Raw, store: Store) -> None:
+def test_half_an_insert_is_no_insert(raw: Raw) -> None:
     with socket.create_connection(("127.0.0.1", raw.dsn.port)) as leaving:
         leaving.sendall(
             f"POST /?query={quote('INSERT INTO requests (e2e_ns) FORMAT CSV')}&database={raw.dsn.database} HTTP/1.1\r\nHost: x\r\n"
