@@ -1,5 +1,6 @@
 """Real components for every test, started in the same way as the supervisor starts them, and stopped at the end."""
 
+import gc
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from tests.support.cluster.proxy import Proxy
 from tests.support.scheduling import BySystem, rank_of
 from tests.support.soak import SOAKING, sized
 from tests.support.stacks import stacks_of_tasks
-from tests.support.start import Start, starter, starts_processes
+from tests.support.start import Start, only_starts_processes, starter, starts_processes
 
 # How fast examples are made or run is no part of a test: machines differ. Each run makes the same examples, so that what passes passes
 # again; `make test-soak` makes others each time.
@@ -43,6 +44,20 @@ APART = {
 """Tests that run only where their marker is chosen, and why."""
 
 TIME_SCALE = "0.1"  # the session's models answer ten times as fast as the GPUs they take their timing from
+
+
+gc.disable()  # while tests are collected: what they import and are stays
+
+
+def pytest_collection_finish() -> None:
+    """Python need not look through all that again at each collection of garbage, which took a third of the time of short tests."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`make test-fast` does not import what it leaves out."""
+    return (config.option.markexpr == "not processes" and only_starts_processes(collection_path)) or None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,5 +1,6 @@
 """Starts commands for tests, and ends them again."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +21,19 @@ STARTING_NAMES = (
     "running",
     "store_process",
 )
+
+
+_TELLING_LINE = re.compile(
+    rf"^(?:import|from \S+ import .*)\b(?:{'|'.join(STARTING_NAMES)})\b|^pytestmark = pytest\.mark\.processes$",
+    re.MULTILINE,
+)
+
+
+def only_starts_processes(path: Path) -> bool:
+    """Whether all tests of a file or folder start processes, as far as that can be seen without importing it."""
+    if path.is_dir():
+        return path.name == "browser"
+    return path.name.startswith("test_") and bool(_TELLING_LINE.search(path.read_text()))
 
 
 def starts_processes(item: pytest.Item) -> bool:

@@ -1,4 +1,4 @@
-"""Prophet on the real calendar. Each test fits once or twice, which takes a fraction of a second."""
+"""Prophet on the real calendar. Each test fits once or twice in a process of its own, which takes a fraction of a second."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,8 @@ import pytest
 from forecasting.calendar import DAY_S, Calendar, PlannedEvent
 from forecasting.candidates.prophet import FIT_STEP_S, FitError, curve
 from tests.support.forecasting.made_up_demand import DAY, MONDAY_S, STEP_S, daily, series
+
+pytestmark = pytest.mark.processes
 
 
 def test_the_day_is_learned_and_continued() -> None:
