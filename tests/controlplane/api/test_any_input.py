@@ -1,7 +1,6 @@
 """Whatever is put into the parameters that the API's own document names, it is answered by contract: never a traceback."""
 
 import re
-from typing import Any
 from urllib.parse import quote
 
 from django.test import Client
@@ -9,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from controlplane.api.app import api
 from tests.support.soak import sized
+from tests.support.web.document import api_document
 from tests.support.web.served import Filled
 
-SCHEMA: dict[str, Any] = api.get_openapi_schema()
+SCHEMA = api_document()
 ENDPOINTS = sorted(
     path
     for path, kinds in SCHEMA["paths"].items()

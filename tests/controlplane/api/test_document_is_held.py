@@ -22,8 +22,8 @@ from schemathesis.specs.openapi.checks import ignored_auth
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from controlplane.accounts.models import ApiToken
-from controlplane.api.app import api
 from tests.support.soak import SOAKING, sized
+from tests.support.web.document import api_document
 from tests.support.web.served import Filled
 
 STATIC_FILES = "servestatic.middleware.ServeStaticMiddleware"
@@ -33,7 +33,7 @@ EXAMPLES = sized(3, soak=50)
 """Of each operation and role. The coverage phase adds the edges of every value to them."""
 
 
-DOCUMENT = api.get_openapi_schema()
+DOCUMENT = api_document()
 OPERATIONS = [(method.upper(), path) for path, item in DOCUMENT["paths"].items() for method in item]
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from controlplane.api.app import api
 from inference.contract.stages import STAGES
+from tests.support.web.document import api_document
 from tests.support.web.served import Filled
 
 
@@ -91,7 +91,7 @@ def test_groups_are_reports_of_their_own_that_add_up(caller: Client, served: Fil
 
 
 def test_the_document_says_which_replica_a_request_counts_for() -> None:
-    parameters = api.get_openapi_schema()["paths"]["/api/v1/latency"]["get"]["parameters"]
+    parameters = api_document()["paths"]["/api/v1/latency"]["get"]["parameters"]
     [group_by] = [parameter for parameter in parameters if parameter["name"] == "group_by"]
     assert "By `replica`: that of the last attempt" in group_by["description"]
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from controlplane.api.app import api
+from tests.support.web.document import api_document
 
 OPERATIONS: list[tuple[str, str, dict[str, Any]]] = [
     (path, method, operation)
-    for path, operations in api.get_openapi_schema()["paths"].items()
+    for path, operations in api_document()["paths"].items()
     for method, operation in operations.items()
     if method == "get"
 ]

@@ -1,5 +1,6 @@
 """Tokens are counted as Mistral counts them."""
 
+from functools import cache
 from importlib.resources import files
 
 import pytest
@@ -10,30 +11,33 @@ from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 from inference.core.text import parts_of
 from inference.tokenizers import tekken
 
-theirs = Tekkenizer.from_file(str(files("mistral_common") / "data" / "tekken_240911.json"))
-ours = tekken.load()
+
+@cache
+def theirs() -> Tekkenizer:
+    """Not read while tests are collected: that takes a second."""
+    return Tekkenizer.from_file(str(files("mistral_common") / "data" / "tekken_240911.json"))
 
 
 @given(st.text(max_size=200))
 @settings(deadline=None)
 def test_the_count_is_that_of_mistrals_own_tokenizer(text: str) -> None:
     text = text.encode("utf-8", "ignore").decode()
-    assert ours.count_short(text) == len(theirs.encode(text, bos=False, eos=False))
+    assert tekken.load().count_short(text) == len(theirs().encode(text, bos=False, eos=False))
 
 
 async def test_a_long_text_is_counted_off_the_loop_and_the_same() -> None:
     text = "Rivers run, and weirs measure them. " * 10_000
-    assert ours.count_short(text) is None
-    assert await ours.count(text, 10**9) == len(theirs.encode(text, bos=False, eos=False))
+    assert tekken.load().count_short(text) is None
+    assert await tekken.load().count(text, 10**9) == len(theirs().encode(text, bos=False, eos=False))
 
 
 async def test_counting_stops_where_it_is_already_too_much() -> None:
-    assert 1000 < await ours.count("word " * 1_000_000, 1000) < 100_000
+    assert 1000 < await tekken.load().count("word " * 1_000_000, 1000) < 100_000
 
 
 @pytest.mark.parametrize("text", [" " * 2_000_000, "\t" * 1_000_000 + "x", "a" * 1_000_000, "\n" * 1_000_000])
 async def test_a_text_made_to_hurt_is_counted_too(text: str) -> None:
-    assert await ours.count(text, 10**9) > 0
+    assert await tekken.load().count(text, 10**9) > 0
 
 
 @given(st.text(alphabet="ab \n.1", max_size=30).map(lambda text: text * 20_000))
