@@ -7,16 +7,17 @@ Only tables with rows are emptied, row by row: PostgreSQL makes new files for ea
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
-from django.apps import apps
 from django.core.management.color import Style
 from django.core.management.commands import flush
 from django.core.management.sql import emit_post_migrate_signal, sql_flush
-from django.db import models, transaction
+from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-Rows = list[tuple[type[models.Model], list[models.Model]]]
+Rows = list[tuple[str, list[tuple[Any, ...]]]]
+"""By the statement that writes them."""
 
 
 @contextmanager
@@ -39,18 +40,28 @@ def flushed_at_less_cost() -> Iterator[None]:
             return [f"DELETE FROM {tables[at]}" for (at,) in cursor.fetchall()]
 
     def fill(verbosity: int, interactive: bool, db: str, **more: object) -> None:
-        if db in remembered:
-            with transaction.atomic(using=db):
-                for model, rows in remembered[db]:
-                    model._base_manager.using(db).bulk_create(rows)
+        if db not in remembered:
+            emit_post_migrate_signal(verbosity, interactive, db, **more)
+            remembered[db] = _rows(db)
             return
-        emit_post_migrate_signal(verbosity, interactive, db, **more)
-        every = (
-            (model, list(model._base_manager.using(db).all())) for model in apps.get_models(include_auto_created=True)
-        )
-        remembered[db] = [(model, rows) for model, rows in every if rows]
+        with transaction.atomic(using=db), connections[db].cursor() as cursor:
+            for statement, rows in remembered[db]:
+                cursor.executemany(statement, rows)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flush, "sql_flush", emptied)
         patch.setattr(flush, "emit_post_migrate_signal", fill)
         yield
+
+
+def _rows(db: str) -> Rows:
+    """All that the database holds, but for empty tables."""
+    found, quoted = [], connections[db].ops.quote_name
+    with connections[db].cursor() as cursor:
+        for table in connections[db].introspection.django_table_names(only_existing=True, include_views=False):
+            cursor.execute(f"SELECT * FROM {quoted(table)}")
+            if rows := cursor.fetchall():
+                columns = ", ".join(quoted(column[0]) for column in cursor.description)
+                places = ", ".join(["%s"] * len(rows[0]))
+                found.append((f"INSERT INTO {quoted(table)} ({columns}) VALUES ({places})", rows))
+    return found

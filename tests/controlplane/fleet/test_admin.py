@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from django.db import transaction
 from django.test import Client
 
 from controlplane.fleet.models import GatewayKey, LLMModel, Pool, Region, Replica, StageTimeouts, Tenant, Tier, Variant
@@ -30,10 +31,11 @@ NO_LIMITS = {"requests_per_minute": "0", "tokens_per_minute": "0", "max_in_fligh
 
 @pytest.fixture
 def pool(home: Path) -> Pool:
-    variant = Variant.objects.create(name="chat-8b", model=LLMModel.objects.create(name="chat"))
-    return Pool.objects.create(
-        name="near", variant=variant, region=Region.objects.create(name="local"), model_name="chat"
-    )
+    with transaction.atomic():
+        variant = Variant.objects.create(name="chat-8b", model=LLMModel.objects.create(name="chat"))
+        return Pool.objects.create(
+            name="near", variant=variant, region=Region.objects.create(name="local"), model_name="chat"
+        )
 
 
 def replica_form(pool: Pool, **values: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
@@ -36,8 +37,9 @@ MAPPING = {
 
 @pytest.fixture
 def variant(home: Path) -> Variant:
-    Region.objects.create(name="local")
-    return Variant.objects.create(name="chat-8b", model=LLMModel.objects.create(name="chat", tokenizer="estimate"))
+    with transaction.atomic():
+        Region.objects.create(name="local")
+        return Variant.objects.create(name="chat-8b", model=LLMModel.objects.create(name="chat", tokenizer="estimate"))
 
 
 def _typed(default: object) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db import transaction
+
 from controlplane.fleet.models import Cluster, LLMModel, Pool, PublishedSnapshot, Region, Variant
 from controlplane.policy.act.journal import Fence
 from controlplane.policy.core.observation import CanaryCounts
@@ -36,6 +38,7 @@ def revision(
     )
 
 
+@transaction.atomic  # so that it is published once
 def fleet(pools: Mapping[str, str] | None = None) -> None:
     """Models by pool; POOL of model `chat` where nothing is said."""
     region = Region.objects.create(name="east")
