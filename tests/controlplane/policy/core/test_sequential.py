@@ -1,4 +1,4 @@
-"""Measured: 1,000 simulated pairs of pools hold the error rates that the test states."""
+"""Measured: simulated pairs of pools hold the error rates that the test states."""
 
 from math import comb
 
@@ -20,15 +20,16 @@ from controlplane.policy.core.sequential import (
     requests_needed,
 )
 from tests.support.canary_pairs import Pair, arm, judged
+from tests.support.soak import sized
 
-PAIRS = 1_000
+PAIRS = sized(250, soak=1_000)
 SPREAD = 0.5
 """Standard deviation of the logarithm of a request's latency."""
 FAILING = 0.005
 WEIGHTS = (0.1, 0.3, 0.5)
 
 
-def sized(alpha: float = 0.05, beta: float = 0.05) -> CanaryTest:
+def large_enough(alpha: float = 0.05, beta: float = 0.05) -> CanaryTest:
     """As many requests as the baseline's spread needs."""
     rng = np.random.default_rng(0)
     latency, failed = rng.lognormal(0, SPREAD, 100_000), rng.random(100_000) < FAILING
@@ -43,7 +44,7 @@ def verdicts(test: CanaryTest, pair: Pair, seed: int) -> list[tuple[str, int]]:
 
 
 def test_a_candidate_that_is_20_percent_slower_at_p95_is_rolled_back_within_the_stated_requests() -> None:
-    test = sized()
+    test = large_enough()
     outcomes = verdicts(test, Pair(slower=1.2, spread=SPREAD), seed=1)
     assert all(requests <= test.max_requests for _, requests in outcomes)
     assert sum(verdict == "equal" for verdict, _ in outcomes) <= test.beta * PAIRS
@@ -51,13 +52,13 @@ def test_a_candidate_that_is_20_percent_slower_at_p95_is_rolled_back_within_the_
 
 
 def test_an_equal_candidate_is_promoted() -> None:
-    test = sized()
+    test = large_enough()
     outcomes = verdicts(test, Pair(spread=SPREAD), seed=2)
     assert sum(verdict != "equal" for verdict, _ in outcomes) <= test.alpha * PAIRS
 
 
 def test_a_candidate_that_fails_more_often_by_the_tolerance_is_rolled_back() -> None:
-    test = sized()
+    test = large_enough()
     outcomes = verdicts(test, Pair(spread=SPREAD, failing=FAILING + 0.01), seed=3)
     assert sum(verdict == "equal" for verdict, _ in outcomes) <= test.beta * PAIRS
 
