@@ -13,8 +13,9 @@ from urllib.request import Request, urlopen
 import pytest
 
 from deploy.local.ports import free_port
-from deploy.local.process import ROOT, Command, Managed
+from deploy.local.process import ROOT, Command, Managed, http_status
 from deploy.local.redis import Redis, redis
+from tests.support.deploy.run import START_S
 from tests.support.start import Start
 from tests.support.wait import eventually
 
@@ -75,12 +76,13 @@ def running(migrated: Path, tmp_path_factory: pytest.TempPathFactory, start_once
         "WEIR_WORKER_METRICS": f"127.0.0.1:{port}",
         "WEIR_METRICS_TOKEN": TOKEN,
     }
-    return Running(home, process, start_once(Command("worker", (*CELERY, "-B"), env=env)), port)
+    worker = Command("worker", (*CELERY, "-B"), lambda: http_status(port, "/metrics") == 401, env, start_s=START_S)
+    return Running(home, process, start_once(worker), port)
 
 
 def test_the_worker_shows_how_its_tasks_went_to_those_who_know_the_token(running: Running) -> None:
     done = 'weir_worker_tasks_total{state="success",task="controlplane.fleet.tasks.heartbeat"}'
-    eventually(lambda: done in running.metrics(TOKEN)[1])
+    eventually(lambda: done in running.metrics(TOKEN)[1], running.worker.log_tail)
     assert running.metrics("another")[0] == 401
     assert running.metrics(TOKEN, "application/openmetrics-text")[1].endswith("# EOF\n")
 

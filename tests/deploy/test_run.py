@@ -89,10 +89,11 @@ def test_repeated_questions_come_out_of_the_cache(run: Run) -> None:
 
 
 def test_an_override_starts_a_replica_that_ends_with_it(run: Run) -> None:
-    ends_at = datetime.now(UTC) + timedelta(seconds=5)
+    ends_at = datetime.now(UTC) + timedelta(hours=1)
     wish = {"pool": "chat-small-local", "replicas": 3, "ends_at": ends_at.isoformat(), "reason": "a test"}
-    run.post("overrides", wish)
+    override = run.post("overrides", wish)
     run.said("chat-small-local-2 ready")
+    run.delete(f"overrides/{override['number']}")
     assert "chat-small-local-2 ended, as it is not needed any more" in run.said(
         "chat-small-local-2 ended", NEEDED_NO_MORE_S
     )

@@ -82,6 +82,9 @@ class Run:
     def post(self, path: str, document: Any) -> Any:
         return self._ask("POST", path, json.dumps(document), 201)
 
+    def delete(self, path: str) -> Any:
+        return self._ask("DELETE", path, None, 200)
+
     def _ask(self, method: str, path: str, body: str | None, status: int) -> Any:
         token = (self.home / "api-token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
