@@ -23,10 +23,15 @@ __all__ = [
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """SQLite in a file, as in earnest: in memory it has no write-ahead log, and its writers do not wait for each other."""
+    """SQLite in a file, as in earnest: in memory it has no write-ahead log, and its writers do not wait for each other.
+
+    They do not wait for the disk: no test takes the machine's power away.
+    """
     database = connections["default"]
     if database.vendor == "sqlite":
         database.settings_dict["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
+        options = database.settings_dict["OPTIONS"]
+        options["init_command"] = f"{options['init_command']} PRAGMA synchronous=OFF;"
 
 
 @pytest.fixture(scope="session", autouse=True)

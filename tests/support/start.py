@@ -10,7 +10,7 @@ from deploy.local.process import Command, Managed
 
 Start = Callable[[Command], Managed]
 
-STARTING_FIXTURES = {"start", "start_once", "front_dsn", "telemetry", "run", "browser", "control_plane"}
+STARTING_FIXTURES = {"start", "start_once", "front_dsn", "telemetry", "run", "browser", "control_plane", "triton_port"}
 STARTING_NAMES = (
     "subprocess",
     "multiprocessing",
