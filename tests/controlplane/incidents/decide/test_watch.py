@@ -51,14 +51,17 @@ KINDS = {
 
 def observed(seconds: float, *down: str, error: str = REFUSED) -> None:
     """As the worker writes it down."""
-    for component, kind in KINDS.items():
-        row = Observation.objects.filter(component=component).first() or Observation(component=component, kind=kind)
+    known = {row.component: row for row in Observation.objects.all()}
+    rows = [known.get(component) or Observation(component=component, kind=kind) for component, kind in KINDS.items()]
+    for row in rows:
         row.observed_at, row.state, row.error = at(seconds), "up", ""
-        if component in down:
+        if row.component in down:
             row.state, row.error, row.down_since = "down", error, row.down_since or at(seconds)
         else:
             row.up_at, row.down_since = at(seconds), None
-        row.save()
+    Observation.objects.bulk_create([row for row in rows if row.pk is None])
+    written = ("observed_at", "state", "error", "up_at", "down_since")
+    Observation.objects.bulk_update([row for row in rows if row.component in known], written)
 
 
 def looks(from_s: float, to_s: float, *down: str, error: str = REFUSED) -> None:
