@@ -270,19 +270,19 @@ def test_an_hour_that_the_store_refused_is_written_later(store: Store, monkeypat
 
 def test_hours_before_the_tallies_reach_are_not_written_as_empty(store: Store) -> None:
     """A short period needs few hours in memory; the ledger, and what is kept of it, go further back."""
-    ledger = rows(random.Random(10), 800, (NOW_S - 30 * HOUR_S) * NS, NOW_S * NS)
+    ledger = rows(random.Random(10), 400, (NOW_S - 14 * HOUR_S) * NS, NOW_S * NS)
     store.writer.insert_requests(ledger, 1)
     daily = replace(UP, period=Rolling(30 * DAY_S))
-    first = Evaluator(store, retention_s=30 * HOUR_S)
+    first = Evaluator(store, retention_s=14 * HOUR_S)
     first.tick([daily], [], NOW_S * NS)
     swept(first)
     short = replace(UP, period=Rolling(6 * HOUR_S), windows=(BurnWindow("page", HOUR_S, 300, 0.02),))
-    second = Evaluator(store, retention_s=30 * HOUR_S)
+    second = Evaluator(store, retention_s=14 * HOUR_S)
     second.tick([short], [], NOW_S * NS)
-    for _ in range(60):
+    for _ in range(28):
         second.sweep(NOW_S * NS)
     [name] = {one.definition for one in second._known.values()}
-    kept = store.objectives.tallies([name], NOW_S // HOUR_S - 29, NOW_S // HOUR_S)
+    kept = store.objectives.tallies([name], NOW_S // HOUR_S - 13, NOW_S // HOUR_S)
     assert all(sum(total) > 0 for total in kept["total"].to_pylist())
 
 
