@@ -30,7 +30,7 @@ from controlplane.slo.evaluate import states
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.evaluate.freshness import FreshnessCheck
 from controlplane.slo.evaluate.isolation import isolated, reason
-from controlplane.slo.models import StoredObjective, Tick
+from controlplane.slo.models import StoredObjective
 from controlplane.slo.models.planned_maintenance import enabled_maintenance
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
 
@@ -163,39 +163,25 @@ class Controller:
         return error
 
     def _beat(self, evaluations: list[Evaluation], now: datetime, began: float, error: str, fence: Fence) -> None:
+        failed = sum(evaluation.alert.state == "unknown" for evaluation in evaluations) + len(self._broken)
         with transaction.atomic():
             fence()
-            self._write_tick(evaluations, now, began, error)
-
-    def _write_tick(self, evaluations: list[Evaluation], now: datetime, began: float, error: str) -> None:
-        took_s = time.monotonic() - began
-        failed = sum(evaluation.alert.state == "unknown" for evaluation in evaluations) + len(self._broken)
-        states.beat(
-            Tick(
-                at=timezone.now(),
-                took_s=took_s,
-                objectives=len(evaluations),
-                failed=failed,
-                holder=self.holder,
-                error=error[:500],
-            )
-        )
-        Observation.objects.update_or_create(
-            component="controller",
-            defaults={
-                "kind": Observation.Kind.CONTROLLER,
-                "state": Observation.State.DEGRADED if error else Observation.State.UP,
-                "figures": {
-                    "objectives": len(evaluations),
-                    "unknown": failed,
-                    "tick_ms": round(took_s * 1000, 1),
-                    "history_behind_hours": self.evaluator.behind,
+            Observation.objects.update_or_create(
+                component="controller",
+                defaults={
+                    "kind": Observation.Kind.CONTROLLER,
+                    "state": Observation.State.DEGRADED if error else Observation.State.UP,
+                    "figures": {
+                        "objectives": len(evaluations),
+                        "unknown": failed,
+                        "tick_ms": round((time.monotonic() - began) * 1000, 1),
+                        "history_behind_hours": self.evaluator.behind,
+                    },
+                    "observed_at": now,
+                    "error": error[:500],
+                    **({} if error else {"up_at": now}),
                 },
-                "observed_at": now,
-                "error": error[:500],
-                **({} if error else {"up_at": now}),
-            },
-        )
+            )
 
     def _sweep(self, until: float, stopping: threading.Event) -> None:
         """Count history while hours are missing; then one hour again each tick, to find changes."""

@@ -15,7 +15,7 @@ from controlplane.slo.core import words
 from controlplane.slo.core.burn import coarse_windows, silent_windows
 from controlplane.slo.core.objective import DIMENSIONS, Objective, Timeslices
 from controlplane.slo.core.period import period_at
-from controlplane.slo.models import Maintenance, ObjectiveRevision, ObjectiveState, StoredObjective, Tick
+from controlplane.slo.models import Maintenance, ObjectiveRevision, ObjectiveState, StoredObjective
 from controlplane.slo.save import revise
 
 
@@ -152,8 +152,3 @@ class MaintenanceAdmin(ModelAdmin):
 class ObjectiveStateAdmin(ReadOnlyAdmin):
     list_display = ["key", "state", "severity", "since", "at"]
     list_filter = ["state", "severity"]
-
-
-@admin.register(Tick)
-class TickAdmin(ReadOnlyAdmin):
-    list_display = ["at", "took_s", "objectives", "failed", "holder", "error"]

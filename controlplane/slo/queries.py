@@ -10,13 +10,14 @@ from typing import Any
 from django.utils import timezone
 
 from controlplane.core.formatting import TEXT
+from controlplane.fleet.models import Observation
 from controlplane.slo.core.burndown import Point, burndown, needed
 from controlplane.slo.core.count_plan import definition
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.period import Span
 from controlplane.slo.evaluate.states import STALE
-from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
+from controlplane.slo.models import ObjectiveState, StoredObjective
 from controlplane.slo.models.planned_maintenance import enabled_maintenance
 from controlplane.telemetry.query import answers
 
@@ -71,8 +72,9 @@ def urgency(status: ObjectiveStatus) -> tuple[int, float, str]:
     return order, 2.0 if status.budget_left is None else status.budget_left, status.key
 
 
-def newest_tick() -> Tick | None:
-    return Tick.objects.order_by("-at").first()
+def newest_tick() -> Observation | None:
+    """What the controller reported at its last tick."""
+    return Observation.objects.filter(component="controller").first()
 
 
 def history(objective: Objective, scope: dict[str, str], now_ns: int | None = None) -> list[Point]:

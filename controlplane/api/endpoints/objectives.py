@@ -128,7 +128,7 @@ def _out(row: StoredObjective) -> dict[str, Any]:
 
 def _judged_at() -> Any:
     tick = queries.newest_tick()
-    return tick.at if tick else None
+    return tick.observed_at if tick else None
 
 
 def _row(slug: str) -> StoredObjective:

@@ -182,7 +182,7 @@ def _fresh() -> dict[str, Any]:
     return {
         "question": now_question,
         "tick": tick,
-        **freshness_context(now_question, int(tick.at.timestamp() * 1e9) if tick else None, now_ns),
+        **freshness_context(now_question, int(tick.observed_at.timestamp() * 1e9) if tick else None, now_ns),
     }
 
 

@@ -8,13 +8,12 @@ from django.db import DataError, transaction
 
 from controlplane.slo.core.alert import MAX_KEY_CHARS
 from controlplane.slo.core.evaluation import Evaluation
-from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
+from controlplane.slo.models import ObjectiveState, StoredObjective
 
 log = structlog.get_logger(__name__)
 
 FRESH = timedelta(seconds=15)
 """A state that has not changed is written again after this."""
-KEPT = timedelta(days=1)
 STALE = timedelta(seconds=60)
 """A state older than this is not trusted: four writes were missed."""
 
@@ -91,12 +90,6 @@ def _unknown(
         since=since,
         document={"why": why},
     )
-
-
-def beat(tick: Tick) -> None:
-    """Write the heartbeat of a tick, and delete old ones."""
-    tick.save()
-    Tick.objects.filter(at__lt=tick.at - KEPT).delete()
 
 
 def _row(evaluation: Evaluation, objective: int, before: ObjectiveState | None, now: datetime) -> ObjectiveState | None:

@@ -17,22 +17,6 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='Tick',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField(db_index=True, help_text='When the tick ended.')),
-                ('took_s', models.FloatField()),
-                ('objectives', models.PositiveIntegerField(help_text='How many were judged.')),
-                ('failed', models.PositiveIntegerField(default=0, help_text='How many of them could not be judged.')),
-                ('holder', models.CharField(max_length=200)),
-                ('error', models.CharField(blank=True, help_text='Why no objective could be judged; else empty.', max_length=500)),
-            ],
-            options={
-                'ordering': ['-at'],
-                'get_latest_by': 'at',
-            },
-        ),
-        migrations.CreateModel(
             name='StoredObjective',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

@@ -1,4 +1,4 @@
-"""What the controller writes: the latest state of each objective, and its ticks."""
+"""What the controller writes: the latest state of each objective."""
 
 from django.db import models
 
@@ -29,21 +29,3 @@ class ObjectiveState(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key}: {self.state}"
-
-
-class Tick(models.Model):
-    """One round of the controller that leads: its heartbeat. Kept for a day."""
-
-    at = models.DateTimeField(db_index=True, help_text="When the tick ended.")
-    took_s = models.FloatField()
-    objectives = models.PositiveIntegerField(help_text="How many were judged.")
-    failed = models.PositiveIntegerField(default=0, help_text="How many of them could not be judged.")
-    holder = models.CharField(max_length=200)
-    error = models.CharField(max_length=500, blank=True, help_text="Why no objective could be judged; else empty.")
-
-    class Meta:
-        ordering = ["-at"]
-        get_latest_by = "at"
-
-    def __str__(self) -> str:
-        return f"{self.at:%H:%M:%S} by {self.holder}"

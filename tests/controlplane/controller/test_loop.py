@@ -18,7 +18,7 @@ from controlplane.incidents.models import Incident
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Latency
-from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
+from controlplane.slo.models import ObjectiveState, StoredObjective
 from controlplane.slo.save import save_objective
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
@@ -88,9 +88,8 @@ def test_a_minute_of_total_outage_becomes_a_page(store: Store, incidents: Incide
         "fast/model=it's 'odd'",
     }
     assert ObjectiveState.objects.get(key="up").state == "firing"
-    tick = Tick.objects.latest()
-    assert (tick.error, tick.objectives, tick.holder) == ("", 4, made.holder)
-    assert Observation.objects.get(component="controller").state == "up"
+    tick = Observation.objects.get(component="controller")
+    assert (tick.state, tick.error, tick.figures["objectives"], tick.up_at) == ("up", "", 4, tick.observed_at)
 
 
 def test_only_the_leader_writes_and_another_process_takes_over(store: Store, now: datetime) -> None:
@@ -123,8 +122,8 @@ def test_a_process_that_lost_the_lease_during_a_tick_writes_nothing(
 
     assert not outcome.leads
     assert incidents.seen == []
-    assert Tick.objects.get().holder == second.holder
-    assert ObjectiveState.objects.get().at == now + LEASE_LASTS + timedelta(seconds=1)
+    later = now + LEASE_LASTS + timedelta(seconds=1)
+    assert Observation.objects.get(component="controller").observed_at == ObjectiveState.objects.get().at == later
 
 
 def test_a_process_that_lost_the_lease_writes_no_incidents(store: Store, now: datetime) -> None:
@@ -159,7 +158,6 @@ def test_without_the_ledger_every_objective_is_unknown(store: Store, incidents: 
     assert incidents.seen[1].keys() == incidents.seen[0].keys()
     assert {alert.state for alert in incidents.seen[1].values()} == {"unknown"}
     assert set(ObjectiveState.objects.values_list("state", flat=True)) == {"unknown"}
-    assert Tick.objects.latest().error
     seen = Observation.objects.get(component="controller")
     assert (seen.state, seen.up_at, seen.observed_at) == ("degraded", now, now + timedelta(seconds=5))
 
@@ -289,7 +287,7 @@ def test_failing_incidents_are_the_ticks_error_and_states_are_written(store: Sto
     made = Controller(store, settings.CONFIG, fails)
     made.step(now)
 
-    assert "RuntimeError: no room" in Tick.objects.latest().error
+    assert "RuntimeError: no room" in Observation.objects.get(component="controller").error
     assert ObjectiveState.objects.count() == 1
 
 

@@ -12,8 +12,9 @@ from django.utils import timezone
 from controlplane.fleet.models import Team
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Histogram, Latency
-from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
+from controlplane.slo.models import ObjectiveState, StoredObjective
 from controlplane.slo.save import save_objective
+from tests.support.slo.ticks import ticked
 from tests.support.web.served import Filled
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -36,7 +37,7 @@ def _saved() -> None:
 
 def judged(state: str = "firing", seconds_ago: float = 1, **document: object) -> ObjectiveState:
     at = timezone.now() - timedelta(seconds=seconds_ago)
-    Tick.objects.create(at=at, took_s=0.1, objectives=1, holder="here")
+    ticked(at)
     return ObjectiveState.objects.create(
         objective=StoredObjective.objects.get(slug="chat-fast"), key="chat-fast/model=chat-large",
         scope={"model": "chat-large"}, at=at, since=at, state=state,

@@ -14,10 +14,10 @@ from controlplane.incidents.decide import engine
 from controlplane.incidents.decide.core.machine import subject
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
 from controlplane.incidents.notify.delivery import enqueue
-from controlplane.slo.models import Tick
 from tests.support.incidents.alerts import NOW, TTFT, UP, alert
 from tests.support.incidents.burning import SLOW, at_the_end
 from tests.support.incidents.notices import notice, pagerduty
+from tests.support.slo.ticks import ticked
 from tests.support.web.html import html_of
 from tests.support.web.people import on_call
 from tests.support.web.served import Filled
@@ -42,9 +42,9 @@ def test_the_list_shows_what_is_wrong_and_the_frame_counts_it(reader: Client, bu
 
 def test_nothing_open_says_so_and_what_to_do(reader: Client) -> None:
     assert "Nothing is known to be open" in html_of(reader.get("/incidents")), "nothing was judged yet"
-    Tick.objects.create(at=timezone.now() - timedelta(minutes=5), took_s=0.1, objectives=3, holder="a")
+    ticked(timezone.now() - timedelta(minutes=5))
     assert "Objectives have not been judged since" in html_of(reader.get("/incidents"))
-    Tick.objects.create(at=timezone.now(), took_s=0.1, objectives=3, holder="a")
+    ticked(timezone.now())
     page = html_of(reader.get("/incidents"))
     assert "Nothing is open" in page
     assert "No open incident" in page

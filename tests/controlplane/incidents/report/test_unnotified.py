@@ -13,9 +13,9 @@ from controlplane.incidents.models import Entry, Incident, SilenceRecord
 from controlplane.incidents.notify.delivery.health.heartbeat import HeartbeatThread
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Heartbeat
 from controlplane.incidents.report import unnotified
-from controlplane.slo.models import Tick
 from tests.support.incidents.alerts import NOW, TTFT, UP, after, alert, outage
 from tests.support.incidents.notices import pagerduty
+from tests.support.slo.ticks import ticked
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
 NO_CRITICAL = "nobody was notified: no enabled destination takes critical pages"
@@ -135,7 +135,7 @@ def test_a_page_that_nobody_accepts_for_long_has_reached_nobody_yet() -> None:
 def test_the_dead_man_service_is_not_told_that_all_is_well_while_a_page_reached_nobody(
     pinged: list[str],
 ) -> None:
-    Tick.objects.create(at=timezone.now(), took_s=0.1, objectives=3, holder="a")
+    ticked(timezone.now())
     for name in (Heartbeat.SENDER, Heartbeat.COMPONENTS):
         Heartbeat.objects.create(name=name, at=timezone.now())
     engine.observe([alert()], NOW)

@@ -12,8 +12,8 @@ from controlplane.slo.core.evaluation import Counted, Evaluation, evaluate
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability
 from controlplane.slo.core.windows import WORKBOOK, lengths_s
-from controlplane.slo.evaluate.states import FRESH, KEPT, beat, write
-from controlplane.slo.models import ObjectiveState, Tick
+from controlplane.slo.evaluate.states import FRESH, write
+from controlplane.slo.models import ObjectiveState
 from controlplane.slo.save import save_objective
 
 pytestmark = pytest.mark.django_db
@@ -64,12 +64,6 @@ def test_an_invalid_row_is_unknown_with_the_reason() -> None:
     write([found("quiet")], NOW, {"down": "target=2 is not between 0 and 1"})
     broken = ObjectiveState.objects.get(objective__slug="down")
     assert (broken.state, broken.document["why"]) == ("unknown", "target=2 is not between 0 and 1")
-
-
-def test_heartbeats_are_kept_for_a_day() -> None:
-    beat(Tick(at=NOW, took_s=0.1, objectives=1, holder="a"))
-    beat(Tick(at=NOW + KEPT + FRESH, took_s=0.1, objectives=1, holder="a"))
-    assert Tick.objects.get().at == NOW + KEPT + FRESH
 
 
 def test_an_unknown_state_keeps_its_beginning() -> None:

@@ -14,10 +14,10 @@ from django.conf import settings
 from django.utils import timezone
 
 from controlplane.core.periodic import PeriodicThread
+from controlplane.fleet.models import Observation
 from controlplane.incidents.notify.delivery.core import outbound_address
 from controlplane.incidents.notify.delivery.models import Heartbeat
 from controlplane.incidents.notify.delivery.send.http_client import Client
-from controlplane.slo.models import Tick
 
 log = structlog.get_logger(__name__)
 
@@ -29,9 +29,8 @@ MAX_UNJUDGED = timedelta(seconds=60)
 
 
 def judged_at() -> datetime | None:
-    """The last tick in which anything could be judged, or the oldest tick where none could; None: the controller never ticked."""
-    ticks = Tick.objects.order_by("-at").values_list("at", flat=True)
-    return ticks.filter(error="").first() or ticks.last()
+    """The last tick of the controller in which anything could be judged; None: there was none."""
+    return Observation.objects.filter(component="controller").values_list("up_at", flat=True).first()
 
 
 def are_judged(now: datetime) -> bool:
