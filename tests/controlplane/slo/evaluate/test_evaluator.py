@@ -22,7 +22,7 @@ OBJECTIVES = (UP, FAST, MONTHLY, PER_REGION)
 
 
 def test_windows_and_periods_count_what_the_ledger_has(store: Store) -> None:
-    ledger = rows(random.Random(1), 2_500, (NOW_S - 5 * DAY_S) * NS, NOW_S * NS)
+    ledger = rows(random.Random(1), 2_000, (NOW_S - 4 * DAY_S) * NS, NOW_S * NS)
     store.writer.insert_requests(ledger, 1)
     evaluator = Evaluator(store)
     before = evaluator.tick(OBJECTIVES, [], NOW_S * NS)
@@ -70,12 +70,12 @@ def test_rows_that_come_hours_late_are_counted_in_the_next_round(store: Store) -
 
 
 def test_after_a_restart_old_hours_come_from_the_store_even_without_the_ledger(store: Store) -> None:
-    ledger = rows(random.Random(4), 1_500, (NOW_S - 5 * DAY_S) * NS, NOW_S * NS)
+    ledger = rows(random.Random(4), 1_500, (NOW_S - 4 * DAY_S) * NS, NOW_S * NS)
     store.writer.insert_requests(ledger, 1)
     first = Evaluator(store)
     first.tick(OBJECTIVES, [], NOW_S * NS)
     swept(first)
-    old = [row for row in ledger if row.entry_start_ns < (NOW_S - 4 * DAY_S) * NS]
+    old = [row for row in ledger if row.entry_start_ns < (NOW_S - 80 * HOUR_S) * NS]
     store.writer.withdraw_requests([key_of(row) for row in old], version=9)
 
     second = Evaluator(store)

@@ -350,7 +350,7 @@ def test_a_value_of_any_length_has_a_key_that_fits_and_no_nul(store: Store) -> N
 
 def test_a_calendar_on_the_half_hour_counts_from_its_own_midnight(store: Store) -> None:
     """Midnight in Kolkata is 18:30 UTC, and 18:15 in Kathmandu; a start may lie at any minute."""
-    ledger = rows(random.Random(11), 1_000, (NOW_S - 5 * DAY_S) * NS, NOW_S * NS)
+    ledger = rows(random.Random(11), 600, (NOW_S - 2 * DAY_S) * NS, NOW_S * NS)
     store.writer.insert_requests(ledger, 1)
     objectives = [
         replace(UP, slug=f"{unit}-{number}", period=Calendar(unit, start, zone), windows=(BurnWindow("page", HOUR_S, 300, 0.02),))  # type: ignore[arg-type]
