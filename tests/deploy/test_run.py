@@ -115,22 +115,21 @@ def test_a_taken_port_is_named_with_the_variable_that_sets_it(run: Run, tmp_path
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("redis", ("redis-server",)),
-        ("chat-large-local-0", ("tritonserver", "service.instance.id=chat-large-local-0")),
-        ("telemetry", ("-m controlplane.telemetry",)),
-        ("gateway", ("-m inference",)),
-        ("worker", ("-m celery",)),
-        ("controller", ("-m controlplane.controller",)),
-        ("web", ("-m granian",)),
-    ],
-)
-def test_a_part_that_is_killed_comes_back_and_that_is_said(run: Run, name: str, words: tuple[str, ...]) -> None:
-    run.process(*words).kill()
-    said = run.said(f"{name} ready again", START_S)
-    assert f"{name} was killed by SIGKILL: starting it again" in said
+def test_parts_that_are_killed_come_back_and_that_is_said(run: Run) -> None:
+    parts = {
+        "redis": ("redis-server",),
+        "chat-large-local-0": ("tritonserver", "service.instance.id=chat-large-local-0"),
+        "telemetry": ("-m controlplane.telemetry",),
+        "gateway": ("-m inference",),
+        "worker": ("-m celery",),
+        "controller": ("-m controlplane.controller",),
+        "web": ("-m granian",),
+    }
+    for process in [run.process(*words) for words in parts.values()]:
+        process.kill()
+    for name in parts:
+        said = run.said(f"{name} ready again", START_S)
+        assert f"{name} was killed by SIGKILL: starting it again" in said
 
 
 def test_requests_are_counted_again_after_all_that(run: Run) -> None:

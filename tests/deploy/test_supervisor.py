@@ -194,13 +194,17 @@ def test_a_part_that_refuses_connections_is_ended_and_started_again(tmp_path: Pa
         assert "deaf has not answered for 2 s: ending it and starting it again" in running.said("deaf ready again")
 
 
-def test_a_part_that_answers_that_it_is_not_well_is_left_alone(tmp_path: Path) -> None:
-    with supervised(tmp_path, "[web('ill', 503), web('well')]") as running:
+def test_a_part_that_answers_that_it_is_not_well_is_left_alone_and_so_is_one_without_a_probe(tmp_path: Path) -> None:
+    with supervised(tmp_path, "[web('ill', 503), part('quiet', SERVE % 0), web('well')]") as running:
         running.said("ALL READY")
-        os.killpg(running.child("well").pid, signal.SIGSTOP)
+        quiet = running.child("quiet").pid
+        for group in (quiet, running.child("well").pid):
+            os.killpg(group, signal.SIGSTOP)
         running.said("well ready again")  # so it has been long enough
         running.probed("ill", 3)
-        assert "ill has not answered" not in running.output.read_text()
+        said = running.output.read_text()
+        assert "ill has not answered" not in said and "quiet has not answered" not in said
+        os.killpg(quiet, signal.SIGCONT)  # else its end takes the whole grace period
 
 
 def test_a_part_that_hangs_delays_the_care_for_no_other(tmp_path: Path) -> None:
@@ -217,16 +221,6 @@ def test_a_part_that_hangs_at_its_start_delays_no_other(tmp_path: Path) -> None:
     slow = "Part(Command('slow', (sys.executable, '-c', 'import time; time.sleep(600)'), lambda: __import__('time').sleep(600)))"
     with supervised(tmp_path, f"[{slow}, part('server', SERVE % 0)]") as running:
         running.said("server ready")
-
-
-def test_a_part_without_a_probe_is_left_alone(tmp_path: Path) -> None:
-    with supervised(tmp_path, "[part('quiet', SERVE % 0), web('server')]") as running:
-        running.said("ALL READY")
-        quiet = running.child("quiet").pid
-        for group in (quiet, running.child("server").pid):
-            os.killpg(group, signal.SIGSTOP)
-        assert "quiet has not answered" not in running.said("server ready again")
-        os.killpg(quiet, signal.SIGCONT)  # else its end takes the whole grace period
 
 
 def test_what_is_not_answered_while_the_machine_stands_still_does_not_count(tmp_path: Path) -> None:
