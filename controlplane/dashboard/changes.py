@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from controlplane.dashboard.core.figures.layout import MUTED, Figure
+from controlplane.dashboard.core.figures.layout import MUTED, Figure, words_above
 from controlplane.incidents.models import ChangeRecord
 from controlplane.telemetry.core.query_types import Window
 
@@ -35,12 +35,7 @@ def marked(figure: Figure, changes: Sequence[ChangeRecord]) -> Figure:
                 "line": {"color": MUTED, "width": 1, "dash": "dot"},
             }
         )  # fmt: skip
-        marks.append(
-            {
-                "text": "▼", "xref": "x", "yref": "paper", "x": x, "y": 1, "yanchor": "bottom", "showarrow": False,
-                "font": {"size": 11, "color": MUTED},
-                "hovertext": f"{change.summary} ({change.source}), {change.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
-            }
-        )  # fmt: skip
+        said = f"{change.summary} ({change.source}), {change.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        marks.append(words_above("▼", xref="x", x=x, xanchor="auto", yshift=0, hovertext=said))
     layout["annotations"] = [*layout.get("annotations", []), *marks]
     return figure

@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from controlplane.dashboard.core.figures.layout import INK, MUTED, Figure, layout, x_axis, y_axis
+from controlplane.dashboard.core.figures.layout import (
+    INK,
+    MINUTES,
+    Figure,
+    alone,
+    layout,
+    shaded,
+    words_above,
+    x_axis,
+    y_axis,
+)
 from controlplane.slo.core.burndown import Point
 from controlplane.slo.core.period import SECOND_NS, Span
 
@@ -26,7 +36,7 @@ def burndown_figure(points: Sequence[Point], shown: Span, maintained: Sequence[S
                 "x": ends,
                 "y": left,
                 "connectgaps": False,
-                "marker": {"size": _alone(left), "color": "var(--accent)"},
+                "marker": {"size": alone(left, 6), "color": "var(--accent)"},
                 "line": {"color": "var(--accent)", "width": 2, "shape": "hv"},
                 "fill": "tozeroy",
                 "fillcolor": "var(--heat-1)",
@@ -51,66 +61,24 @@ def burndown_figure(points: Sequence[Point], shown: Span, maintained: Sequence[S
             hoversubplots="axis",
             showlegend=False,
             bargap=0,
-            xaxis=x_axis(
-                shown.from_ns,
-                shown.to_ns,
-                anchor="y2",
-                hoverformat="%a %Y-%m-%d %H:%M UTC",
-                title={"text": "UTC", "standoff": 2, "font": {"size": 11}},
-            ),
+            xaxis=x_axis(shown.from_ns, shown.to_ns, anchor="y2", hoverformat=MINUTES),
             yaxis={**y_axis("budget left", 0.34, 1.0, **PERCENT), "range": [min(lowest * 1.05, -0.02), 1.02]},
             yaxis2=y_axis("bad", 0.0, 0.24, nticks=3),
-            shapes=[_line_at_zero(), *map(_maintenance, maintained)],
-            annotations=[
+            shapes=[
                 {
-                    "text": "shaded: planned maintenance, not counted",
+                    "type": "line",
                     "xref": "paper",
-                    "yref": "paper",
-                    "x": 1,
-                    "y": 1,
-                    "xanchor": "right",
-                    "yanchor": "bottom",
-                    "showarrow": False,
-                    "font": {"size": 11, "color": MUTED},
-                }
-            ]
+                    "x0": 0,
+                    "x1": 1,
+                    "y0": 0,
+                    "y1": 0,
+                    "line": {"color": INK, "width": 1, "dash": "dot"},
+                },
+                *(shaded(span.from_ns / SECOND_NS, span.to_ns / SECOND_NS) for span in maintained),
+            ],
+            annotations=[words_above("shaded: planned maintenance, not counted", x=1, xanchor="right", yshift=0)]
             if maintained
             else [],
             meta={"view": "burndown"},
         ),
-    }
-
-
-def _alone(y: Sequence[float | None]) -> list[int]:
-    """Marker sizes: an hour between two gaps is no line, so it gets a dot."""
-    around = [None, *y, None]
-    return [6 if around[at] is None and around[at + 2] is None else 0 for at in range(len(y))]
-
-
-def _line_at_zero() -> Figure:
-    return {
-        "type": "line",
-        "xref": "paper",
-        "x0": 0,
-        "x1": 1,
-        "yref": "y",
-        "y0": 0,
-        "y1": 0,
-        "line": {"color": INK, "width": 1, "dash": "dot"},
-    }
-
-
-def _maintenance(span: Span) -> Figure:
-    return {
-        "type": "rect",
-        "xref": "x",
-        "x0": span.from_ns / SECOND_NS * 1000,
-        "x1": span.to_ns / SECOND_NS * 1000,
-        "yref": "paper",
-        "y0": 0,
-        "y1": 1,
-        "line": {"width": 0},
-        "fillcolor": "var(--mark)",
-        "opacity": 0.7,
-        "layer": "below",
     }

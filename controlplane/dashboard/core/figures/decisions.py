@@ -4,7 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.dashboard.core.figures.latency import grid
-from controlplane.dashboard.core.figures.layout import INK, MUTED, PANEL, Figure, layout, x_axis, y_axis
+from controlplane.dashboard.core.figures.layout import (
+    INK,
+    LEGEND_ABOVE,
+    MUTED,
+    PANEL,
+    Figure,
+    layout,
+    line,
+    series_colour,
+    x_axis,
+    y_axis,
+)
 from controlplane.telemetry.core.query_types import LatencyPoint
 from controlplane.telemetry.query.core.question import Question
 
@@ -55,13 +66,8 @@ def decisions_figure(
             uirevision=question.query(),
             hovermode="closest",
             showlegend=True,
-            legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-            xaxis=x_axis(
-                window.from_ns,
-                window.to_ns,
-                anchor="y3" if decided else "y",
-                title={"text": "UTC", "standoff": 2, "font": {"size": 11}},
-            ),
+            legend=LEGEND_ABOVE,
+            xaxis=x_axis(window.from_ns, window.to_ns, anchor="y3" if decided else "y"),
             yaxis=y_axis("E2E", 0.58 if decided else 0.0, 1.0, tickformat="~s", ticksuffix="s"),
             **(_decided_axes() if decided else {}),
             meta={"step_ms": step_ns / 1e6},
@@ -88,17 +94,16 @@ def _latency(points: Sequence[LatencyPoint], question: Question, step_ns: int) -
     starts = grid(question.range.window.from_ns, question.range.window.to_ns, step_ns)
     by_start = {point.start_ns: point for point in points}
     lines: Mapping[str, tuple[str, float]] = {"p95": (INK, 2), "p50": (MUTED, 1)}
+    x = [(start + step_ns / 2) / 1e6 for start in starts]
     return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": f"E2E {quantile}",
-            "x": [(start + step_ns / 2) / 1e6 for start in starts],
-            "y": [_seconds(by_start.get(start), quantile) for start in starts],
-            "connectgaps": False,
-            "line": {"color": colour, "width": width},
-            "hovertemplate": "%{y:.3~s}s",
-        }
+        line(
+            f"E2E {quantile}",
+            x,
+            [_seconds(by_start.get(start), quantile) for start in starts],
+            {"color": colour, "width": width},
+            "%{y:.3~s}s",
+            dots=0,
+        )
         for quantile, (colour, width) in lines.items()
     ]
 
@@ -140,21 +145,14 @@ def _markers(markers: Sequence[Marker]) -> list[Figure]:
 
 def _replicas(counts: Sequence[Counts]) -> list[Figure]:
     return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": each.pool,
-            "x": list(each.at_ms),
-            "y": list(each.wanted),
-            "yaxis": "y3",
-            "connectgaps": False,
-            "line": {
-                "color": f"var(--series-{number % 4 + 1})",
-                "width": 2,
-                "shape": "hv",
-                "dash": DASHES[number // 4 % 4],
-            },
-            "hovertemplate": "%{y} replicas",
-        }
+        line(
+            each.pool,
+            list(each.at_ms),
+            list(each.wanted),
+            {"color": series_colour(number), "width": 2, "shape": "hv", "dash": DASHES[number // 4 % 4]},
+            "%{y} replicas",
+            dots=0,
+            yaxis="y3",
+        )
         for number, each in enumerate(counts[:MAX_POOLS])
     ]

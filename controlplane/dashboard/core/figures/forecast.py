@@ -3,15 +3,30 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from controlplane.dashboard.core.figures.layout import INK, MUTED, Figure, layout, x_axis, y_axis
+from controlplane.dashboard.core.figures.layout import (
+    INK,
+    LEGEND_ABOVE,
+    MINUTES,
+    MUTED,
+    Figure,
+    layout,
+    line,
+    series_colour,
+    shaded,
+    words_above,
+    x_axis,
+    y_axis,
+)
 from forecasting.forecast import Forecast
 from forecasting.series import F64, Series
 
 BANDS = ((0.05, 0.95, "P5 to P95", "var(--band-1)"), (0.1, 0.9, "P10 to P90", "var(--band-2)"))
 """The outer one first: the inner one is drawn over it."""
+SHOWN = "%{y:,.4~r}"
 BELOW = 0.26  # of the figure's height, for what was shed or answered from cache
 
 
@@ -59,9 +74,12 @@ def forecast_figure(
         ]
     traces.append(_line("came", came, {"color": INK, "width": 1.6}))
     for number, (name, series) in enumerate(below):
-        style = {"color": f"var(--series-{number + 2})", "width": 1.3, "dash": ("solid", "dash")[number % 2]}
+        style = {"color": series_colour(number + 1), "width": 1.3, "dash": ("solid", "dash")[number % 2]}
         traces.append(_line(name, series, style, yaxis="y2"))
-    axes = {"xaxis": _x_axis(*shown_s), "yaxis": y_axis(unit, low, 1.0, tickformat=_numbers(came, forecast))}
+    axes = {
+        "xaxis": x_axis(shown_s[0] * 10**9, shown_s[1] * 10**9, hoverformat=MINUTES),
+        "yaxis": y_axis(unit, low, 1.0, tickformat=_numbers(came, forecast)),
+    }
     if below:
         axes["xaxis"]["anchor"] = "y2"
         axes["yaxis2"] = y_axis("requests/s", 0.0, BELOW, tickformat="~g", nticks=3)
@@ -73,8 +91,8 @@ def forecast_figure(
             hovermode="x unified",
             hoversubplots="axis",
             showlegend=True,
-            legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
-            shapes=[*map(_shaded, events), _now(now_s)],
+            legend=LEGEND_ABOVE,
+            shapes=[*(shaded(event.from_s, event.to_s) for event in events), _now(now_s)],
             annotations=[_word(now_s, "now"), *(_word(event.from_s, event.name) for event in events)],
             **axes,
         ),
@@ -108,20 +126,9 @@ def _bands(forecast: Forecast) -> list[Figure]:
     return traces
 
 
-def _line(name: str, series: Series, style: Figure, **own: object) -> Figure:
-    y = rounded(series.values)
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": name,
-        "x": _middles(series.start_s, series.step_s, len(series)),
-        "y": y,
-        "connectgaps": False,
-        "line": style,
-        "marker": {"size": alone(y), "color": style["color"]},
-        "hovertemplate": "%{y:,.4~r}",
-        **own,
-    }
+def _line(name: str, series: Series, style: Figure, **own: Any) -> Figure:
+    x = _middles(series.start_s, series.step_s, len(series))
+    return line(name, x, rounded(series.values), style, SHOWN, **own)
 
 
 def _sparse(name: str, series: Series, joined_s: int, style: Figure) -> Figure:
@@ -135,8 +142,7 @@ def _sparse(name: str, series: Series, joined_s: int, style: Figure) -> Figure:
             y.append(None)
         x.append((series.start_s + (at + 0.5) * series.step_s) * 1000)
         y.append(float(f"{series.values[at]:.5g}"))
-    line = _line(name, series, {"color": "var(--series-1)", **style})
-    return line | {"x": x, "y": y, "marker": {"size": alone(y), "color": "var(--series-1)"}}
+    return line(name, x, y, {"color": series_colour(0), **style}, SHOWN)
 
 
 def rounded(values: F64) -> list[float | None]:
@@ -144,19 +150,8 @@ def rounded(values: F64) -> list[float | None]:
     return [float(f"{value:.5g}") if math.isfinite(value) else None for value in values.tolist()]
 
 
-def alone(y: Sequence[float | None]) -> list[int]:
-    """Marker sizes: a step between two gaps is no line, so it gets a dot."""
-    around = [None, *y, None]
-    return [5 if y[at] is not None and around[at] is None and around[at + 2] is None else 0 for at in range(len(y))]
-
-
 def _middles(start_s: int, step_s: int, count: int) -> list[float]:
     return [(start_s + (at + 0.5) * step_s) * 1000 for at in range(count)]
-
-
-def _x_axis(from_s: int, to_s: int) -> Figure:
-    title = {"text": "UTC", "standoff": 2, "font": {"size": 11}}
-    return x_axis(from_s * 10**9, to_s * 10**9, hoverformat="%a %Y-%m-%d %H:%M UTC", title=title)
 
 
 def _now(now_s: int) -> Figure:
@@ -164,15 +159,5 @@ def _now(now_s: int) -> Figure:
     return {"type": "line", "x0": now_s * 1000, "x1": now_s * 1000, "yref": "paper", "y0": 0, "y1": 1, "line": style}
 
 
-def _shaded(event: Event) -> Figure:
-    return {
-        "type": "rect", "x0": event.from_s * 1000, "x1": event.to_s * 1000, "yref": "paper", "y0": 0, "y1": 1,
-        "line": {"width": 0}, "fillcolor": "var(--mark)", "opacity": 0.7, "layer": "below",
-    }  # fmt: skip
-
-
 def _word(at_s: int, text: str) -> Figure:
-    return {
-        "text": text[:40], "x": at_s * 1000, "yref": "paper", "y": 1, "xanchor": "left", "yanchor": "top", "showarrow": False,
-        "font": {"size": 11, "color": MUTED},
-    }  # fmt: skip
+    return words_above(text[:40], xref="x", x=at_s * 1000, yanchor="top", yshift=0)

@@ -6,7 +6,7 @@ from math import log10
 
 from controlplane.core.formatting import PAGE, clock
 from controlplane.dashboard.core.figures.latency import grid
-from controlplane.dashboard.core.figures.layout import INK, MUTED, RULE, Figure, layout, x_axis
+from controlplane.dashboard.core.figures.layout import INK, RULE, Figure, layout, line, words_above, x_axis
 from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, HeatmapCell, LatencyPoint, Region
 from controlplane.telemetry.query.core.question import Question
 
@@ -61,7 +61,7 @@ def heatmap_figure(
             uirevision=question.query(),
             showlegend=False,
             hovermode="closest",
-            xaxis=x_axis(window.from_ns, window.to_ns, title={"text": "UTC", "standoff": 2, "font": {"size": 11}}),
+            xaxis=x_axis(window.from_ns, window.to_ns),
             yaxis={
                 "range": shown,
                 "tickvals": [value for value, _ in ticks(*shown)],
@@ -70,7 +70,11 @@ def heatmap_figure(
                 "zeroline": False,
             },
             shapes=[_outline(region, question, shown)] if region else [],
-            annotations=[_hint(question)],
+            annotations=[
+                words_above(
+                    f"E2E of answers; the stronger, the more; line: {question.quantile}. Drag over a region, or click a cell, to explain it"
+                )
+            ],
             meta={
                 "view": "heatmap",
                 "step_ms": step_ns / 1e6,
@@ -104,15 +108,9 @@ def _quantile_line(points: Sequence[LatencyPoint], question: Question, step_ns: 
     """The page's quantile of E2E over the cells; a gap of requests is a gap of the line."""
     by_start = {point.start_ns: getattr(point.e2e_ms, question.quantile, None) for point in points}
     starts = grid(question.range.window.from_ns, question.range.window.to_ns, step_ns)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [(start + step_ns / 2) / 1e6 for start in starts],
-        "y": [round(log10(value), 4) if (value := by_start.get(start)) else None for start in starts],
-        "line": {"color": INK, "width": 1.5},
-        "hoverinfo": "skip",
-        "connectgaps": False,
-    }
+    x = [(start + step_ns / 2) / 1e6 for start in starts]
+    y = [round(log10(value), 4) if (value := by_start.get(start)) else None for start in starts]
+    return line("", x, y, {"color": INK, "width": 1.5}, "", dots=0, hoverinfo="skip")
 
 
 def _outline(region: Region, question: Question, shown: Sequence[float]) -> Figure:
@@ -126,11 +124,3 @@ def _outline(region: Region, question: Question, shown: Sequence[float]) -> Figu
         "y1": log10(region.max_e2e_ns / 1e6) if region.max_e2e_ns else high,
         "line": {"color": "var(--bad)", "width": 2},
     }
-
-
-def _hint(question: Question) -> Figure:
-    return {
-        "text": f"E2E of answers; the stronger, the more; line: {question.quantile}. Drag over a region, or click a cell, to explain it",
-        "xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 2, "showarrow": False,
-        "font": {"size": 11, "color": MUTED},
-    }  # fmt: skip

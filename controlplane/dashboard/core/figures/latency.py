@@ -2,13 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 
-from controlplane.dashboard.core.figures.layout import INK, MUTED, Figure, layout, x_axis, y_axis
+from controlplane.dashboard.core.figures.layout import (
+    INK,
+    Figure,
+    alone,
+    layout,
+    line,
+    series_colour,
+    words_above,
+    x_axis,
+    y_axis,
+)
 from controlplane.dashboard.core.palette import BANDS, stage_style
 from controlplane.telemetry.core.query_types import LatencyPoint
 from controlplane.telemetry.query.core.question import QUANTILES, Quantile, Question
 
 Column = list[float | None]
 SECONDS = {"tickformat": "~s", "ticksuffix": "s"}  # SI prefixes: 500ms, 2s
+SECONDS_SHOWN = "%{y:.3~s}s"
 DASHES = {"p50": "dot", "p95": "solid", "p99": "solid"}
 SERIES_DASHES = ("dash", "dot", "dashdot", "longdash")
 LABEL_PX = 6.8  # of a character, about: labels stand side by side
@@ -43,9 +54,7 @@ def latency_figure(
             hovermode="x unified",
             hoversubplots="axis",
             showlegend=False,
-            xaxis=x_axis(
-                window.from_ns, window.to_ns, anchor="y3", title={"text": "UTC", "standoff": 2, "font": {"size": 11}}
-            ),
+            xaxis=x_axis(window.from_ns, window.to_ns, anchor="y3"),
             yaxis=y_axis(f"stages at {question.quantile}", 0.46, 1.0, **SECONDS),
             yaxis2=y_axis(question.quantile, 0.18, 0.40, **SECONDS),
             annotations=_labels(points, question.quantile),
@@ -85,7 +94,7 @@ def _stack(column: Sequence[LatencyPoint | None], x: Column | list[float], q: Qu
                         "fillmode": "overlay",
                     },
                 },
-                "hovertemplate": "%{y:.3~s}s",
+                "hovertemplate": SECONDS_SHOWN,
             }
         )
     return bands
@@ -100,8 +109,8 @@ def _stacked(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile)
         "name": f"stages together, mean of requests around {q}",
         "x": x,
         "y": y,
-        "marker": {"size": _alone(y), "opacity": 0},
-        "hovertemplate": "%{y:.3~s}s",
+        "marker": {"size": alone(y, 5), "opacity": 0},
+        "hovertemplate": SECONDS_SHOWN,
     }
 
 
@@ -109,11 +118,12 @@ def _e2e(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile) -> 
     """The exact quantile over the bars, and those below it; higher ones would flatten the bars."""
     shown = QUANTILES[: QUANTILES.index(q) + 1]
     return [
-        _line(
+        line(
             f"E2E {name}",
             x,
             [None if point is None else _seconds(getattr(point.e2e_ms, name, None)) for point in column],
             {"color": INK, "width": 2 if name == q else 1, "dash": DASHES[name]},
+            SECONDS_SHOWN,
         )
         for name in shown
     ]
@@ -123,59 +133,24 @@ def _first_token(column: Sequence[LatencyPoint | None], x: list[float], q: Quant
     """A line per definition of TTFT, each named: unlike ones are never merged. E2E stands beside them."""
     e2e = [None if point is None else _seconds(getattr(point.e2e_ms, q, None)) for point in column]
     # not in the hover: it is there already, with the bars
-    lines = [_line("E2E", x, e2e, {"color": INK, "width": 1.5}, yaxis="y2", hoverinfo="skip", hovertemplate=None)]
+    lines = [line("E2E", x, e2e, {"color": INK, "width": 1.5}, "", yaxis="y2", hoverinfo="skip")]
     for number, definition in enumerate(sorted({name for point in column if point for name in point.ttft_ms})):
         y = [_seconds(getattr(point.ttft_ms.get(definition), q, None)) if point else None for point in column]
         style = {"color": series_colour(number), "width": 1.5, "dash": SERIES_DASHES[number % 4]}
-        lines.append(_line(f"TTFT ({definition})", x, y, style, yaxis="y2"))
+        lines.append(line(f"TTFT ({definition})", x, y, style, SECONDS_SHOWN, yaxis="y2"))
     return lines
-
-
-def _line(name: str, x: list[float], y: Column, style: Figure, **own: object) -> Figure:
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": name,
-        "x": x,
-        "y": y,
-        "connectgaps": False,
-        "line": style,
-        "marker": {"size": _alone(y), "color": style["color"]},
-        "hovertemplate": "%{y:.3~s}s",
-        **own,
-    }
-
-
-def series_colour(number: int) -> str:
-    return f"var(--series-{number % 4 + 1})"
 
 
 def _labels(points: Sequence[LatencyPoint], q: Quantile) -> list[Figure]:
     """What each line is, written where it is drawn."""
     definitions = sorted({name for point in points for name in point.ttft_ms})
     texts = [("E2E", INK), *((f"TTFT ({name})", series_colour(number)) for number, name in enumerate(definitions))]
-    labels = [_label(f"bars: requests around {q}; line: exact E2E {q}", MUTED, 1.0, 0)]
+    labels = [words_above(f"bars: requests around {q}; line: exact E2E {q}")]
     shift = 0.0
     for text, colour in texts:
-        labels.append(_label(f"<b>{text}</b>", colour, 0.40, shift))
+        labels.append(words_above(f"<b>{text}</b>", colour, y=0.40, xshift=shift))
         shift += LABEL_PX * len(text) + 14
     return labels if points else []
-
-
-def _label(text: str, colour: str, y: float, shift_px: float) -> Figure:
-    return {
-        "text": text,
-        "xref": "paper",
-        "yref": "paper",
-        "x": 0,
-        "y": y,
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "xshift": shift_px,
-        "yshift": 2,
-        "showarrow": False,
-        "font": {"size": 11, "color": colour},
-    }
 
 
 def _counts(column: Sequence[LatencyPoint | None], x: list[float], step_ns: int) -> list[Figure]:
@@ -209,12 +184,6 @@ def _answered(point: LatencyPoint | None) -> int | None:
 
 def _seconds(value_ms: float | None) -> float | None:
     return None if value_ms is None else float(f"{value_ms / 1000:.5g}")
-
-
-def _alone(y: Sequence[float | None]) -> list[int]:
-    """Marker sizes: a step between two gaps is no line, so it gets a dot."""
-    around = [None, *y, None]
-    return [5 if around[index] is None and around[index + 2] is None else 0 for index in range(len(y))]
 
 
 def legend(points: Sequence[LatencyPoint]) -> Mapping[str, tuple[str, ...]]:

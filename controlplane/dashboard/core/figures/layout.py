@@ -1,11 +1,15 @@
-"""What every figure shares: type, colours out of the theme, gridlines, hover."""
+"""What every figure shares: type, colours out of the theme, gridlines, hover, lines with gaps, words on the chart."""
 
+from collections.abc import Sequence
 from typing import Any
 
 Figure = dict[str, Any]
 
 FONT = "system-ui, sans-serif"
 INK, MUTED, RULE, PANEL = "var(--ink)", "var(--muted)", "var(--rule)", "var(--panel)"
+MINUTES = "%a %Y-%m-%d %H:%M UTC"
+"""How the hover of a chart of days writes its time."""
+LEGEND_ABOVE = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"}
 
 
 def layout(*, height: int, uirevision: str, **own: Any) -> Figure:
@@ -40,6 +44,7 @@ def x_axis(from_ns: int, to_ns: int, **own: Any) -> Figure:
         "zeroline": False,
         "tickangle": 0,
         "hoverformat": "%H:%M:%S UTC",
+        "title": {"text": "UTC", "standoff": 2, "font": {"size": 11}},
         **own,
     }
 
@@ -56,3 +61,47 @@ def y_axis(title: str, low: float, high: float, **own: Any) -> Figure:
         "nticks": 5,
         **own,
     }
+
+
+def line(
+    name: str,
+    x: Sequence[float | None],
+    y: Sequence[float | None],
+    style: Figure,
+    hover: str,
+    dots: int = 5,
+    **own: Any,
+) -> Figure:
+    """A line that is broken at gaps. `dots`: the size of a value between two gaps, which is no line; 0 draws none."""
+    marked = {"mode": "lines+markers", "marker": {"size": alone(y, dots), "color": style["color"]}}
+    return {
+        "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "connectgaps": False, "line": style,
+        "hovertemplate": hover, **(marked if dots else {}), **own,
+    }  # fmt: skip
+
+
+def alone(y: Sequence[float | None], size: int) -> list[int]:
+    """Sizes of markers: those of values between two gaps, and else 0."""
+    around = [None, *y, None]
+    return [size if y[at] is not None and around[at] is around[at + 2] is None else 0 for at in range(len(y))]
+
+
+def words_above(text: str, colour: str = MUTED, **own: Any) -> Figure:
+    """A line of small text above the chart, from its left edge on."""
+    return {
+        "text": text, "xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 2,
+        "showarrow": False, "font": {"size": 11, "color": colour}, **own,
+    }  # fmt: skip
+
+
+def shaded(from_s: float, to_s: float) -> Figure:
+    """A time that is marked over the whole height."""
+    return {
+        "type": "rect", "xref": "x", "x0": from_s * 1000, "x1": to_s * 1000, "yref": "paper", "y0": 0, "y1": 1,
+        "line": {"width": 0}, "fillcolor": "var(--mark)", "opacity": 0.7, "layer": "below",
+    }  # fmt: skip
+
+
+def series_colour(number: int) -> str:
+    """Of four, which repeat."""
+    return f"var(--series-{number % 4 + 1})"

@@ -2,8 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from controlplane.dashboard.core.figures.layout import INK, Figure, layout, x_axis, y_axis
+from controlplane.dashboard.core.figures.layout import (
+    INK,
+    LEGEND_ABOVE,
+    MINUTES,
+    Figure,
+    layout,
+    line,
+    series_colour,
+    x_axis,
+    y_axis,
+)
 
 PATTERNS = ("", "/", "x", ".")
 """With four colours: sixteen bars that can be told apart without colour."""
@@ -26,8 +37,8 @@ def plan_figure(pools: Sequence[Hours], cost_usd: Hours | None, key: str) -> Fig
     traces = [_bars(pool, number) for number, pool in enumerate(pools)]
     axes: Figure = {"yaxis": y_axis("replicas", top, 1.0)}
     if cost_usd is not None:
-        line = {"color": INK, "width": 1.5, "shape": "hvh"}
-        traces.append(_line(cost_usd, line, yaxis="y2", hovertemplate="%{y:,.2f} USD", showlegend=False))
+        style = {"color": INK, "width": 1.5, "shape": "hvh"}
+        traces.append(_line(cost_usd, style, "%{y:,.2f} USD", yaxis="y2", showlegend=False))
         axes["yaxis2"] = y_axis("USD per hour", 0.0, top - 0.06, nticks=3)
     return {
         "data": traces,
@@ -43,7 +54,7 @@ def compared_figure(plans: Sequence[Hours], key: str) -> Figure:
         _line(
             plan,
             {
-                "color": INK if not number else f"var(--series-{(number - 1) % 4 + 1})",
+                "color": INK if not number else series_colour(number - 1),
                 "width": 2.5 if not number else 1.6,
                 "dash": DASHES[number % len(DASHES)],
                 "shape": "hvh",
@@ -77,7 +88,7 @@ def regions_figure(
             barmode="group",
             bargap=0.4,
             showlegend=True,
-            legend=LEGEND,
+            legend=LEGEND_ABOVE,
             margin={"l": 64, "r": 64, "t": 40, "b": 40},
             xaxis={"type": "category", "linecolor": "var(--rule)", "fixedrange": True},
             yaxis=y_axis("GPU-hours", 0.0, 1.0, tickformat="~s"),
@@ -88,16 +99,12 @@ def regions_figure(
     }
 
 
-LEGEND = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"}
-
-
 def _layout(shown: Sequence[Hours], height: int, key: str, *, anchor: str = "y", **own: object) -> Figure:
     from_s = min((each.start_s for each in shown), default=0)
     to_s = max((each.start_s + 3600 * len(each.values) for each in shown), default=3600)
-    title = {"text": "UTC", "standoff": 2, "font": {"size": 11}}
-    axis = x_axis(from_s * 10**9, to_s * 10**9, hoverformat="%a %Y-%m-%d %H:%M UTC", title=title, anchor=anchor)
+    axis = x_axis(from_s * 10**9, to_s * 10**9, hoverformat=MINUTES, anchor=anchor)
     return layout(
-        height=height, uirevision=key, hovermode="x unified", hoversubplots="axis", showlegend=True, legend=LEGEND,
+        height=height, uirevision=key, hovermode="x unified", hoversubplots="axis", showlegend=True, legend=LEGEND_ABOVE,
         xaxis=axis, **own,
     )  # fmt: skip
 
@@ -116,7 +123,7 @@ def _bars(pool: Hours, number: int) -> Figure:
 
 def _marker(number: int) -> Figure:
     return {
-        "color": f"var(--series-{number % 4 + 1})",
+        "color": series_colour(number),
         "opacity": 0.85,
         "line": {"width": 0},
         "pattern": {
@@ -125,11 +132,8 @@ def _marker(number: int) -> Figure:
     }  # fmt: skip
 
 
-def _line(hours: Hours, style: Figure, **own: object) -> Figure:
-    return {
-        "type": "scatter", "mode": "lines", "name": hours.name, "x": _middles(hours), "y": list(hours.values), "connectgaps": False,
-        "line": style, "hovertemplate": "%{y:,.0f}", **own,
-    }  # fmt: skip
+def _line(hours: Hours, style: Figure, hover: str = "%{y:,.0f}", **own: Any) -> Figure:
+    return line(hours.name, _middles(hours), list(hours.values), style, hover, dots=0, **own)
 
 
 def _middles(hours: Hours) -> list[float]:

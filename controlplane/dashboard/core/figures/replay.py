@@ -6,14 +6,23 @@ import numpy as np
 import numpy.typing as npt
 
 from controlplane.core.formatting import relative
-from controlplane.dashboard.core.figures.layout import INK, MUTED, Figure, layout, x_axis, y_axis
+from controlplane.dashboard.core.figures.layout import (
+    INK,
+    MINUTES,
+    Figure,
+    layout,
+    line,
+    series_colour,
+    words_above,
+    x_axis,
+    y_axis,
+)
 from controlplane.slo.replay.core.episodes import Replay
 from controlplane.slo.replay.core.judged import WindowJudged
 from controlplane.slo.replay.core.variant import Variant
 
 MAX_POINTS = 480
 MIN_RATE = 0.01  # drawn at the bottom of a logarithmic axis
-COLOURS = ("var(--series-1)", "var(--series-2)", "var(--series-3)", "var(--series-4)")
 DASHES = ("solid", "dash", "dot", "dashdot")
 LANES = {"ticket": ("var(--warn)", 5), "page": ("var(--bad)", 11)}
 
@@ -28,13 +37,7 @@ def replay_figure(variants: Sequence[Variant], from_s: int, to_s: int, key: str)
         showlegend=False,
         hovermode="x unified",
         hoversubplots="axis",
-        xaxis=x_axis(
-            from_s * 10**9,
-            to_s * 10**9,
-            anchor="y3",
-            hoverformat="%Y-%m-%d %H:%M UTC",
-            title={"text": "UTC", "standoff": 2, "font": {"size": 11}},
-        ),
+        xaxis=x_axis(from_s * 10**9, to_s * 10**9, anchor="y3", hoverformat=MINUTES),
         yaxis={**y_axis("burn rate", lanes + 0.30, 1.0, type="log", rangemode="normal", dtick=1), "nticks": None},
         yaxis2=y_axis("budget left", lanes + 0.05, lanes + 0.24, tickformat=".0%", nticks=3, rangemode="normal"),
         yaxis3={
@@ -47,7 +50,7 @@ def replay_figure(variants: Sequence[Variant], from_s: int, to_s: int, key: str)
         meta={"view": "replay"},
     )
     figure_layout["margin"]["l"] = 84
-    traces = [*(_rates(shown) if shown else []), *(_left(shown) if shown else [])]
+    traces = [*_rates(shown), _left(shown)] if shown else []
     for lane, variant in enumerate(reversed(variants)):
         traces += _incidents(variant, lane)
     return {"data": traces, "layout": figure_layout}
@@ -65,52 +68,33 @@ def _rates(replay: Replay) -> list[Figure]:
     times, cut = _steps(replay)
     traces: list[Figure] = []
     for number, (long_s, window) in enumerate(sorted(_lengths(replay).items())):
-        colour, dash = COLOURS[number % 4], DASHES[number // 4 % 4]
+        colour, dash = series_colour(number), DASHES[number // 4 % 4]
         name = relative(long_s)
         rates = _highest(window.long, cut)
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": f"over {name}",
-                "x": times,
-                "y": [None if np.isnan(rate) else round(max(float(rate), MIN_RATE), 4) for rate in rates],
-                "line": {"color": colour, "width": 1.6, "dash": dash},
-                "connectgaps": False,
-                "hovertemplate": "%{y:.3~g} ×",
-            }
-        )
+        drawn = [None if np.isnan(rate) else round(max(float(rate), MIN_RATE), 4) for rate in rates]
+        style = {"color": colour, "width": 1.6, "dash": dash}
+        traces.append(line(f"over {name}", times, drawn, style, "%{y:.3~g} ×", dots=0))
         threshold = _highest(window.threshold, cut)
         ends = [0, len(threshold) - 1] if len(set(threshold.tolist())) == 1 else list(range(len(threshold)))
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": f"{window.window.severity} above, over {name}",
-                "x": [times[at] for at in ends] if times else [],
-                "y": [round(float(threshold[at]), 4) for at in ends] if times else [],
-                "line": {"color": colour, "width": 1, "dash": "dash"},
-                "hoverinfo": "skip",
-            }
+            line(
+                f"{window.window.severity} above, over {name}",
+                [times[at] for at in ends] if times else [],
+                [round(float(threshold[at]), 4) for at in ends] if times else [],
+                {"color": colour, "width": 1, "dash": "dash"},
+                "",
+                dots=0,
+                hoverinfo="skip",
+            )
         )
     return traces
 
 
-def _left(replay: Replay) -> list[Figure]:
+def _left(replay: Replay) -> Figure:
     times, cut = _steps(replay)
     left = -_highest(-replay.judged.left_share, cut)
-    return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "budget left",
-            "x": times,
-            "y": [round(max(float(share), -1.0), 4) for share in left],
-            "yaxis": "y2",
-            "line": {"color": INK, "width": 1.4},
-            "hovertemplate": "%{y:.1%}",
-        }
-    ]
+    drawn = [round(max(float(share), -1.0), 4) for share in left]
+    return line("budget left", times, drawn, {"color": INK, "width": 1.4}, "%{y:.1%}", dots=0, yaxis="y2")
 
 
 def _incidents(variant: Variant, lane: int) -> list[Figure]:
@@ -124,20 +108,11 @@ def _incidents(variant: Variant, lane: int) -> list[Figure]:
         x: list[float | None] = []
         for opened_s, closed_s in spans[severity]:
             x += [opened_s * 1000, closed_s * 1000, None]
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": f"{variant.name}: {severity}",
-                "x": x,
-                "y": [None if at is None else lane for at in x],
-                "yaxis": "y3",
-                "line": {"color": colour, "width": width},
-                "marker": {"size": 5 if severity == "ticket" else 9, "color": colour, "symbol": "square"},
-                "connectgaps": False,
-                "hovertemplate": f"{severity} open",
-            }
-        )
+        y = [None if at is None else lane for at in x]
+        style = {"color": colour, "width": width}
+        marker = {"size": 5 if severity == "ticket" else 9, "color": colour, "symbol": "square"}
+        name = f"{variant.name}: {severity}"
+        traces.append(line(name, x, y, style, f"{severity} open", yaxis="y3", marker=marker))
     return traces
 
 
@@ -161,18 +136,10 @@ def _highest(values: npt.NDArray[np.float64], cut: npt.NDArray[np.int64]) -> npt
 
 
 def _labels(replay: Replay | None) -> list[Figure]:
-    labels = [_label("burn rate over each window, and the rate it tells above (dashed)", MUTED, 0)]
+    labels = [words_above("burn rate over each window, and the rate it tells above (dashed)")]
     shift = 0.0
     for number, (long_s, _) in enumerate(sorted(_lengths(replay).items()) if replay else []):
         text = relative(long_s)
-        labels.append(_label(f"<b>{text}</b>", COLOURS[number % 4], 380 + shift))
+        labels.append(words_above(f"<b>{text}</b>", series_colour(number), xshift=380 + shift))
         shift += 6.8 * len(text) + 14
     return labels
-
-
-def _label(text: str, colour: str, shift_px: float) -> Figure:
-    return {
-        "text": text,
-        "xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 2, "xshift": shift_px,
-        "showarrow": False, "font": {"size": 11, "color": colour},
-    }  # fmt: skip

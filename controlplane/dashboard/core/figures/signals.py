@@ -3,10 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controlplane.dashboard.core.figures.latency import series_colour
-from controlplane.dashboard.core.figures.layout import INK, PANEL, Figure, layout, x_axis, y_axis
+from controlplane.dashboard.core.figures.layout import (
+    INK,
+    PANEL,
+    Figure,
+    alone,
+    layout,
+    line,
+    series_colour,
+    x_axis,
+    y_axis,
+)
 from controlplane.telemetry.query.core.metric_question import Drawn, DrawnSeries, Signal
 from controlplane.telemetry.query.core.parameters import query_string
+
+SHOWN = "%{y:.4~s}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +46,15 @@ def signal_figure(
     middles = [(start + drawn.step_ns / 2) / 1e6 for start in drawn.starts]
     title = f"{unit or 'value'}{' per second' if drawn.shown == 'rate' else ''}"
     traces: list[Figure] = []
-    for number, (line, label) in enumerate(zip(drawn.lines, labels, strict=True)):
-        y = [None if step is None else float(f"{step.value:.6g}") for step in line.steps]
+    for number, (each, label) in enumerate(zip(drawn.lines, labels, strict=True)):
+        y = [None if step is None else float(f"{step.value:.6g}") for step in each.steps]
         colour = series_colour(number)
         if drawn.rolled:
-            traces.append(_highest(line, middles, label, colour))
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": label,
-                "x": middles,
-                "y": y,
-                "connectgaps": False,
-                "line": {"color": colour, "width": 1.5, "dash": "dash" if number >= 4 else "solid"},
-                "marker": {"color": colour, "size": _sizes(y, [step.resets if step else 0 for step in line.steps])},
-                "hovertemplate": "%{y:.4~s}",
-            }
-        )
+            traces.append(_highest(each, middles, label, colour))
+        style = {"color": colour, "width": 1.5, "dash": "dash" if number >= 4 else "solid"}
+        # a counter that began again is marked
+        sizes = [7 if step and step.resets else dot for step, dot in zip(each.steps, alone(y, 5), strict=True)]
+        traces.append(line(label, middles, y, style, SHOWN, marker={"color": colour, "size": sizes}))
     axes = {"xaxis": x_axis(window.from_ns, window.to_ns), "yaxis": y_axis(title, 0.0, 1.0, tickformat="~s")}
     if diamonds:
         traces.append(_diamonds(diamonds))
@@ -74,20 +76,11 @@ def signal_figure(
     }
 
 
-def _highest(line: DrawnSeries, x: Sequence[float], label: str, colour: str) -> Figure:
+def _highest(drawn: DrawnSeries, x: Sequence[float], label: str, colour: str) -> Figure:
     """The highest sample of each step, as a thin line above the means."""
-    most = [None if step is None or step.most is None else float(f"{step.most:.6g}") for step in line.steps]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": f"{label}, highest",
-        "x": x,
-        "y": most,
-        "connectgaps": False,
-        "opacity": 0.6,
-        "line": {"color": colour, "width": 0.75, "shape": "hvh"},
-        "hovertemplate": "%{y:.4~s}",
-    }
+    most = [None if step is None or step.most is None else float(f"{step.most:.6g}") for step in drawn.steps]
+    style = {"color": colour, "width": 0.75, "shape": "hvh"}
+    return line(f"{label}, highest", x, most, style, SHOWN, dots=0, opacity=0.6)
 
 
 def _diamonds(diamonds: Diamonds) -> Figure:
@@ -103,12 +96,3 @@ def _diamonds(diamonds: Diamonds) -> Figure:
         "marker": {"symbol": "diamond", "size": 10, "color": INK, "line": {"color": PANEL, "width": 1.5}},
         "hovertemplate": "%{customdata[1]}, click for its trace",
     }
-
-
-def _sizes(y: Sequence[float | None], resets: Sequence[int]) -> list[int]:
-    """A point between two gaps is no line, and a counter that began again is marked: both get a dot."""
-    around = [None, *y, None]
-    return [
-        7 if resets[index] else 5 if around[index] is None and around[index + 2] is None else 0
-        for index in range(len(y))
-    ]
