@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Body, Router, Status
 
+from controlplane.api.endpoints.objectives import may
 from controlplane.api.formats import Number
 from controlplane.api.schemas import objectives
 from controlplane.slo.models import Maintenance, StoredObjective
@@ -21,7 +22,7 @@ def maintenance(request: HttpRequest) -> Any:
 
 @router.post("", response={201: objectives.MaintenanceOut}, summary="Plan a maintenance window")
 def add_maintenance(request: HttpRequest, given: Body[objectives.MaintenanceIn]) -> Status[Maintenance]:
-    _may(request, "add")
+    may(request, "add", "maintenance", "maintenance")
     return Status(201, _save(Maintenance(author=request.user.get_username()), given))
 
 
@@ -32,13 +33,13 @@ def one_maintenance(request: HttpRequest, number: Number) -> Maintenance:
 
 @router.put("/{number}", response=objectives.MaintenanceOut, summary="Change a maintenance window")
 def change_maintenance(request: HttpRequest, number: Number, given: Body[objectives.MaintenanceIn]) -> Maintenance:
-    _may(request, "change")
+    may(request, "change", "maintenance", "maintenance")
     return _save(_maintenance(number), given)
 
 
 @router.delete("/{number}", response={204: None}, summary="Delete a maintenance window; requests in it count again")
 def remove_maintenance(request: HttpRequest, number: Number) -> HttpResponse:
-    _may(request, "delete")
+    may(request, "delete", "maintenance", "maintenance")
     _maintenance(number).delete()
     return HttpResponse(status=204)
 
@@ -61,8 +62,3 @@ def _maintenance(number: Number) -> Maintenance:
     if row is None:
         raise Http404(f"there is no maintenance window {number}; /api/v1/maintenance lists them")
     return row
-
-
-def _may(request: HttpRequest, action: str) -> None:
-    if not request.user.has_perm(f"slo.{action}_maintenance"):
-        raise PermissionDenied(f"{request.user.get_username()!r} may not {action} maintenance: ask an administrator")

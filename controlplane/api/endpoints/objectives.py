@@ -40,7 +40,7 @@ def objectives(
 
 @router.post("", response={201: schemas.ObjectiveOut}, summary="Add an objective")
 def add_objective(request: HttpRequest, given: Body[schemas.ObjectiveIn]) -> Status[dict[str, Any]]:
-    _may(request, "add")
+    may(request, "add")
     if StoredObjective.objects.filter(slug=given.slug).exists():
         raise ValidationError({"slug": f"slug={given.slug!r} is taken: choose another, or PUT to change it"})
     return Status(201, _save(request, given.model_copy(update={"enabled": given.enabled is not False})))
@@ -57,7 +57,7 @@ def objective(request: HttpRequest, slug: str) -> dict[str, Any]:
     summary="Change it; the answer of GET may be sent back",
 )
 def change_objective(request: HttpRequest, slug: str, given: Body[schemas.ObjectiveIn]) -> dict[str, Any]:
-    _may(request, "change")
+    may(request, "change")
     row = _row(slug)
     if given.revision not in (None, row.revision):
         raise ValidationError(
@@ -72,7 +72,7 @@ def change_objective(request: HttpRequest, slug: str, given: Body[schemas.Object
 
 @router.delete("/{slug}", response={204: None}, summary="Delete it with its history")
 def remove_objective(request: HttpRequest, slug: str) -> HttpResponse:
-    _may(request, "delete")
+    may(request, "delete")
     _row(slug).delete()
     return HttpResponse(status=204)
 
@@ -112,7 +112,9 @@ def _save(request: HttpRequest, given: schemas.ObjectiveIn) -> dict[str, Any]:
         objective = objective_from_json(parts)
     except ValueError as error:
         raise ValidationError({str(error).partition("=")[0]: str(error)}) from None
-    saved = save_objective(objective, who=_who(request), annotations=given.annotations, enabled=given.enabled)
+    saved = save_objective(
+        objective, who=request.user.get_username(), annotations=given.annotations, enabled=given.enabled
+    )
     return _out(saved.row)
 
 
@@ -138,10 +140,7 @@ def _row(slug: str) -> StoredObjective:
     return row
 
 
-def _may(request: HttpRequest, action: str) -> None:
-    if not request.user.has_perm(f"slo.{action}_storedobjective"):
-        raise PermissionDenied(f"{request.user.get_username()!r} may not {action} objectives: ask an administrator")
-
-
-def _who(request: HttpRequest) -> str:
-    return request.user.get_username()
+def may(request: HttpRequest, action: str, model: str = "storedobjective", words: str = "objectives") -> None:
+    """Raises PermissionDenied."""
+    if not request.user.has_perm(f"slo.{action}_{model}"):
+        raise PermissionDenied(f"{request.user.get_username()!r} may not {action} {words}: ask an administrator")

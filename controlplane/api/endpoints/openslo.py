@@ -66,31 +66,37 @@ class FieldChangeOut(Schema):
     after: Any
 
 
-class StepOut(Schema):
-    action: str = Field(..., description="create, change, unchanged, prune or conflict")
+class FileStepOut(Schema):
     kind: str
     name: str
-    slug: str | None = Field(None, description="Of the objective; null where Weir does not evaluate it")
     source: str
     note: str
     changes: list[FieldChangeOut]
+
+
+class FilesAppliedOut(Schema):
+    applied: bool = Field(
+        validation_alias="done", description="False for a dry run, and where errors or conflicts forbade it"
+    )
+    summary: str
+    problems: list[LintProblemOut]
+
+    @staticmethod
+    def resolve_summary(result: Applied[Any]) -> str:
+        return report.summarise(result.steps, result.done)
+
+
+class StepOut(FileStepOut):
+    action: str = Field(..., description="create, change, unchanged, prune or conflict")
+    slug: str | None = Field(None, description="Of the objective; null where Weir does not evaluate it")
 
     @staticmethod
     def resolve_slug(step: PlanStep[str]) -> str | None:
         return step.key or None
 
 
-class AppliedOut(Schema):
-    applied: bool = Field(
-        validation_alias="done", description="False for a dry run, and where errors or conflicts forbade it"
-    )
-    summary: str
+class AppliedOut(FilesAppliedOut):
     steps: list[StepOut]
-    problems: list[LintProblemOut]
-
-    @staticmethod
-    def resolve_summary(result: Applied[Any]) -> str:
-        return report.summarise(result.steps, result.done)
 
 
 class ApplyParameters(Schema):

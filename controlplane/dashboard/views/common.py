@@ -3,13 +3,16 @@
 import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import structlog
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from controlplane.dashboard import links
 from controlplane.dashboard.core.freshness import freshness
@@ -18,6 +21,7 @@ from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.question import DIMENSIONS, UNKNOWN, Question, parse
+from controlplane.telemetry.query.core.timerange import UNIT_S
 from controlplane.telemetry.store import StoreUnavailableError
 
 log = structlog.get_logger(__name__)
@@ -34,6 +38,8 @@ FACETS: tuple[tuple[Dimension, str], ...] = (
     ("status", "status"),
 )
 FACET_NAMES = tuple(name for name, _ in FACETS)
+LENGTHS = ("30m", "1h", "2h", "4h", "8h", "1d", "3d", "7d")
+"""What forms offer for how long something is to hold."""
 
 
 def page(view: View) -> View:
@@ -69,6 +75,21 @@ def is_fragment(request: HttpRequest) -> bool:
 def is_refresh(request: HttpRequest) -> bool:
     """Whether a live page requests its data again; the filters, which the reader may be using, stay."""
     return request.headers.get("Weir-Refresh") == "1"
+
+
+def back(request: HttpRequest, otherwise: str) -> HttpResponse:
+    """Redirects to the page of the form (`next`), if it is one of ours."""
+    target = request.POST.get("next", "")
+    ours = url_has_allowed_host_and_scheme(target, {request.get_host()}, request.is_secure())
+    return HttpResponseRedirect(target if ours else otherwise)
+
+
+def length_of(text: str) -> timedelta:
+    """Of a form's `length`, such as 30m. Raises ValidationError."""
+    try:
+        return timedelta(seconds=int(text[:-1]) * UNIT_S[text[-1]])
+    except (ValueError, KeyError, IndexError, OverflowError):
+        raise ValidationError({"length": [f"length={text[:20]!r} is not a length: use 30m, 4h or 2d."]}) from None
 
 
 def question_of(request: HttpRequest) -> tuple[Question, int]:

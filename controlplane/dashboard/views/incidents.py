@@ -6,16 +6,15 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.cache import patch_vary_headers
-from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+from django.utils.http import urlencode
 from django.views.decorators.http import require_POST
 
 from controlplane.dashboard.incident_screen import detail, grouped, summed
-from controlplane.dashboard.views.common import facet, is_fragment, is_refresh
+from controlplane.dashboard.views.common import back, facet, is_fragment, is_refresh, page
 from controlplane.incidents.act import actions, rights
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.health.heartbeat import are_judged, judged_at
@@ -28,6 +27,7 @@ STATUSES = ("open", "resolved", "all")
 FILTERS = ("owner", "severity", "objective", "component", "model")
 
 
+@page
 def incidents(request: HttpRequest) -> HttpResponse:
     """`status` (open by default), and `owner`, `severity`, `objective`, `model`: the URL holds all filters."""
     status, now = request.GET.get("status", "open"), timezone.now()
@@ -58,7 +58,7 @@ def incidents(request: HttpRequest) -> HttpResponse:
         "next_page": _query({**chosen, "status": status, "page": str(shown.number + 1)}) if shown.has_next() else "",
     }
     name = "incidents/_incidents.html" if is_fragment(request) else "incidents/incidents.html"
-    return _fresh(render(request, name, context))
+    return render(request, name, context)
 
 
 def unjudged(now: datetime) -> str:
@@ -83,10 +83,11 @@ def facets(chosen: dict[str, str]) -> list[dict[str, Any]]:
     return [facet(name, name, options, [chosen[name]] if name in chosen else []) for name, options in values.items()]
 
 
+@page
 def incident(request: HttpRequest, number: int) -> HttpResponse:
     row = get_object_or_404(Incident, pk=number)
     context = {**detail(row), "here": reverse("incident", args=[number])}
-    return _fresh(render(request, f"incidents/{'_incident' if is_fragment(request) else 'incident'}.html", context))
+    return render(request, f"incidents/{'_incident' if is_fragment(request) else 'incident'}.html", context)
 
 
 def incident_markdown(request: HttpRequest, number: int) -> HttpResponse:
@@ -102,13 +103,14 @@ def acknowledge(request: HttpRequest, number: int) -> HttpResponse:
 
 
 @require_POST
+@page
 def resolve(request: HttpRequest, number: int) -> HttpResponse:
     """Without `confirmed` in the form, shows a page that asks for it. A browser with scripts asks in a dialog."""
     rights.require(request.user, rights.ACT)
     if not request.POST.get("confirmed"):
         row = get_object_or_404(Incident, pk=number)
         context = {"incident": row, "next": request.POST.get("next", "")}
-        return _fresh(render(request, "incidents/resolve.html", context))
+        return render(request, "incidents/resolve.html", context)
     return _done(request, number, actions.resolve, "resolved", undo=True)
 
 
@@ -121,7 +123,7 @@ def reopen(request: HttpRequest, number: int) -> HttpResponse:
         messages.success(request, f"#{number} is open again. The next tick sends it, if it still fires.")
     else:
         messages.info(request, f"#{number} was not opened again. {why_not}")
-    return _back(request, number)
+    return back(request, reverse("incident", args=[number]))
 
 
 @require_POST
@@ -129,7 +131,7 @@ def note(request: HttpRequest, number: int) -> HttpResponse:
     rights.require(request.user, rights.ACT)
     row = get_object_or_404(Incident, pk=number)
     actions.note(row.notice_key, request.user.get_username(), timezone.now(), request.POST.get("note", ""))
-    return _back(request, number)
+    return back(request, reverse("incident", args=[number]))
 
 
 def _done(
@@ -142,22 +144,8 @@ def _done(
     else:
         row.refresh_from_db()
         messages.info(request, f"#{number} was {row.status} already.")
-    return _back(request, number)
-
-
-def _back(request: HttpRequest, number: int) -> HttpResponse:
-    """Redirects to the page of the form, if it is on this server."""
-    target = request.POST.get("next", "")
-    if not url_has_allowed_host_and_scheme(target, {request.get_host()}, request.is_secure()):
-        target = reverse("incident", args=[number])
-    return HttpResponseRedirect(target)
+    return back(request, reverse("incident", args=[number]))
 
 
 def _query(pairs: dict[str, str]) -> str:
     return f"?{urlencode(pairs)}" if pairs else "?"
-
-
-def _fresh(response: HttpResponse) -> HttpResponse:
-    response["Cache-Control"] = "no-store"
-    patch_vary_headers(response, ("HX-Request",))
-    return response

@@ -12,14 +12,13 @@ from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.changes import changes_in, marked
 from controlplane.dashboard.core.figures.signals import Diamond, Diamonds, signal_figure
-from controlplane.dashboard.core.freshness import freshness
-from controlplane.dashboard.views.common import is_fragment, is_refresh, page
+from controlplane.dashboard.views.common import freshness_context, is_fragment, is_refresh, page, presets
 from controlplane.telemetry.core.metric_types import Newest, SeriesInfo, TargetEvent, TargetState
 from controlplane.telemetry.query import exemplars, metric_answers
 from controlplane.telemetry.query.core import metric_question
 from controlplane.telemetry.query.core.metric_question import Drawn, Signal
 from controlplane.telemetry.query.core.parameters import query_string
-from controlplane.telemetry.query.core.timerange import TimeRange
+from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.store.read.metrics.exemplars import ExemplarsFound
 
 MAX_LINES = 8
@@ -58,11 +57,7 @@ def signals(request: HttpRequest) -> HttpResponse:
         context |= targets_context(targets, metric_answers.events(signal.range.window), now_ns)
         context["servers"] = metric_answers.server_averages(signal.range.window)
         newest_ns = max((each.time_ns for each in targets), default=None)
-    context |= {
-        "freshness": freshness(newest_ns, now_ns, live=signal.range.live),
-        "newest_ms": None if newest_ns is None else newest_ns // 1_000_000,
-        "now_ms": now_ns // 1_000_000,
-    }
+    context |= freshness_context(context["question"], newest_ns, now_ns)
     name = "dashboard/signals.html#data" if is_fragment(request) else "dashboard/signals.html"
     return render(request, name, context)
 
@@ -71,24 +66,17 @@ def range_context(path: str, signal: Signal) -> dict[str, Any]:
     """The range bar: presets, and twice as long."""
     question = links.plain(signal.range)
 
-    def query(time_range: TimeRange) -> str:
-        return query_string([("from", time_range.from_text), ("to", time_range.to_text), *signal.pairs()[2:]])
+    def query(other: Question) -> str:
+        return query_string([("from", other.range.from_text), ("to", other.range.to_text), *signal.pairs()[2:]])
 
     wider = links.wider(question)
     return {
         "path": path,
         "question": question,  # the freshness line and the form read its range
-        "presets": [
-            {
-                "text": length,
-                "query": query(links.back(question, length).range),
-                "current": signal.range.live and signal.range.from_text == f"now-{length}",
-            }
-            for length in links.PRESETS
-        ],
+        "presets": presets(question, query),
         "kept": [pair for pair in signal.pairs()[2:] if pair[0] != "text"],
-        "wider": query(wider.range) if wider else "",
-        "resume": query(links.back(question, "15m").range),
+        "wider": query(wider) if wider else "",
+        "resume": query(links.back(question, "15m")),
         "overview_query": query_string(signal.pairs()[:2]),
     }
 

@@ -1,6 +1,6 @@
 """Silences: current, future and past ones, and the form for a new one."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
@@ -9,19 +9,17 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
+from controlplane.dashboard.views.common import LENGTHS, back, length_of, page
 from controlplane.incidents.act import rights, silencing
 from controlplane.incidents.core.silences import FIELDS
 from controlplane.incidents.models import Incident, SilenceRecord
-from controlplane.telemetry.query.core.errors import BadQuestionError
-from controlplane.telemetry.query.core.timerange import UNIT_S
 
-LENGTHS = ("30m", "1h", "2h", "4h", "8h", "1d", "3d", "7d")
 MAX_OVER = 50
 
 
+@page
 def silences(request: HttpRequest) -> HttpResponse:
     """`?matcher=` (repeatable) fills the form in. POST makes one."""
     form = {
@@ -39,7 +37,7 @@ def silences(request: HttpRequest) -> HttpResponse:
             errors = error.message_dict
         else:
             messages.success(request, f"Silenced until {made.ends_at:%Y-%m-%d %H:%M} UTC: {_hides(made)}.")
-            return HttpResponseRedirect(_next(request))
+            return back(request, reverse("silences"))
     now = timezone.now()
     context: dict[str, Any] = {
         "active": _rows(SilenceRecord.objects.filter(starts_at__lte=now, ends_at__gt=now), now),
@@ -52,9 +50,7 @@ def silences(request: HttpRequest) -> HttpResponse:
         "fields": FIELDS,
         "open_form": bool(form["matchers"] or errors),
     }
-    response = render(request, "incidents/silences.html", context, status=422 if errors else 200)
-    response["Cache-Control"] = "no-store"
-    return response
+    return render(request, "incidents/silences.html", context, status=422 if errors else 200)
 
 
 @require_POST
@@ -66,13 +62,6 @@ def end_silence(request: HttpRequest, number: int) -> HttpResponse:
     return HttpResponseRedirect(reverse("silences"))
 
 
-def _next(request: HttpRequest) -> str:
-    """Where the form was opened from, if that is one of our own pages."""
-    target = request.POST.get("next", "")
-    ours = url_has_allowed_host_and_scheme(target, {request.get_host()}, request.is_secure())
-    return target if ours else reverse("silences")
-
-
 def _hides(made: SilenceRecord) -> str:
     count = silencing.hidden(made)
     return f"it covers {count} open incident{'' if count == 1 else 's'}"
@@ -81,14 +70,7 @@ def _hides(made: SilenceRecord) -> str:
 def _made(request: HttpRequest, form: dict[str, str]) -> SilenceRecord:
     now = timezone.now()
     matchers = [line.strip() for line in form["matchers"].replace(",", "\n").splitlines() if line.strip()]
-    return silencing.add(matchers, now, now + _length(form["length"]), request.user.get_username(), form["reason"])
-
-
-def _length(text: str) -> timedelta:
-    try:
-        return timedelta(seconds=int(text[:-1]) * UNIT_S[text[-1]])
-    except (ValueError, KeyError, IndexError, OverflowError, BadQuestionError):
-        raise ValidationError({"length": [f"{text[:20]!r} is not a length: use 30m, 4h or 2d."]}) from None
+    return silencing.add(matchers, now, now + length_of(form["length"]), request.user.get_username(), form["reason"])
 
 
 def _rows(records: Any, now: datetime) -> list[dict[str, Any]]:

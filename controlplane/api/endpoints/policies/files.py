@@ -5,9 +5,8 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema, Status
 
-from controlplane.api.endpoints.openslo import BODY, FieldChangeOut, LintProblemOut, files
+from controlplane.api.endpoints.openslo import BODY, FilesAppliedOut, FileStepOut, LintProblemOut, files
 from controlplane.api.formats import Words
-from controlplane.core.documents import report
 from controlplane.core.documents.plan import Applied
 from controlplane.policy import rights
 from controlplane.policy.revisions.apply import apply, check
@@ -21,30 +20,16 @@ class CheckedOut(Schema):
     problems: list[LintProblemOut]
 
 
-class PolicyStepOut(Schema):
+class PolicyStepOut(FileStepOut):
     action: str = Field(
         ...,
         description="create, change, continue (brings on a stored revision), waits (for another person's approval), "
         "unchanged, retire or conflict",
     )
-    kind: str
-    name: str
-    source: str
-    note: str
-    changes: list[FieldChangeOut]
 
 
-class PoliciesAppliedOut(Schema):
-    applied: bool = Field(
-        validation_alias="done", description="False for a dry run, and where problems or conflicts forbade it"
-    )
-    summary: str
+class PoliciesAppliedOut(FilesAppliedOut):
     steps: list[PolicyStepOut]
-    problems: list[LintProblemOut]
-
-    @staticmethod
-    def resolve_summary(result: Applied[Any]) -> str:
-        return report.summarise(result.steps, result.done)
 
 
 class PolicyApplyParameters(Schema):

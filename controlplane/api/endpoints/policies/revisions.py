@@ -55,7 +55,7 @@ def all_policies(request: HttpRequest, parameters: Query[schemas.PolicyParameter
 def propose(request: HttpRequest, given: schemas.ProposalIn) -> Status[PolicyRevision]:
     """The draft decides nothing: preview, shadow, approve or activate it next."""
     rights.require(request.user, rights.PROPOSE)
-    proposed = steps.propose(given.text, who=_who(request), source="api", note=given.note)
+    proposed = steps.propose(given.text, who=request.user.get_username(), source="api", note=given.note)
     return Status(201 if proposed.created else 200, proposed.revision)
 
 
@@ -82,7 +82,7 @@ def roll_back(request: HttpRequest, name: str, given: schemas.RollBackIn) -> Pol
     rights.require(request.user, rights.ACTIVATE)
     if not _rows(name).exists():
         raise Http404(f"there is no policy {name[:100]!r}; /api/v1/policies lists them")
-    return steps.roll_back(name, _who(request), given.number, given.note)
+    return steps.roll_back(name, request.user.get_username(), given.number, given.note)
 
 
 @router.get("/policies/{name}/revisions/{int:number}", response=schemas.PolicyRevisionDetailOut, summary="One revision")
@@ -97,7 +97,7 @@ def one_revision(request: HttpRequest, name: str, number: Number) -> PolicyRevis
 )
 def preview(request: HttpRequest, name: str, number: Number) -> Status[dict[str, Any]]:
     rights.require(request.user, rights.PROPOSE)
-    job = previews.start(_row(name, number), _who(request))
+    job = previews.start(_row(name, number), request.user.get_username())
     return Status(202, {"job": job.pk, "state": job.state})
 
 
@@ -112,7 +112,7 @@ def take_step(
     """Each wants a right of its own. 409 where the revision's state, or its team, does not allow it."""
     row = _row(name, number)
     rights.require(request.user, steps.right_for(step, row))
-    return steps.TAKE[step](row, _who(request), given.note)
+    return steps.TAKE[step](row, request.user.get_username(), given.note)
 
 
 def policy_out(rows: list[PolicyRevision]) -> dict[str, Any]:
@@ -143,7 +143,3 @@ def _row(name: str, number: int) -> PolicyRevision:
     if row is None:
         raise Http404(f"there is no revision {number} of a policy {name[:100]!r}; /api/v1/policies/NAME lists them")
     return row
-
-
-def _who(request: HttpRequest) -> str:
-    return request.user.get_username()

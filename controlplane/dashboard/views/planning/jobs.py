@@ -3,13 +3,13 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
+from controlplane.dashboard.views.common import back
 from controlplane.planning import jobs, rights
 from controlplane.planning.models import PlanJob
 
@@ -45,14 +45,14 @@ def start_planning_job(request: HttpRequest) -> HttpResponse:
         jobs.start(kind, author=request.user.get_username())
     else:
         messages.error(request, f"{kind[:40]!r} is no job that can be started here: use {' or '.join(BY_HAND)}.")
-    return HttpResponseRedirect(_next(request))
+    return back(request, reverse("planning"))
 
 
 @require_POST
 def cancel_planning_job(request: HttpRequest, number: int) -> HttpResponse:
     rights.require(request.user, rights.CANCEL_JOB)
     jobs.cancel(get_object_or_404(PlanJob, pk=number))
-    return HttpResponseRedirect(_next(request))
+    return back(request, reverse("planning"))
 
 
 def jobs_context(request: HttpRequest) -> dict[str, Any]:
@@ -81,10 +81,3 @@ def job_row(job: PlanJob) -> dict[str, Any]:
         "note": str(job.result.get("note", "")) if job.ended else job.note,
         "age_s": (timezone.now() - job.created_at).total_seconds(),
     }
-
-
-def _next(request: HttpRequest) -> str:
-    """Where the form was, if that is a page of ours."""
-    target = request.POST.get("next", "")
-    ours = url_has_allowed_host_and_scheme(target, {request.get_host()}, request.is_secure())
-    return target if ours else reverse("planning")

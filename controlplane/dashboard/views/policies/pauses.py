@@ -1,6 +1,6 @@
 """Pauses and overrides: those in force, those that are over, and the forms for new ones. Each has an end."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
@@ -13,14 +13,12 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from controlplane.dashboard.core.policy_rows import ladder_rows
-from controlplane.dashboard.views.common import page
+from controlplane.dashboard.views.common import LENGTHS, length_of, page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
 from controlplane.policy import queries, rights
 from controlplane.policy.models import Override, Pause
 from controlplane.policy.revisions import pausing
-from controlplane.telemetry.query.core.timerange import UNIT_S
 
-LENGTHS = ("30m", "1h", "2h", "4h", "8h", "1d", "3d", "7d")
 FIELDS = ("what", "scope", "target", "pool", "replicas", "model", "tier", "step", "length", "reason")
 MAX_OVER = 30
 
@@ -91,7 +89,7 @@ def end_pause(request: HttpRequest, what: str, number: int) -> HttpResponse:
 
 def _made(form: dict[str, str], who: str) -> Pause | Override:
     """Raises ValidationError, by field."""
-    ends_at = timezone.now() + _length(form["length"])
+    ends_at = timezone.now() + length_of(form["length"])
     if form["what"] == "override":
         given: dict[str, Any] = {name: form[name] for name in ("pool", "model", "tier")}
         given |= {name: _whole(name, form[name]) for name in ("replicas", "step")}
@@ -105,10 +103,3 @@ def _whole(name: str, text: str) -> int | None:
     if not text.isascii() or not text.isdecimal():
         raise ValidationError({name: [f"{name}={text[:20]!r} is not a whole number: use 0 or more."]})
     return int(text[:9])
-
-
-def _length(text: str) -> timedelta:
-    try:
-        return timedelta(seconds=int(text[:-1]) * UNIT_S[text[-1]])
-    except (ValueError, KeyError, IndexError, OverflowError):
-        raise ValidationError({"length": [f"length={text[:20]!r} is not a length: use 30m, 4h or 2d."]}) from None
