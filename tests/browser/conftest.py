@@ -57,10 +57,10 @@ def session(browser: Browser, site: Site) -> Iterator[Path]:
     yield state
 
 
-@pytest.fixture(params=["light"])
-def context(browser: Browser, session: Path, site: Site, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
+@pytest.fixture
+def context(browser: Browser, session: Path, site: Site) -> Iterator[BrowserContext]:
     opened = browser.new_context(
-        base_url=site.url, storage_state=session, color_scheme=request.param, viewport={"width": 1440, "height": 900}
+        base_url=site.url, storage_state=session, color_scheme="light", viewport={"width": 1440, "height": 900}
     )
     opened.set_default_timeout(PATIENCE_MS)
     yield opened

@@ -1,26 +1,23 @@
-"""What holds on every page: keyboard, themes, weight, accessibility, being logged in."""
+"""What holds on every page: keyboard, themes, weight, accessibility."""
 
 from collections.abc import Callable
 
 import brotli
 import pytest
-from playwright.sync_api import Browser, Page, Response, expect
+from playwright.sync_api import Page, Response, expect
 
 from tests.support.browser import pages
-from tests.support.browser.pages import accessible
-from tests.support.browser.site import Site
 
 Shoot = Callable[[str], None]
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_the_overview_shows_each_component_with_a_word_for_its_state(page: Page, shoot: Shoot, context: object) -> None:
+def test_the_overview_shows_each_component_with_a_word_for_its_state(page: Page, shoot: Shoot) -> None:
     page.goto("/")
     for name in ("Gateway", "Redis", "Telemetry", "Worker", "chat-large-local", "chat-small-1"):
         expect(page.get_by_text(name, exact=True).first).to_be_visible()
     expect(page.locator("#row-chat-largechat-large-1, tr", has_text="connection refused").first).to_contain_text("down")
     expect(page.locator("tr.pool", has_text="chat-large-local")).to_contain_text("degraded")
-    shoot(f"overview-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    shoot("overview")
 
 
 def test_a_pool_leads_to_its_latency(page: Page) -> None:
@@ -82,23 +79,22 @@ def test_a_page_weighs_no_more_than_it_may(page: Page, path: str, budget_kb: int
     assert sum(sizes.values()) <= budget_kb * 1024, sizes
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
 @pytest.mark.parametrize(
     "path",
     [
         "/", "/latency", "/latency?view=heatmap", "/requests", "/requests?model=nobody", "TRACE", "/signals", "/causes", "/deliveries",
-        "/objectives", "/objectives?state=quiet",
-        "/objectives/queue-by-pool", "/objectives/chat-large-ttft",
+        "/objectives", "/objectives?state=quiet", "/objectives/queue-by-pool", "/objectives/chat-large-ttft",
         "/signals?metric=nv_inference_request_success", "/signals?metric=nobody",
     ],
 )  # fmt: skip
-def test_axe_finds_nothing(page: Page, path: str, context: object) -> None:
+def test_axe_finds_nothing_and_a_phone_suffices(page: Page, path: str) -> None:
     page.goto("/requests" if path == "TRACE" else path)
     if path == "TRACE":
         page.locator("tr[data-row]").first.click()
         page.wait_for_url("**/traces/*")
     page.wait_for_load_state("networkidle")
-    accessible(page)
+    pages.accessible(page)
+    pages.fits_a_phone(page)
 
 
 def test_the_cards_of_processes_hold_their_figures(page: Page) -> None:
@@ -114,50 +110,6 @@ def test_the_cards_of_processes_hold_their_figures(page: Page) -> None:
     for width in range(390, 1500, 30):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.locator(".component").evaluate_all(wide) == [], width
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/",
-        "/latency",
-        "/requests",
-        "/signals",
-        "/signals?metric=nv_energy_us",
-        "/causes",
-        "/objectives",
-        "/objectives/chat-large-ttft",
-    ],
-)
-def test_a_narrow_screen_needs_no_sideways_scrolling(page: Page, path: str, shoot: Shoot) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(path)
-    page.wait_for_load_state("networkidle")
-    shoot(f"narrow-{path.strip('/').partition('?')[0] or 'overview'}")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/",
-        "/latency",
-        "/requests",
-        "/traces/abc",
-        "/quick",
-        "/latency/table",
-        "/signals",
-        "/causes",
-        "/objectives",
-        "/objectives/queue-by-pool",
-    ],
-)
-def test_nobody_gets_in_without_logging_in(browser: Browser, site: Site, path: str) -> None:
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(site.url + path)
-    assert "/login" in page.url
-    context.close()
 
 
 def test_the_api_documentation_renders_from_this_server(page: Page, shoot: Shoot) -> None:

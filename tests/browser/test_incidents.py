@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browser.pages import accessible
+from tests.support.browser.pages import accessible, fits_a_phone
 from tests.support.browser.site import Site
 
 Shoot = Callable[[str], None]
@@ -68,25 +68,26 @@ def burning(site: Site) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("burning")
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_the_list_and_an_incident_can_be_read_and_axe_finds_nothing(page: Page, shoot: Shoot, context: object) -> None:
+def test_the_list_and_an_incident_can_be_read_and_axe_finds_nothing(page: Page, shoot: Shoot) -> None:
     page.goto("/incidents")
-    theme = "dark" if page.evaluate("weir.dark()") else "light"
     expect(page.locator(".sentence")).to_contain_text("1 open page, 1 with nobody on it, 1 ticket, 1 not sent")
     expect(page.locator("tr", has_text="premium chat-large E2E")).to_contain_text("silenced by tom")
     expect(page.locator("#open-pages")).to_contain_text("1")
-    shoot(f"incidents-{theme}")
+    shoot("incidents")
     accessible(page)
+    fits_a_phone(page)
     page.get_by_role("link", name=re.compile("^chat-large TTFT p95 is")).click()
     expect(page.locator(".blame")).to_contain_text(re.compile("% of the burn is queue time .*since policy revision 14"))
-    page.screenshot(path=f"build/screenshots/incident-{theme}.png", full_page=True)
+    page.screenshot(path="build/screenshots/incident.png", full_page=True)
     accessible(page)
+    fits_a_phone(page)
     page.goto("/silences")
-    shoot(f"silences-{theme}")
+    shoot("silences")
     accessible(page)
+    fits_a_phone(page)
     page.goto("/")
     expect(page.get_by_role("link", name="2 open incidents")).to_be_visible()
-    shoot(f"overview-with-incidents-{theme}")
+    shoot("overview-with-incidents")
     accessible(page)
 
 
@@ -109,10 +110,8 @@ def test_by_keyboard_from_anywhere_to_an_acknowledged_page(page: Page) -> None:
 
 
 @pytest.mark.usefixtures("burning")
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_resolving_asks_can_be_declined_and_undone_by_keyboard_alone(page: Page, shoot: Shoot, context: object) -> None:
+def test_resolving_asks_can_be_declined_and_undone_by_keyboard_alone(page: Page, shoot: Shoot) -> None:
     page.goto("/incidents")
-    theme = "dark" if page.evaluate("weir.dark()") else "light"
     row = page.locator("tr[data-row]", has_text="chat-large TTFT")
     page.keyboard.press("j")
     page.keyboard.press("x")
@@ -121,7 +120,7 @@ def test_resolving_asks_can_be_declined_and_undone_by_keyboard_alone(page: Page,
     expect(asked).to_contain_text("If it fires after that, or after it was quiet in between, a new incident opens.")
     expect(asked.get_by_label("What ended it")).to_have_value("")
     expect(asked.get_by_label("What ended it")).to_be_focused()
-    shoot(f"resolve-{theme}")
+    shoot("resolve")
     accessible(page)
     page.keyboard.press("Escape")
     expect(asked).to_be_hidden()
@@ -131,7 +130,7 @@ def test_resolving_asks_can_be_declined_and_undone_by_keyboard_alone(page: Page,
     page.keyboard.press("Enter")
     expect(page.get_by_role("status").first).to_contain_text("resolved.")
     expect(row).to_be_hidden()
-    shoot(f"resolved-{theme}")
+    shoot("resolved")
     page.keyboard.press("u")
     page.wait_for_url("**/incidents/*")
     expect(page.locator(".badges")).to_contain_text("open")
@@ -141,31 +140,29 @@ def test_resolving_asks_can_be_declined_and_undone_by_keyboard_alone(page: Page,
     page.get_by_role("dialog").get_by_role("button", name="Resolve").click()
     expect(page.locator(".summary")).to_contain_text("It still fired when admin resolved it.")
     expect(page.locator(".summary")).to_contain_text("Queued for on call since")
-    page.screenshot(path=f"build/screenshots/incident-resolved-{theme}.png", full_page=True)
+    page.screenshot(path="build/screenshots/incident-resolved.png", full_page=True)
     accessible(page)
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
 def test_a_page_that_no_destination_takes_has_a_banner_on_every_page_and_a_silence_lifts_it(
-    page: Page, shoot: Shoot, site: Site, context: object
+    page: Page, shoot: Shoot, site: Site
 ) -> None:
     site.shell(TAKES_WARNINGS)
     try:
         site.shell(BURN)
         page.goto("/deliveries")
-        theme = "dark" if page.evaluate("weir.dark()") else "light"
         expect(page.get_by_role("alert")).to_contain_text("Nobody was notified of 1 open page")
         expect(page.get_by_role("alert")).to_contain_text("no enabled destination takes critical pages")
-        shoot(f"deliveries-not-notified-{theme}")
+        shoot("deliveries-not-notified")
         accessible(page)
         page.goto("/incidents")
-        shoot(f"incidents-not-notified-{theme}")
+        shoot("incidents-not-notified")
         page.get_by_role("alert").get_by_role("link", name=re.compile("^#")).click()
         page.wait_for_url("**/incidents/*")
         expect(page.locator(".summary")).to_contain_text(
             "Nobody was notified: no enabled destination takes critical pages"
         )
-        page.screenshot(path=f"build/screenshots/incident-not-notified-{theme}.png", full_page=True)
+        page.screenshot(path="build/screenshots/incident-not-notified.png", full_page=True)
         accessible(page)
         page.keyboard.press("s")
         page.wait_for_url("**/silences?**")
@@ -174,7 +171,7 @@ def test_a_page_that_no_destination_takes_has_a_banner_on_every_page_and_a_silen
         page.wait_for_url("**/incidents/*")
         expect(page.locator(".summary")).to_contain_text("Nobody is notified: silenced by admin until")
         expect(page.get_by_role("alert")).to_have_count(0)
-        shoot(f"incident-silenced-{theme}")
+        shoot("incident-silenced")
     finally:
         site.shell(QUIET)
 
@@ -218,15 +215,3 @@ def test_every_link_of_the_page_that_is_sent_opens(page: Page, site: Site) -> No
         assert answered is not None
         assert answered.status == 200
         assert "/login" not in page.url
-
-
-@pytest.mark.usefixtures("burning")
-@pytest.mark.parametrize("path", ["/incidents", "/silences", "INCIDENT"])
-def test_a_narrow_screen_needs_no_sideways_scrolling(page: Page, path: str, shoot: Shoot) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto("/incidents" if path == "INCIDENT" else path)
-    if path == "INCIDENT":
-        page.get_by_role("link", name=re.compile("^chat-large TTFT")).click()
-        page.wait_for_url("**/incidents/*")
-    shoot(f"narrow-{path.strip('/').lower()}")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

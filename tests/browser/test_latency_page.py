@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 
 from tests.support.browser import pages
@@ -13,15 +12,14 @@ from tests.support.browser.site import Site
 Shoot = Callable[[str], None]
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_it_says_which_stage_is_slow_before_anything_is_touched(page: Page, shoot: Shoot, context: object) -> None:
+def test_it_says_which_stage_is_slow_before_anything_is_touched(page: Page, shoot: Shoot) -> None:
     pages.open_latency(page)
     sentence = page.locator(".sentence").inner_text()
     assert sentence.startswith("p95")
     assert "of the time above the median is" in sentence
     assert any(stage in sentence for stage in ("queue", "model"))
     expect(page.locator(".stages tr.cause")).to_have_count(1)
-    shoot(f"latency-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    shoot("latency")
 
 
 def test_choosing_a_model_changes_the_url_and_the_figures_without_a_reload(page: Page, shoot: Shoot) -> None:
@@ -176,23 +174,19 @@ def test_a_time_that_cannot_be_read_is_explained_in_place(page: Page, shoot: Sho
     shoot("latency-bad-time")
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_it_says_what_is_different_about_the_slow_ones(page: Page, shoot: Shoot, context: object) -> None:
+def test_it_says_what_is_different_about_the_slow_ones(page: Page, shoot: Shoot) -> None:
     pages.open_latency(page)
     panel = page.locator("#explain")
     expect(panel.locator(".lead")).to_contain_text("above p95")
     expect(panel.locator(".findings li").first).to_contain_text("chat-large")
     expect(panel.locator(".findings li").first.locator("svg.swatch")).to_have_count(1)
     panel.scroll_into_view_if_needed()
-    shoot(f"explain-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    shoot("explain")
     page.locator("select[name=model]").select_option("chat-small")
     expect(panel).not_to_contain_text("chat-large")
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_a_region_dragged_over_the_heatmap_is_explained_and_is_in_the_url(
-    page: Page, shoot: Shoot, context: object
-) -> None:
+def test_a_region_dragged_over_the_heatmap_is_explained_and_is_in_the_url(page: Page, shoot: Shoot) -> None:
     pages.open_latency(page)
     pages.mark(page)
     page.get_by_role("link", name="heatmap", exact=True).click()
@@ -212,7 +206,7 @@ def test_a_region_dragged_over_the_heatmap_is_explained_and_is_in_the_url(
     expect(page.locator("#explain h2")).to_have_text("What is different about these?")
     expect(page.locator("#explain .findings li").first).to_contain_text("chat-large")
     pages.not_reloaded(page)
-    shoot(f"heatmap-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    shoot("heatmap")
     page.get_by_role("link", name="Lift the region").click()
     expect(page.locator("#explain h2")).to_have_text("What is different about the slow ones?")
     assert pages.query(page)["view"] == "heatmap"

@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import pages
-from tests.support.browser.pages import accessible
 from tests.support.slo.openslo_files import FOREIGN, slo
 
 Shoot = Callable[[str], None]
@@ -14,12 +13,7 @@ FILE = slo("chat-large-first", 100).replace("    weir.slo/owner: serving\n", "")
 REPLAY = "/objectives/preview?saved=chat-large-ttft&windows=page+2m/1m+0.0001,+ticket+10m/5m+0.0001&from=now-1h"
 
 
-def theme(page: Page) -> str:
-    return "dark" if page.evaluate("weir.dark()") else "light"
-
-
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_a_file_is_checked_corrected_and_applied(page: Page, shoot: Shoot, context: object) -> None:
+def test_a_file_is_checked_corrected_and_applied(page: Page, shoot: Shoot) -> None:
     page.goto("/objectives")
     page.get_by_role("link", name="Objectives as code").click()
     text = page.get_by_label("OpenSLO documents")
@@ -27,21 +21,19 @@ def test_a_file_is_checked_corrected_and_applied(page: Page, shoot: Shoot, conte
     page.get_by_role("button", name="Check").click()
     expect(page.locator("tr.error")).to_contain_text("write op: lte")
     expect(page.get_by_role("button", name="Apply")).to_have_count(0)
-    shoot(f"objectives-import-{theme(page)}")
+    shoot("objectives-import")
     text.fill(FILE)
     page.get_by_role("button", name="Check").click()
     expect(page.locator(".plan")).to_contain_text("chat-large-first")
-    if page.get_by_role("button", name="Apply").count():  # the other theme may have applied it
-        page.get_by_role("button", name="Apply").click()
-        expect(page.get_by_role("heading", level=1)).to_contain_text("Applied. 1 created.")
-        page.get_by_role("link", name="chat-large-first").click()
-        page.wait_for_url("**/objectives/chat-large-first")
-        page.get_by_role("link", name="what it would have paged").click()
-        page.wait_for_url("**/objectives/preview?saved=chat-large-first")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Applied. 1 created.")
+    page.get_by_role("link", name="chat-large-first").click()
+    page.wait_for_url("**/objectives/chat-large-first")
+    page.get_by_role("link", name="what it would have paged").click()
+    page.wait_for_url("**/objectives/preview?saved=chat-large-first")
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_changed_windows_are_replayed_beside_the_saved_ones(page: Page, shoot: Shoot, context: object) -> None:
+def test_changed_windows_are_replayed_beside_the_saved_ones(page: Page, shoot: Shoot) -> None:
     page.goto("/objectives/preview?saved=chat-large-ttft&from=now-1h")
     pages.drawn(page)
     page.get_by_label("windows").fill("page 2m/1m 0.0001, ticket 10m/5m 0.0001")
@@ -50,7 +42,7 @@ def test_changed_windows_are_replayed_beside_the_saved_ones(page: Page, shoot: S
     pages.drawn(page)
     expect(page.locator("table.side thead")).to_contain_text("changed")
     expect(page.locator("table.side thead")).to_contain_text("as saved")
-    shoot(f"replay-{theme(page)}")
+    shoot("replay")
 
 
 def test_the_admin_form_leads_to_a_replay_of_what_is_in_it(page: Page) -> None:
@@ -64,17 +56,9 @@ def test_the_admin_form_leads_to_a_replay_of_what_is_in_it(page: Page) -> None:
     opened.value.close()
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
 @pytest.mark.parametrize("path", ["/objectives/import", REPLAY])
-def test_axe_finds_nothing(page: Page, path: str, context: object) -> None:
+def test_axe_finds_nothing_and_a_phone_suffices(page: Page, path: str) -> None:
     page.goto(path)
     page.wait_for_load_state("networkidle")
-    accessible(page)
-
-
-@pytest.mark.parametrize("path", ["/objectives/import", REPLAY])
-def test_a_narrow_screen_needs_no_sideways_scrolling(page: Page, path: str) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(path)
-    page.wait_for_load_state("networkidle")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    pages.accessible(page)
+    pages.fits_a_phone(page)

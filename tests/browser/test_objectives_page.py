@@ -1,15 +1,12 @@
 """Objectives as a person reads them: which burns, how fast, and who eats the budget."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import pages
-from tests.support.browser.site import ROOT, Site
+from tests.support.browser.site import Site
 
 Shoot = Callable[[str], None]
 
@@ -43,23 +40,17 @@ controller.step(datetime.now(UTC))
 @pytest.fixture(autouse=True)
 def _judged(site: Site) -> None:
     """The controller has just run."""
-    subprocess.run(
-        [sys.executable, "manage.py", "shell", "-v0", "-c", JUDGE],
-        cwd=ROOT,
-        env={**os.environ, **site.environment},
-        check=True,
-    )
+    site.shell(JUDGE)
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_the_worst_comes_first_in_words_and_figures(page: Page, shoot: Shoot, context: object) -> None:
+def test_the_worst_comes_first_in_words_and_figures(page: Page, shoot: Shoot) -> None:
     page.goto("/objectives")
     expect(page.locator("tbody tr").first).to_contain_text("burning, page")
     ours = page.locator("tbody tr", has_text="Large chat answers within 600 ms")
     expect(ours).to_contain_text("burning, page")
     expect(ours.locator(".budget")).to_contain_text("✕ gone")
     expect(page.locator("h1")).to_contain_text("burn")
-    shoot(f"objectives-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    shoot("objectives")
 
 
 def test_filters_live_in_the_url(page: Page) -> None:
@@ -72,8 +63,7 @@ def test_filters_live_in_the_url(page: Page) -> None:
     expect(page.locator("tbody tr")).to_have_count(before)
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_a_page_says_how_fast_it_burns_and_who_eats_the_budget(page: Page, shoot: Shoot, context: object) -> None:
+def test_a_page_says_how_fast_it_burns_and_who_eats_the_budget(page: Page, shoot: Shoot) -> None:
     page.goto("/objectives/chat-large-fast")
     pages.drawn(page)
     expect(page.locator(".sentence")).to_contain_text("the budget is gone")
@@ -83,7 +73,7 @@ def test_a_page_says_how_fast_it_burns_and_who_eats_the_budget(page: Page, shoot
     expect(burned.locator(".stage").first).to_contain_text("%")
     expect(page.get_by_role("region", name="Revisions")).to_contain_text("indicator")
     expect(page.get_by_role("region", name="Planned maintenance")).to_contain_text("Driver update")
-    shoot(f"objective-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    shoot("objective")
 
 
 def test_from_the_list_by_keyboard_to_a_bad_request(page: Page) -> None:

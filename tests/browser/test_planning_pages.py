@@ -30,31 +30,21 @@ def seeded(site: Site) -> None:
     site.shell(SEED)
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
 @pytest.mark.parametrize("path", PATHS)
-def test_each_page_is_drawn_and_accessible(page: Page, shoot: Shoot, path: str, context: object) -> None:
+def test_each_page_is_drawn_accessible_and_narrow_enough(page: Page, shoot: Shoot, path: str) -> None:
     page.goto(path)
     pages.drawn(page)
-    shoot(f"{path.strip('/').replace('/', '-')}-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    shoot(path.strip("/").replace("/", "-"))
     pages.accessible(page)
+    pages.fits_a_phone(page)
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_the_form_of_a_benchmark_is_accessible_and_narrow_enough(page: Page, shoot: Shoot, context: object) -> None:
+def test_the_form_of_a_benchmark_is_accessible_and_narrow_enough(page: Page, shoot: Shoot) -> None:
     page.goto("/planning/benchmark")
     expect(page.get_by_role("button", name="Measure", exact=True)).to_be_visible()
-    shoot(f"planning-benchmark-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    shoot("planning-benchmark")
     pages.accessible(page)
-    page.set_viewport_size({"width": 390, "height": 844})
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_a_narrow_screen_needs_no_sideways_scrolling(page: Page, path: str) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(path)
-    pages.drawn(page)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    pages.fits_a_phone(page)
 
 
 def test_the_keyboard_leads_to_a_series_and_back(page: Page) -> None:

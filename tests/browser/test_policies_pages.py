@@ -31,29 +31,23 @@ def opened(page: Page, path: str) -> None:
 
 def test_each_page_is_accessible_and_needs_no_sideways_scrolling_on_a_narrow_screen(page: Page, shoot: Shoot) -> None:
     for path in PATHS:
-        page.set_viewport_size({"width": 1440, "height": 900})
         opened(page, path)
         shoot(path.strip("/").replace("/", "-"))
         pages.accessible(page)
-        page.set_viewport_size({"width": 390, "height": 844})
-        opened(page, path)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        pages.fits_a_phone(page)
 
 
-@pytest.mark.parametrize("context", ["dark"], indirect=True)
-def test_the_keyboard_leads_to_the_record_of_a_decision_which_decides_the_same_again(
-    page: Page, shoot: Shoot, context: object
-) -> None:
+def test_the_keyboard_leads_to_the_record_of_a_decision_which_decides_the_same_again(page: Page, shoot: Shoot) -> None:
     page.goto("/")
     page.keyboard.press("g")
     page.keyboard.press("e")
     page.wait_for_url("**/decisions")
     pages.drawn(page)
-    shoot("decisions-dark")
+    shoot("decisions-chart")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_url("**/decisions/*")
-    shoot("decision-dark")
+    shoot("decision")
     pages.accessible(page)
     page.get_by_role("button", name="Decide again from this record").click()
     expect(page.get_by_text("the same decision, byte for byte")).to_be_visible()

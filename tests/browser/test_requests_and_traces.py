@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser.console import expect_status
@@ -10,15 +9,13 @@ from tests.support.browser.console import expect_status
 Shoot = Callable[[str], None]
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_the_slowest_request_opens_as_a_waterfall_with_its_ledger(page: Page, shoot: Shoot, context: object) -> None:
+def test_the_slowest_request_opens_as_a_waterfall_with_its_ledger(page: Page, shoot: Shoot) -> None:
     page.goto("/requests")
-    theme = "dark" if page.evaluate("weir.dark()") else "light"
-    shoot(f"requests-{theme}")
+    shoot("requests")
     page.locator("tr[data-row]").first.click()
     page.wait_for_url("**/traces/*")
     expect(page.locator(".span.on-path").first).to_be_visible()
-    shoot(f"trace-{theme}")
+    shoot("trace")
     parts = page.locator(".ledger tbody tr:not(.part) td:nth-child(2)").all_inner_texts()
     total = page.locator(".ledger tfoot td").first.inner_text()
 

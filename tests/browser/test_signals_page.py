@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import pages
@@ -11,16 +10,14 @@ Shoot = Callable[[str], None]
 METRIC = "/signals?metric=nv_inference_request_success"
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_targets_and_metrics_at_a_glance(page: Page, shoot: Shoot, context: object) -> None:
+def test_targets_and_metrics_at_a_glance(page: Page, shoot: Shoot) -> None:
     page.goto("/signals")
     expect(page.locator("tbody tr").first).to_contain_text("down")
     expect(page.get_by_role("region", name="Events")).to_contain_text("connection refused")
-    shoot(f"signals-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    shoot("signals")
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_a_search_leads_to_a_chart_and_back(page: Page, shoot: Shoot, context: object) -> None:
+def test_a_search_leads_to_a_chart_and_back(page: Page, shoot: Shoot) -> None:
     page.goto("/signals")
     pages.mark(page)
     page.get_by_role("searchbox", name="metric").fill("request success")
@@ -30,7 +27,7 @@ def test_a_search_leads_to_a_chart_and_back(page: Page, shoot: Shoot, context: o
     page.get_by_role("link", name="nv_inference_request_success").click()
     pages.drawn(page)
     expect(page.locator(".sentence")).to_contain_text("counter")
-    shoot(f"signal-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    shoot("signal")
     page.get_by_text("The chart as a table").click()
     expect(page.get_by_text("began again", exact=True).first).to_be_visible()
     page.go_back()
@@ -62,18 +59,17 @@ def test_a_counter_can_be_seen_as_it_is_and_narrowed_to_one_series(page: Page) -
     expect(page.locator("a.match", has_text="instance")).to_have_count(0)
 
 
-@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_a_diamond_on_the_chart_leads_to_a_trace(page: Page, shoot: Shoot, context: object) -> None:
+def test_a_diamond_on_the_chart_leads_to_a_trace(page: Page, shoot: Shoot) -> None:
     page.goto("/signals?metric=shop_wait_seconds_bucket")
     pages.drawn(page)
-    shoot(f"exemplars-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    shoot("exemplars")
     diamond = page.locator("#chart .scatterlayer .point[d*='L']").nth(10)
     box = diamond.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.wait_for_function("document.getElementById('chart').classList.contains('on-exemplar')")
     expect(page.locator("#chart .hoverlayer")).to_contain_text("click for its trace")
-    shoot(f"exemplars-hover-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    shoot("exemplars-hover")
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.wait_for_url("**/traces/*")
     expect(page.locator("h1")).to_contain_text("Trace")

@@ -1,7 +1,7 @@
 """What a person does on the pages, in their words."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -9,6 +9,9 @@ from playwright.sync_api import Page, expect
 
 from deploy.local.process import ROOT
 
+TRANSITIONS_END = """() => Promise.all(
+    document.getAnimations().filter(each => each instanceof CSSTransition).map(each => each.finished.catch(() => null))
+).then(() => null)"""
 AXE = ROOT / "build" / "vendor" / "axe.min.js"
 
 
@@ -67,12 +70,37 @@ def settled(page: Page) -> None:
 
 
 def accessible(page: Page) -> None:
-    """Hold what is shown to axe-core's rules."""
+    """Hold what is shown to axe-core's rules, in either theme."""
     if not AXE.is_file():
         pytest.skip("axe-core is absent: `python -m deploy.assets --tests` fetches it where npm is installed")
     page.evaluate(AXE.read_text())  # not a script tag: the page's own policy would refuse that
-    report: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert not [
-        (violation["id"], violation["help"], [node["html"][:160] for node in violation["nodes"][:4]])
-        for violation in report["violations"]
-    ]
+    for theme in ("light", "dark"):
+        in_theme(page, theme)
+        report: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        assert not [
+            (violation["id"], violation["help"], [node["html"][:160] for node in violation["nodes"][:4]])
+            for violation in report["violations"]
+        ], theme
+    in_theme(page, "light")
+
+
+def in_theme(page: Page, theme: Literal["light", "dark"]) -> None:
+    """As a system of that theme has it. A chart is drawn again."""
+    if page.evaluate("weir.dark()") == (theme == "dark"):
+        return
+    drawn_before = times_drawn(page) if page.locator("#chart").count() else 0
+    page.emulate_media(color_scheme=theme)
+    if drawn_before:
+        drawn(page, drawn_before + 1)
+    page.evaluate(TRANSITIONS_END)
+
+
+def fits_a_phone(page: Page) -> None:
+    """A narrow screen needs no sideways scrolling."""
+    before = page.viewport_size
+    assert before is not None
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.reload()
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url
+    page.set_viewport_size(before)

@@ -69,6 +69,7 @@ class Site:
     store: Store
     redis_url: str
     environment: dict[str, str]
+    django: subprocess.Popen[str]
 
     @property
     def password(self) -> str:
@@ -96,7 +97,11 @@ class Site:
 
     def shell(self, code: str) -> None:
         """Run it as the control plane would."""
-        _manage("shell", "-v0", "-c", code, environment=self.environment)
+        assert self.django.stdin is not None
+        assert self.django.stdout is not None
+        print(json.dumps(code), file=self.django.stdin, flush=True)
+        problem = json.loads(self.django.stdout.readline())
+        assert not problem, problem
 
     def announce(self, newest_ns: int, requests: int) -> None:
         """What `telemetry` says after it has written."""
@@ -155,11 +160,24 @@ def running_site(home: Path) -> Iterator[Site]:
         (home / "fleet.json").write_text(json.dumps(FLEET))
         for command in ("migrate -v0", f"bootstrap --fleet {home}/fleet.json"):
             _manage(*command.split(), environment=environment)
-        _manage("shell", "-v0", "-c", OBSERVE, environment=environment)
+        django = running.enter_context(_shell(environment))
         start(
             Command("web", (*granian, "controlplane.asgi:application"), lambda: _answers(f"{url}/healthz"), environment)
         )
-        yield Site(url, home, Store(dsn), keeper.url, environment)
+        site = Site(url, home, Store(dsn), keeper.url, environment, django)
+        site.shell(OBSERVE)
+        yield site
+
+
+@contextmanager
+def _shell(environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    command = (sys.executable, "-m", "tests.support.browser.shell")
+    running = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with running:
+        yield running
+        running.kill()
 
 
 def _manage(*command: str, environment: dict[str, str]) -> None:
