@@ -66,10 +66,7 @@ def _lost(action: Action, enabled: Mapping[str, bool], homes: Mapping[str, str |
 
 
 def reconcile(
-    decision: Decision,
-    observation: Observation,
-    before: Container[str] = (),
-    clusters: Iterable[ClusterSeen] = (),
+    decision: Decision, observation: Observation, before: Container[str] = (), clusters: Iterable[ClusterSeen] = ()
 ) -> Steps:
     """Holds the open actions against the decision. `before` are the targets that the tick before this had."""
     still_open = {action.pool: action for action in journal.open_actions()}

@@ -60,8 +60,7 @@ class DecisionTrack:
         if document == self.stored:
             return
         MemoryRow.objects.update_or_create(
-            name=self.name,
-            defaults={"document": document.decode(), "at": at(now_ms), "generation": generation},
+            name=self.name, defaults={"document": document.decode(), "at": at(now_ms), "generation": generation}
         )
         self.stored = document
 

@@ -12,12 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 import structlog
 
-from controlplane.fleet.clusters.errors import (
-    ClusterError,
-    ForbiddenError,
-    InvalidError,
-    UnreachableError,
-)
+from controlplane.fleet.clusters.errors import ClusterError, ForbiddenError, InvalidError, UnreachableError
 from controlplane.fleet.clusters.port import (
     HAND,
     WEIR,

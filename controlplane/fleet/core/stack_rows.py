@@ -111,11 +111,7 @@ class Row:
 
 
 def rows(
-    pools: Iterable[PoolEntry],
-    observed: Iterable[Observed],
-    ledger: Ledger | None,
-    now: datetime,
-    stale_after_s: float,
+    pools: Iterable[PoolEntry], observed: Iterable[Observed], ledger: Ledger | None, now: datetime, stale_after_s: float
 ) -> list[Row]:
     """The processes in the order in which a request meets them, then each pool followed by its replicas."""
     seen = {observation.component: observation for observation in observed}

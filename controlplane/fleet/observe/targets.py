@@ -63,11 +63,7 @@ def targets(config: Config) -> list[Target]:
         Target("redis", kinds.CACHE, probes.redis(config.redis_url)),
         Target("telemetry", kinds.TELEMETRY, probes.process(config.receiver_url, config.otlp_token, TELEMETRY)),
         *(
-            Target(
-                replica.component,
-                kinds.REPLICA,
-                _probe(replica, pages[replica.pk], reports),
-            )
+            Target(replica.component, kinds.REPLICA, _probe(replica, pages[replica.pk], reports))
             for replica in replicas
         ),
     ]

@@ -43,12 +43,7 @@ class RecordError(ValueError):
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
-def record_of(
-    observation: Observation,
-    policies: Sequence[InForce],
-    memory: Memory,
-    decision: Decision,
-) -> Record:
+def record_of(observation: Observation, policies: Sequence[InForce], memory: Memory, decision: Decision) -> Record:
     named = tuple(PolicyReference(each.id, each.name, each.revision, each.digest) for each in policies)
     return Record(decision.version, observation.now_ms, observation, named, memory, decision)
 

@@ -31,11 +31,7 @@ class _Needed(NamedTuple):
 
 
 def candidates(
-    spec: ScalingSpec,
-    facts: PoolFacts,
-    plan: PoolPlan | None,
-    memory: TargetMemory,
-    now_ms: int,
+    spec: ScalingSpec, facts: PoolFacts, plan: PoolPlan | None, memory: TargetMemory, now_ms: int
 ) -> Proposed:
     """The candidates, and the highest of them after the scale-down was slowed. Rails come afterwards."""
     seen = load.seen(memory.load, facts.arrived_rps, now_ms)

@@ -107,9 +107,7 @@ def test_a_name_that_labels_could_not_carry_is_refused(owner: Client) -> None:
 def test_a_key_is_shown_once_and_stored_as_a_digest(owner: Client, home: Path) -> None:
     tenant = Tenant.objects.create(name="shop", tier=Tier.objects.create(name="standard"))
     page = owner.post(
-        "/admin/fleet/gatewaykey/add/",
-        {"tenant": tenant.pk, "name": "web", "enabled": "on", **NO_LIMITS},
-        follow=True,
+        "/admin/fleet/gatewaykey/add/", {"tenant": tenant.pk, "name": "web", "enabled": "on", **NO_LIMITS}, follow=True
     )
     key = GatewayKey.objects.get()
     words = page.content.decode().replace("<", " ").split()

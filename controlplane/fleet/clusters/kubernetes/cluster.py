@@ -43,12 +43,7 @@ class _Scale(msgspec.Struct, frozen=True):
 class KubernetesCluster:
     """Watches in the background from `start` to `close`."""
 
-    def __init__(
-        self,
-        name: str,
-        api: Api,
-        namespace: str,
-    ) -> None:
+    def __init__(self, name: str, api: Api, namespace: str) -> None:
         self.name = name
         self.namespace = namespace
         self._api = api
@@ -169,11 +164,7 @@ class KubernetesCluster:
         body = {
             "apiVersion": "autoscaling/v1",
             "kind": "Scale",
-            "metadata": {
-                "name": path.rpartition("/")[2],
-                "namespace": self.namespace,
-                "resourceVersion": version,
-            },
+            "metadata": {"name": path.rpartition("/")[2], "namespace": self.namespace, "resourceVersion": version},
             "spec": {"replicas": replicas},
         }
         query = {"fieldManager": paths.MANAGER, "force": "true"}

@@ -41,14 +41,7 @@ class Watched(Generic[K]):
     `optional`: what the credentials do not allow or the server does not have counts as empty.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        path: str,
-        kind: type[K],
-        *,
-        optional: bool = False,
-    ) -> None:
+    def __init__(self, api: Api, path: str, kind: type[K], *, optional: bool = False) -> None:
         self._api = api
         self.path = path
         self.optional = optional

@@ -144,11 +144,7 @@ def disruption_budget(workload: WorkloadValue) -> Manifest:
 
 
 def scraped(port: int, path: str = "/metrics") -> dict[str, str]:
-    return {
-        "prometheus.io/scrape": "true",
-        "prometheus.io/port": str(port),
-        "prometheus.io/path": path,
-    }
+    return {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": path}
 
 
 def volumes(workload: WorkloadValue) -> list[Manifest]:

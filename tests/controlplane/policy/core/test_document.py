@@ -176,5 +176,5 @@ def test_names_that_the_fleet_does_not_have_get_the_nearest_one() -> None:
         "spec.failover[0].to: there is no pool 'central': write centre",
     ]
     assert [message for _, message in unknown_names(ladder, fleet)] == [
-        "spec.tiers: there is no tier 'standard': use one of batch, premium",
+        "spec.tiers: there is no tier 'standard': use one of batch, premium"
     ]

@@ -159,10 +159,7 @@ def test_where_the_team_wants_approval_apply_waits_for_it(folder: Path) -> None:
     Team.objects.update(requires_approval=True)
     path = str(folder / "routes.yml")
     code, lines = run("apply", path)
-    assert (code, lines[0]) == (
-        0,
-        "+ Routing chat-routes (waits for another person's approval; its preview begins)",
-    )
+    assert (code, lines[0]) == (0, "+ Routing chat-routes (waits for another person's approval; its preview begins)")
     row = PolicyRevision.objects.get()
     assert (row.state, PlanJob.objects.get().request) == ("draft", {"revision": row.pk})
     code, lines = run("apply", path)

@@ -35,11 +35,7 @@ def test_objects_are_made_changed_and_left_alone(cluster: Namespace) -> None:
         changed = with_image(objects[0], "registry.k8s.io/pause:3.9")
         (difference,) = near.apply([changed], dry_run=True)
         assert difference.changes == (
-            (
-                "spec.template.spec.containers[server].image",
-                "registry.k8s.io/pause:3.10",
-                "registry.k8s.io/pause:3.9",
-            ),
+            ("spec.template.spec.containers[server].image", "registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.9"),
         )
         assert (difference.action, difference.taken_from) == ("change", ())
 

@@ -118,11 +118,7 @@ def test_a_count_stays_between_min_and_max() -> None:
 
 @pytest.mark.parametrize(
     ("facts", "left", "said"),
-    [
-        ({"in_flight": 17.0}, 3, ""),
-        ({"in_flight": 17.0, "slots": None}, 1, ""),
-        ({"in_flight": None}, 4, "metrics"),
-    ],
+    [({"in_flight": 17.0}, 3, ""), ({"in_flight": 17.0, "slots": None}, 1, ""), ({"in_flight": None}, 4, "metrics")],
 )
 def test_replicas_stay_for_what_is_in_flight(facts: dict[str, Any], left: int, said: str) -> None:
     assert judged(rails.in_flight(case(pool(**facts)), 0)) == (left, said)
@@ -198,11 +194,7 @@ def test_a_pause_changes_nothing_until_its_end() -> None:
 
 @pytest.mark.parametrize("name", ["step_up", "step_down", "cooldown", "rate", "hold_when", "metrics"])
 def test_a_persons_count_is_not_slowed(name: str) -> None:
-    spec = {
-        "scale_up": {"max_step": 1},
-        "rate": {"max_up": 1, "max_down": 1},
-        "hold_when": "ready > 0.0",
-    }
+    spec = {"scale_up": {"max_step": 1}, "rate": {"max_up": 1, "max_down": 1}, "hold_when": "ready > 0.0"}
     rail = next(rail for rail in RAILS if rail.name == name)
     memory = TargetMemory(steps=((NOW_MS - 1, 1), (NOW_MS - 1, -1)))
     for count in (1, 9):
