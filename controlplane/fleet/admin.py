@@ -33,6 +33,31 @@ from controlplane.fleet.models import (
 )
 
 
+class KeptAdmin(ModelAdmin):
+    """Rows stay as they are."""
+
+    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False
+
+
+class ReadOnlyAdmin(KeptAdmin):
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+
+class ShownInline(TabularInline):
+    """Rows that are made elsewhere."""
+
+    extra = 0
+    can_delete = False
+
+    def has_add_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False
+
+
 class VariantInline(TabularInline):
     model = Variant
     extra = 0
@@ -85,17 +110,12 @@ class ReplicaInline(TabularInline):
         return queryset.exclude(managed_by=Replica.ManagedBy.CLUSTER)
 
 
-class DiscoveredReplicaInline(TabularInline):
+class DiscoveredReplicaInline(ShownInline):
     """What the pool's cluster runs. It is kept up to date from there, so nobody edits it here."""
 
     model = Replica
-    extra = 0
     verbose_name_plural = "discovered replicas"
-    can_delete = False
     fields = readonly_fields = ["name", "url", "grpc", "metrics", "enabled", "draining"]
-
-    def has_add_permission(self, request: HttpRequest, obj: Pool | None = None) -> bool:
-        return False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Replica]:
         queryset: QuerySet[Replica] = super().get_queryset(request)
@@ -110,17 +130,12 @@ class FallbackInline(TabularInline):
     autocomplete_fields = ["pool"]
 
 
-class GatewayKeyInline(TabularInline):
-    """Keys are listed and switched off here, and made on their own page, which shows the key once."""
+class GatewayKeyInline(ShownInline):
+    """Keys are made on their own page, which shows the key once, and switched off there."""
 
     model = GatewayKey
-    extra = 0
     fields = readonly_fields = ["name", "prefix", "created_at", "enabled"]
-    can_delete = False
     show_change_link = True
-
-    def has_add_permission(self, request: HttpRequest, obj: Tenant | None = None) -> bool:
-        return False
 
 
 @admin.register(Team)
@@ -299,17 +314,6 @@ class StageTimeoutsAdmin(ModelAdmin):
         return False
 
 
-class ReadOnlyAdmin(ModelAdmin):
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
-
-
 @admin.register(SnapshotRevision)
 class SnapshotRevisionAdmin(ReadOnlyAdmin):
     list_display = ["version", "created_at", "author", "content_sha256"]
@@ -338,22 +342,14 @@ class WorkloadAdmin(ModelAdmin):
             "Triton",
             {
                 "fields": [
-                    "backend",
-                    "instances",
-                    "max_batch_size",
-                    "preferred_batch_sizes",
-                    "max_queue_delay_us",
-                    "priority_levels",
-                    "default_priority",
-                    "max_queue_size",
-                    "queue_timeout_us",
-                    "model_parameters",
+                    "backend", "instances", "max_batch_size", "preferred_batch_sizes", "max_queue_delay_us",
+                    "priority_levels", "default_priority", "max_queue_size", "queue_timeout_us", "model_parameters",
                 ]
             },
         ),
         ("Process", {"fields": ["arguments", "environment", "secret", "start_s", "drain_s"]}),
         ("As Kubernetes objects", {"fields": ["manifests"]}),
-    ]
+    ]  # fmt: skip
 
     @admin.display(description="as saved")
     def manifests(self, row: Workload) -> str:

@@ -19,9 +19,7 @@ def validate_name(value: str) -> None:
     """Names are used as span attributes, metric labels and URL parameters. This spelling is valid in all of them."""
     if not NAME.fullmatch(value):
         raise ValidationError(
-            "“%(value)s” is not a name: use lower-case letters, digits, “.”, “-” and “_”, such as “chat-large”.",
-            code="name",
-            params={"value": value},
+            f"“{value}” is not a name: use lower-case letters, digits, “.”, “-” and “_”, such as “chat-large”."
         )
 
 
@@ -43,9 +41,7 @@ def validate_dns_label(value: str) -> None:
     """The name of a namespace."""
     if not DNS_LABEL.fullmatch(value):
         raise ValidationError(
-            "“%(value)s” is no namespace: use lower-case letters, digits and “-”, at most 63, such as “weir”.",
-            code="dns_label",
-            params={"value": value},
+            f"“{value}” is no namespace: use lower-case letters, digits and “-”, at most 63, such as “weir”."
         )
 
 
@@ -53,9 +49,7 @@ def validate_dns_name(value: str) -> None:
     """The name of an object in Kubernetes."""
     if not is_dns_name(value):
         raise ValidationError(
-            "“%(value)s” is no name in Kubernetes: use lower-case letters, digits, “-” and “.”, such as “chat-large”.",
-            code="dns_name",
-            params={"value": value},
+            f"“{value}” is no name in Kubernetes: use lower-case letters, digits, “-” and “.”, such as “chat-large”."
         )
 
 
@@ -63,9 +57,7 @@ def validate_model_name(value: str) -> None:
     """What clients ask for may carry a vendor and capitals, such as `meta-llama/Llama-3.1-8B`."""
     if not re.fullmatch(r"[A-Za-z0-9](?:[A-Za-z0-9._:/-]*[A-Za-z0-9])?", value):
         raise ValidationError(
-            "“%(value)s” is not a model name: use letters, digits and “. - _ : /”, such as “chat-large”.",
-            code="model_name",
-            params={"value": value},
+            f"“{value}” is not a model name: use letters, digits and “. - _ : /”, such as “chat-large”."
         )
 
 
@@ -75,9 +67,7 @@ def validate_address(value: str) -> None:
         parse_address(value)
     except ValueError as error:
         raise ValidationError(
-            "“%(value)s” is not an address: write host:port with a port from 1 to 65535, such as “10.0.0.7:8001”.",
-            code="address",
-            params={"value": value},
+            f"“{value}” is not an address: write host:port with a port from 1 to 65535, such as “10.0.0.7:8001”."
         ) from error
 
 
@@ -86,7 +76,7 @@ def validate_base_url(value: str) -> None:
     try:
         parse_base_url(value, settings.CONFIG.backend_link_local)
     except ValueError as error:
-        raise ValidationError("%(reason)s.", code="url", params={"reason": str(error)}) from error
+        raise ValidationError(f"{error}.") from error
 
 
 def validate_metrics(value: str) -> None:
@@ -94,16 +84,15 @@ def validate_metrics(value: str) -> None:
     try:
         parse_url(value, settings.CONFIG.backend_link_local) if "//" in value else parse_address(value)
     except ValueError as error:
-        raise ValidationError("%(reason)s.", code="metrics", params={"reason": str(error)}) from error
+        raise ValidationError(f"{error}.") from error
 
 
 def validate_tokenizer(value: str) -> None:
     """The name of a tokenizer. Which folders a gateway has is not known here: it reports a name that it has not."""
     if not is_name(value):
+        known = ", ".join(f"“{name}”" for name in TOKENIZERS)
         raise ValidationError(
-            "“%(value)s” is not the name of a tokenizer: write %(known)s, or the name of a folder of the gateway's tokenizers.",
-            code="tokenizer",
-            params={"value": value, "known": ", ".join(f"“{name}”" for name in TOKENIZERS)},
+            f"“{value}” is not the name of a tokenizer: write {known}, or the name of a folder of the gateway's tokenizers."
         )
 
 
@@ -111,10 +100,8 @@ def validate_file_name(value: str) -> None:
     """The name of a secret or certificate, which the gateway has as a file."""
     if not is_name(value):
         raise ValidationError(
-            "“%(value)s” is not a name: use letters, digits, “.”, “-” and “_”, such as “hosted-api”. The secret itself is "
-            "not entered here.",
-            code="file_name",
-            params={"value": value},
+            f"“{value}” is not a name: use letters, digits, “.”, “-” and “_”, such as “hosted-api”. The secret itself is "
+            "not entered here."
         )
 
 
@@ -123,7 +110,7 @@ def validate_mapping(value: object) -> None:
     try:
         check_mapping(msgspec.convert(value, TensorMapping))
     except ValueError as error:  # msgspec's are ValueErrors too
-        raise ValidationError("%(reason)s.", code="mapping", params={"reason": str(error)}) from error
+        raise ValidationError(f"{error}.") from error
 
 
 def validate_host(value: str) -> None:
@@ -132,7 +119,5 @@ def validate_host(value: str) -> None:
         parse_address(f"{value}:1")
     except ValueError as error:
         raise ValidationError(
-            "“%(value)s” is not a host's name: write it without scheme and port, such as “models.example.com”.",
-            code="host",
-            params={"value": value},
+            f"“{value}” is not a host's name: write it without scheme and port, such as “models.example.com”."
         ) from error

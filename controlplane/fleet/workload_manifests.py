@@ -20,8 +20,8 @@ def workloads(cluster: str = "") -> Iterable[Workload]:
 
 def manifests(row: Workload, config: Config) -> list[Manifest]:
     """The objects in the order in which they are to be applied. Raises ValueError with the remedy."""
-    kind = triton if row.kind == Workload.Kind.TRITON else vllm
-    return kind.manifests(value(row), config.otlp_endpoint)
+    render = triton.manifests if row.kind == Workload.Kind.TRITON else vllm.manifests
+    return render(value(row), config.otlp_endpoint)
 
 
 def value(row: Workload) -> WorkloadValue:

@@ -5,15 +5,13 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_POST
-from unfold.admin import ModelAdmin, TabularInline
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from controlplane.fleet.admin import ReadOnlyAdmin
+from controlplane.fleet.admin import KeptAdmin, ReadOnlyAdmin, ShownInline
 from controlplane.planning.jobs import JobRefusedError
 from controlplane.policy import rights
 from controlplane.policy.core.spec import Scaling
@@ -89,33 +87,19 @@ class RevisionForm(forms.ModelForm):  # type: ignore[type-arg]
         return str(text)
 
 
-class EventInline(TabularInline):
+class EventInline(ShownInline):
     """Who took which step, and when."""
 
     model = RevisionEvent
-    extra = 0
     fields = readonly_fields = ["at", "who", "what", "note"]
-    can_delete = False
-
-    def has_add_permission(self, request: HttpRequest, obj: PolicyRevision | None = None) -> bool:
-        return False
 
 
 @admin.register(PolicyRevision)
-class PolicyRevisionAdmin(ModelAdmin):
+class PolicyRevisionAdmin(KeptAdmin):
     form = RevisionForm
     list_display = [
-        "name",
-        "number",
-        "kind",
-        "state",
-        "team",
-        "author",
-        "created_at",
-        "approved_by",
-        "activated_at",
-        "note",
-    ]
+        "name", "number", "kind", "state", "team", "author", "created_at", "approved_by", "activated_at", "note",
+    ]  # fmt: skip
     list_filter = ["state", "kind", "team"]
     search_fields = ["name", "text", "author", "team"]
     inlines = [EventInline]
@@ -145,12 +129,6 @@ class PolicyRevisionAdmin(ModelAdmin):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return rights.may(request.user, rights.PROPOSE)
-
-    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         kind, before = request.GET.get("kind", ""), _chosen(request)
@@ -290,7 +268,7 @@ def _sentence(error: Exception) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-class PausingAdmin(ModelAdmin):
+class PausingAdmin(KeptAdmin):
     """Made here, and ended by an action. A record stays as it is."""
 
     actions = ["end_now"]
@@ -298,12 +276,6 @@ class PausingAdmin(ModelAdmin):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return rights.may(request.user, rights.PAUSE)
-
-    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         pausing.keep(obj, request.user.get_username())
@@ -338,25 +310,11 @@ class OverrideAdmin(PausingAdmin):
     ]
 
 
-class ChangeInline(TabularInline):
+class ChangeInline(ShownInline):
     model = DecisionChange
-    extra = 0
     fields = readonly_fields = [
-        "kind",
-        "subject",
-        "pool",
-        "model",
-        "tier",
-        "policy",
-        "shadow",
-        "before",
-        "after",
-        "reason",
-    ]
-    can_delete = False
-
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
+        "kind", "subject", "pool", "model", "tier", "policy", "shadow", "before", "after", "reason",
+    ]  # fmt: skip
 
 
 @admin.register(DecisionRecord)

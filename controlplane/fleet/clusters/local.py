@@ -192,7 +192,6 @@ def _replica(binding: PoolBinding, replica: LocalReplica) -> ReplicaSeen:
         replica.created_ms,
         ready=replica.state == "ready",
         terminating=replica.state == "ending",
-        ready_ms=replica.ready_ms,
         http=replica.http,
         metrics=replica.metrics,
         pending_reason=replica.problem if pending else "",

@@ -35,13 +35,10 @@ class ReplicaSeen(msgspec.Struct, frozen=True):
     created_ms: int
     ready: bool = False
     terminating: bool = False
-    ready_ms: int | None = None
-    """Since when it has been ready."""
     http: str = ""
     """host:port of a Triton's HTTP, for its health."""
     metrics: str = ""
     """host:port of its Prometheus page."""
-    node: str = ""
     pending_reason: str = ""
     """Why it has no place yet, as the cluster says it, such as "Unschedulable: 0/3 nodes …"; empty once it has one."""
     pending_since_ms: int | None = None
@@ -57,7 +54,6 @@ class AutoscalerSeen(msgspec.Struct, frozen=True):
     name: str
     min_replicas: int
     max_replicas: int
-    desired: int | None = None
     owner_min_replicas: int | None = None
     """The least that its owner has set, before Weir raised it."""
 
@@ -76,8 +72,6 @@ class PoolSeen(msgspec.Struct, frozen=True):
     count_set_by: str = ""
     """The field manager that set the count last, such as "kubectl-edit"; empty where that is not known."""
     autoscaler: AutoscalerSeen | None = None
-    disruptions_allowed: int | None = None
-    """Of its PodDisruptionBudget: how many replicas may be evicted now; None where it has none."""
     problem: str = ""
     """Why this pool cannot be managed; empty where it can."""
     rollout: str = ""

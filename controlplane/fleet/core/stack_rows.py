@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
+from controlplane.core.formatting import TEXT
+
 State = Literal["up", "degraded", "down", "stale", "unknown"]
 
 SHOWN_AS = {
@@ -206,7 +208,7 @@ def _pool(pool: PoolEntry, replicas: Sequence[Row], ledger: Ledger | None, now: 
     elif not replicas:
         detail = f"no replica: add one in the admin · {serves}"
     else:
-        detail = f"{healthy} of {len(replicas)} {'replica' if len(replicas) == 1 else 'replicas'} up · {serves}"
+        detail = f"{healthy} of {TEXT.counted(len(replicas), 'replica')} up · {serves}"
     return Row(
         component=f"pool:{pool.name}",
         name=pool.name,

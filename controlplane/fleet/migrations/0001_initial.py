@@ -100,7 +100,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-version'],
-                'get_latest_by': 'version',
             },
         ),
         migrations.CreateModel(

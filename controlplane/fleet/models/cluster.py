@@ -3,10 +3,11 @@
 from django.core.exceptions import ValidationError
 from django.db import models
 
+from controlplane.fleet.models.named import Named
 from controlplane.fleet.validators import validate_dns_label, validate_file_name, validate_name
 
 
-class Cluster(models.Model):
+class Cluster(Named):
     """A place where replicas run and can be counted: a Kubernetes cluster's namespace, or the processes of one machine."""
 
     class Kind(models.TextChoices):
@@ -31,12 +32,6 @@ class Cluster(models.Model):
     enabled = models.BooleanField(
         default=True, help_text="A disabled cluster is neither watched nor changed; its replicas stay as they are."
     )
-
-    class Meta:
-        ordering = ["name"]
-
-    def __str__(self) -> str:
-        return self.name
 
     def clean(self) -> None:
         others = Cluster.objects.filter(kind=self.kind, kubeconfig=self.kubeconfig, namespace=self.namespace)

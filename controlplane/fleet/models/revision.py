@@ -16,7 +16,6 @@ class SnapshotRevision(models.Model):
 
     class Meta:
         ordering = ["-version"]
-        get_latest_by = "version"
 
     def __str__(self) -> str:
         return f"version {self.version}"

@@ -6,6 +6,7 @@ from django.db import models
 
 from controlplane.fleet import choices
 from controlplane.fleet.models.cluster import Cluster
+from controlplane.fleet.models.named import Named
 from controlplane.fleet.models.warm_up import WarmUpFields
 from controlplane.fleet.validators import (
     is_dns_name,
@@ -22,7 +23,7 @@ from controlplane.fleet.validators import (
 )
 
 
-class Team(models.Model):
+class Team(Named):
     """Owns models, and is on call for them."""
 
     name = models.CharField(max_length=100, unique=True)
@@ -33,24 +34,12 @@ class Team(models.Model):
         help_text="A revision of a policy of the team is in force only once another person than its author has approved it.",
     )
 
-    class Meta:
-        ordering = ["name"]
 
-    def __str__(self) -> str:
-        return self.name
-
-
-class Region(models.Model):
+class Region(Named):
     name = models.CharField(max_length=63, unique=True, validators=[validate_name])
 
-    class Meta:
-        ordering = ["name"]
 
-    def __str__(self) -> str:
-        return self.name
-
-
-class LLMModel(models.Model):
+class LLMModel(Named):
     """A model, by the name that clients send."""
 
     class CacheMode(models.TextChoices):
@@ -134,29 +123,19 @@ class LLMModel(models.Model):
         "USD per 1,000 output tokens", default=0, validators=[MinValueValidator(0)]
     )
 
-    class Meta:
+    class Meta(Named.Meta):
         verbose_name = "model"
-        ordering = ["name"]
-
-    def __str__(self) -> str:
-        return self.name
 
 
-class Variant(models.Model):
+class Variant(Named):
     """One way of serving a model: a size, a precision, edge or central."""
 
     name = models.CharField(max_length=100, unique=True, validators=[validate_name])
     model = models.ForeignKey(LLMModel, on_delete=models.CASCADE, related_name="variants")
     description = models.CharField(max_length=200, blank=True, help_text="Such as “8B, int8, edge”.")
 
-    class Meta:
-        ordering = ["name"]
 
-    def __str__(self) -> str:
-        return self.name
-
-
-class Pool(WarmUpFields):
+class Pool(Named, WarmUpFields):
     """The replicas of a variant in one region."""
 
     name = models.CharField(max_length=100, unique=True, validators=[validate_name])
@@ -254,12 +233,6 @@ class Pool(WarmUpFields):
     max_queue = models.PositiveIntegerField(
         default=256, help_text="Requests waiting for one of those places; more get 429."
     )
-
-    class Meta:
-        ordering = ["name"]
-
-    def __str__(self) -> str:
-        return self.name
 
     @property
     def deployment(self) -> str:

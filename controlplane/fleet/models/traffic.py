@@ -4,6 +4,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from controlplane.config.secrets import new_secret
+from controlplane.fleet.models.named import Named
 from controlplane.fleet.validators import validate_name
 from inference.contract import snapshot
 from inference.contract.snapshot import key_digest
@@ -12,7 +13,7 @@ KEY_PREFIX = "weir_key_"
 SHOWN_CHARACTERS = len(KEY_PREFIX) + 6
 
 
-class Tier(models.Model):
+class Tier(Named):
     """Class of traffic."""
 
     name = models.CharField(max_length=63, unique=True, validators=[validate_name])
@@ -49,22 +50,13 @@ class Tier(models.Model):
     class Meta:
         ordering = ["priority", "name"]
 
-    def __str__(self) -> str:
-        return self.name
 
-
-class Tenant(models.Model):
+class Tenant(Named):
     """An application or a customer: who holds keys."""
 
     name = models.CharField(max_length=100, unique=True, validators=[validate_name])
     tier = models.ForeignKey(Tier, on_delete=models.PROTECT, related_name="tenants")
     enabled = models.BooleanField(default=True, help_text="A disabled tenant's keys are refused.")
-
-    class Meta:
-        ordering = ["name"]
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class GatewayKeyManager(models.Manager["GatewayKey"]):

@@ -9,6 +9,7 @@ import structlog
 from prometheus_client import Counter, Histogram
 
 from controlplane.core.backoff import doubled_s
+from controlplane.core.formatting import TEXT
 from controlplane.fleet.clusters.errors import (
     ConflictError,
     PermanentClusterError,
@@ -167,9 +168,7 @@ class Stepper:
             if all(count == 0 for count in left.values()):
                 return self._move(action, STEPS.DRAINED, now_ms)
             why = ", ".join(
-                f"{name} has {count:g} {'request' if count == 1 else 'requests'}"
-                for name, count in left.items()
-                if count
+                f"{name} has {TEXT.counted(round(count), 'request')}" for name, count in left.items() if count
             )
         else:
             why = "not every gateway has said that it obeys the endpoints without them"

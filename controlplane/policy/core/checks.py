@@ -57,7 +57,7 @@ def _gateway(spec: ScalingSpec) -> Iterator[Fault]:
             (*SPEC, "reactive"),
             "spec.reactive has neither replica_rps nor cpu_use: name what a gateway may carry, such as replica_rps: 200",
         )
-    for name in ("queue_delay_s", "waiting_per_replica", "kv_use", "gpu_use"):
+    for name in ("queue_delay_s", "waiting_per_replica", "kv_use"):
         if getattr(spec.reactive, name) is not None:
             yield (
                 (*SPEC, "reactive", name),

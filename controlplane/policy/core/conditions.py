@@ -23,7 +23,6 @@ _OF_POOLS = {
     "running": "requests that model servers work on",
     "in_flight": "requests sent to replicas and not answered yet",
     "kv_use": "use of the KV cache, 0..1",
-    "gpu_use": "use of the GPUs, 0..1",
     "ready": "ready replicas",
     "starting": "replicas that were created and are not ready",
     "pending": "replicas that have no node",

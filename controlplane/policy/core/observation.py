@@ -35,7 +35,6 @@ class PoolFacts(Facts, frozen=True, omit_defaults=True):
     in_flight: float | None = None
     """Sent to a replica and not answered yet, over all gateways."""
     kv_use: float | None = None
-    gpu_use: float | None = None
     cpu_use: float | None = None
 
     wanted: int | None = None
@@ -86,7 +85,7 @@ class PoolFacts(Facts, frozen=True, omit_defaults=True):
     traffic_problem: str = ""
     """Which gateways are silent, and why."""
     servers_age_ms: int | None = None
-    """Of what model servers say: running, waiting, KV and GPU use."""
+    """Of what model servers say: running, waiting, KV use."""
     cluster_age_ms: int | None = None
     """Of the counts of replicas."""
     capacity_age_ms: int | None = None

@@ -7,8 +7,8 @@ from controlplane.policy.core.conditions import Value
 from controlplane.policy.core.observation import ClusterFacts, PoolFacts, fresh
 
 SUMS = ("arrived_rps", "waiting", "running", "in_flight", "ready", "starting", "pending", "wanted")
-WORST = ("queue_delay_s", "kv_use", "gpu_use")
-OF_SERVERS = ("running", "kv_use", "gpu_use", "cpu_use")
+WORST = ("queue_delay_s", "kv_use")
+OF_SERVERS = ("running", "kv_use", "cpu_use")
 OF_CLUSTER = ("ready", "starting", "pending", "wanted", "draining")
 
 

@@ -66,7 +66,6 @@ def sized(spec: ScalingSpec, facts: PoolFacts) -> bool:
     in_proportion = (
         (facts.in_flight, signals.in_flight_per_replica),
         (facts.kv_use, signals.kv_use),
-        (facts.gpu_use, signals.gpu_use),
         (facts.cpu_use, signals.cpu_use),
     )
     return _capacity(spec, facts) is not None or any(use is not None and each for use, each in in_proportion)
@@ -145,7 +144,6 @@ def _by_signals(spec: ScalingSpec, facts: PoolFacts) -> Iterator[_Needed]:
             yield _signal(math.ceil(total / each - SLACK), math.ceil(KEPT_FOR * total / each - SLACK), reason)
     for name, use, most in (
         ("KV cache", facts.kv_use, wanted.kv_use),
-        ("GPU", facts.gpu_use, wanted.gpu_use),
         ("CPU", facts.cpu_use, wanted.cpu_use),
     ):
         if use is not None and most and facts.ready:

@@ -43,7 +43,6 @@ class Reactive(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     waiting_per_replica: Positive | None = None
     in_flight_per_replica: Positive | None = None
     kv_use: Share | None = None
-    gpu_use: Share | None = None
     cpu_use: Share | None = None
 
 

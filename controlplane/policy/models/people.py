@@ -7,6 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils import timezone
 
+from controlplane.core.formatting import TEXT
 from controlplane.fleet.models import LLMModel, Pool, Tier
 from controlplane.policy.core import document
 from controlplane.policy.core.spec import Degradation
@@ -114,11 +115,8 @@ class Override(WithAnEnd):
         ]
 
     def __str__(self) -> str:
-        return (
-            f"{self.pool}: {self.replicas} {'replica' if self.replicas == 1 else 'replicas'}"
-            if self.pool
-            else f"{self.model}: step {self.step}"
-        )
+        count = TEXT.counted(self.replicas or 0, "replica")
+        return f"{self.pool}: {count}" if self.pool else f"{self.model}: step {self.step}"
 
     def clean(self) -> None:
         super().clean()

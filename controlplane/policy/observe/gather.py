@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
@@ -24,7 +23,7 @@ from controlplane.policy.core.observation import (
 from controlplane.policy.core.spec import InForce, Scaling
 from controlplane.policy.observe import objectives, people
 from controlplane.policy.observe.core.capacities import capacity_now
-from controlplane.policy.observe.core.traffic import PoolTraffic, Traffic, pool_traffic, tier_traffic
+from controlplane.policy.observe.core.traffic import Traffic, pool_traffic, tier_traffic
 from controlplane.policy.observe.objectives import TierBurn
 from controlplane.policy.observe.planned import Planned, PoolKnown
 
@@ -113,15 +112,15 @@ def _pool(name: str, row: PoolRow | None, known: Background, now_ms: int) -> Poo
             ("", None),
         )
         urls = {replica.address.removesuffix("/v1") for replica in seen.replicas} if seen is not None else set()
-        facts = PoolFacts(name, cluster=cluster, **_traffic(known.traffic.of_gateways(urls, now_ms)))
+        facts = _with(known.traffic.of_gateways(name, urls, now_ms), cluster=cluster)
         return _counted(facts, seen, known.clusters.get(cluster), 0, now_ms)
     if row is None:
         return PoolFacts(name, problem="the fleet has no pool of this name: enter it, or correct the policy")
     planned = known.planned.pools.get(name, PoolKnown())
     traffic = pool_traffic(known.traffic, name, now_ms)
     capacity = planned.capacity
-    facts = PoolFacts(
-        name,
+    facts = _with(
+        traffic,
         model=row.model,
         variant=row.variant,
         region=row.region,
@@ -140,17 +139,12 @@ def _pool(name: str, row: PoolRow | None, known: Background, now_ms: int) -> Poo
         disabled=not row.enabled,
         cluster_disabled=bool(row.cluster) and not row.cluster_enabled,
         capacity_age_ms=known.planned.age_ms(now_ms),
-        **_traffic(traffic),
     )
     if not row.cluster:
         return _with(facts, problem="no cluster runs it: choose the pool's cluster in the admin")
     its = known.clusters.get(row.cluster)
     warming = known.traffic.warming_in(name)
     return _counted(facts, its.pools.get(name) if its else None, its, row.draining, now_ms, warming)
-
-
-def _traffic(traffic: PoolTraffic) -> dict[str, Any]:
-    return {name: getattr(traffic, name) for name in PoolTraffic.__slots__}
 
 
 def _counted(

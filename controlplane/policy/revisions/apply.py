@@ -1,19 +1,32 @@
 """Policies as code: makes the policies of the database equal to files, all or none. Applying the same again changes nothing."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from controlplane.core.documents.plan import Applied, PlanStep, names_to_prune
+from controlplane.core.documents.plan import (
+    TEXT_ONLY,
+    Action,
+    Applied,
+    FieldChange,
+    PlanStep,
+    changed_fields,
+    conflict_with,
+    names_to_prune,
+)
 from controlplane.core.documents.problem import Problem
 from controlplane.policy.core.document import ReadPolicy
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import names, previews, steps
-from controlplane.policy.revisions.core.apply_plan import Goal, RevisionStep, Stored, Wanted, newest_open, plan_step
+from controlplane.policy.revisions.core.lifecycle import OPEN
 from controlplane.policy.revisions.read import PolicyTextError, plain_of, read_policies
 
 STATE = PolicyRevision.State
+Goal = Literal["draft", "shadow", "active"]
+RevisionStep = PlanStep[int | None]
+"""Its key is the number of the stored revision that is brought on, or retired."""
 
 
 def check(texts: Mapping[str, str]) -> tuple[list[ReadPolicy], list[Problem]]:
@@ -47,7 +60,9 @@ def apply(
     again: bool = False,
     dry_run: bool = False,
 ) -> Applied[int | None]:
-    """Apply files by name. `label` marks what they own. A dry run does everything and rolls back, so that it finds the same errors."""
+    """Apply files by name. `label` marks what they own. `adopt` takes over what others wrote, `again` brings back a text that was rolled
+    back. A dry run does everything and rolls back, so that it finds the same errors.
+    """
     policies, problems = check(texts)
     planned = [] if problems else _plan(policies, label, goal, prune=prune, adopt=adopt, again=again)
     applied = Applied(len(policies), planned, problems, False)
@@ -80,35 +95,75 @@ def export(chosen: Sequence[str] = ()) -> dict[str, str]:
 def _plan(
     policies: Sequence[ReadPolicy], label: str, goal: Goal, *, prune: bool, adopt: bool, again: bool
 ) -> list[RevisionStep]:
-    stored: dict[str, list[Stored]] = {}
-    kinds: dict[str, str] = {}
+    stored: dict[str, list[PolicyRevision]] = {}
     for row in PolicyRevision.objects.order_by("name", "-number"):
-        revision = Stored(
-            number=row.number,
-            state=row.state,
-            text=row.text,
-            label=row.label,
-            plain=plain_of(row) if row.state != STATE.RETIRED else {},
-            was_in_force=row.activated_at is not None,
-            restores=row.restores,
-        )
-        stored.setdefault(row.name, []).append(revision)
-        kinds.setdefault(row.name, row.kind)
-    planned = [
-        plan_step(_wanted(policy), stored.get(policy.name, []), label, goal, adopt=adopt, again=again)
-        for policy in policies
-    ]
-    open_ones = {name: newest for name, rows in stored.items() if (newest := newest_open(rows)) is not None}
+        stored.setdefault(row.name, []).append(row)
+    planned = [_step(policy, stored.get(policy.name, []), label, goal, adopt=adopt, again=again) for policy in policies]
+    open_ones = {name: newest for name, rows in stored.items() if (newest := _newest_open(rows)) is not None}
     labels = {name: newest.label for name, newest in open_ones.items()}
     for name in names_to_prune(labels, {policy.name for policy in policies}, label) if prune else ():
-        planned.append(PlanStep("retire", kinds[name], name, open_ones[name].number, "", note="in none of the files"))
+        newest = open_ones[name]
+        planned.append(PlanStep("retire", newest.kind, name, newest.number, "", note="in none of the files"))
     return planned
 
 
-def _wanted(policy: ReadPolicy) -> Wanted:
-    team = policy.policy.metadata.team or names.owner(policy.policy)
-    needs_approval = names.needs_approval(policy.policy, team)
-    return Wanted(policy.kind, policy.name, policy.source, policy.text, policy.node.plain_mapping, needs_approval)
+def _step(
+    wanted: ReadPolicy, stored: Sequence[PolicyRevision], label: str, goal: Goal, *, adopt: bool, again: bool
+) -> RevisionStep:
+    """What applying a document does. `stored`: the policy's revisions, the newest first."""
+
+    def step(
+        action: Action, note: str, number: int | None = None, changes: tuple[FieldChange, ...] = ()
+    ) -> RevisionStep:
+        return PlanStep(action, wanted.kind, wanted.name, number, wanted.source, changes, note)
+
+    needs_approval = names.needs_approval(wanted.policy, wanted.policy.metadata.team or names.owner(wanted.policy))
+    ahead = {"draft": "as a draft", "shadow": "in shadow", "active": "in force"}[goal]
+    if goal == "active" and needs_approval:
+        ahead = "waits for another person's approval; its preview begins"
+    active = next((revision for revision in stored if revision.state == STATE.ACTIVE), None)
+    newest = _newest_open(stored)
+    if newest is None:
+        return step("create", ahead)
+    if newest.label != label and not adopt:
+        return step("conflict", conflict_with(newest.label))
+    if active is not None and active.text == wanted.text:
+        return step("unchanged", f"revision {active.number} is in force", active.number)
+    if newest.state in OPEN and newest.text == wanted.text:
+        return step(*_brought_on(newest, goal, needs_approval=needs_approval), newest.number)
+    if active is not None and not again and (left := _rolled_back(wanted, active, stored)):
+        return step(
+            "conflict",
+            f"is the text of revision {left.number}, which was rolled back to revision {active.restores}: change the file, or "
+            "give --again",
+        )
+    changes = changed_fields(plain_of(active or newest), wanted.node.plain_mapping)
+    return step("change", ahead, None, changes or (TEXT_ONLY,))
+
+
+def _newest_open(stored: Sequence[PolicyRevision]) -> PolicyRevision | None:
+    """The newest revision that is not retired."""
+    return next((revision for revision in stored if revision.state != STATE.RETIRED), None)
+
+
+def _brought_on(newest: PolicyRevision, goal: Goal, *, needs_approval: bool) -> tuple[Action, str]:
+    """What is done with a proposal that has the text already."""
+    number = newest.number
+    if goal == "active" and needs_approval and newest.state != STATE.APPROVED:
+        return "waits", f"revision {number} waits for another person's approval"
+    if goal == "active":
+        return "continue", f"revision {number} comes into force"
+    if goal == "shadow" and newest.state in (STATE.DRAFT, STATE.PREVIEWED):
+        return "continue", f"revision {number} goes into shadow"
+    return "unchanged", f"revision {number} is {newest.state}"
+
+
+def _rolled_back(wanted: ReadPolicy, active: PolicyRevision, stored: Sequence[PolicyRevision]) -> PolicyRevision | None:
+    """The revision of this text that a roll-back has taken out of force."""
+    if active.restores is None:
+        return None
+    later = (revision for revision in stored if revision.activated_at is not None and revision.number > active.restores)
+    return next((revision for revision in later if revision.text == wanted.text), None)
 
 
 def _carry_out(

@@ -52,7 +52,6 @@ GROUPS: Mapping[str, tuple[Shown, ...]] = {
         Shown("reactive.waiting_per_replica", "Waiting requests per replica"),
         Shown("reactive.in_flight_per_replica", "Requests in flight per replica"),
         Shown("reactive.kv_use", "Use of KV cache", "0..1"),
-        Shown("reactive.gpu_use", "Use of GPUs", "0..1"),
         Shown("reactive.cpu_use", "Use of CPUs", "0..1", "For the API tier."),
     ),
     "How fast the count changes": (

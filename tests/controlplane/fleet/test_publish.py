@@ -283,7 +283,7 @@ def test_an_edit_is_published_whole_or_not_at_all(pool: Pool, home: Path) -> Non
 
 @pytest.mark.usefixtures("postgresql")
 def test_two_machines_that_publish_at_the_same_moment_make_two_versions(pool: Pool, home: Path) -> None:
-    latest = SnapshotRevision.objects.latest()
+    latest = SnapshotRevision.objects.latest("version")
     Pool.objects.update(max_queue=3)
 
     def other_machine() -> None:

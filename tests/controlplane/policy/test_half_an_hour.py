@@ -38,7 +38,7 @@ def _incident(world: World, component: str) -> Incident | None:
     return Incident.objects.filter(alert_key=f"component:{component}").order_by("-opened_at").first()
 
 
-def _wait(world: World, seconds: int, every_s: int = 20) -> None:
+def _wait(world: World, seconds: int, every_s: int = 30) -> None:
     """The worker looks all the while."""
     for _ in range(0, seconds, 60):
         world.tick(60, every_s)

@@ -7,9 +7,8 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from controlplane.celery import app
-from controlplane.policy import prune
+from controlplane.policy import tasks
 from controlplane.policy.models import Action, DecisionChange, DecisionRecord
-from controlplane.policy.tasks import prune_decisions
 from controlplane.worker.schedule import SCHEDULE
 
 pytestmark = pytest.mark.django_db
@@ -33,7 +32,7 @@ def _action(record: DecisionRecord, ended_at: datetime | None) -> Action:
 def test_old_records_go_with_their_changes_and_actions() -> None:
     _action(_record(OLD), OLD)
     young = _record(YOUNG)
-    assert prune.prune(LIMIT) == 2
+    assert tasks.prune(LIMIT) == 2
     assert list(DecisionRecord.objects.all()) == [young]
     assert [change.decision for change in DecisionChange.objects.all()] == [young]
     assert not Action.objects.exists()
@@ -42,16 +41,16 @@ def test_old_records_go_with_their_changes_and_actions() -> None:
 @pytest.mark.parametrize("ended_at", [None, YOUNG])
 def test_the_record_of_an_action_that_is_kept_stays(ended_at: datetime | None) -> None:
     action = _action(_record(OLD), ended_at)
-    assert prune.prune(LIMIT) == 0
+    assert tasks.prune(LIMIT) == 0
     assert Action.objects.get().decision == action.decision
     assert DecisionChange.objects.count() == 1
 
 
 def test_no_more_go_at_once_than_is_said_the_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prune, "AT_ONCE", 2)
+    monkeypatch.setattr(tasks, "AT_ONCE", 2)
     for days in (3, 1, 2):
         _record(LIMIT - timedelta(days=days))
-    assert prune.prune(LIMIT) == 2
+    assert tasks.prune(LIMIT) == 2
     assert DecisionRecord.objects.get().at == LIMIT - timedelta(days=1)
 
 
@@ -62,4 +61,4 @@ def test_the_worker_prunes_after_the_days_of_the_setting(settings: Settings) -> 
     app.loader.import_default_modules()
     app.tasks[SCHEDULE["prune-decisions"]["task"]]()
     assert list(DecisionRecord.objects.all()) == [kept]
-    assert prune_decisions.name == SCHEDULE["prune-decisions"]["task"]
+    assert tasks.prune_decisions.name == SCHEDULE["prune-decisions"]["task"]

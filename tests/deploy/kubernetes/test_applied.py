@@ -94,14 +94,14 @@ def test_a_workload_is_compared_applied_and_keeps_the_count_of_who_scales_it(
     cluster: Namespace, workload: Workload
 ) -> None:
     code, said = stack("diff")
-    assert (code, "create Deployment/chat-here" in said, "4 objects differ" in said) == (1, True, True)
+    assert (code, "create Deployment/chat-here" in said, "4 objects to change" in said) == (1, True, True)
     assert stack("apply")[0] == 0
     assert stack("diff") == (0, "cluster here: nothing differs\n")
     cluster.set_count("chat-here", 3)
     workload.image = "triton:2"
     workload.save()
     code, said = stack("diff")
-    assert (code, "'triton:1' → 'triton:2'" in said, "1 objects differ" in said) == (1, True, True)
+    assert (code, "'triton:1' → 'triton:2'" in said, "1 object to change" in said) == (1, True, True)
     assert stack("apply")[0] == 0
     assert cluster.count("chat-here") == 3
 

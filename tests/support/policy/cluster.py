@@ -173,7 +173,6 @@ class ClusterInMemory:
                     address=f"http://127.0.0.1:{9000 + workload.made}/v1" if has_place else "",
                     created_ms=self.now_ms,
                     ready=has_place,
-                    ready_ms=self.now_ms if has_place else None,
                     pending_reason="" if has_place else "Unschedulable: 0/1 nodes have a free GPU",
                     pending_since_ms=None if has_place else self.now_ms,
                 )

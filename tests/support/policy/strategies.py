@@ -39,7 +39,6 @@ pools = st.builds(
     queue_delay_s=rates,
     in_flight=rates,
     kv_use=shares,
-    gpu_use=shares,
     wanted=counts,
     ready=counts,
     starting=counts,

@@ -9,8 +9,7 @@ from controlplane.api.endpoints.openslo import BODY, FilesAppliedOut, FileStepOu
 from controlplane.api.formats import Words
 from controlplane.core.documents.plan import Applied
 from controlplane.policy import rights
-from controlplane.policy.revisions.apply import apply, check
-from controlplane.policy.revisions.core.apply_plan import Goal
+from controlplane.policy.revisions.apply import Goal, apply, check
 
 router = Router(tags=["policies as code"])
 

@@ -155,6 +155,13 @@ class Api:
             except msgspec.DecodeError as error:
                 raise UnreachableError(f"{method} {path}: the answer cannot be read ({error}).") from error
 
+    def find(self, path: str, into: type[T]) -> T | None:
+        """An object, or None where there is no such. Raises ClusterError."""
+        try:
+            return self.request("GET", path, into)
+        except MissingError:
+            return None
+
     @contextmanager
     def lines(self, path: str, query: dict[str, str], silent_s: float) -> "Iterator[Lines]":
         """The lines of a watch's answer. No line for `silent_s` raises UnreachableError."""

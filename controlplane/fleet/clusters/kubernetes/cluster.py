@@ -101,7 +101,6 @@ class KubernetesCluster:
                 watches.deployments.objects.get(binding.workload),
                 by_workload.get(binding.workload, ()),
                 watches.autoscalers.objects.values(),
-                watches.disruption_limits.objects.values(),
                 service_ports,
             )
             for binding in bindings
@@ -274,12 +273,6 @@ class KubernetesCluster:
             )
         path, text = paths.config_maps(self.namespace, SNAPSHOT), document.decode()
 
-        def look() -> _ConfigMap | None:
-            try:
-                return self._api.request("GET", path, _ConfigMap)
-            except MissingError:
-                return None
-
         def write(seen: _ConfigMap | None) -> _ConfigMap | None:
             metadata: dict[str, Any] = {"name": SNAPSHOT, "annotations": {paths.FENCE: str(generation)}}
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {SNAPSHOT_KEY: text}}
@@ -294,7 +287,7 @@ class KubernetesCluster:
             query = {"fieldManager": paths.MANAGER, "force": "true"}
             return self._api.request("PATCH", path, _ConfigMap, query=query, body=body, content_type=APPLY)
 
-        fence.persist(look, write)
+        fence.persist(partial(self._api.find, path, _ConfigMap), write)
 
     def apply(self, objects: Sequence[Manifest], *, dry_run: bool, adopt: bool = False) -> list[Difference]:
         return manifests.apply(self._api, self.namespace, objects, dry_run=dry_run, adopt=adopt)

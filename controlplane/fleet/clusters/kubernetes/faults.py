@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from controlplane.core.formatting import TEXT
 from controlplane.fleet.clusters.kubernetes.objects import Deployment, Labels, Pod, ms
 
 ORDINARY_WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
@@ -26,13 +27,13 @@ def rollout_of(deployment: Deployment, pods: Iterable[Pod]) -> tuple[str, bool]:
     what = f" ({', '.join(changes)})" if changes else ""
     if deployment.spec.paused:
         return (
-            f"The rollout of Deployment “{name}”{what} is paused, and {older} replicas have the older template.",
+            f"The rollout of Deployment “{name}”{what} is paused with {TEXT.counted(older, 'replica')} of the older template.",
             False,
         )
     progress = conditions.get("Progressing")
     if progress is not None and progress.status == "False":
         return f"The rollout of Deployment “{name}”{what} makes no progress: {progress.message or ''}", True
-    return f"Deployment “{name}” is replacing {older} replicas of an older template{what}.", False
+    return f"Deployment “{name}” is replacing {TEXT.counted(older, 'replica')} of an older template{what}.", False
 
 
 def template_changes(deployment: Deployment, pods: Iterable[Pod]) -> list[str]:

@@ -6,15 +6,15 @@ is refused as a conflict, and when it looks again, it sees the newer generation.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from controlplane.fleet.clusters.errors import ConflictError, StaleLeaderError
 from controlplane.fleet.clusters.kubernetes import paths
-from controlplane.fleet.clusters.kubernetes.client import APPLY, Api, MissingError
+from controlplane.fleet.clusters.kubernetes.client import APPLY, Api
 from controlplane.fleet.clusters.kubernetes.objects import Metadata
 from controlplane.fleet.clusters.kubernetes.view import fence_of
 
@@ -72,21 +72,14 @@ def fences(api: Api, namespace: str, snapshot: str) -> Mapping[str, int]:
         "Pod": paths.pods(namespace),
     }
     seen: dict[str, int] = {}
-    with suppress(MissingError):
-        lease = api.request("GET", paths.leases(namespace, LEASE), _Lease)
+    if lease := api.find(paths.leases(namespace, LEASE), _Lease):
         seen[f"Lease “{LEASE}”"] = lease.spec.leaseTransitions
-    with suppress(MissingError):
-        seen[f"ConfigMap “{snapshot}”"] = fence_of(
-            head(api, paths.config_maps(namespace, snapshot)).metadata.annotations
-        )
+    if stored := api.find(paths.config_maps(namespace, snapshot), Head):
+        seen[f"ConfigMap “{snapshot}”"] = fence_of(stored.metadata.annotations)
     for kind, path in kinds.items():
         for item in api.request("GET", path, _List).items:
             seen[f"{kind} “{item.metadata.name}”"] = fence_of(item.metadata.annotations)
     return {name: fence for name, fence in seen.items() if fence}
-
-
-def head(api: Api, path: str) -> Head:
-    return api.request("GET", path, Head)
 
 
 def mark(api: Api, path: str, api_version: str, kind: str, seen: Metadata, generation: int) -> Metadata:
@@ -113,12 +106,6 @@ def claim_lease(api: Api, namespace: str, holder: str, generation: int) -> None:
     """Write who leads to a Lease, where people and other tools see it. Raises StaleLeaderError where a newer leader has."""
     path = paths.leases(namespace, LEASE)
 
-    def look() -> _Lease | None:
-        try:
-            return api.request("GET", path, _Lease)
-        except MissingError:
-            return None
-
     def write(seen: _Lease | None) -> _Lease | None:
         if seen is not None:
             check(f"Lease “{LEASE}”", seen.spec.leaseTransitions, generation)
@@ -135,4 +122,4 @@ def claim_lease(api: Api, namespace: str, holder: str, generation: int) -> None:
         body["metadata"]["resourceVersion"] = seen.metadata.resourceVersion
         return api.request("PUT", path, _Lease, query=query, body=body)
 
-    persist(look, write)
+    persist(partial(api.find, path, _Lease), write)

@@ -92,7 +92,7 @@ def apply(
 def _tried(api: Api, path: str, manifest: Manifest, *, take: bool) -> Difference:
     """What applying would change, of the object at one moment: others may change it between two calls."""
     for tries_left in reversed(range(fence.TRIES)):
-        live = _live(api, path)
+        live = api.find(path, dict[str, Any])
         try:
             result, taken = _applied_dry(api, path, manifest, take=take)
         except MissingError:
@@ -113,13 +113,6 @@ def _refused(manifest: Manifest, reason: str, *, exists: bool) -> Difference:
         else "Correct the workload."
     )
     return Difference(kind, name, "refused", problem=f"{kind} “{name}”: {reason.rstrip('.')}. {remedy}")
-
-
-def _live(api: Api, path: str) -> dict[str, Any] | None:
-    try:
-        return api.request("GET", path, dict[str, Any])
-    except MissingError:
-        return None
 
 
 def _version(live: Manifest) -> Any:

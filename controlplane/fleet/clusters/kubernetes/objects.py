@@ -23,8 +23,6 @@ class Field(msgspec.Struct, frozen=True):
     """An entry of `managedFields`: who set which fields last."""
 
     manager: str = ""
-    operation: str = ""
-    subresource: str = ""
     fieldsV1: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -153,14 +151,9 @@ class AutoscalerSpec(msgspec.Struct, frozen=True):
     maxReplicas: int = 1
 
 
-class AutoscalerStatus(msgspec.Struct, frozen=True):
-    desiredReplicas: int | None = None
-
-
 class Autoscaler(msgspec.Struct, frozen=True):
     metadata: MetadataWithFields
     spec: AutoscalerSpec = AutoscalerSpec()
-    status: AutoscalerStatus = AutoscalerStatus()
 
 
 class EndpointPort(msgspec.Struct, frozen=True):
@@ -182,20 +175,6 @@ class EndpointSlice(msgspec.Struct, frozen=True):
     metadata: Metadata
     endpoints: tuple[Endpoint, ...] | None = ()
     ports: tuple[EndpointPort, ...] | None = ()
-
-
-class BudgetSpec(msgspec.Struct, frozen=True):
-    selector: Selector | None = None
-
-
-class BudgetStatus(msgspec.Struct, frozen=True):
-    disruptionsAllowed: int = 0
-
-
-class DisruptionBudget(msgspec.Struct, frozen=True):
-    metadata: Metadata
-    spec: BudgetSpec = BudgetSpec()
-    status: BudgetStatus = BudgetStatus()
 
 
 class QuotaStatus(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Which parts of Kubernetes' API are used. All of these versions are in 1.30 and in 1.36 (docs/clusters.md)."""
 
 CORE, APPS, AUTOSCALING = "/api/v1", "/apis/apps/v1", "/apis/autoscaling/v2"
-POLICY, DISCOVERY, COORDINATION = "/apis/policy/v1", "/apis/discovery.k8s.io/v1", "/apis/coordination.k8s.io/v1"
+DISCOVERY, COORDINATION = "/apis/discovery.k8s.io/v1", "/apis/coordination.k8s.io/v1"
 NODES = f"{CORE}/nodes"
 
 FENCE = "weir.dev/leader-generation"
@@ -29,10 +29,6 @@ def autoscalers(namespace: str, name: str = "") -> str:
 
 def endpoint_slices(namespace: str) -> str:
     return _path(DISCOVERY, namespace, "endpointslices")
-
-
-def disruption_limits(namespace: str) -> str:
-    return _path(POLICY, namespace, "poddisruptionbudgets")
 
 
 def quotas(namespace: str) -> str:

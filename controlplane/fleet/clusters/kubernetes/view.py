@@ -11,7 +11,6 @@ from controlplane.fleet.clusters.kubernetes.objects import (
     Autoscaler,
     Condition,
     Deployment,
-    DisruptionBudget,
     EndpointSlice,
     Field,
     Labels,
@@ -68,9 +67,9 @@ def fence_of(annotations: Labels) -> int:
     return int(text) if text.isascii() and text.isdecimal() else 0
 
 
-def matches(selector: Selector | None, labels: Labels) -> bool:
-    """Whether a selector picks these labels. An empty one picks all, none picks nothing (apps/v1, policy/v1)."""
-    if selector is None or any(labels.get(key) != value for key, value in selector.matchLabels.items()):
+def matches(selector: Selector, labels: Labels) -> bool:
+    """Whether a selector picks these labels. An empty one picks all (apps/v1)."""
+    if any(labels.get(key) != value for key, value in selector.matchLabels.items()):
         return False
     for expression in selector.matchExpressions:
         has, value = expression.key in labels, labels.get(expression.key)
@@ -100,7 +99,6 @@ def pool_seen(
     deployment: Deployment | None,
     pods: Iterable[Pod],
     autoscalers: Iterable[Autoscaler],
-    limits: Iterable[DisruptionBudget],
     service_ports: Mapping[str, Mapping[str, int]],
 ) -> PoolSeen:
     """The pool; `service_ports` are the ports by name of Services, by pod."""
@@ -127,14 +125,6 @@ def pool_seen(
         owner_of_count=f"hpa:{scalers[0].metadata.name}" if scalers else owner_of_count(deployment, managers),
         count_set_by=managers[0] if managers else "",
         autoscaler=autoscaler_seen(scalers[0]) if scalers else None,
-        disruptions_allowed=min(
-            (
-                limit.status.disruptionsAllowed
-                for limit in limits
-                if mine and all(matches(limit.spec.selector, pod.metadata.labels) for pod in mine)
-            ),
-            default=None,
-        ),
         problem=_problem(deployment, scalers),
         rollout=rollout,
         rollout_stuck=stuck,
@@ -151,7 +141,6 @@ def autoscaler_seen(scaler: Autoscaler) -> AutoscalerSeen:
         name=scaler.metadata.name,
         min_replicas=scaler.spec.minReplicas,
         max_replicas=scaler.spec.maxReplicas,
-        desired=scaler.status.desiredReplicas,
         owner_min_replicas=own_floor(scaler),
     )
 
@@ -213,10 +202,8 @@ def replica_seen(binding: PoolBinding, pod: Pod, service_ports: Mapping[str, int
         created_ms=ms(meta.creationTimestamp) or 0,
         ready=is_ready,
         terminating=meta.deletionTimestamp is not None,
-        ready_ms=ms(ready.lastTransitionTime) if ready and is_ready else None,
         http=addresses.get("http", "") if binding.protocol == "triton" else "",
         metrics=addresses.get("metrics", ""),
-        node=pod.spec.nodeName,
         pending_reason=reason,
         pending_since_ms=(since or ms(meta.creationTimestamp)) if reason else None,
         fault="" if is_ready else fault_of(pod),

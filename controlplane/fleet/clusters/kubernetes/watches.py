@@ -13,7 +13,6 @@ from controlplane.fleet.clusters.kubernetes.client import Api
 from controlplane.fleet.clusters.kubernetes.objects import (
     Autoscaler,
     Deployment,
-    DisruptionBudget,
     EndpointSlice,
     ListMetadata,
     Node,
@@ -40,11 +39,10 @@ class Watches:
         self.pods = Watched(api, paths.pods(namespace), Pod)
         self.autoscalers = Watched(api, paths.autoscalers(namespace), Autoscaler)
         self.slices = Watched(api, paths.endpoint_slices(namespace), EndpointSlice)
-        self.disruption_limits = Watched(api, paths.disruption_limits(namespace), DisruptionBudget, optional=True)
         self.quotas = Watched(api, paths.quotas(namespace), Quota, optional=True)
         self.nodes = Watched(api, paths.NODES, Node, optional=True)
         self.all: list[Watched[Any]] = [
-            self.deployments, self.pods, self.autoscalers, self.slices, self.disruption_limits, self.quotas, self.nodes,
+            self.deployments, self.pods, self.autoscalers, self.slices, self.quotas, self.nodes,
         ]  # fmt: skip
         self._unconfirmed = ""
         self._stopped = threading.Event()

@@ -8,6 +8,7 @@ import yaml
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from controlplane.core.formatting import TEXT
 from controlplane.fleet import workload_manifests
 from controlplane.fleet.clusters.errors import ClusterError, SecondOwnerError
 from controlplane.fleet.clusters.port import Difference, Manifest
@@ -104,5 +105,7 @@ class Command(BaseCommand):
             for path, manager in difference.taken_from:
                 self.stdout.write(f"  {path} is managed by {manager}")
         self.stdout.write(
-            f"cluster {cluster}: {counted} objects differ" if counted else f"cluster {cluster}: nothing differs"
+            f"cluster {cluster}: {TEXT.counted(counted, 'object')} to change"
+            if counted
+            else f"cluster {cluster}: nothing differs"
         )

@@ -55,7 +55,7 @@ def metrics(case: Case, count: int) -> Verdict | None:
     if facts.arrived_rps is None:  # the first reading after a start
         text = f"The traffic of {facts.pool} was read once, and a rate takes two readings. The count stays as it is."
         return Verdict(case.seen, text, alarm=alarm("metrics", facts.pool, text, "ticket"), hold="metrics")
-    missing = [name for name in ("kv_use", "gpu_use", "cpu_use") if getattr(spec.reactive, name) is not None]
+    missing = [name for name in ("kv_use", "cpu_use") if getattr(spec.reactive, name) is not None]
     missing = [
         name for name in missing if getattr(facts, name) is None or not fresh(facts.servers_age_ms, spec.stale_after_s)
     ]

@@ -9,6 +9,7 @@ from itertools import pairwise
 from operator import add
 from typing import NamedTuple
 
+from controlplane.policy.core.observation import PoolFacts
 from inference.contract.gateway_signals import GatewaySignals, ModelSignals, PoolSignals, ReplicaSignals
 
 SHORT_S, LONG_S = 3.0, 30.0
@@ -176,25 +177,6 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolTraffic:
-    """Of a pool, over all gateways. None is unknown."""
-
-    arrived_rps: float | None = None
-    input_tokens: float | None = None
-    output_tokens: float | None = None
-    waiting: float | None = None
-    queue_delay_s: float | None = None
-    running: float | None = None
-    in_flight: float | None = None
-    kv_use: float | None = None
-    cpu_use: float | None = None
-    traffic_age_ms: int | None = None
-    servers_age_ms: int | None = None
-    reachable: bool | None = None
-    traffic_problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Traffic:
     """All gateways that are known now, by URL, and the rounds of the last LONG_S, the newest last. Those that are not ready are among
     them once they have answered: replicas are not empty while such a gateway has requests there.
@@ -277,12 +259,13 @@ class Traffic:
             if heard.ready or heard.missing_ms is None
         )
 
-    def of_gateways(self, urls: Container[str], now_ms: int) -> PoolTraffic:
-        """What the API tier of a cluster does: `urls` are its gateways."""
+    def of_gateways(self, name: str, urls: Container[str], now_ms: int) -> PoolFacts:
+        """What the API tier `name` of a cluster does: `urls` are its gateways."""
         own = Traffic({heard.url: heard for heard in self.in_use() if heard.url in urls and heard.counts})
         unknown = any(heard.requests_per_s is None for heard in own.gateways.values())
         signals = [heard.signals for heard in own.gateways.values() if heard.signals is not None]
-        return PoolTraffic(
+        return PoolFacts(
+            name,
             arrived_rps=None
             if unknown or not own.gateways
             else self.mean_since(lambda each: sum(each.requests_per_s.get(url, 0.0) for url in own.gateways)),
@@ -316,11 +299,11 @@ class Traffic:
         }
 
 
-def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolTraffic:
+def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolFacts:
     """What all gateways together say of a pool. Nothing is known before each gateway has answered."""
     age_ms = traffic.age_ms(now_ms)
     if age_ms is None:
-        return PoolTraffic(traffic_problem=traffic.problem())
+        return PoolFacts(pool, traffic_problem=traffic.problem())
     none = Rates()
     rounds = [(each.at_ms, each.pools.get(pool, none)) for each in traffic.rounds]
     latest = [
@@ -332,7 +315,8 @@ def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolTraffic:
     replicas = _servers(latest)
     ages_s = [each.age_s for each in replicas if each.age_s is not None]
     waiting = sum(each.waiting for each in latest)
-    return PoolTraffic(
+    return PoolFacts(
+        pool,
         arrived_rps=traffic.mean_since(lambda each: each.pools.get(pool, none).arrived),
         input_tokens=sum(rates.input_tokens for _, rates in rounds) / answered if answered > 0 else None,
         output_tokens=sum(rates.output_tokens for _, rates in rounds) / answered if answered > 0 else None,

@@ -64,7 +64,7 @@ def test_an_outcome_outlasts_controller_and_policy(world: World, candidate: Arm,
     end(world, candidate)
     assert set(routed()) == {winner}
     assert set(routed(expired=True)) == {winner}, "the controller is away"
-    assert SnapshotRevision.objects.latest().author == "Weir, canary try-new"
+    assert SnapshotRevision.objects.latest("version").author == "Weir, canary try-new"
     revisions = SnapshotRevision.objects.count()
     world.new_engine()
     world.generation += 1

@@ -75,7 +75,7 @@ def test_a_small_pool_needs_more_for_the_same_load_per_replica() -> None:
 def test_what_is_not_known_asks_for_nothing() -> None:
     assert counts(propose(pool=facts(capacity_rps=None))) == {"floor": 1}
     assert counts(propose(pool=facts(arrived_rps=None))) == {"floor": 1}
-    wanting = spec(reactive=Reactive(kv_use=0.8, gpu_use=0.8, cpu_use=0.5, queue_delay_s=1.0, waiting_per_replica=2))
+    wanting = spec(reactive=Reactive(kv_use=0.8, cpu_use=0.5, queue_delay_s=1.0, waiting_per_replica=2))
     assert counts(propose(wanting, facts(arrived_rps=None, waiting=None))) == {"floor": 1}
 
 
@@ -85,7 +85,6 @@ def test_what_is_not_known_asks_for_nothing() -> None:
         (Reactive(in_flight_per_replica=8), {"in_flight": 65.0}, 9),
         (Reactive(waiting_per_replica=2), {"waiting": 21.0}, 11),
         (Reactive(kv_use=0.8), {"kv_use": 0.95}, 5),
-        (Reactive(gpu_use=0.5), {"gpu_use": 0.9}, 8),
         (Reactive(cpu_use=0.6), {"cpu_use": 0.9}, 6),
         (Reactive(queue_delay_s=0.5), {"queue_delay_s": 0.6}, 5),
         (Reactive(queue_delay_s=0.5), {"queue_delay_s": 0.6, "starting": 2}, 6),

@@ -54,13 +54,8 @@ def test_an_edit_is_a_new_draft_and_the_form_begins_with_a_text_of_this_fleet(an
     assert "kind: Degradation" in page(ann, f"{ADD}?kind=Degradation")
     ann.post(ADD, {"text": scaling(4).replace("\n", "\r\n"), "note": "Room for four"})
     first = PolicyRevision.objects.get()
-    assert (first.text, first.author, first.source, first.state, first.note) == (
-        scaling(4),
-        "ann",
-        "admin",
-        "draft",
-        "Room for four",
-    )
+    said = (first.author, first.source, first.state, first.note)
+    assert (first.text, said) == (scaling(4), ("ann", "admin", "draft", "Room for four"))
     assert "max: 4" in page(ann, f"{ADD}?from={first.pk}")
     ann.post(ADD, {"text": scaling(6), "note": ""})
     assert PolicyRevision.objects.count() == 2

@@ -1,7 +1,5 @@
 """Revisions of policies are proposed, and taken from state to state."""
 
-import json
-
 import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
@@ -14,7 +12,7 @@ from controlplane.policy.models.revision import ImmutableError
 from controlplane.policy.revisions import steps
 from controlplane.policy.revisions.read import PolicyTextError
 from controlplane.policy.revisions.skeletons import SKELETONS, skeleton
-from tests.support.policy.people_and_texts import ladder, routing, scaling, small_fleet
+from tests.support.policy.people_and_texts import routing, scaling, small_fleet
 
 pytestmark = pytest.mark.django_db
 FIGURES = {"attainment": 0.997}
@@ -207,18 +205,6 @@ def test_nothing_takes_a_revision_along() -> None:
             delete()
 
 
-def test_a_text_never_changes() -> None:
-    row = proposed(scaling())
-    row.text = scaling(99)
-    with pytest.raises(ImmutableError, match="write a new revision"):
-        row.save()
-
-
 @pytest.mark.parametrize("kind", SKELETONS)
 def test_the_text_to_begin_with_is_a_policy_of_this_fleet(kind: str) -> None:
     assert proposed(skeleton(kind)).kind == kind
-
-
-def test_a_ladder_is_a_policy_too() -> None:
-    row = in_force(ladder())
-    assert json.loads(json.dumps(row.preview)) == {} and row.kind == "Degradation"

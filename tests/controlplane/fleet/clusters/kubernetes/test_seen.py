@@ -1,7 +1,7 @@
 """What is seen of a real cluster, and that it is kept up to date without a question."""
 
 from tests.support.cluster.namespace import Namespace
-from tests.support.cluster.objects import autoscaler, deployment, disruption_limit, gpu_quota, service
+from tests.support.cluster.objects import autoscaler, deployment, gpu_quota, service
 from tests.support.cluster.opened import opened, wait_for
 from tests.support.wait import eventually
 
@@ -13,7 +13,7 @@ def test_a_pool_is_seen_with_its_replicas_and_a_missing_workload_is_named(hollow
         eventually(lambda: cluster.seen().watching)
         seen = cluster.seen()
     assert (pool.wanted, pool.owner_of_count, pool.autoscaler, pool.problem) == (2, "weir", None, "")
-    assert all(replica.address.startswith("http://") and replica.node and replica.ready_ms for replica in pool.replicas)
+    assert all(replica.address.startswith("http://") for replica in pool.replicas)
     assert seen.problem == "" and seen.age_ms is not None
     assert "There is no Deployment “nowhere”" in seen.pools["nowhere"].problem
     assert seen.pools["nowhere"].wanted is None
@@ -24,7 +24,7 @@ def test_a_replica_becomes_ready_once_its_model_is_loaded(hollow: Namespace) -> 
     with opened(hollow.kubeconfig, hollow.name, "chat") as cluster:
         pool = wait_for(cluster, "chat", lambda pool: bool(pool.replicas) and pool.replicas[0].address != "")
         replica = pool.replicas[0]
-        assert not replica.ready and replica.ready_ms is None and replica.pending_reason == ""
+        assert not replica.ready and replica.pending_reason == ""
         assert replica.address.endswith(":8123/v1") and replica.metrics.endswith(":9000")
         hollow.open_gate(replica.name)
         wait_for(cluster, "chat", lambda pool: pool.replicas[0].ready)
@@ -35,7 +35,7 @@ def test_a_replica_without_a_gpu_says_why_and_since_when(hollow: Namespace) -> N
     with opened(hollow.kubeconfig, hollow.name, "chat") as cluster:
         pool = wait_for(cluster, "chat", lambda pool: [bool(it.pending_reason) for it in pool.replicas] == [True, True])
         assert "Insufficient nvidia.com/gpu" in pool.replicas[0].pending_reason
-        assert pool.replicas[0].pending_since_ms and pool.replicas[0].node == ""
+        assert pool.replicas[0].pending_since_ms
 
 
 def test_gpus_are_those_of_the_nodes_and_fewer_where_a_quota_says_so(hollow: Namespace) -> None:
@@ -49,10 +49,10 @@ def test_gpus_are_those_of_the_nodes_and_fewer_where_a_quota_says_so(hollow: Nam
         assert cluster.seen().gpus["nvidia.com/gpu"].requested == 3
 
 
-def test_an_autoscaler_and_a_disruption_limit_are_seen(hollow: Namespace) -> None:
-    hollow.create(deployment("chat", 3), autoscaler("cpu", "chat", 2, 9), disruption_limit("chat", "chat", 1))
+def test_an_autoscaler_is_seen(hollow: Namespace) -> None:
+    hollow.create(deployment("chat", 3), autoscaler("cpu", "chat", 2, 9))
     with opened(hollow.kubeconfig, hollow.name, "chat") as cluster:
-        pool = wait_for(cluster, "chat", lambda pool: pool.autoscaler is not None and pool.disruptions_allowed == 1)
+        pool = wait_for(cluster, "chat", lambda pool: pool.autoscaler is not None)
     assert pool.owner_of_count == "hpa:cpu" and pool.autoscaler
     assert (pool.autoscaler.min_replicas, pool.autoscaler.max_replicas, pool.autoscaler.owner_min_replicas) == (2, 9, 2)
 

@@ -43,8 +43,8 @@ def test_a_silent_gateway_is_named() -> None:
     why = "http://b/signals does not answer within 0.9 s"
     traffic = _heard({A: _signals(10), B: why}, {A: _signals(20), B: why})
     assert pool_traffic(traffic, "large", 2_000).traffic_problem == why
-    assert traffic.of_gateways({B}, 2_000).traffic_problem == why
-    assert traffic.of_gateways({A}, 2_000).traffic_problem == ""
+    assert traffic.of_gateways("gateway:g", {B}, 2_000).traffic_problem == why
+    assert traffic.of_gateways("gateway:g", {A}, 2_000).traffic_problem == ""
 
 
 def test_what_is_no_gateway_holds_nothing_up() -> None:
@@ -53,7 +53,7 @@ def test_what_is_no_gateway_holds_nothing_up() -> None:
     seen = pool_traffic(traffic, "large", 2_000)
     assert (seen.arrived_rps, seen.traffic_age_ms) == (10.0, 0)
     assert (traffic.in_flight_at("large", "r"), traffic.obeys(1, 1_500)) == (0, True)
-    assert traffic.of_gateways({A, B}, 2_000).arrived_rps == 10.0
+    assert traffic.of_gateways("gateway:g", {A, B}, 2_000).arrived_rps == 10.0
     assert not _heard({B: foreign}).obeys(0, 0), "no gateway is no answer"
     lost = traffic.next(3_000, {A: NoGateway("http://a is no gateway"), B: foreign})
     assert lost.age_ms(3_000) == 1_000, "it was one, and may have its traffic yet"
@@ -105,7 +105,7 @@ def test_what_arrived_while_a_tick_took_longer_than_a_round_counts_over_that_tim
     for since_ms, rps in since.items():
         seen = replace(traffic, since_ms=since_ms)
         assert pool_traffic(seen, "large", 5_000).arrived_rps == pytest.approx(rps)
-        assert seen.of_gateways({A}, 5_000).arrived_rps == pytest.approx(rps)
+        assert seen.of_gateways("gateway:g", {A}, 5_000).arrived_rps == pytest.approx(rps)
 
 
 @pytest.mark.parametrize("started_ms", [1, 2])
@@ -212,7 +212,7 @@ def test_the_cpu_of_a_gateway_is_of_a_core_for_each_of_its_workers(workers: int)
     cpu_s = {1: 0.0, 2: 0.6 * workers}
     rounds = [structs.replace(_signals(0), cpu_s=cpu_s[n], workers=workers) for n in (1, 2)]
     traffic = _heard(*({A: each} for each in rounds))
-    assert traffic.of_gateways({A}, 2_000).cpu_use == pytest.approx(0.6)
+    assert traffic.of_gateways("gateway:g", {A}, 2_000).cpu_use == pytest.approx(0.6)
 
 
 def test_tiers_have_rates_and_shares() -> None:
