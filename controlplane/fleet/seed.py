@@ -10,6 +10,7 @@ import msgspec
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
 
+from controlplane.fleet.core.local_cluster import ReplicaAddresses
 from controlplane.fleet.models import Cluster, LLMModel, Pool, Region, Replica, Variant
 
 Row = TypeVar("Row", bound=models.Model)
@@ -23,12 +24,8 @@ LAUNCHED = models.Q(managed_by=Replica.ManagedBy.LAUNCHER) | models.Q(
 """Replicas that the launcher starts. None of an earlier run is left."""
 
 
-class SeedReplica(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: str
-    grpc: str = ""
-    http: str = ""
-    metrics: str = ""
-    url: str = ""
+class SeedReplica(ReplicaAddresses, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """As the launcher writes it."""
 
 
 class SeedPool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -151,13 +148,8 @@ def _replicas(pool: Pool, seeds: tuple[SeedReplica, ...]) -> list[str]:
         launched.pop(name).delete()
         done.append(f"removed replica {pool.name}/{name}")
     for seed in seeds:
-        addresses = {
-            "grpc": seed.grpc,
-            "http": seed.http,
-            "metrics": seed.metrics,
-            "url": seed.url,
-            "draining": False,  # what an earlier process of this name did is over
-        }
+        addresses = msgspec.to_builtins(seed) | {"draining": False}  # what an earlier process of this name did is over
+        del addresses["name"]
         replica = launched.get(seed.name)
         if replica is None:
             managed_by = Replica.ManagedBy.CLUSTER if pool.cluster else Replica.ManagedBy.LAUNCHER

@@ -74,8 +74,6 @@ def test_a_replica_starts_gets_ready_and_ends(local: LocalCluster) -> None:
     scale(local, "chat", 3)
     eventually(lambda: ready(local) == 3)
     (fresh,) = (replica for replica in chat(local).replicas if replica.name not in before)
-    assert fresh.ready_ms is not None
-    assert fresh.created_ms <= fresh.ready_ms
     assert answers(fresh)
     scale(local, "chat", 2)
     eventually(lambda: names(chat(local).replicas) == before)  # of equals the newest goes

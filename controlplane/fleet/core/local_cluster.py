@@ -13,18 +13,22 @@ MAX_REPLICAS = 64
 ReplicaState = Literal["pending", "starting", "ready", "ending"]
 
 
-class LocalReplica(msgspec.Struct, frozen=True, kw_only=True):
-    """`pending` has no process yet; `problem` says why. `starting` is not ready, or no longer: it is started again where it ends."""
+class ReplicaAddresses(msgspec.Struct, frozen=True, kw_only=True):
+    """`grpc`, `http` and `metrics` are host:port of a Triton, `url` the base of OpenAI's API."""
 
     name: str
-    state: ReplicaState
-    created_ms: int
-    ready_ms: int | None = None  # since when, in a row
-    restarts: int = 0
     grpc: str = ""
     http: str = ""
     metrics: str = ""
     url: str = ""
+
+
+class LocalReplica(ReplicaAddresses, frozen=True, kw_only=True):
+    """`pending` has no process yet; `problem` says why. `starting` is not ready, or no longer: it is started again where it ends."""
+
+    state: ReplicaState
+    created_ms: int
+    restarts: int = 0
     problem: str = ""
 
 

@@ -51,7 +51,6 @@ class _Replica:
     created_ms: int
     server: Server | None = None  # None: it is pending
     state: ReplicaState = "pending"
-    ready_ms: int | None = None
     restarts: int = 0
     removal_cost: int = 0
     problem: str = ""
@@ -61,7 +60,6 @@ class _Replica:
             name=self.name,
             state=self.state,
             created_ms=self.created_ms,
-            ready_ms=self.ready_ms,
             restarts=self.restarts,
             problem=self.problem,
             **(self.server.addresses if self.server else {}),
@@ -184,7 +182,7 @@ class LocalCluster:
             if replica.server is None:
                 pool.replicas.remove(replica)
             else:
-                replica.state, replica.ready_ms = "ending", None
+                replica.state = "ending"
                 supervisor.remove(replica.server.part.name)
 
     def _add(self, pool: _Pool, supervisor: Supervisor) -> None:
@@ -235,10 +233,6 @@ class LocalCluster:
 
 def _note_standing(replica: _Replica, standing: Standing) -> None:
     is_ready = standing.state is State.READY
-    if is_ready and replica.state != "ready":
-        replica.ready_ms = _now_ms()
-    elif not is_ready:
-        replica.ready_ms = None
     replica.state = "ready" if is_ready else "starting"
     replica.restarts = standing.restarts
     replica.problem = (

@@ -71,7 +71,7 @@ def deployment(**metadata: object) -> Deployment:
     ],
 )
 def test_a_workload_that_cannot_be_managed_says_why(change: dict[str, object], problem: str) -> None:
-    seen = view.pool_seen(PoolBinding("chat", "chat", "openai"), msgspec.convert(change, Deployment), (), (), (), {})
+    seen = view.pool_seen(PoolBinding("chat", "chat", "openai"), msgspec.convert(change, Deployment), (), (), {})
     assert problem in seen.problem and bool(problem) == bool(seen.problem)
 
 
