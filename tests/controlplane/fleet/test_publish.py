@@ -181,11 +181,6 @@ def test_going_back_is_a_new_version_too(pool: Pool, home: Path) -> None:
     assert again.models == first.models
 
 
-def test_deleting_a_replica_takes_it_out(pool: Pool, home: Path) -> None:
-    pool.replicas.all()[0].delete()
-    assert in_force(home).pools[0].endpoints == ()
-
-
 def test_the_file_is_private_and_comes_back_when_somebody_removes_it(pool: Pool, home: Path) -> None:
     path = home / "snapshot.json"
     text = path.read_bytes()

@@ -22,7 +22,8 @@ def addresses() -> dict[str, str]:
 
 
 def test_the_first_run_makes_everything_and_says_so(tmp_path: Path) -> None:
-    done = apply(tmp_path, fleet(("triton-0", 7000), ("triton-1", 7010)))
+    document = fleet(("triton-0", 7000), ("triton-1", 7010))
+    done = apply(tmp_path, document)
     assert addresses() == {"triton-0": "127.0.0.1:7000", "triton-1": "127.0.0.1:7010"}
     assert done == [
         "made model chat-large",
@@ -32,12 +33,7 @@ def test_the_first_run_makes_everything_and_says_so(tmp_path: Path) -> None:
         "made replica chat-large-local · triton-0",
         "made replica chat-large-local · triton-1",
     ]
-
-
-def test_the_same_run_again_does_nothing(tmp_path: Path) -> None:
-    document = fleet(("triton-0", 7000))
-    apply(tmp_path, document)
-    assert apply(tmp_path, document) == []
+    assert apply(tmp_path, document) == [], "the same run again does nothing"
 
 
 def test_a_later_run_moves_replicas_even_when_they_swap_addresses(tmp_path: Path) -> None:
@@ -95,15 +91,13 @@ def test_the_local_cluster_is_disabled_while_no_launcher_runs_it(tmp_path: Path)
         ({"models": [], "model": []}, "unknown field `model`"),
         (fleet(("triton-0", 99_999)), "“127.0.0.1:99999” is not an address"),
         (fleet(region="New York"), "“New York” is not a name"),
+        (fleet(("triton-0", 7000), signature="vlm"), "'vlm' is not a valid choice"),
     ],
 )
 def test_what_is_wrong_is_named_and_nothing_is_made(tmp_path: Path, document: Any, says: str) -> None:
     with pytest.raises(seed.SeedError, match=says):
         apply(tmp_path, document)
     assert not LLMModel.objects.exists()
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(seed.SeedError, match=r"nowhere\.json does not exist"):
         seed.read(tmp_path / "nowhere.json")
 
@@ -116,8 +110,3 @@ def test_a_file_says_what_the_servers_of_a_pool_are(tmp_path: Path) -> None:
     apply(tmp_path, fleet(("triton-0", 7000), signature="mapping", mapping=mapping))
     pool = Pool.objects.get()
     assert (pool.signature, pool.mapping) == ("mapping", mapping)
-
-
-def test_a_server_that_nobody_knows_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(seed.SeedError, match="'vlm' is not a valid choice"):
-        apply(tmp_path, fleet(("triton-0", 7000), signature="vlm"))
