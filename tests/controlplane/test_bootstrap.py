@@ -120,9 +120,3 @@ def test_a_fleet_file_that_is_none_stops_it_with_a_sentence(home: Path, tmp_path
     with pytest.raises(CommandError, match="does not exist"):
         bootstrap("--fleet", str(tmp_path / "nowhere.json"))
     assert not User.objects.exists()
-
-
-def test_write_snapshot_says_where_it_is(home: Path) -> None:
-    out = StringIO()
-    call_command("write_snapshot", stdout=out)
-    assert str(home / "snapshot.json") in out.getvalue()

@@ -11,7 +11,6 @@ import msgspec
 from controlplane.core.documents import reading
 from controlplane.core.documents.node import Node
 from controlplane.core.documents.problem import Mark, Problem, dotted, shown
-from controlplane.core.documents.writing import write_yaml
 from controlplane.policy.core.checks import faults_of
 from controlplane.policy.core.spec import KINDS, Policy
 from controlplane.policy.core.structure import Fault, Path, near, structure
@@ -78,12 +77,6 @@ def read_single(text: str, source: str = "<text>") -> tuple[Policy | None, list[
 def digest_of(policy: Policy) -> str:
     """Hex SHA-256 of what a policy says: comments, order and spelling of its text do not count."""
     return hashlib.sha256(msgspec.json.encode(policy, order="deterministic")).hexdigest()
-
-
-def write(policy: Policy) -> str:
-    """The policy as YAML. Values that are the defaults are left out."""
-    plain = msgspec.to_builtins(policy)
-    return write_yaml({"apiVersion": plain["apiVersion"], "kind": plain["kind"], **plain})
 
 
 def _policy(node: Node) -> tuple[Policy | None, list[Fault]]:

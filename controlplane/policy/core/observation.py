@@ -131,15 +131,14 @@ class GatewayFacts(Facts, frozen=True, omit_defaults=True):
 
 
 class Gpus(Facts, frozen=True, omit_defaults=True):
-    """GPUs of a type in a cluster: of its nodes, of these the requested, and what decisions of this tick have taken."""
+    """GPUs of a type in a cluster: of its nodes, and of these the requested."""
 
     allocatable: int
     requested: int
-    reserved: int = 0
 
     @property
     def free(self) -> int:
-        return max(0, self.allocatable - self.requested - self.reserved)
+        return max(0, self.allocatable - self.requested)
 
 
 class ClusterFacts(Facts, frozen=True, omit_defaults=True):

@@ -7,8 +7,6 @@ from typing import Any
 
 from controlplane.slo.models import ObjectiveState
 
-MS_PER_S = 1_000
-
 
 @dataclass(frozen=True, slots=True)
 class TierBurn:

@@ -2,13 +2,13 @@
 
 from io import StringIO
 
+import msgspec
 import pytest
 from django.core.management import call_command
 from django.utils import timezone
 from msgspec import structs
 
 from controlplane.policy.core.decide import decide
-from controlplane.policy.core.document import write
 from controlplane.policy.core.memory import Memory
 from controlplane.policy.core.record import Record, encode, record_of
 from controlplane.policy.core.spec import InForce
@@ -33,7 +33,7 @@ def stored(record: Record) -> DecisionRecord:
 def policy() -> InForce:
     policy = scaling()
     row = PolicyRevision.objects.create(
-        name=policy.name, kind="Scaling", number=1, text=write(policy.policy), author="ada"
+        name=policy.name, kind="Scaling", number=1, text=msgspec.json.encode(policy.policy).decode(), author="ada"
     )
     return structs.replace(policy, id=row.pk)
 

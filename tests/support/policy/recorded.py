@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from controlplane.core.documents.writing import write_yaml
 from controlplane.policy.core.decide import decide
-from controlplane.policy.core.document import write
 from controlplane.policy.core.memory import Memory
 from controlplane.policy.core.observation import (
     Arm,
@@ -100,7 +100,8 @@ def observations() -> Iterator[Observation]:
 
 def generate() -> bytes:
     """The policies by id of their revision, and the records."""
-    texts = {str(each.id): write(each.policy) for each in POLICIES}
+    plain = {each.id: msgspec.to_builtins(each.policy) for each in POLICIES}
+    texts = {str(number): write_yaml({"apiVersion": "", "kind": "", **each}) for number, each in plain.items()}
     memory, lines = Memory(), [msgspec.json.encode(texts)]
     for observation in observations():
         decision = decide(observation, POLICIES, memory)

@@ -36,7 +36,6 @@ class Metadata(msgspec.Struct, frozen=True):
     name: str = ""
     uid: str = ""
     resourceVersion: str = ""
-    generation: int = 0
     labels: Labels = {}
     annotations: Labels = {}
     creationTimestamp: datetime | None = None

@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.policy.core.checks import Fleet, unknown_names
-from controlplane.policy.core.document import digest_of, read, read_single, write
+from controlplane.policy.core.document import digest_of, read, read_single
 from controlplane.policy.core.spec import Degradation, Scaling
 
 SCALING = """\
@@ -46,15 +46,6 @@ spec: {model: chat-large, baseline: old, candidate: new}
 
 def problems(text: str) -> list[str]:
     return [problem.text() for problem in read(text, "p.yaml")[1]]
-
-
-@pytest.mark.parametrize("text", [SCALING, LADDER, ROUTING, CANARY])
-def test_what_is_written_is_read_again(text: str) -> None:
-    policy, faults = read_single(text)
-    assert policy is not None
-    assert faults == []
-    again, faults = read_single(write(policy))
-    assert (again, faults) == (policy, [])
 
 
 def test_a_file_has_several_policies_with_their_texts() -> None:
