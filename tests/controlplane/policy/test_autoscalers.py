@@ -35,7 +35,7 @@ def test_the_floor_follows_the_load_and_each_change_has_its_outcome(world: World
         f"The autoscaler keeps at least {raised.after} replicas.",
     )
     world.rps[POOL] = 1
-    world.tick(60)
+    world.tick(60, every_s=5)
     lowered = Action.objects.order_by("-pk")[0]
     assert (lowered.after, lowered.step) == (2, "done"), "its owner's floor"
     assert world.cluster.counts(POOL) == []

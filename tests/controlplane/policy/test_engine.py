@@ -118,7 +118,7 @@ def test_every_record_replays(world: World) -> None:
     revision(scaling())
     world.tick(5)
     world.rps[POOL] = 25
-    world.tick(70)
+    world.tick(70, every_s=5)
     policies = {row.pk: in_force(row).policy for row in PolicyRevision.objects.all()}  # type: ignore[union-attr]
     records = [decode(row.record) for row in DecisionRecord.objects.all()]
     assert len(records) > 2
@@ -147,10 +147,10 @@ def test_a_pause_holds_and_an_end_of_it_goes_on(world: World) -> None:
         author="ada", reason="test", scope="pool", target=POOL, starts_at=starts, ends_at=starts + MINUTE
     )
     world.rps[POOL] = 45
-    world.tick(30)
+    world.tick(30, every_s=5)
     assert world.cluster.counts(POOL) == []
     assert DecisionChange.objects.filter(kind="hold", reason__startswith="paused by ada").exists()
-    world.tick(40)
+    world.tick(40, every_s=5)
     assert world.cluster.counts(POOL)[-1] == 5
 
 
@@ -163,7 +163,7 @@ def test_an_override_sets_the_count_until_its_end(world: World) -> None:
     )
     world.tick(10)
     assert world.cluster.counts(POOL) == [4]
-    world.tick(80)
+    world.tick(80, every_s=5)
     assert world.cluster.workloads[POOL].count == 1
 
 
@@ -209,7 +209,7 @@ def test_a_disabled_pool_is_left_alone_which_pages_nobody(world: World) -> None:
     writes = list(world.cluster.writes)
     Pool.objects.update(enabled=False)
     del world.rps[POOL]  # gateways do not know it any more
-    ticked = world.tick(60)
+    ticked = world.tick(60, every_s=5)
     assert ticked.faults == ()
     assert world.cluster.writes == writes
     assert snapshot_in_force().overlay.degradation == (), "nothing is degraded where nothing is served"

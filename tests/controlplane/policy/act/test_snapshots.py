@@ -75,7 +75,7 @@ def test_a_refusal_is_a_fault_until_it_is_taken(world: World) -> None:
     assert (row.state, row.figures) == ("down", {"page": 0.0})
     assert "apply deploy/kubernetes/base/rbac.yaml. Gateways that mount it there keep" in row.error
     world.cluster.failing = None
-    world.tick(61)
+    world.tick(65, every_s=5)
     assert world.cluster.published == [in_force()]
     row.refresh_from_db()
     assert row.state == "up"

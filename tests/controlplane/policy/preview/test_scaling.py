@@ -115,11 +115,7 @@ def test_forecasts_that_do_not_reach_as_far_as_replicas_take_to_start_are_left_o
     PoolCapacity.objects.filter(pool=chat).update(entered_cold_start_s=3 * 3600)
     row = previewed(policy(8))
     assert "Forecasts are left out: replicas of this pool take longer to start" in row.preview["note"]
-
-
-def test_the_first_policy_of_a_pool_stands_alone(recorded: None) -> None:
-    row = previewed(policy(8))
-    assert "current" not in row.preview and row.preview["current_revision"] is None
+    assert "current" not in row.preview and row.preview["current_revision"] is None, "nothing is in force beside it"
 
 
 @pytest.mark.parametrize(
