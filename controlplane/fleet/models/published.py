@@ -1,4 +1,4 @@
-"""What gateways are to obey now: the document, and what of it owners have not entered in the fleet."""
+"""What gateways are to obey now, what of it owners have not entered in the fleet, and all that owners ever had in force."""
 
 from django.db import models
 
@@ -34,3 +34,21 @@ class RoutingRules(models.Model):
 
     def __str__(self) -> str:
         return self.policy
+
+
+class SnapshotRevision(models.Model):
+    """What owners entered, without endpoints and overlay. Immutable. The version grows when, and only when,
+    `content_sha256` (of all but the version) changes.
+    """
+
+    version = models.PositiveIntegerField(unique=True)
+    content_sha256 = models.CharField(max_length=64)
+    text = models.TextField(help_text="The document as the gateway read it.")
+    author = models.CharField(max_length=500, default="", blank=True, help_text="Empty: what owners entered.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-version"]
+
+    def __str__(self) -> str:
+        return f"version {self.version}"

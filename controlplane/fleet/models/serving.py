@@ -7,7 +7,6 @@ from django.db import models
 from controlplane.fleet import choices
 from controlplane.fleet.models.cluster import Cluster
 from controlplane.fleet.models.named import Named
-from controlplane.fleet.models.warm_up import WarmUpFields
 from controlplane.fleet.validators import (
     is_dns_name,
     validate_address,
@@ -20,7 +19,11 @@ from controlplane.fleet.validators import (
     validate_model_name,
     validate_name,
     validate_tokenizer,
+    warm_up_bounds,
 )
+from inference.contract.snapshot import WarmUp
+
+_WARM_UP = WarmUp()
 
 
 class Team(Named):
@@ -135,7 +138,7 @@ class Variant(Named):
     description = models.CharField(max_length=200, blank=True, help_text="Such as “8B, int8, edge”.")
 
 
-class Pool(Named, WarmUpFields):
+class Pool(Named):
     """The replicas of a variant in one region."""
 
     name = models.CharField(max_length=100, unique=True, validators=[validate_name])
@@ -232,6 +235,28 @@ class Pool(Named, WarmUpFields):
     )
     max_queue = models.PositiveIntegerField(
         default=256, help_text="Requests waiting for one of those places; more get 429."
+    )
+    warm_up_requests = models.PositiveSmallIntegerField(
+        "warm-up requests",
+        default=_WARM_UP.requests,
+        validators=warm_up_bounds("requests"),
+        help_text="That each gateway sends to a new replica, and has answered, before the replica gets users' requests, unless "
+        "no other replica is left. 0 sends none.",
+    )
+    warm_up_prompt = models.CharField(
+        "prompt",
+        max_length=500,
+        default=_WARM_UP.prompt,
+        help_text="Also of the warm-up that a rendered Triton pool has.",
+    )
+    warm_up_tokens = models.PositiveSmallIntegerField(
+        "output tokens", default=_WARM_UP.max_tokens, validators=warm_up_bounds("max_tokens")
+    )
+    warm_up_within_s = models.PositiveSmallIntegerField(
+        "time limit, s",
+        default=_WARM_UP.within_s,
+        validators=warm_up_bounds("within_s"),
+        help_text="From when the replica is ready. After it the replica gets users' requests all the same.",
     )
 
     @property
