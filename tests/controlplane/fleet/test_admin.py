@@ -134,32 +134,25 @@ def test_an_owner_says_who_shares_cached_answers(owner: Client, pool: Pool, home
     assert "Select a valid choice" in owner.post(url, model_form(cache_scope="some")).content.decode()
 
 
-def test_an_owner_limits_a_tiers_tokens(owner: Client, home: Path) -> None:
-    form = {
-        "name": "batch",
-        "priority": "3",
-        "weight": "1",
-        **NO_LIMITS,
-        "tokens_per_minute": "60000",
-        "reserved_percent": "0",
-    }
-    assert owner.post("/admin/fleet/tier/add/", form).status_code == 302
-    assert snapshot.check((home / "snapshot.json").read_bytes()).snapshot.tiers[0].tokens_per_minute == 60_000
-    page = owner.post("/admin/fleet/tier/add/", {**form, "name": "other", "tokens_per_minute": "-1"}).content.decode()
-    assert "Ensure this value is greater than or equal to 0" in page
-
-
 def test_an_owner_reserves_places_and_limits_each_replica(owner: Client, pool: Pool, home: Path) -> None:
     tier = Tier.objects.create(name="premium", priority=1)
-    form = {"name": "premium", "priority": "1", "weight": "1", **NO_LIMITS, "reserved_percent": "15"}
+    form = {
+        "name": "premium",
+        "priority": "1",
+        "weight": "1",
+        **NO_LIMITS,
+        "reserved_percent": "15",
+        "tokens_per_minute": "60000",
+    }
     assert owner.post(f"/admin/fleet/tier/{tier.pk}/change/", form).status_code == 302
-    page = owner.post(f"/admin/fleet/tier/{tier.pk}/change/", {**form, "reserved_percent": "51"}).content.decode()
-    assert "Ensure this value is less than or equal to 50" in page
+    wrong = form | {"reserved_percent": "51", "tokens_per_minute": "-1"}
+    page = owner.post(f"/admin/fleet/tier/{tier.pk}/change/", wrong).content.decode()
+    assert "Ensure this value is less than or equal to 50" in page and "greater than or equal to 0" in page
     assert 'name="replica_concurrency"' in owner.get(f"/admin/fleet/pool/{pool.pk}/change/").content.decode()
     pool.replica_concurrency = 8
     pool.save()
     document = snapshot.check((home / "snapshot.json").read_bytes()).snapshot
-    assert [tier.reserved_percent for tier in document.tiers] == [15]
+    assert [(tier.reserved_percent, tier.tokens_per_minute) for tier in document.tiers] == [(15, 60_000)]
     assert [pool.replica_concurrency for pool in document.pools] == [8]
 
 

@@ -13,6 +13,7 @@ from tests.support.policy.world import POOL, World, fleet, revision, scaling
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+REPLICAS = ("chat-pool-1", "chat-pool-2", "chat-pool-3")
 QUICK_DOWN = {"scale_down": "{stabilisation_s: 3, cooldown_s: 0, max_step: 2}"}
 
 
@@ -52,20 +53,9 @@ def test_a_replica_goes_once_every_gateway_obeys_and_it_is_empty(world: World) -
     assert (action.step, action.outcome[:19]) == ("done", "2 replicas are left")
 
 
-def test_what_is_not_empty_in_time_stays(world: World) -> None:
-    revision(scaling(min=2, drain_deadline_s=5, **QUICK_DOWN))
-    world.in_flight = dict.fromkeys(("chat-pool-1", "chat-pool-2", "chat-pool-3"), 1)
-    world.tick(14)
-    assert _scales(world) == []
-    action = Action.objects.order_by("pk")[0]
-    assert action.step == "abandoned"
-    assert "has 1 request" in action.outcome
-    assert Replica.objects.filter(draining=True).count() <= 1, "at most the next attempt's"
-
-
 def test_a_drain_ends_where_traffic_comes_back(world: World) -> None:
     revision(scaling(min=1, **QUICK_DOWN))
-    world.in_flight = dict.fromkeys(("chat-pool-1", "chat-pool-2", "chat-pool-3"), 1)
+    world.in_flight = dict.fromkeys(REPLICAS, 1)
     world.tick(6)
     assert Replica.objects.filter(draining=True).exists()
     world.rps[POOL] = 24
@@ -77,7 +67,7 @@ def test_a_drain_ends_where_traffic_comes_back(world: World) -> None:
 
 def test_a_drain_waits_while_metrics_are_missing(world: World) -> None:
     revision(scaling(min=2, stale_after_s=2, **QUICK_DOWN))
-    world.in_flight = dict.fromkeys(("chat-pool-1", "chat-pool-2", "chat-pool-3"), 1)
+    world.in_flight = dict.fromkeys(REPLICAS, 1)
     world.tick(6)
     world.silent, world.in_flight = True, {}
     world.tick(20)
@@ -132,7 +122,7 @@ def test_a_refused_call_is_a_fault(world: World) -> None:
 
 def test_a_count_that_a_hand_changed_meanwhile_is_left_alone(world: World) -> None:
     revision(scaling(min=2, **QUICK_DOWN))
-    world.in_flight = dict.fromkeys(("chat-pool-1", "chat-pool-2", "chat-pool-3"), 1)
+    world.in_flight = dict.fromkeys(REPLICAS, 1)
     world.tick(6)
     world.cluster.by_hand(POOL, 5)
     world.in_flight = {}
@@ -152,8 +142,8 @@ def _unready(world: World, name: str, *, ready: bool = False) -> None:
 def test_a_replica_that_fails_its_probe_goes_first_and_not_with_requests_in_it(world: World) -> None:
     """Kubernetes removes what is not ready first, whatever it costs; a busy server may well fail its probe."""
     revision(scaling(min=2, **QUICK_DOWN))
-    world.in_flight = dict.fromkeys(("chat-pool-1", "chat-pool-2", "chat-pool-3"), 1)
-    world.listed = ["chat-pool-1", "chat-pool-2", "chat-pool-3"]
+    world.in_flight = dict.fromkeys(REPLICAS, 1)
+    world.listed = list(REPLICAS)
     _unready(world, "chat-pool-2")
     world.tick(8)
     action = Action.objects.get()
@@ -166,8 +156,8 @@ def test_a_replica_that_fails_its_probe_goes_first_and_not_with_requests_in_it(w
 
 def test_a_drained_replica_stays_where_another_would_be_removed_in_its_place(world: World) -> None:
     revision(scaling(min=2, **QUICK_DOWN))
-    world.in_flight = dict.fromkeys(("chat-pool-1", "chat-pool-2", "chat-pool-3"), 1)
-    world.listed = ["chat-pool-1", "chat-pool-2", "chat-pool-3"]
+    world.in_flight = dict.fromkeys(REPLICAS, 1)
+    world.listed = list(REPLICAS)
     world.tick(6)
     drained = Action.objects.get().replicas[0]
     failing = next(name for name in world.listed if name != drained)
@@ -204,7 +194,7 @@ LEFT: dict[str, tuple[str, Callable[[], object]]] = {
 def test_an_action_ends_where_its_cluster_or_its_pool_leaves_the_fleet(world: World, what: str) -> None:
     why, leave = LEFT[what]
     revision(scaling(min=2, **QUICK_DOWN))
-    world.in_flight = dict.fromkeys(("chat-pool-1", "chat-pool-2", "chat-pool-3"), 1)
+    world.in_flight = dict.fromkeys(REPLICAS, 1)
     world.tick(6)
     assert Action.objects.get().step == "draining"
     leave()
@@ -223,7 +213,7 @@ def test_an_accepted_removal_ends_with_its_cluster_and_the_replica_stays_drained
     world: World,
 ) -> None:
     revision(scaling(min=2, **QUICK_DOWN))
-    world.in_flight = dict.fromkeys(("chat-pool-1", "chat-pool-2", "chat-pool-3"), 1)
+    world.in_flight = dict.fromkeys(REPLICAS, 1)
     world.tick(6)
     Action.objects.update(step="accepted", ended_at=F("step_at"))
     Cluster.objects.update(enabled=False)
@@ -239,19 +229,22 @@ def test_an_accepted_removal_ends_with_its_cluster_and_the_replica_stays_drained
     assert Replica.objects.filter(name=action.replicas[0], draining=False).exists()
 
 
-def test_the_ticket_of_a_drain_that_took_too_long_ends_where_its_cluster_is_disabled(world: World) -> None:
+def test_what_is_not_empty_in_time_stays_with_a_ticket_that_ends_where_its_cluster_is_disabled(world: World) -> None:
     revision(scaling(min=2, drain_deadline_s=5, **QUICK_DOWN))
-    world.in_flight = dict.fromkeys(("chat-pool-1", "chat-pool-2", "chat-pool-3"), 1)
+    world.in_flight = dict.fromkeys(REPLICAS, 1)
     ticked = world.tick(13)
     assert [fault.kind for fault in ticked.faults] == ["drain"]
     assert "were not empty in time" in ticked.faults[0].text
+    action = Action.objects.order_by("pk")[0]
+    assert (_scales(world), action.step, "has 1 request" in action.outcome) == ([], "abandoned", True)
+    assert Replica.objects.filter(draining=True).count() <= 1, "at most the next attempt's"
     Cluster.objects.update(enabled=False)
     assert "drain" not in [fault.kind for fault in world.tick(1).faults]
 
 
 def test_a_drain_that_is_no_longer_wanted_is_no_ticket(world: World) -> None:
     revision(scaling(min=2, **QUICK_DOWN))
-    world.in_flight = dict.fromkeys(("chat-pool-1", "chat-pool-2", "chat-pool-3"), 1)
+    world.in_flight = dict.fromkeys(REPLICAS, 1)
     world.tick(8)
     assert Action.objects.get().endpoints_version
     world.rps[POOL] = 40

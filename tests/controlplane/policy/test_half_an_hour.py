@@ -1,5 +1,5 @@
-"""Half an hour without metrics, without GPUs and without the cluster's API: nothing wrong is done, each is seen and paged, and what was
-missed is made up for. The clock is the test's; a tick, the database, the incidents and their pages are as in earnest.
+"""Half an hour without metrics, without GPUs and nodes, and without the cluster's API: nothing wrong is done, each is seen and paged, and
+what was missed is made up for. The clock is the test's; a tick, the database, the incidents and their pages are as in earnest.
 """
 
 from datetime import timedelta
@@ -63,33 +63,6 @@ def test_without_metrics(world: World) -> None:
     assert incident is not None and incident.resolved_at is not None
 
 
-def test_without_gpus(world: World) -> None:
-    revision(scaling(scale_down=DOWN))
-    world.tick(10)
-    world.cluster.places = 3
-    world.rps[POOL] = 38
-    _wait(world, HALF_AN_HOUR_S)
-    assert world.cluster.counts(POOL) == [], "no replica is asked for that gets no GPU"
-    incident = _incident(world, f"policy:gpus:{POOL}")
-    assert incident is not None and incident.severity == "page"
-    assert "has 0 free GPUs" in Observation.objects.get(component=f"policy:gpus:{POOL}").error
-    world.cluster.places = 8
-    world.tick(60)
-    assert world.cluster.workloads[POOL].count == 5
-
-
-def test_replicas_that_get_no_node_stay_asked_for_and_page(world: World) -> None:
-    revision(scaling(scale_down=DOWN, cluster_adds_nodes="true", pending_deadline_s=300))
-    world.tick(10)
-    world.cluster.places = 3
-    world.rps[POOL] = 38
-    _wait(world, HALF_AN_HOUR_S)
-    assert world.cluster.counts(POOL) == [5], "asked for once: an autoscaler of nodes sees pods that wait"
-    assert world.cluster.removed == []
-    incident = _incident(world, f"policy:pending:{POOL}")
-    assert incident is not None and incident.severity == "page"
-
-
 def test_without_the_clusters_api(world: World) -> None:
     revision(scaling(scale_down=DOWN))
     world.tick(10)
@@ -109,3 +82,23 @@ def test_without_the_clusters_api(world: World) -> None:
     _wait(world, 120)
     incident = _incident(world, f"policy:cluster:{CLUSTER}")
     assert incident is not None and incident.resolved_at is not None
+
+
+@pytest.mark.parametrize(
+    ("adds_nodes", "counts", "component", "said"),
+    [("false", [], "gpus", "has 0 free GPUs"), ("true", [5], "pending", "got no node within 5 min")],
+    ids=["no replica is asked for", "it is asked for once: an autoscaler of nodes sees pods that wait"],
+)
+def test_without_gpus(world: World, adds_nodes: str, counts: list[int], component: str, said: str) -> None:
+    revision(scaling(scale_down=DOWN, cluster_adds_nodes=adds_nodes, pending_deadline_s=300))
+    world.tick(10)
+    world.cluster.places = 3
+    world.rps[POOL] = 38
+    _wait(world, HALF_AN_HOUR_S)
+    assert (world.cluster.counts(POOL), world.cluster.removed) == (counts, [])
+    incident = _incident(world, f"policy:{component}:{POOL}")
+    assert incident is not None and incident.severity == "page"
+    assert said in Observation.objects.get(component=f"policy:{component}:{POOL}").error
+    world.cluster.places = 8
+    world.tick(60)
+    assert world.cluster.workloads[POOL].count == 5
