@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import structlog
 from django.db import transaction
 
@@ -187,7 +188,7 @@ class Engine:
                 return
         key = row.key if row is not None else ""
         expires_ms = 0 if is_empty(bare) else now_ms + int(OVERLAY_S * 1_000)
-        value = NO_OVERLAY if is_empty(bare) else _stamped(bare, key, expires_ms)
+        value = NO_OVERLAY if is_empty(bare) else msgspec.structs.replace(bare, decision=key, expires_ms=expires_ms)
         try:
             publish.publish_overlay(value, leader.generation)
         except StaleLeaderError as error:  # if another leads by now, the end of the tick is refused too
@@ -227,17 +228,6 @@ class Engine:
 
     def _tracks(self) -> list[DecisionTrack]:
         return [track for track in (self._active, self._shadow) if track is not None]
-
-
-def _stamped(value: Overlay, decision: str, expires_ms: int) -> Overlay:
-    return Overlay(
-        decision=decision,
-        expires_ms=expires_ms,
-        routes=value.routes,
-        instead=value.instead,
-        degradation=value.degradation,
-        canary=value.canary,
-    )
 
 
 def _routes() -> dict[str, dict[str, int]]:

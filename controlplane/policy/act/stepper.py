@@ -1,9 +1,6 @@
 """Takes actions one step further. Each step can be done again: the process may end before or after any of them."""
 
-import time
 from collections.abc import Callable
-from functools import partial
-from typing import TypeVar
 
 import structlog
 from prometheus_client import Counter, Histogram
@@ -26,8 +23,6 @@ from controlplane.policy.models import Action
 from controlplane.policy.observe.core.traffic import Traffic
 
 log = structlog.get_logger(__name__)
-
-T = TypeVar("T")
 
 FIRST_RETRY_S, MAX_RETRY_S = 0.25, 15.0
 NOTICED_AFTER_S = 5.0
@@ -111,8 +106,8 @@ class Stepper:
         if seen is None or seen.wanted is None:
             return False  # the cluster has said nothing yet
         if action.kind == KINDS.FLOOR:
-            call = partial(self._cluster.raise_floor, action.pool, action.after, generation=self._generation)
-            self._timed("raise_floor", call)
+            with CALL_SECONDS.labels("raise_floor").time():
+                self._cluster.raise_floor(action.pool, action.after, generation=self._generation)
             return self._accepted(action, seen.token, now_ms)
         if seen.wanted == action.after:
             return self._accepted(action, seen.token, now_ms)  # by a process that ended before it wrote so
@@ -134,9 +129,8 @@ class Stepper:
             case STEPS.DRAINING:
                 return self._drained(action, now_ms)
             case STEPS.DRAINED:
-                names = list(action.replicas)
-                call = partial(self._cluster.prefer_removal, action.pool, names, generation=self._generation)
-                self._timed("prefer_removal", call)
+                with CALL_SECONDS.labels("prefer_removal").time():
+                    self._cluster.prefer_removal(action.pool, list(action.replicas), generation=self._generation)
                 return self._move(action, STEPS.PREFERRED, now_ms)
             case STEPS.PREFERRED:
                 return self._scale(action, seen, now_ms)
@@ -177,9 +171,9 @@ class Stepper:
         return False
 
     def _scale(self, action: Action, seen: PoolSeen, now_ms: int) -> bool:
-        call = partial(self._cluster.scale, action.pool, action.after, token=seen.token, generation=self._generation)
         try:
-            token = self._timed("scale", call)
+            with CALL_SECONDS.labels("scale").time():
+                token = self._cluster.scale(action.pool, action.after, token=seen.token, generation=self._generation)
         except ConflictError as error:
             error.retry_after_s = min(error.retry_after_s, 0.1)  # look again at once: a status may have changed
             raise
@@ -206,13 +200,6 @@ class Stepper:
 
     def _seen(self, action: Action) -> PoolSeen | None:
         return self._cluster.seen().pools.get(action.pool)
-
-    def _timed(self, name: str, call: Callable[[], T]) -> T:
-        began = time.monotonic()
-        try:
-            return call()
-        finally:
-            CALL_SECONDS.labels(name).observe(time.monotonic() - began)
 
 
 def _are(count: int) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-import msgspec
 import numpy as np
+from msgspec import structs
 
 from controlplane.fleet.clusters.port import HAND, WEIR, ClusterSeen, PoolSeen
 from controlplane.fleet.models import Fallback, Pool, Replica
@@ -114,14 +114,14 @@ def _pool(name: str, row: PoolRow | None, known: Background, now_ms: int) -> Poo
             ("", None),
         )
         urls = {replica.address.removesuffix("/v1") for replica in seen.replicas} if seen is not None else set()
-        facts = _with(known.traffic.of_gateways(name, urls, now_ms), cluster=cluster)
+        facts = structs.replace(known.traffic.of_gateways(name, urls, now_ms), cluster=cluster)
         return _counted(facts, seen, known.clusters.get(cluster), 0, now_ms)
     if row is None:
         return PoolFacts(name, problem="the fleet has no pool of this name: enter it, or correct the policy")
     planned = known.planned.pools.get(name, PoolKnown())
     traffic = pool_traffic(known.traffic, name, now_ms)
     capacity = planned.capacity
-    facts = _with(
+    facts = structs.replace(
         traffic,
         model=row.model,
         variant=row.variant,
@@ -143,7 +143,7 @@ def _pool(name: str, row: PoolRow | None, known: Background, now_ms: int) -> Poo
         capacity_age_ms=known.planned.age_ms(now_ms),
     )
     if not row.cluster:
-        return _with(facts, problem="no cluster runs it: choose the pool's cluster in the admin")
+        return structs.replace(facts, problem="no cluster runs it: choose the pool's cluster in the admin")
     its = known.clusters.get(row.cluster)
     warming = known.traffic.warming_in(name)
     return _counted(facts, its.pools.get(name) if its else None, its, row.draining, now_ms, warming)
@@ -174,7 +174,7 @@ def _counted(
     since = [replica.pending_since_ms for replica in pending if replica.pending_since_ms is not None]
     ready = sum(replica.ready and replica.name not in warming for replica in here)
     leaving = max(0, min(draining - ending, ready))
-    return _with(
+    return structs.replace(
         facts,
         wanted=seen.wanted,
         ready=ready - leaving,
@@ -200,10 +200,6 @@ def _owner(seen: PoolSeen) -> str:
     """Weir owns a count once it has set it. Until then a hand does, which is no second owner."""
     by_another = seen.owner_of_count == WEIR and seen.count_set_by not in ("", WEIR)
     return HAND if by_another else seen.owner_of_count
-
-
-def _with(facts: PoolFacts, **changes: object) -> PoolFacts:
-    return msgspec.structs.replace(facts, **changes)
 
 
 def _cluster(seen: ClusterSeen, gpu_types: Iterable[str], now_ms: int) -> ClusterFacts:

@@ -157,7 +157,7 @@ class KubernetesCluster:
             resourceVersion=version,
             annotations={paths.FENCE: str(seen.fence)} if seen.fence else {},
         )
-        return fence.mark(self._api, path, "apps/v1", "Deployment", meta, generation).resourceVersion
+        return fence.mark(self._api, path, meta, generation).resourceVersion
 
     def _set_count(self, path: str, version: str, replicas: int) -> _Scale:
         body = {

@@ -82,15 +82,15 @@ def fences(api: Api, namespace: str, snapshot: str) -> Mapping[str, int]:
     return {name: fence for name, fence in seen.items() if fence}
 
 
-def mark(api: Api, path: str, api_version: str, kind: str, seen: Metadata, generation: int) -> Metadata:
-    """Write the generation to an object as it was seen, unless it has it. Raises ConflictError and StaleLeaderError."""
+def mark(api: Api, path: str, seen: Metadata, generation: int) -> Metadata:
+    """Write the generation to a Deployment as it was seen, unless it has it. Raises ConflictError and StaleLeaderError."""
     fence = fence_of(seen.annotations)
-    check(f"{kind} “{seen.name}”", fence, generation)
+    check(f"Deployment “{seen.name}”", fence, generation)
     if fence == generation:
         return seen
     body = {
-        "apiVersion": api_version,
-        "kind": kind,
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
         "metadata": {
             "name": seen.name,
             "uid": seen.uid,  # without it, applying to what was deleted meanwhile would try to create it
