@@ -7,18 +7,16 @@ https://opentelemetry.io/docs/specs/otel/metrics/data-model/
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from google.protobuf import json_format
-from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
-from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
-from controlplane.telemetry.ingest.otlp.decode.wire import count, fields
+from controlplane.telemetry.ingest.otlp.decode.wire import MAX_MESSAGE_BYTES, count, parse, scopes
 
 from . import exemplars_json
 from .batch import Builder
@@ -26,8 +24,6 @@ from .core import buckets
 from .core.stale import STALE
 from .exemplars import linked
 
-MAX_METRIC_BYTES = 4 * 2**20
-"""One metric, resource or scope. Parsed, it may take fifty times as much memory."""
 MAX_POINTS = 65_536
 MAX_JSON_VALUES = 2**20
 """Objects, lists and members of lists in one JSON body. The smallest has two bytes and takes some hundred bytes of memory."""
@@ -52,18 +48,15 @@ Pairs = dict[str, str]
 
 def read_protobuf(body: bytes, into: Builder) -> None:
     """Raises MalformedError where the body as a whole cannot be read."""
-    for _, resource_start, resource_end in _inner(body, 0, len(body), 1):
-        base = _resource_labels(_head(Resource, body, resource_start, resource_end).attributes)
-        for _, scope_start, scope_end in _inner(body, resource_start, resource_end, 2):
-            scope = _head(InstrumentationScope, body, scope_start, scope_end).name
-            labels = {**base, "otel.scope.name": scope}
-            for _, start, end in _inner(body, scope_start, scope_end, 2):
-                data = body[start:end]
-                points = count(data, _POINT_KINDS, 1)
-                if end - start > MAX_METRIC_BYTES or points > MAX_POINTS:
-                    into.reject(f"a metric has more than {MAX_METRIC_BYTES} bytes or {MAX_POINTS} data points", points)
-                else:
-                    _metric(_parse(Metric, data), labels, into)
+    for base, scope, places in scopes(body, lambda resource: _resource_labels(resource.attributes)):
+        labels = {**base, "otel.scope.name": scope}
+        for start, end in places:
+            data = body[start:end]
+            points = count(data, _POINT_KINDS, 1)
+            if end - start > MAX_MESSAGE_BYTES or points > MAX_POINTS:
+                into.reject(f"a metric has more than {MAX_MESSAGE_BYTES} bytes or {MAX_POINTS} data points", points)
+            else:
+                _metric(parse(Metric, data), labels, into)
 
 
 def read_json(body: bytes, into: Builder) -> None:
@@ -88,24 +81,6 @@ def read_json(body: bytes, into: Builder) -> None:
             labels = {**base, "otel.scope.name": scope.scope.name}
             for metric in scope.metrics:
                 _metric(metric, labels, into)
-
-
-def _inner(body: bytes, start: int, end: int, wanted: int) -> Iterator[tuple[int, int, int]]:
-    return (field for field in fields(body, start, end) if field[0] == wanted)
-
-
-def _head(kind: type[Any], body: bytes, start: int, end: int) -> Any:
-    head = b"".join([body[a:b] for _, a, b in _inner(body, start, end, 1)])
-    if len(head) > MAX_METRIC_BYTES:
-        raise MalformedError(f"a resource or scope is larger than {MAX_METRIC_BYTES} bytes")
-    return _parse(kind, head)
-
-
-def _parse(kind: type[Any], data: bytes) -> Any:
-    try:
-        return kind.FromString(data)
-    except DecodeError as error:
-        raise MalformedError(f"the body is not protobuf: a {kind.DESCRIPTOR.name} that cannot be read") from error
 
 
 def _metric(metric: Metric, labels: Pairs, into: Builder) -> None:

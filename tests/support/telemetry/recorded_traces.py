@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.ingest.otlp.decode import from_json
+from controlplane.telemetry.ingest.spool.frame import Kind
+from tests.support.telemetry.otlp_payloads import spans_in
 
 FIXTURES = Path(__file__).parents[4] / "shared" / "fixtures"
 
@@ -16,7 +17,7 @@ def recorded(*names: str) -> list[Span]:
     for path in paths:
         if not path.exists():
             pytest.skip(f"needs {path}, which is not here")
-    return [span for path in paths for span, _ in from_json.spans(path.read_bytes())]
+    return [span for path in paths for span in spans_in(path.read_bytes(), Kind.TRACES_JSON)]
 
 
 def by_trace(spans: list[Span]) -> dict[str, list[Span]]:

@@ -4,7 +4,9 @@ There are two kinds: `Scanned`, which the compiled kernel has read, and `Listed`
 leaves to the parser).
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from struct import Struct
 from typing import NamedTuple, Protocol
 
@@ -27,6 +29,7 @@ GATEWAY = "weir.gateway"
 """Scope of the gateway, which sends all its spans of a request at once, so that the request's own span is among them."""
 _ATTRIBUTE = rejoin.ATTRIBUTE.encode()
 _DOUBLE = Struct("<d").unpack_from
+_AT_ONCE = 2_000  # spans
 
 
 class Part(NamedTuple):
@@ -109,6 +112,18 @@ class Listed:
         if any(caller for caller, _, _ in spans):
             rejoined = [(moved(span, caller) if caller else span, size) for caller, span, size in spans]
             self._spans = sorted(rejoined, key=lambda pair: pair[0].trace_id)
+
+
+def listed(judged: Iterable[tuple[Span | str, int]], shard: int, shards: int) -> Iterator[Listed]:
+    """The valid spans of one shard, some thousand at a time. A span that is refused is given as the reason."""
+    own = ((span, size) for span, size in judged if isinstance(span, Span) and span.trace_id[15] % shards == shard)
+    while some := list(islice(own, _AT_ONCE)):
+        yield Listed(some)
+
+
+def reasons(judged: Iterable[tuple[Span | str, int]]) -> Counter[str]:
+    """How many spans were refused, by reason."""
+    return Counter(reason for reason, _ in judged if isinstance(reason, str))
 
 
 _known = Known()

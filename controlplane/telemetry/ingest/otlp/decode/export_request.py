@@ -5,7 +5,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
@@ -13,14 +12,13 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 from controlplane.telemetry.ingest.spool.frame import Kind
 
 from . import from_json, from_protobuf
-from .columnar import Listed, Spans
+from .columnar import Spans
 from .malformed import MalformedError
 from .span_faults import ANY, Bounds, bounds
 
 Rejected = Counter[str]
 """How many spans were refused, by reason."""
 
-_AT_ONCE = 2_000
 _EXAMPLE = ExportTraceServiceRequest(
     resource_spans=[
         ResourceSpans(
@@ -53,9 +51,5 @@ def read(kind: int, body: bytes, shard: int = 0, shards: int = 1, within: Bounds
 
     The last byte of a trace id modulo `shards` is its shard. `within` must be the same as for `check`. Raises MalformedError as `check`.
     """
-    if kind == Kind.TRACES_PROTOBUF:
-        yield from from_protobuf.read(body, shard, shards, within)
-        return
-    spans = (pair for pair in from_json.spans(body, within) if pair[0].trace_id[15] % shards == shard)
-    while some := list(islice(spans, _AT_ONCE)):
-        yield Listed(some)
+    reader = from_protobuf.read if kind == Kind.TRACES_PROTOBUF else from_json.read
+    return reader(body, shard, shards, within)

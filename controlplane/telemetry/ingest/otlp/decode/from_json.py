@@ -13,10 +13,12 @@ import msgspec
 
 from controlplane.telemetry.core.spans import AttrValue, Event, Link, Span
 
+from .columnar import Spans, listed, reasons
 from .groups import Group, group
 from .links import SPAN_ID_BYTES, TRACE_ID_BYTES
 from .malformed import MalformedError
-from .span_faults import ANY, LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, Bounds, fault
+from .span_faults import ANY, LATEST_NS, TOO_LARGE, Bounds, fault
+from .wire import MAX_MESSAGE_BYTES
 
 T = TypeVar("T")
 Integer = int | str | None
@@ -110,11 +112,11 @@ _one_span = msgspec.json.Decoder(WireSpan)
 
 
 def check(body: bytes, within: Bounds = ANY) -> Counter[str]:
-    return Counter(reason for reason, _ in _read(body, within) if isinstance(reason, str))
+    return reasons(_judged(body, within))
 
 
-def spans(body: bytes, within: Bounds = ANY) -> Iterator[tuple[Span, int]]:
-    return ((span, size) for span, size in _read(body, within) if isinstance(span, Span))
+def read(body: bytes, shard: int = 0, shards: int = 1, within: Bounds = ANY) -> Iterator[Spans]:
+    return listed(_judged(body, within), shard, shards)
 
 
 MAX_DEPTH = 48
@@ -130,17 +132,17 @@ def _parse(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
         raise MalformedError(f"the body is not OTLP/JSON: {error}") from error
 
 
-def _read(body: bytes, within: Bounds) -> Iterator[tuple[Span | str, int]]:
+def _judged(body: bytes, within: Bounds) -> Iterator[tuple[Span | str, int]]:
     """Each span, or why it is refused, with its size in the body."""
     if body.count(b"{") > MAX_OBJECTS:
         raise MalformedError(f"the body holds more than {MAX_OBJECTS} JSON objects: send smaller batches, or protobuf")
     for resource in _parse(_traces, body).resource_spans or ():
-        common = _attributes(resource.resource.attributes if resource.resource else None)
+        common = group(_attributes(resource.resource.attributes if resource.resource else None))
         for scope in resource.scope_spans or ():
-            own = group(common, (scope.scope and scope.scope.name) or "")
+            own = common._replace(scope=(scope.scope and scope.scope.name) or "")
             for span in scope.spans or ():
                 size = len(memoryview(span))
-                if size > MAX_SPAN_BYTES:
+                if size > MAX_MESSAGE_BYTES:
                     yield TOO_LARGE, size
                 else:
                     yield _span(_parse(_one_span, span), own, within), size

@@ -20,7 +20,7 @@ class Group(NamedTuple):
     resource_text: str = ""
 
 
-def group(resource: Mapping[str, AttrValue], scope: str) -> Group:
+def group(resource: Mapping[str, AttrValue], scope: str = "") -> Group:
     """Attributes that are too large are left out, the longest first, and counted in the attribute `weir.dropped_attributes`."""
     service = resource.get("service.name")
     kept, text = dict(resource), json_text(resource)

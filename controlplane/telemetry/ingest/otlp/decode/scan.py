@@ -13,7 +13,8 @@ from .kernel.locate import locate
 from .kernel.read import read_spans
 from .links import links_of
 from .pairs import parsed
-from .span_faults import ANY, MAX_SPAN_BYTES, REASONS, Bounds
+from .span_faults import ANY, REASONS, Bounds
+from .wire import MAX_MESSAGE_BYTES
 
 _MAX_SPANS, _MAX_BYTES = 4096, 2**20  # read at once
 
@@ -92,7 +93,8 @@ def _read(
     body: bytes, layout: Layout, first: int, last: int, within: Bounds, shard: int, shards: int
 ) -> tuple[columns.Numbers, columns.Bytes, columns.Numbers, columns.Numbers, columns.Numbers, columns.Numbers] | None:
     size = min(
-        int((layout.places[columns.PLACE_END] - layout.places[columns.PLACE_AT])[first:last].sum()), 8 * MAX_SPAN_BYTES
+        int((layout.places[columns.PLACE_END] - layout.places[columns.PLACE_AT])[first:last].sum()),
+        8 * MAX_MESSAGE_BYTES,
     )
     number = last - first
     counts = np.empty(columns.COUNTS, np.int64)
@@ -101,7 +103,7 @@ def _read(
     events = _room.rows("events", size // 16 + 16, columns.EVENT_COLUMNS)
     event_pairs = _room.rows("event pairs", size // 8 + 16, columns.PAIR_COLUMNS)
     written = read_spans(
-        np.frombuffer(body, np.uint8), layout.places, first, last, MAX_SPAN_BYTES, within.earliest_ns, within.latest_ns, shard, shards,
+        np.frombuffer(body, np.uint8), layout.places, first, last, MAX_MESSAGE_BYTES, within.earliest_ns, within.latest_ns, shard, shards,
         ids, spans, pairs, events, event_pairs, counts,
     )  # fmt: skip
     if written < 0:

@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 from controlplane.telemetry.metrics.admission import AHEAD_NS
 
+from .wire import MAX_MESSAGE_BYTES
+
 LATEST_NS = 2**63
 """Times are stored as signed 64-bit nanoseconds: the year 2262."""
-MAX_SPAN_BYTES = 4 * 2**20
-"""One span, resource or scope. Its objects in memory may take fifty times as much."""
-TOO_LARGE = f"a span is larger than {MAX_SPAN_BYTES} bytes"
+TOO_LARGE = f"a span is larger than {MAX_MESSAGE_BYTES} bytes"
 
 NO_TRACE_ID = "trace_id is not 16 bytes with one of them non-zero"
 NO_SPAN_ID = "span_id is not 8 bytes with one of them non-zero"

@@ -1,7 +1,10 @@
 """The fast path reads every span as the parser does, or leaves it to the parser."""
 
+import json
 import random
+from uuid import uuid4
 
+import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +12,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, Instr
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from controlplane.telemetry.ingest.otlp.decode import export_request, scan
+from controlplane.telemetry.ingest.otlp.decode import export_request, groups, scan
 from controlplane.telemetry.ingest.otlp.decode.columnar import Listed, Scanned
 from controlplane.telemetry.ingest.otlp.decode.export_request import MalformedError
 from controlplane.telemetry.ingest.otlp.decode.from_protobuf import span_of
@@ -165,6 +168,27 @@ def test_spans_of_many_resources_and_scopes_keep_theirs() -> None:
     second.spans.add().CopyFrom(made.resource_spans[0].scope_spans[0].spans[0])
     found = sorted((span.service, span.scope) for span in spans_in(made.SerializeToString()))
     assert found == [("checkout", "tests")] * 4 + [("other", "library")] + [("other", "tests")] * 3
+
+
+@pytest.mark.parametrize("kind", ["kernel", "parser", "json"])
+def test_a_resource_is_read_once_however_many_scopes_it_has(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+    really = groups.json_text  # type: ignore[attr-defined]
+    monkeypatch.setattr(groups, "json_text", lambda resource: read.append(resource) or really(resource))
+    made = request(1)
+    resource = made.resource_spans[0]
+    resource.resource.attributes.append(pair("run", uuid4().hex))  # which no cache knows
+    for number in range(99):
+        scope = resource.scope_spans.add()
+        scope.CopyFrom(resource.scope_spans[0])
+        scope.scope.name = str(number)
+    if kind == "json":
+        scopes = [{"scope": {"name": "a"}, "spans": []}] * 100
+        body = json.dumps({"resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": scopes}]}).encode()
+    else:
+        body = made.SerializeToString() + (field(7, b"") if kind == "parser" else b"")
+    export_request.check(Kind.TRACES_JSON if kind == "json" else Kind.TRACES_PROTOBUF, body)
+    assert len(read) == 1
 
 
 def test_shards_part_the_traces_among_them() -> None:
