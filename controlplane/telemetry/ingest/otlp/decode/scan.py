@@ -77,7 +77,12 @@ def scan(
     if arrays is None:
         return None
     _, ids, spans, pairs, events, event_pairs = arrays
-    return Scanned(body, groups, ids, spans.copy(), pairs.copy(), events.copy(), event_pairs.copy())
+    of_spans = layout.places[columns.PLACE_GROUP]
+    first_group, last_group = int(of_spans[first]), int(of_spans[last - 1])
+    spans = spans.copy()
+    spans[columns.GROUP] -= first_group  # only their own groups: each is as long as its resource
+    own = groups[first_group : last_group + 1]
+    return Scanned(body, own, ids, spans, pairs.copy(), events.copy(), event_pairs.copy())
 
 
 def judge(body: bytes, layout: Layout, first: int, last: int, within: Bounds = ANY) -> dict[str, int] | None:

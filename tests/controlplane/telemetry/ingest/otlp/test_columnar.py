@@ -191,6 +191,24 @@ def test_a_resource_is_read_once_however_many_scopes_it_has(kind: str, monkeypat
     assert len(read) == 1
 
 
+def test_what_is_read_at_once_has_only_its_own_scopes() -> None:
+    made = request(1)
+    resource = made.resource_spans[0]
+    span = resource.scope_spans[0].spans[0]
+    for number in range(1, 5000):
+        scope = resource.scope_spans.add()
+        scope.scope.name = str(number)
+        scope.spans.add().CopyFrom(span)
+        scope.spans[0].span_id = number.to_bytes(8, "big")
+    parts = list(export_request.read(Kind.TRACES_PROTOBUF, made.SerializeToString()))
+    assert len(parts) > 1 and all(isinstance(part, Scanned) and len(part._groups) == len(part) for part in parts)
+    spans = [span for part in parts for own in part.parts() for span in part.of(own)]
+    stored = [span for part in parts for span in table_spans(part.table())]
+    for read in (spans, stored):
+        assert sorted(span.scope for span in read) == sorted(["tests", *map(str, range(1, 5000))])
+        assert {span.scope for span in read if span.span_id == (7).to_bytes(8, "big")} == {"7"}
+
+
 def test_shards_part_the_traces_among_them() -> None:
     body = request(60, traces=20).SerializeToString()
     whole = spans_in(body)
