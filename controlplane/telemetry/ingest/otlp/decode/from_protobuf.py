@@ -1,8 +1,9 @@
 """Reads an ExportTraceServiceRequest in protobuf with the compiled kernel, or span by span with upb where the kernel gives up."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import TypeVar
 
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
@@ -20,6 +21,8 @@ from .wire import MAX_MESSAGE_BYTES, parse, scopes, too_large
 
 _Place = tuple[int, int, Group]
 _NO_PARENT = bytes(8)
+_MAX_CACHED_BYTES = 16 * 2**10  # of one resource or scope
+T = TypeVar("T")
 
 
 def check(body: bytes, within: Bounds = ANY) -> Counter[str]:
@@ -78,12 +81,18 @@ def _groups(body: bytes, layout: scan.Layout) -> list[Group]:
     return groups
 
 
-@lru_cache(256)
+def _cached(read: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """Resources and scopes repeat from body to body. Large ones are not kept, which bounds memory."""
+    known = lru_cache(256)(read)
+    return lambda data: known(data) if len(data) <= _MAX_CACHED_BYTES else read(data)
+
+
+@_cached
 def _common_in(resource: bytes) -> Group:
     return group(attributes(parse(Resource, resource).attributes))
 
 
-@lru_cache(256)
+@_cached
 def _scope_in(scope: bytes) -> str:
     return str(parse(InstrumentationScope, scope).name)
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import tracemalloc
 from uuid import uuid4
 
 import pytest
@@ -189,6 +190,20 @@ def test_a_resource_is_read_once_however_many_scopes_it_has(kind: str, monkeypat
         body = made.SerializeToString() + (field(7, b"") if kind == "parser" else b"")
     export_request.check(Kind.TRACES_JSON if kind == "json" else Kind.TRACES_PROTOBUF, body)
     assert len(read) == 1
+
+
+def test_large_resources_and_scopes_are_not_kept() -> None:
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            made = request(1)
+            made.resource_spans[0].resource.attributes.append(pair("large", str(number) * 2**19))
+            made.resource_spans[0].scope_spans[0].scope.name = str(number) * 2**19
+            export_request.check(Kind.TRACES_PROTOBUF, made.SerializeToString())
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 4 * 2**20
 
 
 def test_what_is_read_at_once_has_only_its_own_scopes() -> None:
