@@ -1,14 +1,10 @@
-"""Calendar quarters (UTC), and the plan of one."""
+"""Calendar quarters (UTC)."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from controlplane.planning.inputs import plan_inputs
-from forecasting.capacity.assumptions import HOUR_S
 from forecasting.capacity.months import quarter_hours
-from forecasting.capacity.plan import Plan
-from forecasting.capacity.replicas import make_plan
 
 PATTERN = r"^(20[0-9]{2})-Q([1-4])$"
 _FORM = re.compile(PATTERN)
@@ -55,19 +51,3 @@ def quarters_from(at_s: int, count: int) -> list[Quarter]:
     while len(quarters) < count:
         quarters.append(quarters[-1].following)
     return quarters
-
-
-class QuarterOverError(ValueError):
-    """Permanent: the quarter has ended, and a plan is of hours to come."""
-
-
-def quarter_plan(quarter: Quarter, level: float | None, growth_per_week: float, now_s: int) -> Plan:
-    """The plan of the quarter, or of what is left of it. `growth_per_week` (0.02 is 2 %) counts beyond the end of the forecasts.
-
-    Raises QuarterOverError.
-    """
-    start_s = max(quarter.start_s, now_s // HOUR_S * HOUR_S)
-    hours = (quarter.start_s + quarter.hours * HOUR_S - start_s) // HOUR_S
-    if hours < 1:
-        raise QuarterOverError(f"{quarter.name} is over: choose {Quarter.at(now_s).name} or a later one")
-    return make_plan(replace(plan_inputs(start_s, hours, level), growth_per_week=growth_per_week))

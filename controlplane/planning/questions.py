@@ -2,11 +2,14 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from controlplane.planning.quarter import Quarter, QuarterOverError, quarter_plan
+from controlplane.planning.inputs import plan_inputs
+from controlplane.planning.quarter import Quarter
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from forecasting.capacity.assumptions import HOUR_S, CapacityError, PlanInputs
 from forecasting.capacity.plan import Plan, PoolPlan
+from forecasting.capacity.replicas import make_plan
 from forecasting.capacity.scenario import Scenario, parse_scenario
 from forecasting.capacity.what_if import WhatIf, compare
 
@@ -49,11 +52,16 @@ def pools_of(plan: Plan, pools: Sequence[str], regions: Sequence[str]) -> list[P
 
 
 def planned_quarter(quarter: Quarter, level: float | None, growth_percent: float) -> Plan:
-    """The plan of a quarter, or of what is left of it; growth is per week. Raises BadQuestionError for one that is over."""
-    try:
-        return quarter_plan(quarter, level, growth_percent / 100, int(time.time()))
-    except QuarterOverError as error:
-        raise _refused("quarter", quarter.name, str(error)) from None
+    """The plan of a quarter, or of what is left of it. Growth is per week, beyond the end of the forecasts.
+
+    Raises BadQuestionError for a quarter that is over.
+    """
+    start_s = max(quarter.start_s, this_hour_s())
+    hours = (quarter.start_s + quarter.hours * HOUR_S - start_s) // HOUR_S
+    if hours < 1:
+        present = Quarter.at(start_s).name
+        raise BadQuestionError("quarter", quarter.name, "is over", f"Choose {present} or a later one")
+    return make_plan(replace(plan_inputs(start_s, hours, level), growth_per_week=growth_percent / 100))
 
 
 def quarter_of(text: str) -> Quarter:

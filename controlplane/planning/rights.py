@@ -26,10 +26,6 @@ EDITED = (
 """The models that planners enter."""
 
 
-def may(user: AbstractBaseUser | AnonymousUser, right: str) -> bool:
-    return bool(user.has_perm(right))  # type: ignore[union-attr]
-
-
 def require(user: AbstractBaseUser | AnonymousUser, right: str) -> None:
     """Raises PermissionDenied, which says what to ask for."""
     groups.require(user, right, WHAT[right], PLANNERS)

@@ -172,7 +172,9 @@ def filter_context(
     }
 
 
-def presets(question: Question, query: Callable[[Question], str]) -> list[dict[str, Any]]:
+def presets(
+    question: Question, query: Callable[[Question], str], lengths: Sequence[str] = links.PRESETS
+) -> list[dict[str, Any]]:
     """The usual lengths of time up to now, for the filter bar. `query` gives the query string of a question."""
     return [
         {
@@ -180,7 +182,7 @@ def presets(question: Question, query: Callable[[Question], str]) -> list[dict[s
             "query": query(links.back(question, length)),
             "current": question.range.live and question.range.from_text == f"now-{length}",
         }
-        for length in links.PRESETS
+        for length in lengths
     ]
 
 

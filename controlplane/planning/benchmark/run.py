@@ -52,7 +52,7 @@ def start(given: Mapping[str, Any], author: str) -> PlanJob:
 @jobs.kind(KIND)
 def benchmark(request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """Measure the replica, and enter what it carries. Steps that a worker which ended has left are not repeated."""
-    steps = [judging.from_row(row) for row in progress.job.result.get("steps", ())]
+    steps = [StepFigures(**row) for row in progress.job.result.get("steps", ())]
     wanted = wanted_of(request)
     run = _Run(wanted, progress, steps)
     result = run.conclude(run.is_complete())

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from forecasting.capacity.benchmark import BenchmarkStep, StepLength
 from inference.contract.benchmark_messages import Sample
@@ -128,11 +128,6 @@ def figures(
         took_s=now_s,
         measured_rps=(len(arrived) - 1) / span_s if span_s else rate,
     )
-
-
-def from_row(row: dict[str, Any]) -> StepFigures:
-    """The step as a job keeps it."""
-    return StepFigures(**row)
 
 
 def _judged(samples: Iterable[Sample], length: StepLength) -> list[Sample]:

@@ -15,7 +15,7 @@ from controlplane.fleet.models import Pool
 from controlplane.planning import rights
 from controlplane.planning.benchmark import run
 from controlplane.planning.benchmark.wanted import LIMIT_S, MIX_DAYS, TARGET, measured_lengths, objectives_of, replicas
-from controlplane.planning.core.judging import from_row
+from controlplane.planning.core.judging import StepFigures
 from controlplane.planning.jobs import JobRefusedError
 from controlplane.planning.models import GpuType, PlanJob, PoolCapacity
 from controlplane.telemetry.store import StoreError, StoreUnavailableError
@@ -48,7 +48,7 @@ def planning_benchmark(request: HttpRequest) -> HttpResponse:
         "refused": refused,
         "target": f"{TARGET:g}",
         "gpus": list(GpuType.objects.values_list("name", flat=True)),
-        "may_start": rights.may(request.user, rights.START_JOB),
+        "may_start": request.user.has_perm(rights.START_JOB),
         "planners": rights.PLANNERS,
         "days": MIX_DAYS,
         "missing": ["There is no pool: make one under Fleet in the admin"],
@@ -62,7 +62,7 @@ def planning_benchmark(request: HttpRequest) -> HttpResponse:
 def planning_job(request: HttpRequest, number: int) -> HttpResponse:
     """A job with its progress. While it runs the page's data renew themselves."""
     job = get_object_or_404(PlanJob, pk=number)
-    context = {**_job(job), "may_cancel": rights.may(request.user, rights.CANCEL_JOB), "next": request.path}
+    context = {**_job(job), "may_cancel": request.user.has_perm(rights.CANCEL_JOB), "next": request.path}
     if request.GET.get("part") == "job":
         response = render(request, "dashboard/planning/_job.html", context)
         response["Cache-Control"] = "no-store"
@@ -110,7 +110,7 @@ def _of_pool(pool: Pool) -> dict[str, Any]:
 
 def _job(job: PlanJob) -> dict[str, Any]:
     row = job_row(job)
-    steps = [from_row(step) for step in job.result.get("steps", ())]
+    steps = [StepFigures(**step) for step in job.result.get("steps", ())]
     best = max((step.requests_per_s for step in steps if step.kept), default=None)
     return {"row": row, "job": job, "result": job.result, "steps": steps, "best": best, "wanted": _wanted(job)}
 

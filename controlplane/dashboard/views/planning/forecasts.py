@@ -16,14 +16,14 @@ from controlplane.core.formatting import PAGE, relative
 from controlplane.dashboard import links
 from controlplane.dashboard.core.figures.forecast import Earlier, Event, forecast_figure
 from controlplane.dashboard.history import synthetic
-from controlplane.dashboard.views.common import facet, page
+from controlplane.dashboard.views.common import facet, page, presets
 from controlplane.dashboard.views.planning.frame import choices, framed, per_second, replaced
 from controlplane.planning.models import CandidateChange, PlannedEvent, StoredForecast
 from controlplane.planning.models.forecast import Measure
 from controlplane.planning.record import ForecastThen, record_of
 from controlplane.planning.refresh import renewed_s
 from controlplane.telemetry.query.core.parameters import choice, single
-from controlplane.telemetry.query.core.question import UNKNOWN
+from controlplane.telemetry.query.core.question import UNKNOWN, Question
 from controlplane.telemetry.query.core.timerange import SECOND_NS, TimeRange, parse
 from controlplane.telemetry.store import StoreUnavailableError
 from forecasting.forecast import LEVELS, Forecast
@@ -113,8 +113,12 @@ def before(horizon_s: int) -> str:
 
 
 def filter_context(chosen: Chosen, every: Sequence[StoredForecast], horizons: Sequence[int]) -> dict[str, Any]:
-    wider = links.wider(links.plain(chosen.range))
-    pairs = chosen.pairs
+    question, pairs = links.plain(chosen.range), chosen.pairs
+    wider = links.wider(question)
+
+    def query(other: Question) -> str:
+        return replaced(pairs, **{"from": other.range.from_text, "to": other.range.to_text})
+
     return {
         "measures": choices(pairs, "measure", MEASURES, chosen.measure),
         "horizons": choices(
@@ -123,15 +127,8 @@ def filter_context(chosen: Chosen, every: Sequence[StoredForecast], horizons: Se
             {relative(horizon_s): PAGE.duration(horizon_s) for horizon_s in horizons},
             relative(chosen.horizon_s),
         ),
-        "ranges": [
-            {
-                "text": length,
-                "query": replaced(pairs, **{"from": f"now-{length}", "to": "now"}),
-                "current": chosen.range.live and chosen.range.from_text == f"now-{length}",
-            }
-            for length in RANGES
-        ],
-        "wider": replaced(pairs, **{"from": wider.range.from_text, "to": wider.range.to_text}) if wider else "",
+        "ranges": presets(question, query, RANGES),
+        "wider": query(wider) if wider else "",
         "unfiltered": replaced(pairs, **dict.fromkeys(FACETS, "")) if chosen.filters else "",
         "facets": [
             facet(

@@ -62,8 +62,8 @@ def jobs_context(request: HttpRequest) -> dict[str, Any]:
         "jobs": {
             "rows": [job_row(job) for job in newest],
             "open": ",".join(str(job.pk) for job in newest if not job.ended),
-            "may_start": rights.may(request.user, rights.START_JOB),
-            "may_cancel": rights.may(request.user, rights.CANCEL_JOB),
+            "may_start": request.user.has_perm(rights.START_JOB),
+            "may_cancel": request.user.has_perm(rights.CANCEL_JOB),
             "next": request.htmx.current_url_abs_path or request.get_full_path(),  # type: ignore[attr-defined]
         }
     }

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.planning.benchmark import run
 from controlplane.planning.benchmark.wanted import LIMIT_S, TARGET
-from controlplane.planning.core.judging import from_row
+from controlplane.planning.core.judging import StepFigures
 from controlplane.planning.jobs import JobRefusedError, cancel
 from controlplane.planning.management.follow import ended
 from controlplane.planning.models import PlanJob
@@ -57,7 +57,7 @@ class Command(BaseCommand):
         self.stdout.write(job.result["note"])
 
     def _write_steps(self, job: PlanJob) -> None:
-        for step in map(from_row, job.result.get("steps", ())):
+        for step in (StepFigures(**row) for row in job.result.get("steps", ())):
             p95_ms = "–" if step.p95_e2e_s is None else f"{step.p95_e2e_s * 1000:.0f} ms"
             kept = "kept" if step.kept else "lost"
             self.stdout.write(
