@@ -1,6 +1,7 @@
 """Standing characters, and a home of its own for each test: nothing here touches a real WEIR_HOME."""
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -40,10 +41,18 @@ def _flush() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders that are not made yet, one after the other. `tmp_path` would look at all earlier ones for each test."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) / "home" for number in count())
+
+
 @pytest.fixture(autouse=True)
-def home(settings: Settings, tmp_path: Path) -> Path:
-    """WEIR_HOME of this test."""
-    folder = tmp_path / "home"
+def home(settings: Settings, homes: Iterator[Path]) -> Path:
+    """WEIR_HOME of this test, alone in its folder."""
+    folder = next(homes)
+    folder.parent.mkdir()
     folder.mkdir(mode=0o700)
     settings.CONFIG = settings.CONFIG.model_copy(update={"home": folder, "snapshot_path": None})
     return folder
