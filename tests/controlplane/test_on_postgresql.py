@@ -37,8 +37,8 @@ MORE = (
     "incidents/notify/delivery/test_storm.py",
     "incidents/act/test_reopen.py",
     "incidents/act/test_silencing.py",
-    "incidents/notify/test_unnotified.py",
-    "incidents/act/test_changes.py",
+    "incidents/report/test_unnotified.py",
+    "incidents/notify/test_changes.py",
     "slo/evaluate/test_states.py",
 )
 
@@ -70,6 +70,12 @@ def _identity() -> dict[str, Any]:
         return {}
     names = {entry.pw_name for entry in pwd.getpwall()}
     return {"user": "postgres" if "postgres" in names else "nobody"}
+
+
+def test_every_file_that_runs_there_exists() -> None:
+    """Most of them run in `make test-soak` alone, which would find it late."""
+    here = Path(__file__).parent
+    assert [part for part in FIRST + MORE if not (here / part).is_file()] == []
 
 
 def test_what_the_database_decides_passes_on_postgresql(server: str, tmp_path: Path) -> None:
