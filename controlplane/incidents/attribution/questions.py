@@ -8,7 +8,7 @@ from controlplane.incidents.attribution.core import alert_record
 from controlplane.incidents.attribution.core.since import since_ns
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.count_plan import cut
-from controlplane.slo.core.sli import NS_PER_MS, Latency
+from controlplane.slo.core.sli import Latency
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
 from controlplane.telemetry.explain.difference import Explanation, Finding, Split, explain
 from controlplane.telemetry.explain.figures import Serving
@@ -19,6 +19,7 @@ from controlplane.telemetry.query.core.timerange import TimeRange
 from controlplane.telemetry.store import Store
 
 SECOND_NS = 10**9
+NS_PER_MS = 10**6
 MIN_STEP_S = 60
 PRESENT_S = 300  # the shortest window by which objectives are judged
 MAX_STEPS = 360

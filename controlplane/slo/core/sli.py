@@ -14,7 +14,6 @@ from typing import Literal
 
 from inference.contract.stages import STAGES
 
-NS_PER_MS = 1_000_000
 Measure = Literal["ttft", "itl", "e2e"]
 MEASURES: tuple[Measure, ...] = ("ttft", "itl", "e2e")
 
