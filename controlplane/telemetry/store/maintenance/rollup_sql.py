@@ -27,6 +27,9 @@ def bin_of(value: str) -> str:
 _OF_REQUESTS = {
     "requests": "count()",
     "unmeasured": "countIf(answered AND unmeasured)",
+    "input_tokens": "sum(ifNull(prompt_tokens, 0))",
+    "output_tokens": "sum(ifNull(output_tokens, 0))",
+    "cost_usd": "sum(ifNull(cost_usd, 0))",
     "newest_ns": "max(end_ns)",
 }
 _PARTS = {column: f"sum({column})" for column in PARTS.values()}

@@ -45,8 +45,8 @@ def assert_rollups(store: Store, rows: Sequence[LedgerRow], steps_s: Sequence[in
     for step_s in steps_s:
         current = f"step_s = {step_s} AND build IN (SELECT build FROM rollup_builds FINAL WHERE kind = 'rollups' AND step_s = {step_s})"
         counted = store.rows(
-            "SELECT start_s, toString(model), toString(status), sum(requests),"
-            f" sum(unmeasured), max(newest_ns) FROM rollups WHERE {current} GROUP BY ALL"
+            "SELECT start_s, toString(model), toString(status), sum(requests), sum(input_tokens), sum(output_tokens),"
+            f" round(sum(cost_usd), 6), sum(unmeasured), max(newest_ns) FROM rollups WHERE {current} GROUP BY ALL"
         )
         wanted: dict[tuple[int, str, str], list[LedgerRow]] = {}
         for one in rows:
@@ -54,6 +54,9 @@ def assert_rollups(store: Store, rows: Sequence[LedgerRow], steps_s: Sequence[in
         assert {tuple(found[:3]): tuple(found[3:]) for found in counted} == {
             key: (
                 len(of),
+                sum(one.prompt_tokens or 0 for one in of),
+                sum(one.output_tokens or 0 for one in of),
+                round(sum(one.cost_usd or 0 for one in of), 6),
                 sum(one.unmeasured and one.status == "ok" for one in of),
                 max(one.end_ns for one in of),
             )
