@@ -31,6 +31,10 @@ class _ConfigMap(msgspec.Struct, frozen=True):
     data: dict[str, str] = {}
 
 
+class _Pods(msgspec.Struct, frozen=True):
+    items: tuple[Pod, ...] = ()
+
+
 class _ScaleSpec(msgspec.Struct, frozen=True):
     replicas: int = 0
 
@@ -204,8 +208,7 @@ class KubernetesCluster:
         https://kubernetes.io/docs/concepts/workloads/controllers/replicaset/#pod-deletion-cost
         """
         _check_generation(generation)
-        workload = self._binding(pool).workload
-        mine = view.pods_by_workload(self._watches.pods.objects.values()).get(workload, ())
+        mine = self._pods_now(self._binding(pool).workload)
         wanted = set(replicas)
         unknown = wanted - {pod.metadata.name for pod in mine}
         if unknown:
@@ -216,6 +219,14 @@ class KubernetesCluster:
             value = cost if name in wanted else None
             if has != value and (name in wanted or paths.FENCE in pod.metadata.annotations):
                 self._annotate_pod(name, value, generation)
+
+    def _pods_now(self, workload: str) -> Sequence[Pod]:
+        """Asks the API server: a watch may not have seen yet which pods were named before."""
+        deployment = self._watches.deployments.objects.get(workload)
+        labels = deployment.spec.selector.matchLabels if deployment else {}
+        query = {"labelSelector": ",".join(f"{key}={value}" for key, value in labels.items())}
+        pods = self._api.request("GET", paths.pods(self.namespace), _Pods, query=query).items
+        return view.pods_by_workload(pods).get(workload, ())
 
     def _annotate_pod(self, name: str, cost: str | None, generation: int) -> None:
         path = paths.pods(self.namespace, name)
