@@ -34,7 +34,7 @@ def candidates(
     spec: ScalingSpec, facts: PoolFacts, plan: PoolPlan | None, memory: TargetMemory, now_ms: int
 ) -> Proposed:
     """The candidates, and the highest of them after the scale-down was slowed. Rails come afterwards."""
-    seen = load.seen(memory.load, facts.arrived_rps, now_ms)
+    seen = _load(facts, memory.load, now_ms)
     forecast = _forecast(plan, now_ms) if plan is not None and spec.forecast == "auto" else None
     floor = max(spec.min, spec.warm_floor)
     needed = [_Needed(Candidate(floor, "floor", f"{spec.min} at least, {spec.warm_floor} warm"), floor)]
@@ -58,6 +58,15 @@ def candidates(
             )
     after = msgspec.structs.replace(memory, recommended=recommended, load=seen)
     return Proposed(tuple(each.candidate for each in needed), wanted, reason, after)
+
+
+def _load(facts: PoolFacts, before: LoadMemory | None, now_ms: int) -> LoadMemory | None:
+    """What is known of the load. While no replica serves, clients go elsewhere and come back: then it rises, and does not fall."""
+    after = load.seen(before, facts.arrived_rps, now_ms)
+    serves = facts.reachable is not False and not (facts.wanted and facts.ready == 0)
+    if serves or before is None or after is None or after.steady_rps >= before.steady_rps:
+        return after
+    return msgspec.structs.replace(before, at_ms=now_ms)
 
 
 def sized(spec: ScalingSpec, facts: PoolFacts) -> bool:

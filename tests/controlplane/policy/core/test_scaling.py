@@ -153,6 +153,19 @@ def test_a_step_down_waits_until_the_highest_count_of_the_window_has_passed() ->
             assert proposed.reason == "10 replicas would have been needed within the last 5 min"
 
 
+@pytest.mark.parametrize("outage", [{"ready": 0, "failing": 4}, {"ready": 0, "starting": 4}, {"reachable": False}])
+def test_requests_that_stay_away_while_no_replica_serves_are_no_lower_load(outage: dict[str, Any]) -> None:
+    """Clients give up during an outage. The replicas are needed when they come back."""
+    policy, memory, wanted = spec(scale_down=ScaleDown(stabilisation_s=0)), TargetMemory(), list[int]()
+    for tick in range(40):
+        away: dict[str, Any] = {"arrived_rps": 0.3} | outage if 10 <= tick < 20 else {"arrived_rps": 3.0}
+        now_ms = NOW_MS + tick * 10_000
+        proposed = candidates(policy, facts(capacity_rps=1.0, **away), None, memory, now_ms)
+        memory = proposed.memory
+        wanted.append(proposed.wanted)
+    assert wanted == [4] * 40
+
+
 def test_a_replica_is_kept_while_a_little_more_load_would_need_it() -> None:
     policy = spec(scale_down=ScaleDown(stabilisation_s=0))
     assert propose(policy, facts(arrived_rps=15.5, wanted=5)).wanted == 5  # 1.1 × 15.5 / 4 = 4.3
