@@ -4,6 +4,7 @@ Both see the same cluster, which obeys the first. The twin has a memory of its o
 the first one's memory: would it have moved so, had it known?
 """
 
+import math
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +16,7 @@ from controlplane.policy.core.decision import Decision, Transition
 from controlplane.policy.core.memory import Memory
 from controlplane.policy.core.observation import Observation, Override
 from controlplane.policy.core.spec import InForce
-from tests.bench.unknown.truth import TICK_S, TICKS, Truth
+from tests.bench.unknown.truth import SLOTS, TICK_S, TICKS, Truth
 from tests.support.policy.cases import NOW_MS, POOL, policy, scaling
 
 KINDS = ("wrong_scale_downs", "below_min", "wrong_moves", "unsaid")
@@ -46,15 +47,20 @@ def _run(draw: random.Random) -> Iterator[tuple[str, str]]:
             now_ms += draw.randint(-120, 120) * 1_000
         if draw.random() < 0.02:
             policies = _edited(draw, policies)
-        if draw.random() < 0.02:  # another leader, which cannot read the counts of the one before
-            memory = structs.replace(memory, targets={})
-        known = structs.replace(truth.observed(tick, now_ms), overrides=overrides)
+        if (
+            draw.random() < 0.02
+        ):  # another leader, which has heard no gateway yet, and may not read what the one before remembered
+            truth.gateways.forget()
+            memory = structs.replace(memory, targets={}) if draw.random() < 0.5 else memory
+        canary = memory.canaries.get("canary")
+        known = truth.observed(tick, now_ms, canary.entered[0][0] if canary else None)
+        known = structs.replace(known, overrides=overrides)
         seen = truth.blind(tick, known, seen or known)
         truths = [*truths[1 - REMEMBERED :], known]
         decision = decide(seen, policies, memory)
         twin = decide(known, policies[:1], twin_memory)
         at = f"tick {tick}: "
-        yield from _counts(at, truth.needed(tick), known, decision, twin, policies[0])
+        yield from _counts(at, truth.needed(tick), seen, known, decision, twin, policies[0])
         # That a cluster does not answer is a fact of its own, which an owner's condition may ask for.
         clusters = known.clusters if seen.clusters["eu"].age_ms is None else seen.clusters
         asked = [structs.replace(ago, now_ms=now_ms, clusters=clusters) for ago in truths]
@@ -64,24 +70,30 @@ def _run(draw: random.Random) -> Iterator[tuple[str, str]]:
         for held in _unsaid(decision, unsaid):
             yield "unsaid", f"{at}{held}"
         memory, twin_memory = decision.memory, twin.memory
-        wanted = decision.targets[POOL].wanted
-        truth.follow(truth.wanted if wanted is None or seen.clusters["eu"].problem else wanted, tick, now_ms)
+        target = decision.targets[POOL]
+        told = target.wanted if target.wanted != target.seen and not seen.clusters["eu"].problem else None
+        truth.follow(told, tick, now_ms)
 
 
 def _counts(
-    at: str, needed: int, known: Observation, decision: Decision, twin: Decision, policy_: InForce
+    at: str, needed: int, seen: Observation, known: Observation, decision: Decision, twin: Decision, policy_: InForce
 ) -> Iterator[tuple[str, str]]:
     if any(override.until_ms > known.now_ms for override in known.overrides):
         return
-    target, beside = decision.targets[POOL], twin.targets[POOL]
-    if target.wanted is None or target.seen is None or target.wanted >= target.seen:
+    target, beside, pool = decision.targets[POOL], twin.targets[POOL], known.pools[POOL]
+    wanted, there, ready = target.wanted, pool.wanted or 0, pool.ready or 0
+    if wanted is None or wanted == target.seen or wanted >= there:
         return
     spec: Any = policy_.policy.spec
-    text = f"{at}{target.seen} → {target.wanted}, of which {needed} are needed: {target.reason}"
-    if target.wanted < min(spec.min, target.seen):
+    text = f"{at}{there} → {wanted}, of which {needed} are needed: {target.reason}"
+    if wanted < min(spec.min, there):
         yield "below_min", text
-    capped = spec.max < target.seen or {rail.name for rail in target.rails} & {"gpu_hours", "usd"}
-    if target.wanted < needed and not capped and (beside.wanted or 0) > target.wanted:
+    capped = spec.max < there or {rail.name for rail in target.rails} & {"gpu_hours", "usd"}
+    # Of a rollout the cluster ends what serves, and keeps what cannot start.
+    stuck = bool(pool.rollout) and ready - (there - wanted) < min(ready, needed)
+    if wanted < min(there, math.ceil((seen.pools[POOL].in_flight or 0.0) / SLOTS)):
+        yield "wrong_scale_downs", f"{text}; {seen.pools[POOL].in_flight:g} requests are in flight"
+    if not capped and (stuck or (wanted < needed and (beside.wanted or 0) > wanted)):
         yield "wrong_scale_downs", text
 
 
@@ -150,7 +162,7 @@ def _scaling(draw: random.Random) -> InForce:
         "scale_down": {
             "stabilisation_s": draw.choice((0, 60, 180)),
             "cooldown_s": draw.choice((0, 40)),
-            "max_step": draw.choice((1, 3)),
+            "max_step": draw.choice((1, 3, MOST)),
         },
         "pending_deadline_s": draw.choice((60, 300)),
         "hold_when": draw.choice(("", "", "", "kv_use > 0.95", "waiting > 300.0")),

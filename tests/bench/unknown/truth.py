@@ -19,20 +19,28 @@ from controlplane.policy.core.observation import (
     Stratum,
     TierFacts,
 )
-from tests.support.policy.cases import NOW_MS, POOL
+from tests.bench.unknown.gateways import ROUND_S, Gateways, Moment
+from tests.support.policy.cases import POOL
 
 TICK_S = 20
 TICKS = 75
 """25 minutes."""
 UNKNOWNS = (
-    "gateway_silent", "gateway_restarted", "cluster_problem", "cluster_old", "cluster_never", "capacity", "servers_old", "in_flight",
-    "plan", "reachable", "tiers", "spent", "gpus_of_replica", "canary_counts",
+    "cluster_problem", "cluster_old", "cluster_never", "capacity", "servers_old", "in_flight", "plan", "reachable", "tiers", "spent",
+    "gpus_of_replica", "canary_counts",
 )  # fmt: skip
-TROUBLES = ("crash", "crash_of_all", "pending", "rollout", "unreachable", "burning")
+TROUBLES = ("crash", "crash_of_all", "pending", "rollout", "unreachable", "burning", "bad_candidate")
 """Things that happen, and are seen unless they are unknown."""
+OF_CLUSTER = (
+    "wanted", "ready", "starting", "pending", "pending_since_ms", "failing", "failing_reason", "rollout", "rollout_stuck",
+)  # fmt: skip
 LONGEST = 25
 """Ticks that one of them lasts at most."""
 SLOTS = 16
+GIVEN_UP = 0.1
+"""The share of the requests that still come while all replicas crash: clients go elsewhere, and come back."""
+LASTS = 0.9
+"""The share of the requests in flight that are not done a tick later: some generations take minutes."""
 
 
 @dataclass
@@ -40,41 +48,60 @@ class Truth:
     """The pool of a history. `wanted` is what the cluster was last told, and `ready` follows it after a cold start."""
 
     capacity_rps: float
+    gateways: Gateways
     loads: list[float] = field(default_factory=list)
-    spans: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """Requests/s that users want answered, by tick."""
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+    by_hand: dict[int, int] = field(default_factory=dict)
+    """The count that another than Weir sets, by tick."""
     wanted: int = 0
     ready: int = 0
     cold_ticks: int = 1
     starting: list[int] = field(default_factory=list)
     pending_since_ms: int | None = None
     waiting: float = 0.0
+    in_flight: float = 0.0
+    asked: int = 0
+    """Requests of the canary's candidate so far, and those of them that failed."""
+    failed: int = 0
 
     @classmethod
     def drawn(cls, draw: random.Random, most: int) -> "Truth":
-        truth = cls(draw.uniform(2, 20), cold_ticks=draw.randint(1, 6))
+        truth = cls(draw.uniform(2, 20), Gateways.drawn(draw, TICKS, LONGEST), cold_ticks=draw.randint(1, 6))
         truth.wanted = truth.ready = draw.randint(2, most)
-        base = truth.capacity_rps * draw.uniform(0.3, 0.75) * truth.wanted
-        for _ in range(TICKS):
-            if draw.random() < 0.04:
-                base *= draw.choice((0.0, 0.3, 0.6, 1.5, 2.5))
-                base = min(max(base, draw.choice((0.0, truth.capacity_rps / 2))), truth.capacity_rps * most)
-            truth.loads.append(max(0.0, draw.gauss(base, math.sqrt(base / TICK_S))))
         for name in (*UNKNOWNS, *TROUBLES):
-            if draw.random() < 0.3:
+            if draw.random() < 0.25:
                 first = draw.randrange(TICKS)
-                truth.spans[name] = [(first, first + draw.randint(1, LONGEST))]
+                truth.spans[name] = (first, first + draw.randint(1, LONGEST))
+        factors = {tick: draw.choice((0.0, 0.3, 0.6, 1.5, 2.5)) for tick in range(TICKS) if draw.random() < 0.03}
+        for first, end in (*truth.spans.values(), *truth.gateways.spans()):
+            if draw.random() < 0.4:  # it falls just before something is not known any more, and rises meanwhile
+                fall = draw.uniform(0.2, 0.7)
+                factors[max(0, first - draw.randint(0, 6))] = fall
+                factors[draw.randint(first + 1, max(first + 1, end - 1))] = 1 / fall
+        base = usual = truth.capacity_rps * draw.uniform(0.3, 0.75) * truth.wanted
+        for tick in range(TICKS):
+            base = min(max(usual if base == 0 else base, 0.0) * factors.get(tick, 1.0), truth.capacity_rps * most)
+            truth.loads.append(max(0.0, draw.gauss(base, math.sqrt(base / TICK_S))))
+        for _ in range(draw.choice((0, 0, 1, 2))):
+            truth.by_hand[draw.randrange(TICKS)] = draw.randint(1, most)
         return truth
 
     def during(self, name: str, tick: int) -> int | None:
         """For how many ticks this has lasted, or None."""
-        return next((tick - first for first, end in self.spans.get(name, ()) if first <= tick < end), None)
+        first, end = self.spans.get(name, (0, 0))
+        return tick - first if first <= tick < end else None
 
     def needed(self, tick: int) -> int:
-        """The replicas without which requests would pile up, at the lowest load of the last minute: chance is no need."""
-        return math.ceil(min(self.loads[max(0, tick - 2) : tick + 1]) / self.capacity_rps - 1e-9)
+        """The replicas without which requests would pile up, at the lowest load of the last minute, as chance is no need; and those
+        without which requests in flight have no place.
+        """
+        by_load = math.ceil(min(self.loads[max(0, tick - 2) : tick + 1]) / self.capacity_rps - 1e-9)
+        return max(by_load, math.ceil(self.in_flight / SLOTS - 1e-9))
 
-    def follow(self, wanted: int, tick: int, now_ms: int) -> None:
-        """What the cluster does within a tick."""
+    def follow(self, wanted: int | None, tick: int, now_ms: int) -> None:
+        """What the cluster does within a tick after it was told a count, unless it was told nothing."""
+        wanted = self.by_hand.get(tick, self.wanted) if wanted is None else wanted
         there = self.ready + len(self.starting)
         if wanted < there:
             removed = there - wanted
@@ -91,9 +118,9 @@ class Truth:
         self.ready += sum(at <= tick for at in self.starting)
         self.starting = [at for at in self.starting if at > tick]
 
-    def observed(self, tick: int, now_ms: int) -> Observation:
-        """All that is true now."""
-        draw_load = self.loads[tick]
+    def observed(self, tick: int, now_ms: int, canary_since_ms: int | None) -> Observation:
+        """All that is true now, and the rounds of this tick through the gateways."""
+        load_rps = self.loads[tick]
         failing = 0
         if self.during("crash_of_all", tick) is not None:
             failing = self.ready
@@ -101,21 +128,30 @@ class Truth:
             failing = min(self.ready, 2)
         rolling = self.during("rollout", tick)
         ready = self.ready - failing - (1 if rolling is not None and self.ready > failing else 0)
-        carried = ready * self.capacity_rps
-        self.waiting = max(0.0, min(500.0, self.waiting + (draw_load - carried) * TICK_S))
-        in_flight = min(ready * SLOTS, round(min(draw_load, carried) / self.capacity_rps * SLOTS * 0.8))
-        down = self.during("unreachable", tick) is not None or not ready
+        carried_rps = ready * self.capacity_rps
+        arrived_rps = load_rps * (GIVEN_UP if failing and not ready and self.during("crash_of_all", tick) else 1)
+        self.waiting = max(0.0, min(500.0, self.waiting + (arrived_rps - carried_rps) * TICK_S))
+        begun = min(arrived_rps, carried_rps) / self.capacity_rps * SLOTS * 0.8
+        self.in_flight = min(ready * SLOTS, max(begun, self.in_flight * LASTS))
+        reached = self.gateways.reached(tick)
+        up = self.during("unreachable", tick) is None and ready > 0
+        moment = Moment(
+            arrived_rps, self.waiting, self.in_flight, self.waiting / max(1.0, carried_rps), min(1.0, load_rps / max(carried_rps, 0.1)),
+            up, 1.0 if self.during("servers_old", tick) is None else None,
+        )  # fmt: skip
+        rounds = TICK_S // ROUND_S
+        self.gateways.serve(tick, now_ms - (rounds - 1) * ROUND_S * 1_000 - 500, moment, rounds)
         pending = max(0, self.wanted - self.ready - len(self.starting))
         whole = PoolFacts(
-            POOL, "chat", region="eu", cluster="eu", gpu="h100", gpus_per_replica=2, usd_per_replica_hour=4.0, arrived_rps=draw_load,
-            waiting=self.waiting, queue_delay_s=self.waiting / max(1.0, carried), running=float(in_flight), in_flight=float(in_flight),
-            kv_use=min(1.0, draw_load / max(carried, 0.1)), wanted=self.wanted, ready=ready, starting=len(self.starting), draining=0,
+            POOL, "chat", region="eu", cluster="eu", gpu="h100", gpus_per_replica=2, usd_per_replica_hour=4.0, arrived_rps=load_rps,
+            waiting=self.waiting, queue_delay_s=moment.queue_delay_s, running=self.in_flight, in_flight=float(round(self.in_flight)),
+            kv_use=moment.kv_use, wanted=self.wanted, ready=ready, starting=len(self.starting), draining=0,
             pending=pending, pending_since_ms=self.pending_since_ms if pending else None, failing=failing,
             failing_reason="“server” ended with exit code 1" if failing else "",
             rollout="Deployment “chat” is replacing 1 replica of an older template." if rolling is not None else "",
             rollout_stuck=rolling is not None and rolling > LONGEST / 2, capacity_rps=self.capacity_rps, slots=SLOTS,
             cold_start_s=float(self.cold_ticks * TICK_S), traffic_age_ms=1_000, servers_age_ms=1_000, cluster_age_ms=1_000,
-            capacity_age_ms=1_000, reachable=not down,
+            capacity_age_ms=1_000, reachable=up and reached is not False,
         )  # fmt: skip
         far = PoolFacts(
             "far", "chat", cluster="us", ready=4, traffic_age_ms=1_000, cluster_age_ms=1_000, reachable=True
@@ -125,9 +161,8 @@ class Truth:
             name: TierFacts(name, burn_rate_fast=burn, burn_rate_slow=burn, budget_left=0.5, arrived_rps=1.0, age_ms=0)
             for name in ("batch", "standard")
         }
-        warm = (math.ceil(draw_load / self.capacity_rps),) * 12
+        warm = (math.ceil(load_rps / self.capacity_rps),) * 12
         plan = PoolPlan(POOL, now_ms, now_ms, 300_000, 300_000, warm, warm, warm, "seasonal", 0.3, 0.9, "as planned")
-        arm = Arm(50 * tick, 0, 50 * tick, 3 * tick, tick)
         return Observation(
             now_ms,
             {POOL: whole, "far": far},
@@ -135,31 +170,25 @@ class Truth:
             clusters={"eu": ClusterFacts("eu", 1_000, "", {"h100": Gpus(64, 8)}), "us": ClusterFacts("us", 1_000)},
             spent={POOL: Spent(5.0, 20.0, 1_000)},
             plans={POOL: plan},
-            canaries={"canary": CanaryCounts(NOW_MS, now_ms, (Stratum(arm, arm),), age_ms=1_000)},
+            canaries=self._canary(tick, canary_since_ms, now_ms),
         )
+
+    def _canary(self, tick: int, since_ms: int | None, now_ms: int) -> dict[str, CanaryCounts]:
+        if since_ms is None:
+            self.asked = self.failed = 0
+            return {}
+        self.asked += 50
+        self.failed += 50 if self.during("bad_candidate", tick) is not None else 0
+        answered = self.asked - self.failed
+        candidate = Arm(self.asked, self.failed, answered, answered * 3 // 50, answered // 50)
+        baseline = Arm(self.asked, 0, self.asked, self.asked * 3 // 50, self.asked // 50)
+        return {"canary": CanaryCounts(since_ms, now_ms, (Stratum(candidate, baseline),), age_ms=1_000)}
 
     def blind(self, tick: int, known: Observation, before: Observation) -> Observation:
         """What is seen of it. `before` was seen a tick ago: what is not read any more stays, and gets older."""
         pool, last = known.pools[POOL], before.pools[POOL]
         unknown = {name for name in UNKNOWNS if self.during(name, tick) is not None}
-        older_ms = TICK_S * 1_000
-        traffic = ("arrived_rps", "waiting", "queue_delay_s", "in_flight", "reachable")
-        counts = (
-            "wanted", "ready", "starting", "pending", "pending_since_ms", "failing", "failing_reason", "rollout", "rollout_stuck",
-        )  # fmt: skip
-        kept = list[str]()
-        if "gateway_silent" in unknown:
-            kept += traffic
-            pool = structs.replace(pool, traffic_age_ms=(last.traffic_age_ms or 0) + older_ms)
-        if "cluster_old" in unknown or "cluster_problem" in unknown:
-            kept += counts
-            pool = structs.replace(pool, cluster_age_ms=(last.cluster_age_ms or 0) + older_ms)
-        if "servers_old" in unknown:
-            kept += ["running", "kv_use"]
-            pool = structs.replace(pool, servers_age_ms=(last.servers_age_ms or 0) + older_ms)
-        pool = structs.replace(pool, **{name: getattr(last, name) for name in kept})
-        if self.during("gateway_restarted", tick) == 0:
-            pool = structs.replace(pool, arrived_rps=None, in_flight=None, reachable=None)
+        pool = structs.replace(pool, **self.gateways.facts(POOL, known.now_ms))
         for name, fields in (
             ("capacity", ("capacity_rps", "capacity_age_ms")), ("in_flight", ("in_flight",)), ("reachable", ("reachable",)),
             ("gpus_of_replica", ("gpus_per_replica",)),
@@ -167,13 +196,14 @@ class Truth:
             if name in unknown:
                 pool = structs.replace(pool, **dict.fromkeys(fields))
         clusters = dict(known.clusters)
-        if "cluster_problem" in unknown:
-            clusters["eu"] = ClusterFacts("eu", pool.cluster_age_ms, "connection refused")
+        if {"cluster_old", "cluster_problem"} & unknown:
+            age_ms = (last.cluster_age_ms or 0) + TICK_S * 1_000
+            pool = structs.replace(pool, cluster_age_ms=age_ms, **{name: getattr(last, name) for name in OF_CLUSTER})
+            problem = "connection refused" if "cluster_problem" in unknown else ""
+            clusters["eu"] = structs.replace(clusters["eu"], age_ms=age_ms, problem=problem)
         elif "cluster_never" in unknown:
             pool = structs.replace(pool, cluster_age_ms=None, wanted=None, ready=None, starting=None, pending=None)
             clusters["eu"] = ClusterFacts("eu")
-        elif "cluster_old" in unknown:
-            clusters["eu"] = structs.replace(clusters["eu"], age_ms=pool.cluster_age_ms)
         model = known.models["chat"]
         if "tiers" in unknown:
             model = structs.replace(model, tiers={})

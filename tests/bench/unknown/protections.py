@@ -1,0 +1,79 @@
+"""What keeps a decision from acting on what is not known, each as a change of the code that takes it away. Histories must notice."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from controlplane.policy.core import canary, scaling, targets
+from controlplane.policy.core.conditions import Truth
+from controlplane.policy.core.load import seen
+from controlplane.policy.core.overlay import failover, ladder
+from controlplane.policy.core.rails.rails import RAILS
+from controlplane.policy.observe.core import traffic
+from controlplane.policy.observe.core.traffic import Heard
+from tests.bench.unknown.history import judged
+
+Patch = Callable[[], Any]
+
+
+def _no_rail(name: str) -> Patch:
+    return lambda: patch.object(targets, "RAILS", tuple(rail for rail in RAILS if rail.name != name))
+
+
+def _unknown_is_false(where: Any) -> Patch:
+    known = where.holds
+
+    def holds(*args: Any) -> Truth:
+        truth: Truth = known(*args)
+        return Truth(False) if truth.holds is None else truth
+
+    return lambda: patch.object(where, "holds", holds)
+
+
+def _unknown_is_true(where: Any) -> Patch:
+    known = where.holds
+
+    def holds(*args: Any) -> Truth:
+        truth: Truth = known(*args)
+        return Truth(True) if truth.holds is None else truth
+
+    return lambda: patch.object(where, "holds", holds)
+
+
+PROTECTIONS: dict[str, Patch] = {
+    **{
+        f"rail {name}": _no_rail(name) for name in ("cluster", "metrics", "capacity", "failing", "rollout", "in_flight")
+    },
+    "a load that an outage keeps away is no lower load": lambda: patch.object(
+        scaling, "_load", lambda facts, before, now_ms: seen(before, facts.arrived_rps, now_ms)
+    ),
+    "an unknown condition ends no failover": _unknown_is_false(failover),
+    "an unknown condition begins no failover": _unknown_is_true(failover),
+    "an unknown condition ends no step of a ladder": _unknown_is_true(ladder),
+    "counts that are old move no canary": lambda: patch.object(canary, "FRESH_S", 1e9),
+    "a gateway that is silent counts on": lambda: patch.object(
+        Heard, "counts", property(lambda heard: not heard.problem)
+    ),
+    "a gateway that vanished is remembered": lambda: patch.object(Heard, "missed", lambda heard, at_ms: None),
+    "a gateway that restarted has no rate yet": lambda: patch.object(
+        traffic, "_restarted", lambda before, after: False
+    ),
+    "unreachable is what every gateway says": lambda: patch.object(
+        traffic,
+        "_reachable",
+        lambda latest: all(up) if (up := [r.up for pool in latest for r in pool.replicas.values()]) else None,
+    ),
+}
+
+
+@contextmanager
+def without(name: str) -> Iterator[None]:
+    with PROTECTIONS[name]():
+        yield
+
+
+def first_found_without(name: str, seed: int, most: int) -> int | None:
+    """The number of the first history that goes wrong without this protection; None where none of so many does."""
+    with without(name):
+        return next((number for number in range(most) if judged(seed, number)), None)
