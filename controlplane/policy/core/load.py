@@ -2,6 +2,8 @@
 
 import math
 
+from msgspec import structs
+
 from controlplane.policy.core.memory import LoadMemory
 
 STEADY_S = 300.0
@@ -36,8 +38,8 @@ def seen(before: LoadMemory | None, arrived_rps: float | None, now_ms: int) -> L
     passed_s = 0.0 if before is None else (now_ms - before.at_ms) / 1_000
     if before is None or passed_s > STEADY_S:
         return LoadMemory(at_ms=now_ms, quick_rps=arrived_rps, steady_rps=arrived_rps, over_s=0.0)
-    if passed_s <= 0:
-        return before
+    if passed_s <= 0:  # the clock was set back: the next tick counts from here
+        return structs.replace(before, at_ms=now_ms)
     dispersion, compared_s = _dispersion(before, arrived_rps, passed_s)
     recent = _recent(before, arrived_rps, passed_s)
     over_s = min(before.over_s + passed_s, STEADY_S)

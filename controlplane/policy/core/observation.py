@@ -91,6 +91,8 @@ class PoolFacts(Facts, frozen=True, omit_defaults=True):
     capacity_age_ms: int | None = None
     reachable: bool | None = None
     """Whether gateways get answers from any of its replicas."""
+    cut_off: int = 0
+    """Gateways that reach none of them."""
     disabled: bool = False
     """Its owner has switched it off: gateways do not know it."""
     cluster_disabled: bool = False

@@ -63,10 +63,14 @@ def candidates(
 def _load(facts: PoolFacts, before: LoadMemory | None, now_ms: int) -> LoadMemory | None:
     """What is known of the load. While no replica serves, clients go elsewhere and come back: then it rises, and does not fall."""
     after = load.seen(before, facts.arrived_rps, now_ms)
-    serves = facts.reachable is not False and not (facts.wanted and facts.ready == 0)
-    if serves or before is None or after is None or after.steady_rps >= before.steady_rps:
+    if serves(facts) or before is None or after is None or after.steady_rps >= before.steady_rps:
         return after
     return msgspec.structs.replace(before, at_ms=now_ms)
+
+
+def serves(facts: PoolFacts) -> bool:
+    """Whether a replica is ready and reached, or none is to be. What is not known counts as serving: other rails hold then."""
+    return facts.reachable is not False and not (facts.wanted and facts.ready == 0)
 
 
 def sized(spec: ScalingSpec, facts: PoolFacts) -> bool:

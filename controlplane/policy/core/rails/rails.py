@@ -11,7 +11,7 @@ from controlplane.policy.core.observation import CLUSTER_STALE_AFTER_S, fresh
 from controlplane.policy.core.pool_values import hold_values
 from controlplane.policy.core.rails import owners, spending
 from controlplane.policy.core.rails.case import Case, Verdict, alarm, lower, raise_
-from controlplane.policy.core.scaling import sized
+from controlplane.policy.core.scaling import serves, sized
 from controlplane.policy.core.words import replicas, seconds
 
 
@@ -157,15 +157,27 @@ def capacity(case: Case, count: int) -> Verdict | None:
 
 
 def failing(case: Case, count: int) -> Verdict | None:
-    """Replicas whose containers crash or cannot be created. While no other is ready, the load of now says nothing of what is needed."""
+    """Replicas whose containers crash or cannot be created."""
     facts = case.facts
     if not facts.failing:
         return None
     text = f"{replicas(facts.failing)} of {facts.pool} cannot run: {facts.failing_reason.rstrip('.')}."
-    said = alarm("failing", facts.pool, text, "page")
-    if case.override is None and count < case.seen and not facts.ready:
-        return Verdict(case.seen, f"{text} None is removed, because none is ready.", alarm=said)
-    return Verdict(count, text, alarm=said)
+    return Verdict(count, text, alarm=alarm("failing", facts.pool, text, "page"))
+
+
+def outage(case: Case, count: int) -> Verdict | None:
+    """While no replica serves, or not all requests reach one, the load of now says nothing of what is needed."""
+    facts, pool = case.facts, case.facts.pool
+    if case.override is not None or count >= case.seen or (serves(facts) and not facts.cut_off):
+        return None
+    text = "so its load does not say what is needed. None is removed."
+    if serves(facts):
+        text = f"{facts.cut_off} of the gateways {'reaches' if facts.cut_off == 1 else 'reach'} no replica of {pool}, {text}"
+    elif facts.reachable is False:
+        text = f"No gateway reaches a replica of {pool}, {text}"
+    else:
+        return Verdict(case.seen, f"No replica of {pool} is ready, {text}")
+    return Verdict(case.seen, text, alarm=alarm("metrics", pool, text, "ticket"))
 
 
 def rollout(case: Case, count: int) -> Verdict | None:
@@ -231,6 +243,7 @@ RAILS = (
     NamedRail("in_flight", in_flight),
     NamedRail("quota", spending.quota, "all"),
     NamedRail("failing", failing, "all"),
+    NamedRail("outage", outage, "all"),
     NamedRail("rollout", rollout, "all"),
     NamedRail("pending", pending, "all"),
     NamedRail("other_owner", owners.other_owner, "all"),

@@ -315,6 +315,7 @@ def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolFacts:
     replicas = _servers(latest)
     ages_s = [each.age_s for each in replicas if each.age_s is not None]
     waiting = sum(each.waiting for each in latest)
+    reached = _reached(latest)
     return PoolFacts(
         pool,
         arrived_rps=traffic.mean_since(lambda each: each.pools.get(pool, none).arrived),
@@ -329,7 +330,8 @@ def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolFacts:
         kv_use=_mean([each.kv_use for each in replicas]),
         traffic_age_ms=age_ms,
         servers_age_ms=int(max(ages_s) * MS_PER_S) + age_ms if ages_s else None,
-        reachable=_reachable(latest),
+        reachable=any(reached) if reached else None,
+        cut_off=reached.count(False),
         traffic_problem=traffic.problem(),
     )
 
@@ -357,10 +359,11 @@ def _queue_delay_s(rounds: Sequence[Rates], waiting: float) -> float | None:
     return None if not rounds else SHORT_S if waiting > 0 else 0.0
 
 
-def _reachable(latest: Iterable[PoolSignals]) -> bool | None:
-    """Unreachable is what every gateway says: one that reaches no replica ejects them for itself alone."""
-    views = [replica.up for pool in latest for replica in pool.replicas.values()]
-    return any(views) if views else None
+def _reached(latest: Iterable[PoolSignals]) -> list[bool]:
+    """Whether each gateway that knows replicas reaches any. Unreachable is what every one says: one that reaches none ejects them for
+    itself alone.
+    """
+    return [any(replica.up for replica in pool.replicas.values()) for pool in latest if pool.replicas]
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

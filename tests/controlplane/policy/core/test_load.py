@@ -95,6 +95,14 @@ def test_nothing_seen_changes_nothing_and_is_no_zero() -> None:
     assert seen(None, None, 0) is None
 
 
+def test_a_clock_that_is_set_back_delays_what_is_seen_by_one_tick() -> None:
+    memory = after([4.0] * 300)[-1]
+    for second in range(20):
+        memory = seen(memory, 40.0, 200_000 + second * 1_000)
+        assert memory is not None
+    assert memory.steady_rps == pytest.approx(40, rel=0.2)
+
+
 def test_what_was_seen_long_ago_is_forgotten() -> None:
     before = after([10] * 100)[-1]
     later = seen(before, 50.0, before.at_ms + round(STEADY_S * 1_000) + 1)

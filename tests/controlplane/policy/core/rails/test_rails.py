@@ -142,14 +142,30 @@ def test_replicas_that_get_no_node_in_time_cap_growth_and_are_not_taken_back() -
     assert rails.pending(case(waiting, override=OVERRIDE), 8) is None, "what a person says is asked for"
 
 
-@pytest.mark.parametrize(("ready", "left"), [(0, 4), (1, 2)])
-def test_replicas_that_crash_are_said_and_none_is_removed_while_none_is_ready(ready: int, left: int) -> None:
-    facts = pool(ready=ready, failing=4 - ready, failing_reason="container main waits with CrashLoopBackOff")
-    verdict = rails.failing(case(facts), 2)
-    assert judged(verdict) == (left, "failing")
-    assert verdict and verdict.alarm and verdict.alarm.severity == "page"
-    assert "cannot run: container main waits with CrashLoopBackOff." in verdict.alarm.text
-    assert judged(rails.failing(case(facts), 6)) == (6, "failing")
+def test_replicas_that_crash_are_said() -> None:
+    facts = pool(ready=1, failing=3, failing_reason="container main waits with CrashLoopBackOff")
+    for count in (2, 6):
+        verdict = rails.failing(case(facts), count)
+        assert judged(verdict) == (count, "failing")
+        assert verdict and verdict.alarm and verdict.alarm.severity == "page"
+        assert "cannot run: container main waits with CrashLoopBackOff." in verdict.alarm.text
+
+
+@pytest.mark.parametrize(
+    ("facts", "left", "kind"),
+    [
+        ({"ready": 0, "failing": 4}, 4, ""),
+        ({"ready": 0, "starting": 4}, 4, ""),
+        ({"reachable": False, "cut_off": 2}, 4, "metrics"),
+        ({"reachable": True, "cut_off": 1}, 4, "metrics"),
+        ({"ready": 1, "failing": 3}, None, ""),
+        ({"reachable": None}, None, ""),
+    ],
+)
+def test_no_replica_is_removed_while_requests_reach_none(facts: dict[str, Any], left: int | None, kind: str) -> None:
+    verdict = rails.outage(case(pool(**facts)), 2)
+    assert verdict is None if left is None else judged(verdict) == (left, kind)
+    assert rails.outage(case(pool(**facts)), 6) is None
 
 
 def test_nothing_is_removed_during_a_rollout_and_one_that_is_stuck_pages() -> None:

@@ -125,15 +125,15 @@ def test_a_pool_is_unreachable_where_every_gateway_says_so() -> None:
     def sees(up: bool, age_s: float) -> GatewaySignals:
         return _signals(0, replicas={"r": ReplicaSignals(up=up, age_s=age_s)})
 
-    for one, two, three, reachable in (
-        (sees(False, 0.1), sees(True, 5.0), sees(True, 5.0), True),
-        (sees(True, 5.0), sees(False, 0.1), sees(False, 0.1), True),
-        (sees(False, 0.1), sees(False, 0.1), sees(False, 0.1), False),
-        (sees(False, 0.1), sees(False, 0.1), _signals(0), False),
-        (_signals(0), _signals(0), _signals(0), None),
+    for one, two, three, reachable, cut_off in (
+        (sees(False, 0.1), sees(True, 5.0), sees(True, 5.0), True, 1),
+        (sees(True, 5.0), sees(False, 0.1), sees(False, 0.1), True, 2),
+        (sees(False, 0.1), sees(False, 0.1), sees(False, 0.1), False, 3),
+        (sees(False, 0.1), sees(False, 0.1), _signals(0), False, 2),
+        (_signals(0), _signals(0), _signals(0), None, 0),
     ):
-        traffic = _heard({A: one, B: two, "http://c": three})
-        assert pool_traffic(traffic, "large", 1_000).reachable is reachable
+        traffic = pool_traffic(_heard({A: one, B: two, "http://c": three}), "large", 1_000)
+        assert (traffic.reachable, traffic.cut_off) == (reachable, cut_off)
 
 
 def test_the_wait_is_that_of_the_requests_that_got_a_place() -> None:
