@@ -7,9 +7,11 @@ from concurrent.futures import ProcessPoolExecutor
 
 from tests.bench.figures import Figure, say
 from tests.bench.unknown.history import KINDS, judged
+from tests.bench.unknown.protections import PROTECTIONS, first_found_without
 
 HISTORIES = 10_000
 PROCESSES = 2
+MAX_SEARCHED = 3_000
 PART = 100
 """Histories between two words of progress."""
 
@@ -27,8 +29,18 @@ def run() -> Iterator[Figure]:
                 say(f"{min(done * PART, histories):,} of {histories:,} histories, {sum(found.values())} faults")
     for kind, text in examples.items():
         say(f"the first of {kind}: {text}")
+        for name, number in zip(PROTECTIONS, pool.map(needed, PROTECTIONS, [seed] * len(PROTECTIONS)), strict=True):
+            say(f"without “{name}” the first to go wrong is history {number}")
+            yield Figure(
+                f"unknown.needed {name}", int(number is not None), "0 or 1", f"of at most {MAX_SEARCHED:,} histories"
+            )
     for kind in KINDS:
         yield Figure(f"unknown.{kind}", found[kind], "ticks", f"of {histories:,} histories, seed {seed}")
+
+
+def needed(protection: str, seed: int) -> int | None:
+    """The first history that goes wrong without this protection."""
+    return first_found_without(protection, seed, MAX_SEARCHED)
 
 
 def part(seed: int, numbers: range) -> list[tuple[str, str]]:

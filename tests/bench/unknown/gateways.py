@@ -4,10 +4,14 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controlplane.policy.observe.core.traffic import PoolTraffic, Traffic, pool_traffic
+from controlplane.policy.observe.core.traffic import Traffic, pool_traffic
 from inference.contract.gateway_signals import GatewaySignals, Obeyed, PoolSignals, ReplicaSignals
 
 ROUND_S = 5
+OF_TRAFFIC = (
+    "arrived_rps", "input_tokens", "output_tokens", "waiting", "queue_delay_s", "running", "in_flight", "kv_use",
+    "traffic_age_ms", "servers_age_ms", "reachable", "cut_off", "traffic_problem",
+)  # fmt: skip
 EVENTS = ("silent", "dead", "cut_off")
 """It serves, and nobody hears it. Its process ended, and another began. It reaches no replica."""
 DEAD_TICKS_IN_CLUSTER = 1
@@ -47,10 +51,11 @@ class Gateway:
     def start(self, at_ms: int) -> None:
         self.started_ms, self.arrived, self.wait_s = at_ms, 0.0, 0.0
 
-    def signals(self, at_ms: int, now: Moment, share: float, *, cut_off: bool) -> GatewaySignals:
+    def signals(self, at_ms: int, now: Moment, share: float, in_flight: int | None) -> GatewaySignals:
+        """`in_flight` is None where it reaches no replica."""
         replica = ReplicaSignals(
-            in_flight=0 if cut_off else round(now.in_flight * share),
-            up=now.reachable and not cut_off,
+            in_flight=in_flight or 0,
+            up=now.reachable and in_flight is not None,
             running=now.in_flight if now.servers_age_s is not None else None,
             waiting=0.0,
             kv_use=now.kv_use if now.servers_age_s is not None else None,
@@ -105,6 +110,9 @@ class Gateways:
     def _round(self, tick: int, at_ms: int, now: Moment, *, is_first: bool) -> None:
         serving = [each for each in self.each if not each.is_("dead", tick)]
         share = 1 / len(serving) if serving else 0.0
+        reaching = [each.url for each in serving if not each.is_("cut_off", tick)]
+        each_has, one_more = divmod(round(now.in_flight), max(1, len(reaching)))
+        at_replicas = {url: each_has + (number < one_more) for number, url in enumerate(reaching)}
         answers: dict[str, GatewaySignals | str] = {}
         for gateway in self.each:
             if is_first and (gateway.restarts == tick or gateway.spans.get("dead", (0, -1))[1] == tick):
@@ -119,16 +127,15 @@ class Gateways:
             if gateway.is_("silent", tick):
                 answers[gateway.url] = f"{gateway.url}: no answer within 1 s"
             else:
-                cut_off = gateway.is_("cut_off", tick)
-                answers[gateway.url] = gateway.signals(at_ms, now, share, cut_off=cut_off)
+                answers[gateway.url] = gateway.signals(at_ms, now, share, at_replicas.get(gateway.url))
         self.heard = self.heard.next(at_ms, answers)
 
-    def reached(self, tick: int) -> bool | None:
-        """Whether any gateway that serves reaches the pool, if its replicas are up. None: there is none."""
+    def share_that_reaches(self, tick: int) -> float | None:
+        """Of the requests, those that come through a gateway that reaches the pool, if its replicas are up. None: no gateway serves."""
         serving = [each for each in self.each if not each.is_("dead", tick)]
-        return any(not each.is_("cut_off", tick) for each in serving) if serving else None
+        return sum(not each.is_("cut_off", tick) for each in serving) / len(serving) if serving else None
 
     def facts(self, pool: str, now_ms: int) -> dict[str, Any]:
         """What the controller makes of it."""
         traffic = pool_traffic(self.heard, pool, now_ms)
-        return {name: getattr(traffic, name) for name in PoolTraffic.__slots__}
+        return {name: getattr(traffic, name) for name in OF_TRAFFIC}

@@ -5,9 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from controlplane.policy.core import canary, scaling, targets
+from controlplane.policy.core import targets
 from controlplane.policy.core.conditions import Truth
-from controlplane.policy.core.load import seen
 from controlplane.policy.core.overlay import failover, ladder
 from controlplane.policy.core.rails.rails import RAILS
 from controlplane.policy.observe.core import traffic
@@ -42,27 +41,17 @@ def _unknown_is_true(where: Any) -> Patch:
 
 
 PROTECTIONS: dict[str, Patch] = {
-    **{
-        f"rail {name}": _no_rail(name) for name in ("cluster", "metrics", "capacity", "failing", "rollout", "in_flight")
-    },
-    "a load that an outage keeps away is no lower load": lambda: patch.object(
-        scaling, "_load", lambda facts, before, now_ms: seen(before, facts.arrived_rps, now_ms)
-    ),
+    **{f"rail {name}": _no_rail(name) for name in ("cluster", "metrics", "capacity", "outage", "rollout", "in_flight")},
     "an unknown condition ends no failover": _unknown_is_false(failover),
     "an unknown condition begins no failover": _unknown_is_true(failover),
     "an unknown condition ends no step of a ladder": _unknown_is_true(ladder),
-    "counts that are old move no canary": lambda: patch.object(canary, "FRESH_S", 1e9),
     "a gateway that is silent counts on": lambda: patch.object(
         Heard, "counts", property(lambda heard: not heard.problem)
     ),
-    "a gateway that vanished is remembered": lambda: patch.object(Heard, "missed", lambda heard, at_ms: None),
-    "a gateway that restarted has no rate yet": lambda: patch.object(
-        traffic, "_restarted", lambda before, after: False
-    ),
     "unreachable is what every gateway says": lambda: patch.object(
         traffic,
-        "_reachable",
-        lambda latest: all(up) if (up := [r.up for pool in latest for r in pool.replicas.values()]) else None,
+        "_reached",
+        lambda latest: [all(r.up for pool in latest for r in pool.replicas.values())],
     ),
 }
 

@@ -132,8 +132,8 @@ class Truth:
         arrived_rps = load_rps * (GIVEN_UP if failing and not ready and self.during("crash_of_all", tick) else 1)
         self.waiting = max(0.0, min(500.0, self.waiting + (arrived_rps - carried_rps) * TICK_S))
         begun = min(arrived_rps, carried_rps) / self.capacity_rps * SLOTS * 0.8
-        self.in_flight = min(ready * SLOTS, max(begun, self.in_flight * LASTS))
-        reached = self.gateways.reached(tick)
+        reached = self.gateways.share_that_reaches(tick)
+        self.in_flight = min(ready * SLOTS, max(begun, self.in_flight * LASTS)) * (1.0 if reached is None else reached)
         up = self.during("unreachable", tick) is None and ready > 0
         moment = Moment(
             arrived_rps, self.waiting, self.in_flight, self.waiting / max(1.0, carried_rps), min(1.0, load_rps / max(carried_rps, 0.1)),
@@ -151,7 +151,7 @@ class Truth:
             rollout="Deployment “chat” is replacing 1 replica of an older template." if rolling is not None else "",
             rollout_stuck=rolling is not None and rolling > LONGEST / 2, capacity_rps=self.capacity_rps, slots=SLOTS,
             cold_start_s=float(self.cold_ticks * TICK_S), traffic_age_ms=1_000, servers_age_ms=1_000, cluster_age_ms=1_000,
-            capacity_age_ms=1_000, reachable=up and reached is not False,
+            capacity_age_ms=1_000, reachable=up and reached != 0,
         )  # fmt: skip
         far = PoolFacts(
             "far", "chat", cluster="us", ready=4, traffic_age_ms=1_000, cluster_age_ms=1_000, reachable=True
