@@ -329,12 +329,12 @@ class ObservationAdmin(ReadOnlyAdmin):
 class WorkloadAdmin(ModelAdmin):
     """Nothing is applied from here: `manage.py stack` compares and applies, with the rights of who runs it."""
 
-    list_display = ["__str__", "kind", "pool", "image"]
+    list_display = ["__str__", "kind", "pool", "place", "image"]
     list_filter = ["kind"]
-    list_select_related = ["pool"]
+    list_select_related = ["cluster", "pool__cluster"]
     readonly_fields = ["manifests"]
     fieldsets = [
-        (None, {"fields": ["kind", "pool", "image"]}),
+        (None, {"fields": ["kind", "pool", "cluster", "name", "image"]}),
         ("Size of a replica", {"fields": ["cpu", "memory", "gpus", "gpu_resource", "shared_memory"]}),
         ("Where it runs", {"fields": ["node_selector", "tolerate_gpu_taint"]}),
         ("The model's files", {"fields": ["store_claim", "store_path", "model_source"]}),
@@ -347,6 +347,7 @@ class WorkloadAdmin(ModelAdmin):
                 ]
             },
         ),
+        ("API tier", {"fields": ["min_replicas", "max_replicas"]}),
         ("Process", {"fields": ["arguments", "environment", "secret", "start_s", "drain_s"]}),
         ("As Kubernetes objects", {"fields": ["manifests"]}),
     ]  # fmt: skip

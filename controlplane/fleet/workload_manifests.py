@@ -1,27 +1,38 @@
-"""Pools in Kubernetes: rendered from the fleet, for `manage.py stack` to compare with what runs, and to apply."""
+"""The serving stack in Kubernetes: rendered from the fleet, compared with what runs, applied."""
 
 from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
 from controlplane.config import Config
-from controlplane.fleet.core.manifests import triton, vllm
 from controlplane.fleet.core.manifests.objects import Manifest
+from controlplane.fleet.core.manifests.render import Surroundings, render
 from controlplane.fleet.core.manifests.values import Batching, TritonModel, WorkloadValue
 from controlplane.fleet.models import Pool, Workload
 from controlplane.fleet.snapshot_values import mapping_of
 
 
+def surroundings(config: Config) -> Surroundings:
+    # Addresses alone: tokens and passwords are in the workload's secret.
+    settings = {
+        "WEIR_SNAPSHOT_URL": f"{config.web_url.rstrip('/')}/internal/snapshot" if config.web_url else "",
+        "WEIR_OTLP_ENDPOINT": config.otlp_endpoint,
+    }
+    return Surroundings(config.otlp_endpoint, {name: value for name, value in settings.items() if value})
+
+
 def workloads(cluster: str = "") -> Iterable[Workload]:
     """Those of enabled clusters, or of one."""
-    rows = Workload.objects.select_related("pool__cluster").filter(pool__cluster__enabled=True).order_by("pk")
-    return rows.filter(pool__cluster__name=cluster) if cluster else rows
+    rows = Workload.objects.select_related("cluster", "pool__cluster")
+    for row in rows.order_by("pk"):
+        place = row.place
+        if place is not None and place.enabled and place.name == (cluster or place.name):
+            yield row
 
 
 def manifests(row: Workload, config: Config) -> list[Manifest]:
-    """The objects in the order in which they are to be applied. Raises ValueError with the remedy."""
-    render = triton.manifests if row.kind == Workload.Kind.TRITON else vllm.manifests
-    return render(value(row), config.otlp_endpoint)
+    """Raises ValueError with the remedy."""
+    return render(value(row), surroundings(config))
 
 
 def value(row: Workload) -> WorkloadValue:
@@ -30,13 +41,13 @@ def value(row: Workload) -> WorkloadValue:
         **_columns(
             WorkloadValue, row, "name", "namespace", "pool", "node_selector", "environment", "model", "served_name"
         ),
-        name=pool.deployment,
-        namespace=pool.cluster.namespace if pool.cluster else "",
-        pool=pool.name,
+        name=row.deployment,
+        namespace=row.place.namespace if row.place else "",
+        pool=pool.name if pool else "",
         node_selector=tuple(sorted(row.node_selector.items())),
         environment=tuple(sorted(row.environment.items())),
-        model=_model(row, pool) if row.kind == Workload.Kind.TRITON else None,
-        served_name=pool.model_name,
+        model=_model(row, pool) if pool and row.kind == Workload.Kind.TRITON else None,
+        served_name=pool.model_name if pool else "",
     )
 
 

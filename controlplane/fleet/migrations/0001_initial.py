@@ -292,8 +292,11 @@ class Migration(migrations.Migration):
             name='Workload',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('triton', 'Triton'), ('vllm', 'vLLM')], max_length=20)),
+                ('kind', models.CharField(choices=[('triton', 'Triton'), ('vllm', 'vLLM'), ('redis', 'Redis (cache of the gateways)'), ('gateway', 'Gateway (API tier)')], max_length=20)),
+                ('name', models.CharField(blank=True, default='', help_text='For the others: its Deployment.', max_length=63, validators=[controlplane.fleet.validators.validate_dns_label])),
                 ('image', models.CharField(help_text='With a tag or digest, such as vllm/vllm-openai:v0.12.0.', max_length=300)),
+                ('min_replicas', models.PositiveIntegerField(default=2, help_text="Of the API tier's autoscaler.", validators=[django.core.validators.MinValueValidator(1)])),
+                ('max_replicas', models.PositiveIntegerField(default=0, help_text='The same. 0 makes no autoscaler; policies scale pools.')),
                 ('cpu', models.CharField(default='2', max_length=20, validators=[controlplane.fleet.models.workload.validate_quantity], verbose_name='CPU')),
                 ('memory', models.CharField(default='16Gi', max_length=20, validators=[controlplane.fleet.models.workload.validate_quantity])),
                 ('gpus', models.PositiveSmallIntegerField(default=0, help_text='Of each replica.', verbose_name='GPUs')),
@@ -319,10 +322,12 @@ class Migration(migrations.Migration):
                 ('secret', models.CharField(blank=True, default='', help_text='A Secret whose keys become environment variables.', max_length=253)),
                 ('start_s', models.PositiveIntegerField(default=900, validators=[django.core.validators.MinValueValidator(10), django.core.validators.MaxValueValidator(14400)], verbose_name='longest start, s')),
                 ('drain_s', models.PositiveIntegerField(default=300, help_text='How long requests in flight may take after a replica is told to end.', validators=[django.core.validators.MinValueValidator(30), django.core.validators.MaxValueValidator(7200)], verbose_name='longest drain, s')),
-                ('pool', models.OneToOneField(help_text='Its cluster and the name of its Deployment count.', on_delete=django.db.models.deletion.CASCADE, related_name='rendered_as', to='fleet.pool')),
+                ('cluster', models.ForeignKey(blank=True, help_text='For the others.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='workloads', to='fleet.cluster')),
+                ('pool', models.OneToOneField(blank=True, help_text='For Triton and vLLM: its cluster and the name of its Deployment count.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='rendered_as', to='fleet.pool')),
             ],
             options={
-                'ordering': ['kind', 'pool__name'],
+                'ordering': ['kind', 'name'],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('name', ''), _negated=True), fields=('cluster', 'name'), name='workload_of_cluster')],
             },
         ),
     ]

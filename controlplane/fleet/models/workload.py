@@ -1,24 +1,22 @@
-"""What a pool is made of, where Weir renders it for Kubernetes."""
+"""What a pool, a Redis or the API tier is made of, where Weir renders it for Kubernetes."""
 
-import re
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-from controlplane.fleet.core.manifests import triton_config
+from controlplane.fleet.core.manifests import quantity, triton_config
 from controlplane.fleet.models.cluster import Cluster
 from controlplane.fleet.models.serving import Pool
-
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(?:m|k|M|G|T|Ki|Mi|Gi|Ti)?")
+from controlplane.fleet.validators import validate_dns_label
 
 
 def validate_quantity(text: str) -> None:
-    """Of Kubernetes (kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity)."""
-    match = _QUANTITY.fullmatch(text)
-    if match is None or float(match[1]) == 0:
-        raise ValidationError(f"“{text}” is not a quantity above zero: write one such as 500m, 4, 512Mi or 32Gi.")
+    try:
+        quantity.parse(text)
+    except ValueError as error:
+        raise ValidationError(str(error)) from None
 
 
 def validate_texts(value: Any) -> None:
@@ -43,15 +41,35 @@ class Workload(models.Model):
     class Kind(models.TextChoices):
         TRITON = "triton", "Triton"
         VLLM = "vllm", "vLLM"
+        REDIS = "redis", "Redis (cache of the gateways)"
+        GATEWAY = "gateway", "Gateway (API tier)"
 
     kind = models.CharField(max_length=20, choices=Kind.choices)
     pool = models.OneToOneField(
         Pool,
+        null=True,
+        blank=True,
         on_delete=models.CASCADE,
         related_name="rendered_as",
-        help_text="Its cluster and the name of its Deployment count.",
+        help_text="For Triton and vLLM: its cluster and the name of its Deployment count.",
+    )
+    cluster = models.ForeignKey(
+        Cluster, null=True, blank=True, on_delete=models.PROTECT, related_name="workloads", help_text="For the others."
+    )
+    name = models.CharField(
+        max_length=63,
+        default="",
+        blank=True,
+        validators=[validate_dns_label],
+        help_text="For the others: its Deployment.",
     )
     image = models.CharField(max_length=300, help_text="With a tag or digest, such as vllm/vllm-openai:v0.12.0.")
+    min_replicas = models.PositiveIntegerField(
+        default=2, validators=[MinValueValidator(1)], help_text="Of the API tier's autoscaler."
+    )
+    max_replicas = models.PositiveIntegerField(
+        default=0, help_text="The same. 0 makes no autoscaler; policies scale pools."
+    )
     cpu = models.CharField("CPU", max_length=20, default="2", validators=[validate_quantity])
     memory = models.CharField(max_length=20, default="16Gi", validators=[validate_quantity])
     gpus = models.PositiveSmallIntegerField("GPUs", default=0, help_text="Of each replica.")
@@ -101,33 +119,62 @@ class Workload(models.Model):
     )
 
     class Meta:
-        ordering = ["kind", "pool__name"]
+        ordering = ["kind", "name"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster", "name"], condition=~models.Q(name=""), name="workload_of_cluster"
+            )
+        ]
 
     def __str__(self) -> str:
-        return self.pool.deployment
+        return self.deployment
+
+    @property
+    def deployment(self) -> str:
+        return self.pool.deployment if self.pool else self.name
+
+    @property
+    def place(self) -> Cluster | None:
+        return self.pool.cluster if self.pool else self.cluster
 
     def clean(self) -> None:
         errors: dict[str, str] = {}
-        if self.pool_id is not None:  # else the form says that it is missing
-            self._clean_pool(self.pool, errors)
+        if self.kind in (self.Kind.TRITON, self.Kind.VLLM):
+            self._clean_pool(errors)
+        else:
+            if self.pool_id is not None:
+                errors["pool"] = "Only Triton and vLLM serve a pool: leave it empty, and enter a cluster and a name."
+            if self.cluster_id is None:
+                errors["cluster"] = "Say in which cluster it runs."
+            if not self.name:
+                errors["name"] = "Give its Deployment a name, such as weir-gateway."
         if ":" not in self.image.rpartition("/")[2] and "@" not in self.image:
             errors["image"] = (
                 f"“{self.image}” has no tag: what runs would change by itself. Add one, such as :25.08-py3."
             )
+        if self.max_replicas and self.kind != self.Kind.GATEWAY:
+            errors["max_replicas"] = "Only the API tier has an autoscaler: pools are scaled by policies. Leave it 0."
+        elif self.max_replicas and self.max_replicas < self.min_replicas:
+            errors["max_replicas"] = f"It is below the least number of replicas, {self.min_replicas}: raise it."
         if errors:
             raise ValidationError(errors)
 
-    def _clean_pool(self, pool: Pool, errors: dict[str, str]) -> None:
-        if pool.cluster is None or pool.cluster.kind != Cluster.Kind.KUBERNETES:
-            errors["pool"] = f"Pool “{pool}” runs in no Kubernetes cluster: give it one first."
-        if (self.kind == self.Kind.TRITON) != (pool.protocol == "triton"):
-            errors["kind"] = f"Pool “{pool}” speaks {pool.get_protocol_display()}: choose the server that does."
+    def _clean_pool(self, errors: dict[str, str]) -> None:
+        if self.pool is None:
+            errors["pool"] = "Say which pool its replicas are."
+            return
+        if self.pool.cluster is None or self.pool.cluster.kind != Cluster.Kind.KUBERNETES:
+            errors["pool"] = f"Pool “{self.pool}” runs in no Kubernetes cluster: give it one first."
+        if (self.kind == self.Kind.TRITON) != (self.pool.protocol == "triton"):
+            errors["kind"] = (
+                f"Pool “{self.pool}” speaks {self.pool.get_protocol_display()}: choose the server that does."
+            )
         if self.kind == self.Kind.TRITON:
             if not self.store_claim:
                 errors["store_claim"] = "Name the PersistentVolumeClaim with the model's files."
-            if self.backend and pool.signature not in triton_config.RENDERED:
+            if self.backend and self.pool.signature not in triton_config.RENDERED:
                 errors["backend"] = (
-                    f"Weir writes no config.pbtxt for the signature “{pool.signature}”: leave this empty, and put the whole "
+                    f"Weir writes no config.pbtxt for the signature “{self.pool.signature}”: leave this empty, and put the whole "
                     "model repository into the store."
                 )
             if self.priority_levels and not 1 <= self.default_priority <= self.priority_levels:

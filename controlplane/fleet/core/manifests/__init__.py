@@ -1,1 +1,1 @@
-"""Pools as Kubernetes objects, from plain values."""
+"""The serving stack as Kubernetes objects: pools, Redis and the API tier, from plain values."""

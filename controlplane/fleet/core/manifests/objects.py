@@ -8,7 +8,7 @@ Manifest = dict[str, Any]
 
 MANAGED_BY = "weir"
 RUN_AS = 10001
-"""A group without rights. Images of model servers run under any."""
+"""A user without rights. Images of model servers run under any."""
 
 
 def metadata(workload: WorkloadValue, name: str = "") -> Manifest:
@@ -16,7 +16,14 @@ def metadata(workload: WorkloadValue, name: str = "") -> Manifest:
 
 
 def labels(workload: WorkloadValue) -> dict[str, str]:
-    return selector(workload) | {"app.kubernetes.io/managed-by": MANAGED_BY, "weir.dev/pool": workload.pool}
+    own = {
+        "app.kubernetes.io/name": workload.kind,
+        "app.kubernetes.io/instance": workload.name,
+        "app.kubernetes.io/managed-by": MANAGED_BY,
+    }
+    if workload.pool:
+        own["weir.dev/pool"] = workload.pool
+    return own
 
 
 def selector(workload: WorkloadValue) -> dict[str, str]:
@@ -116,12 +123,13 @@ def http_probes(workload: WorkloadValue, port: str, ready: str, alive: str) -> M
     }
 
 
-def service(workload: WorkloadValue, ports: dict[str, int]) -> Manifest:
+def service(workload: WorkloadValue, ports: dict[str, int], headless: bool = False) -> Manifest:
     spec: Manifest = {
-        "clusterIP": "None",  # the gateway balances over the pods itself
         "selector": selector(workload),
         "ports": [{"name": name, "port": number, "targetPort": name} for name, number in ports.items()],
     }
+    if headless:
+        spec["clusterIP"] = "None"  # the gateway balances over the pods itself
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata(workload), "spec": spec}
 
 
@@ -135,8 +143,8 @@ def disruption_budget(workload: WorkloadValue) -> Manifest:
     }
 
 
-def scraped(port: int) -> dict[str, str]:
-    return {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": "/metrics"}
+def scraped(port: int, path: str = "/metrics") -> dict[str, str]:
+    return {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": path}
 
 
 def volumes(workload: WorkloadValue) -> list[Manifest]:

@@ -31,7 +31,7 @@ def manifests(workload: WorkloadValue, otlp_url: str) -> list[Manifest]:
         objects.deployment(
             workload, _pod(workload, model, list(files), otlp_url), objects.scraped(PORTS["metrics"]), digest
         ),
-        objects.service(workload, PORTS),
+        objects.service(workload, PORTS, headless=True),
         objects.disruption_budget(workload),
     ]
     if files:

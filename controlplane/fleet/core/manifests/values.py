@@ -1,11 +1,11 @@
-"""What an owner enters of a pool's workload, as plain values."""
+"""What an owner enters of a workload, as plain values."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from inference.contract.tensor_mapping import TensorMapping
 
-Kind = Literal["triton", "vllm"]
+Kind = Literal["triton", "vllm", "redis", "gateway"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class WorkloadValue:
     kind: Kind
     namespace: str
     image: str
-    pool: str
+    pool: str = ""
     cpu: str = "1"
     memory: str = "1Gi"
     gpus: int = 0
@@ -70,3 +70,6 @@ class WorkloadValue:
     served_name: str = ""
     """What a vLLM calls its model; its path or name on the hub is `model_source`."""
     model_source: str = ""
+    min_replicas: int = 2
+    max_replicas: int = 0
+    """Of an autoscaler, for the API tier; 0 makes none."""

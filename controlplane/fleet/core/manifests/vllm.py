@@ -23,7 +23,7 @@ def manifests(workload: WorkloadValue, otlp_url: str) -> list[Manifest]:
         objects.deployment(
             workload, objects.pod(workload, made, objects.volumes(workload)), objects.scraped(PORTS["http"])
         ),
-        objects.service(workload, PORTS),
+        objects.service(workload, PORTS, headless=True),
         objects.disruption_budget(workload),
     ]
 

@@ -58,8 +58,8 @@ class Command(BaseCommand):
                 rendered = workload_manifests.manifests(row, settings.CONFIG)
             except ValueError as error:
                 raise CommandError(f"workload {row}: {error}") from None
-            assert row.pool.cluster is not None  # `workloads` gives those alone
-            made.setdefault(row.pool.cluster.pk, (row.pool.cluster, []))[1].extend(rendered)
+            if row.place is not None:
+                made.setdefault(row.place.pk, (row.place, []))[1].extend(rendered)
         return list(made.values())
 
     def _cluster(self, cluster: Cluster, manifests: list[Manifest], options: dict[str, Any]) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tritonclient.grpc import InferenceServerClient
 
-from controlplane.fleet.core.manifests import triton as rendered
+from controlplane.fleet.core.manifests.render import Surroundings, render
 from controlplane.fleet.core.manifests.values import Batching, TritonModel, WorkloadValue
 from deploy.local.ports import free_ports
 from deploy.local.triton import MODEL_REPOSITORY, triton
@@ -20,12 +20,12 @@ MODEL = TritonModel(
     batching=Batching(4, (4,), 1_000, 3, 2, 128, 30_000_000),
     parameters=(("timing", "C/a100-80gb/tp4"), ("max_sequences", "16")),
 )
-WORKLOAD = WorkloadValue("small", "triton", "weir", "tritonserver:1", "small-here", store_claim="models", model=MODEL)
+WORKLOAD = WorkloadValue("small", "triton", "weir", "tritonserver:1", store_claim="models", model=MODEL)
 
 
 def test_it_warms_up_and_has_what_was_entered(start: Start, tmp_path: Path) -> None:
     """Files are laid out by the pod's mounts, as the kubelet would. The stand-in for the GPU runs as instances on the CPU."""
-    files, deployment, *_ = rendered.manifests(WORKLOAD, otlp_url="")
+    files, deployment, *_ = render(WORKLOAD, Surroundings())
     [container] = deployment["spec"]["template"]["spec"]["containers"]
     contents = {name: text.encode() for name, text in files["data"].items()}
     contents |= {name: base64.b64decode(data) for name, data in files["binaryData"].items()}

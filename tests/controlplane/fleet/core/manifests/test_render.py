@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-from controlplane.fleet.core.manifests import triton, vllm
+from controlplane.fleet.clusters.kubernetes import paths
+from controlplane.fleet.core.manifests.quantity import parse
+from controlplane.fleet.core.manifests.render import Surroundings, render
 from controlplane.fleet.core.manifests.values import Batching, TritonModel, WorkloadValue
+from inference.config import Config
 from inference.contract.tensor_mapping import InputTensor, OutputTensor, TensorMapping
 
+AROUND = Surroundings("http://weir-telemetry:4318", {"WEIR_REDIS_URL": "redis://weir-cache:6379/0"})
 MODEL = TritonModel("chat_large", "3", "python", "weir", batching=Batching(4, (2, 4), 500, 3, 2, 128, 30_000_000))
 TRITON = WorkloadValue(
     name="chat-large-eu",
@@ -35,12 +39,15 @@ VLLM = replace(
     served_name="small",
     arguments=("--max-num-seqs=64",),
 )
-ALL = [TRITON, VLLM]
+REDIS = WorkloadValue("weir-cache", "redis", "serving", "redis:8.2", memory="4Gi", secret="cache")
+GATEWAY = WorkloadValue(
+    "weir-gateway", "gateway", "serving", "weir:0.1.0", min_replicas=3, max_replicas=30, drain_s=300
+)
+ALL = [TRITON, VLLM, REDIS, GATEWAY]
 
 
 def of(workload: WorkloadValue) -> dict[str, dict[str, Any]]:
-    made = {"triton": triton, "vllm": vllm}[workload.kind].manifests(workload, "http://weir-telemetry:4318")
-    return {manifest["kind"]: manifest for manifest in made}
+    return {manifest["kind"]: manifest for manifest in render(workload, AROUND)}
 
 
 def container(workload: WorkloadValue) -> dict[str, Any]:
@@ -140,7 +147,7 @@ def test_entered_tensors_are_written_as_entered() -> None:
 
 def test_a_model_whose_configuration_depends_on_its_engine_brings_its_own() -> None:
     with pytest.raises(ValueError, match="Put the whole model repository into the store"):
-        of(replace(TRITON, model=replace(MODEL, signature="trtllm_bls")))
+        render(replace(TRITON, model=replace(MODEL, signature="trtllm_bls")), AROUND)
     whole = replace(TRITON, store_path="", model=replace(MODEL, signature="trtllm_bls", backend=""))
     assert "ConfigMap" not in of(whole)
     assert "--load-model=*" in container(whole)["args"]
@@ -154,3 +161,42 @@ def test_a_vllm_finishes_its_requests_and_obeys_priorities() -> None:
     assert arguments[-1] == "--max-num-seqs=64"
     hub = replace(VLLM, store_claim="", store_path="", model_source="org/model")
     assert container(hub)["args"][0] == "org/model"
+
+
+def test_a_cache_leaves_room_below_its_limit_and_wants_its_password() -> None:
+    command = container(REDIS)["command"][-1]
+    assert f"--maxmemory {3 * 2**30} " in command
+    assert '--requirepass "$REDISCLI_AUTH"' in command
+
+
+def test_gateways_accept_their_settings_and_end_within_their_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = of(GATEWAY)
+    for each in container(GATEWAY)["env"]:
+        monkeypatch.setenv(each["name"], each["value"])
+    config = Config()
+    assert (
+        config.termination_grace_ms
+        == made["Deployment"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] * 1000
+    )
+    assert config.redis_url == "redis://weir-cache:6379/0"
+    scaler = made["HorizontalPodAutoscaler"]["spec"]
+    assert (scaler["minReplicas"], scaler["maxReplicas"]) == (3, 30)
+
+
+def test_gateways_are_discovered_and_let_in_by_their_label() -> None:
+    deployment = of(GATEWAY)["Deployment"]
+    (name, value) = paths.GATEWAY_LABEL
+    assert deployment["metadata"]["labels"][name] == value
+    assert deployment["spec"]["template"]["metadata"]["labels"][name] == value
+    assert name not in deployment["spec"]["selector"]["matchLabels"], "a selector can never change"
+
+
+@pytest.mark.parametrize(("text", "value"), [("500m", 0.5), ("4", 4), ("1.5Gi", 1.5 * 2**30), ("2G", 2e9)])
+def test_quantities(text: str, value: float) -> None:
+    assert float(parse(text)) == value
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "4 Gi", "1e3", "Gi"])
+def test_what_is_no_quantity_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match="write one such as 500m"):
+        parse(text)
