@@ -27,6 +27,13 @@ rates = st.none() | st.floats(0, 500)
 shares = st.none() | st.floats(0, 1)
 times_ms = st.integers(NOW_MS - 2_000_000, NOW_MS + 2_000_000)
 
+
+def _with_a_possible_autoscaler(facts: PoolFacts) -> PoolFacts:
+    """Kubernetes takes none whose maxReplicas is below 1 or its minReplicas."""
+    most = facts.hpa_max
+    return facts if most is None else structs.replace(facts, hpa_max=max(most, facts.hpa_min or 1, 1))
+
+
 pools = st.builds(
     PoolFacts,
     pool=st.just(POOL),
@@ -57,7 +64,7 @@ pools = st.builds(
     servers_age_ms=ages_ms,
     cluster_age_ms=ages_ms,
     reachable=st.none() | st.booleans(),
-)
+).map(_with_a_possible_autoscaler)
 
 
 @st.composite
