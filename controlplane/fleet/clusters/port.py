@@ -126,6 +126,8 @@ class Difference(msgspec.Struct, frozen=True):
     problem: str = ""
     stays: tuple[str, ...] = ()
     """Containers of somebody else that the manifest does not name, and that stay in its pods."""
+    warnings: tuple[str, ...] = ()
+    """What the cluster takes and warns of, such as pods that it will refuse to create."""
 
 
 class Cluster(Protocol):

@@ -294,7 +294,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('kind', models.CharField(choices=[('triton', 'Triton'), ('vllm', 'vLLM'), ('redis', 'Redis (cache of the gateways)'), ('gateway', 'Gateway (API tier)')], max_length=20)),
                 ('name', models.CharField(blank=True, default='', help_text='For the others: its Deployment.', max_length=63, validators=[controlplane.fleet.validators.validate_dns_label])),
-                ('image', models.CharField(help_text='With a tag or digest, such as vllm/vllm-openai:v0.12.0.', max_length=300)),
+                ('image', models.CharField(help_text='With a tag or digest, such as vllm/vllm-openai:v0.32.0.', max_length=300)),
                 ('min_replicas', models.PositiveIntegerField(default=2, help_text="Of the API tier's autoscaler.", validators=[django.core.validators.MinValueValidator(1)])),
                 ('max_replicas', models.PositiveIntegerField(default=0, help_text='The same. 0 makes no autoscaler; policies scale pools.')),
                 ('cpu', models.CharField(default='2', max_length=20, validators=[controlplane.fleet.models.workload.validate_quantity], verbose_name='CPU')),

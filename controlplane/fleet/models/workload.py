@@ -63,7 +63,7 @@ class Workload(models.Model):
         validators=[validate_dns_label],
         help_text="For the others: its Deployment.",
     )
-    image = models.CharField(max_length=300, help_text="With a tag or digest, such as vllm/vllm-openai:v0.12.0.")
+    image = models.CharField(max_length=300, help_text="With a tag or digest, such as vllm/vllm-openai:v0.32.0.")
     min_replicas = models.PositiveIntegerField(
         default=2, validators=[MinValueValidator(1)], help_text="Of the API tier's autoscaler."
     )

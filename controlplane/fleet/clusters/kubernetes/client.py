@@ -5,6 +5,7 @@ TLS is the official client's, and so are credentials, once
 they need: decoding whole models takes milliseconds a pod.
 """
 
+import re
 import socket
 import threading
 import time
@@ -40,6 +41,8 @@ OPENED_FOR_S = 10.0
 OPEN_AGAIN_S = 1.0
 """Credentials that cannot be read are read again after this, however many threads ask, s."""
 _CONNECTIONS = 16
+_WARNING = re.compile(r'^\d+ \S+ "(.*)"$', re.DOTALL)
+"""`299 - "text"` (RFC 7234, 5.5), in which quotes are escaped."""
 ANONYMOUS = "system:anonymous"
 """Whom the server takes a request for that has no credentials."""
 
@@ -147,9 +150,14 @@ class Api:
         query: dict[str, str] | None = None,
         body: Any = None,
         content_type: str = JSON,
+        warnings: list[str] | None = None,
     ) -> T:
-        """The answer's body, decoded. Raises ClusterError."""
+        """The answer's body, decoded. `warnings` gets what the server warns of. Raises ClusterError."""
         with self._response(method, path, query or {}, body, content_type, self._call_s) as response:
+            if warnings is not None:
+                warnings += [
+                    _WARNING.sub(r"\1", each).replace('\\"', '"') for each in response.headers.getlist("Warning")
+                ]
             try:
                 return msgspec.json.decode(response.data, type=into)
             except msgspec.DecodeError as error:

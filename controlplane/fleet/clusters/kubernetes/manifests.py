@@ -92,15 +92,16 @@ def apply(
 def _tried(api: Api, path: str, manifest: Manifest, *, take: bool) -> Difference:
     """What applying would change, of the object at one moment: others may change it between two calls."""
     for tries_left in reversed(range(fence.TRIES)):
-        live = api.find(path, dict[str, Any])
+        live, warnings = api.find(path, dict[str, Any]), list[str]()
         try:
-            result, taken = _applied_dry(api, path, manifest, take=take)
+            result, taken = _applied_dry(api, path, manifest, warnings, take=take)
         except MissingError:
             raise
         except InvalidError as error:
             return _refused(manifest, str(error), exists=live is not None)
         if live is None or _version(live) == _version(result) or not tries_left:
-            return _difference(manifest, live, result, taken)
+            warned = tuple(dict.fromkeys(warnings))
+            return msgspec.structs.replace(_difference(manifest, live, result, taken), warnings=warned)
     raise AssertionError
 
 
@@ -119,10 +120,12 @@ def _version(live: Manifest) -> Any:
     return live["metadata"].get("resourceVersion")
 
 
-def _applied_dry(api: Api, path: str, manifest: Manifest, *, take: bool) -> tuple[dict[str, Any], Fields]:
+def _applied_dry(
+    api: Api, path: str, manifest: Manifest, warnings: list[str], *, take: bool
+) -> tuple[dict[str, Any], Fields]:
     applied = _without_count(manifest)
     try:
-        return _write(api, path, applied, force=False, dry_run=True), ()
+        return _write(api, path, applied, force=False, dry_run=True, warnings=warnings), ()
     except FieldConflictError as conflict:
         taken = tuple((field, _manager(text)) for field, text in conflict.fields)
         if not take:
@@ -131,7 +134,7 @@ def _applied_dry(api: Api, path: str, manifest: Manifest, *, take: bool) -> tupl
                 f"{manifest['kind']} “{manifest['metadata']['name']}” has fields that somebody else manages: {fields}. "
                 "Adopt it, or leave these fields out."
             ) from conflict
-        return _write(api, path, applied, force=True, dry_run=True), taken
+        return _write(api, path, applied, force=True, dry_run=True, warnings=warnings), taken
 
 
 def _difference(manifest: Manifest, live: dict[str, Any] | None, result: dict[str, Any], taken: Fields) -> Difference:
@@ -151,9 +154,11 @@ def _containers(workload: Manifest) -> list[str]:
     return [str(entry.get("name", "")) for entry in pod.get("containers") or ()]
 
 
-def _write(api: Api, path: str, manifest: Manifest, *, force: bool, dry_run: bool = False) -> dict[str, Any]:
+def _write(
+    api: Api, path: str, manifest: Manifest, *, force: bool, dry_run: bool = False, warnings: list[str] | None = None
+) -> dict[str, Any]:
     query = {"fieldManager": paths.STACK_MANAGER, "force": str(force).lower()} | ({"dryRun": "All"} if dry_run else {})
-    return api.request("PATCH", path, dict[str, Any], query=query, body=manifest, content_type=APPLY)
+    return api.request("PATCH", path, dict[str, Any], query=query, body=manifest, content_type=APPLY, warnings=warnings)
 
 
 def _without_count(manifest: Manifest) -> Manifest:

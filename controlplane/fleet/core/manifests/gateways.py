@@ -32,7 +32,6 @@ def manifests(workload: WorkloadValue, settings: dict[str, str]) -> list[Manifes
     made |= objects.http_probes(workload, "http", "/readyz", "/healthz")
     made["startupProbe"]["httpGet"]["path"] = "/healthz"  # without a snapshot it waits for one, and lives
     pod = objects.pod(workload, made, [{"name": "home", "emptyDir": {}}])
-    pod["securityContext"] |= {"runAsNonRoot": True, "runAsUser": objects.RUN_AS, "runAsGroup": objects.RUN_AS}
     deployment = objects.deployment(workload, pod, {})
     for labelled in (deployment, deployment["spec"]["template"]):  # what is discovered, and let in (docs/clusters.md)
         labelled["metadata"]["labels"] |= COMPONENT

@@ -8,7 +8,9 @@ Manifest = dict[str, Any]
 
 MANAGED_BY = "weir"
 RUN_AS = 10001
-"""A user without rights. Images of model servers run under any."""
+"""A user without rights, as namespaces want it that enforce the Pod Security Standard `restricted`."""
+HOME = "/home/weir"
+"""Of servers that keep caches in the home of their user: this one has none in their images."""
 
 
 def metadata(workload: WorkloadValue, name: str = "") -> Manifest:
@@ -55,7 +57,13 @@ def pod(workload: WorkloadValue, container: Manifest, volumes: list[Manifest]) -
     spec: Manifest = {
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": workload.drain_s,
-        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}, "fsGroup": RUN_AS},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": RUN_AS,
+            "runAsGroup": RUN_AS,
+            "fsGroup": RUN_AS,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
         "containers": [container],
         "volumes": volumes,
         "topologySpreadConstraints": [
@@ -92,6 +100,14 @@ def container(workload: WorkloadValue, name: str, ports: dict[str, int], mounts:
     if workload.secret:
         made["envFrom"] = [{"secretRef": {"name": workload.secret}}]
     return made
+
+
+def at_home(container: Manifest) -> Manifest:
+    """The volume that is the container's home. torch asks for the user's name, which the image's list of users does not have."""
+    container["volumeMounts"] = [*container["volumeMounts"], {"name": "home", "mountPath": HOME}]
+    own = [{"name": "HOME", "value": HOME}, {"name": "USER", "value": "weir"}]
+    container["env"] = [*own, *container.get("env", [])]
+    return {"name": "home", "emptyDir": {}}
 
 
 def sends_spans() -> Manifest:

@@ -73,7 +73,7 @@ def _pod(workload: WorkloadValue, model: TritonModel, files: list[str], otlp_url
     if otlp_url:
         made.setdefault("env", []).append(objects.sends_spans())
     made |= objects.http_probes(workload, "http", f"/v2/models/{model.name}/ready", "/v2/health/live")
-    return objects.pod(workload, made, volumes)
+    return objects.pod(workload, made, [*volumes, objects.at_home(made)])
 
 
 def _arguments(workload: WorkloadValue, model: TritonModel, otlp_url: str) -> list[str]:

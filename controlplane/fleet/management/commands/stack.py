@@ -91,6 +91,8 @@ class Command(BaseCommand):
     def _print(self, cluster: str, differences: Iterable[Difference]) -> None:
         counted = 0
         for difference in differences:
+            for warning in difference.warnings:
+                self.stderr.write(f"{difference.kind}/{difference.name}: the cluster warns: {warning}")
             if difference.action == "none":
                 continue
             counted += 1

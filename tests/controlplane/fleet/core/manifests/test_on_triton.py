@@ -34,7 +34,7 @@ def test_it_warms_up_and_has_what_was_entered(start: Start, tmp_path: Path) -> N
         path.parent.mkdir(parents=True, exist_ok=True)
         if mount["name"] == "store":
             shutil.copytree(MODEL_REPOSITORY / "chat_small" / "1", path, symlinks=False)
-        else:
+        elif mount["name"] == "model":
             path.write_bytes(contents[mount["subPath"]])
     ports = free_ports(3)
     server = triton((ports[0], ports[1], ports[2]), models=("chat_small",), repository=tmp_path / "models")

@@ -34,7 +34,7 @@ VLLM = replace(
     TRITON,
     name="chat-small-eu",
     kind="vllm",
-    image="vllm:0.12",
+    image="vllm/vllm-openai:v0.32.0",
     model=None,
     served_name="small",
     arguments=("--max-num-seqs=64",),
@@ -151,7 +151,7 @@ def test_a_model_whose_configuration_depends_on_its_engine_brings_its_own() -> N
     whole = replace(TRITON, store_path="", model=replace(MODEL, signature="trtllm_bls", backend=""))
     assert "ConfigMap" not in of(whole)
     assert "--load-model=*" in container(whole)["args"]
-    assert {mount["mountPath"] for mount in container(whole)["volumeMounts"]} == {"/models", "/dev/shm"}
+    assert {mount["mountPath"] for mount in container(whole)["volumeMounts"]} == {"/models", "/dev/shm", "/home/weir"}
 
 
 def test_a_vllm_finishes_its_requests_and_obeys_priorities() -> None:
@@ -200,3 +200,26 @@ def test_quantities(text: str, value: float) -> None:
 def test_what_is_no_quantity_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="write one such as 500m"):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("image", "knows"),
+    [
+        ("vllm/vllm-openai:v0.12.0", False),
+        ("vllm/vllm-openai:v0.17.1", False),
+        ("registry:5000/vllm:0.18.0-cu130", True),
+        ("vllm/vllm-openai:v1.0.0@sha256:00ff", True),
+        ("vllm/vllm-openai:latest", False),
+        ("registry:5000/vllm", False),
+    ],
+)
+def test_a_vllm_gets_no_argument_that_its_version_may_not_know(image: str, knows: bool) -> None:
+    arguments = container(replace(VLLM, image=image))["args"]
+    assert any(each.startswith("--shutdown-timeout") for each in arguments) is knows
+
+
+@pytest.mark.parametrize("workload", [TRITON, VLLM], ids=lambda workload: workload.kind)
+def test_a_model_server_has_a_home_that_its_user_may_write(workload: WorkloadValue) -> None:
+    made = container(workload)
+    home = {each["name"]: each.get("value") for each in made["env"]}["HOME"]
+    assert {"name": "home", "mountPath": home} in made["volumeMounts"]
