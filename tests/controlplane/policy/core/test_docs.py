@@ -28,3 +28,10 @@ def test_every_field_rail_and_variable_is_explained() -> None:
     variables = {name for names in (*VARIABLES.values(), *TRUTHS.values()) for name in names}
     words = set(re.findall(r"\w+", PAGE))
     assert sorted((fields | variables | {rail.name for rail in RAILS}) - words) == []
+
+
+def test_every_test_that_the_page_of_the_unknown_names_is_there() -> None:
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", (ROOT / "docs/unknown.md").read_text())
+    assert len(named) > 25
+    texts = {path: (ROOT / "tests/controlplane" / path).read_text() for path, _ in named}
+    assert [test for path, test in named if f"def {test}(" not in texts[path]] == []
