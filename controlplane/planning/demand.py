@@ -19,10 +19,13 @@ HISTORY_S = 35 * 86_400
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Came:
-    """What clients wanted per second, of one measure; and requests/s of it that were shed and that the cache answered."""
+    """What clients wanted per second, of one measure; requests/s of it that were shed, and that the cache answered; and beside it
+    requests/s that were over a limit of their tenant or key.
+    """
 
     wanted: Series
     shed: Series
+    limited: Series
     from_cache: Series
 
 
@@ -33,7 +36,7 @@ def history(now_s: float | None = None, history_s: int = HISTORY_S) -> list[Dema
     store = answers.store()
     counted = store.submit_query(store.demand.steps, from_s, to_s)
     known = store.demand.measured(from_s, to_s)
-    rows = counted.result()
+    rows = [row for row in counted.result() if row.counts["requests"].any()]
     rows.sort(key=lambda row: -float(row.counts["requests"].sum()))
     return [demand_of(row, from_s, STEP_S, known) for row in rows]
 
@@ -46,7 +49,7 @@ def read(model: str, tier: str, region: str, measure: str, start_s: int, end_s: 
     rows = store.demand.steps(from_s, to_s, step_s, (model, tier, region))
     empty = DemandRows(model, tier, region, np.zeros(0, np.int64), {name: np.zeros(0) for name in COUNTS})
     demand = demand_of(rows[0] if rows else empty, from_s, step_s, store.demand.measured(from_s, to_s, step_s))
-    return Came(series_of(demand, measure), demand.shed, demand.from_cache)
+    return Came(series_of(demand, measure), demand.shed, demand.limited, demand.from_cache)
 
 
 def series_of(demand: Demand, measure: str) -> Series:

@@ -17,10 +17,12 @@ class ForecastThen:
     """What came in each step, and what had been forecast of it. NaN where nothing was.
 
     `came` is what clients wanted; `shed` and `from_cache` are requests/s of it that were refused, and that the cache answered.
+    `limited` came beside it, and were over a limit of their tenant or key.
     """
 
     came: Series
     shed: Series
+    limited: Series
     from_cache: Series
     median: Series
     p90: Series
@@ -59,11 +61,12 @@ def record_of(row: StoredForecast, from_s: int, to_s: int) -> ForecastThen:
     step_s = row.step_s * max(1, -(-(to_s - from_s) // (MAX_STEPS * row.step_s)))
     start_s, end_s = from_s // step_s * step_s, max(from_s, to_s) // step_s * step_s
     came = demand.read(row.model, row.tier, row.region, row.measure, start_s, end_s, step_s)
-    return forecast_then(row, came.wanted, came.shed, came.from_cache)
+    return forecast_then(row, came)
 
 
-def forecast_then(row: StoredForecast, came: Series, shed: Series, from_cache: Series) -> ForecastThen:
-    """The points of the record that fall into the steps of `came`: of several in a step, their means."""
+def forecast_then(row: StoredForecast, asked: demand.Came) -> ForecastThen:
+    """The points of the record that fall into the steps of what came: of several in a step, their means."""
+    came = asked.wanted
     median, p90, counts = (np.zeros(len(came)) for _ in range(3))
     rows = ForecastRecord.objects.filter(
         model=row.model,
@@ -84,5 +87,10 @@ def forecast_then(row: StoredForecast, came: Series, shed: Series, from_cache: S
     unknown = np.full(len(came), np.nan)
     median, p90 = (np.divide(sums, counts, out=unknown.copy(), where=counts > 0) for sums in (median, p90))
     return ForecastThen(
-        came, shed, from_cache, Series(came.start_s, came.step_s, median), Series(came.start_s, came.step_s, p90)
+        came,
+        asked.shed,
+        asked.limited,
+        asked.from_cache,
+        Series(came.start_s, came.step_s, median),
+        Series(came.start_s, came.step_s, p90),
     )

@@ -53,7 +53,7 @@ def forecast_record(request: HttpRequest, number: Number, parameters: Query[Reco
     window = parse(parameters.from_, parameters.to, time.time_ns()).window
     then = record_of(row, window.from_ns // SECOND_NS, window.to_ns // SECOND_NS)
     columns = {
-        "came": then.came, "shed": then.shed, "from_cache": then.from_cache, "p50": then.median, "p90": then.p90,
+        "came": then.came, "shed": then.shed, "limited": then.limited, "from_cache": then.from_cache, "p50": then.median, "p90": then.p90,
     }  # fmt: skip
     return {
         "number": row.pk,

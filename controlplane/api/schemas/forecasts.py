@@ -71,6 +71,7 @@ class RecordStepOut(Schema):
     start_s: int
     came: Finite
     shed: Finite = Field(description="Of it, requests/s that were refused")
+    limited: Finite = Field(description="Beside it, requests/s that were over a limit of their tenant or key")
     from_cache: Finite = Field(description="Of it, requests/s that the cache answered")
     p50: Finite
     p90: Finite

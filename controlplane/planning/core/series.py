@@ -31,6 +31,7 @@ def demand_of(rows: DemandRows, from_s: int, step_s: int, measured: npt.NDArray[
         counted(_wanted(counts["requests"], counts["input_tokens"], counts["input_known"])),
         counted(_wanted(counts["requests"], counts["output_tokens"], counts["output_known"])),
         counted(counts["shed"]),
+        counted(counts["limited"]),
         counted(counts["from_cache"]),
     )
 

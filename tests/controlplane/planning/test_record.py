@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from controlplane.planning.demand import Came
 from controlplane.planning.models import StoredForecast
 from controlplane.planning.record import ForecastThen, forecast_then
 from forecasting.series import Series
@@ -21,7 +22,7 @@ def row(db: None) -> StoredForecast:
 def then(row: StoredForecast, values: list[float], step_s: int = 900) -> ForecastThen:
     start_s = NOW_S // step_s * step_s - len(values) * step_s
     came = Series(start_s, step_s, np.array(values))
-    return forecast_then(row, came, came, came)
+    return forecast_then(row, Came(came, came, came, came))
 
 
 def test_points_meet_the_steps_that_they_were_of(row: StoredForecast) -> None:

@@ -34,6 +34,7 @@ def store_demand(
         "start_s": from_s + at * STEP_S,
         "requests": counts[at],
         "shed": np.minimum(shed, counts[at]),
+        "limited": np.zeros(len(at), np.int64),
         "from_cache": np.minimum(cached, counts[at]),
         "input_tokens": known * TOKENS_IN,
         "input_known": known,

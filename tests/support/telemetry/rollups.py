@@ -8,7 +8,13 @@ from controlplane.telemetry.store.maintenance import rollups
 from controlplane.telemetry.store.tiers import TIERS, Tier
 
 DIMENSIONS = ("model", "variant", "pool", "tier", "region", "cache_outcome", "status", "ttft_definition")
-TOKENS = {"input_tokens": "prompt_tokens", "output_tokens": "output_tokens"}
+WANTED = "(status != 'rejected' OR coalesce(http_status, 429) = 429) AND error_type != 'rate_limit_exceeded'"
+OF_DEMAND = {
+    "requests": f"countIf({WANTED})",
+    "limited": "countIf(error_type = 'rate_limit_exceeded')",
+    "input_tokens": f"sum(if({WANTED}, ifNull(prompt_tokens, 0), 0))",
+    "output_tokens": "sum(if(status = 'ok', ifNull(output_tokens, 0), 0))",
+}
 OF_REQUESTS = [tier for tier in TIERS if tier.kind != "metrics"]
 
 
@@ -35,9 +41,8 @@ def assert_equals_the_ledger(store: Store, from_s: int, to_s: int, tiers: Sequen
     for tier in tiers:
         table = tier.kind
         dimensions = ("model", "tier", "region") if table == "demand" else DIMENSIONS
-        columns = {"requests": "count()"}
-        if table == "demand":
-            columns |= {name: f"sum(ifNull({column}, 0))" for name, column in TOKENS.items()}
+        columns = OF_DEMAND if table == "demand" else {"requests": "count()"}
+        counted = f" HAVING {columns['requests']} + {columns.get('limited', '0')} > 0"
         rolled = store.rows(
             f"SELECT start_s, {', '.join(f'toString({name})' for name in dimensions)}, {', '.join(f'sum({name})' for name in columns)}"
             f" FROM {table} WHERE start_s >= {from_s} AND start_s < {to_s}"
@@ -49,6 +54,6 @@ def assert_equals_the_ledger(store: Store, from_s: int, to_s: int, tiers: Sequen
             f"SELECT intDiv(entry_start_ns, {tier.step_s}000000000) * {tier.step_s} AS start_s,"
             f" {', '.join(f'toString({name})' for name in dimensions)}, {', '.join(columns.values())}"
             f" FROM requests FINAL WHERE entry_start_ns >= {from_s}000000000 AND entry_start_ns < {to_s}000000000"
-            " GROUP BY ALL ORDER BY ALL"
+            f" GROUP BY ALL{counted} ORDER BY ALL"
         )
         assert rolled == written, f"{table} by {tier.step_s} s"

@@ -178,10 +178,14 @@ def shown_context(shown: dict[str, Any], chosen: Chosen, now_s: int) -> dict[str
         then = record_of(row, from_s, min(to_s, now_s))
     except StoreUnavailableError:
         nothing = Series(from_s // row.step_s * row.step_s, row.step_s, forecast.median[:0])
-        then = ForecastThen(*[nothing] * 5)
+        then = ForecastThen(*[nothing] * 6)
         context["store_away"] = True
     came = then.came
-    apart = [(name, series) for name, series in (("shed", then.shed), ("from cache", then.from_cache)) if len(series)]
+    apart = [
+        (name, series)
+        for name, series in (("shed", then.shed), ("over limits", then.limited), ("from cache", then.from_cache))
+        if len(series)
+    ]
     events = list(PlannedEvent.objects.filter(enabled=True, start__lte=datetime.fromtimestamp(to_s, UTC)))
     newest = next((value for value in came.values[::-1].tolist() if not math.isnan(value)), None)
     unit = UNITS[row.measure]

@@ -3,6 +3,7 @@
 Each fills [{from_s}, {to_s}) in steps of {step_s}, and gives each of them a build of its own, from {build} on.
 """
 
+from ...ledger.row import RATE_LIMITED
 from ..read.histograms import BAND_SHIFT, BINS
 from ..read.metrics.rollups import GAUGES
 from ..read.where import ANSWERED, OWN
@@ -131,22 +132,27 @@ SLICES_OF_ROLLUPS = (
 )
 """Of the rows that one of the statements above wrote, as builds of the same numbers."""
 
+_LIMITED = f"error_type = '{RATE_LIMITED}'"
+_WANTED = f"NOT (status = 'rejected' AND ({_LIMITED} OR ifNull(http_status, 429) != 429))"
+"""A request that could have been served: no replica more would have answered one that is over its limit, or wrong."""
 _DEMAND = {
-    "requests": "count()",
-    "shed": "countIf(status = 'rejected')",
-    "from_cache": f"countIf(NOT {OWN})",
-    "input_tokens": "sum(ifNull(prompt_tokens, 0))",
-    "input_known": "count(prompt_tokens)",
-    "output_tokens": "sum(ifNull(output_tokens, 0))",
-    "output_known": "count(output_tokens)",
+    "requests": "countIf(wanted)",
+    "shed": "countIf(wanted AND status = 'rejected')",
+    "limited": f"countIf({_LIMITED})",
+    "from_cache": f"countIf(wanted AND NOT {OWN})",
+    "input_tokens": "sumIf(ifNull(prompt_tokens, 0), wanted)",
+    "input_known": "countIf(wanted AND isNotNull(prompt_tokens))",
+    # How long the answer would have been that failed or that nobody waited for is not known.
+    "output_tokens": "sumIf(ifNull(output_tokens, 0), status = 'ok')",
+    "output_known": "countIf(status = 'ok' AND isNotNull(output_tokens))",
 }
 DEMAND_OF_REQUESTS = (
     f"INSERT INTO demand (build, start_s, model, tier, region, {', '.join(_DEMAND)})"
     f" SELECT {_STRETCH % 'start'}, start, model, tier, region, "
     + ", ".join(_DEMAND.values())
-    + " FROM (SELECT *, toUInt32(intDiv(entry_start_ns, {step_ns:UInt64}) * {step_s:UInt32}) AS start FROM requests FINAL"
-    " WHERE entry_start_ns >= {from_ns:UInt64} AND entry_start_ns < {to_ns:UInt64})"
-    " GROUP BY start, model, tier, region" + _SETTINGS
+    + f" FROM (SELECT *, {_WANTED} AS wanted, toUInt32(intDiv(entry_start_ns, {{step_ns:UInt64}}) * {{step_s:UInt32}}) AS start"
+    " FROM requests FINAL WHERE entry_start_ns >= {from_ns:UInt64} AND entry_start_ns < {to_ns:UInt64})"
+    f" GROUP BY start, model, tier, region HAVING countIf(wanted) + countIf({_LIMITED}) > 0" + _SETTINGS
 )
 
 METRICS_OF_SAMPLES = (

@@ -366,6 +366,7 @@ CREATE TABLE IF NOT EXISTS {database}.demand {on_cluster}
     start_s              UInt32 CODEC(Delta, ZSTD(1)),
     requests             UInt32 CODEC(T64, ZSTD(1)),
     shed                 UInt32 CODEC(T64, ZSTD(1)),
+    limited              UInt32 CODEC(T64, ZSTD(1)),
     from_cache           UInt32 CODEC(T64, ZSTD(1)),
     input_tokens         UInt64 CODEC(T64, ZSTD(1)),
     input_known          UInt32 CODEC(T64, ZSTD(1)),

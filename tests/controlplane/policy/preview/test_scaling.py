@@ -158,7 +158,7 @@ def test_demands_add_up_without_what_the_cache_answered_and_gaps_stay() -> None:
         inputs, outputs, none, answered = (
             Series(0, STEP_S, each) for each in (values * 500, values * 80, values * 0, values * 0 + cached)
         )
-        return Demand(DemandKey("chat"), Series(0, STEP_S, values), inputs, outputs, none, answered)
+        return Demand(DemandKey("chat"), Series(0, STEP_S, values), inputs, outputs, none, none, answered)
 
     rates = reached(
         [(demand([np.nan, 2, 4, np.nan, 1, np.nan], cached=1), 0.5), (demand([np.nan, 1, *[np.nan] * 4]), 0.5)]

@@ -205,3 +205,38 @@ def test_a_stretch_is_filled_two_minutes_after_its_end(store: Store) -> None:
     if (start_ns + 3600 * S) % HALF_DAY_NS == 0:
         hour.add(43_200)  # its end is that of a half day too
     assert {stretch.tier.step_s for stretch in store.rollups.due(over_ns + 3300 * S, 30)} == hour
+
+
+def test_only_what_replicas_could_have_answered_is_demand(store: Store) -> None:
+    """Over a limit is counted apart, and what is wrong nowhere. The output of what failed or was cancelled is not known."""
+    asked = [
+        *[{"status": "ok"}] * 4,
+        *[{"status": "rejected", "http_status": 429, "error_type": "queue_full"}] * 2,
+        *[{"status": "rejected", "http_status": 429, "error_type": "rate_limit_exceeded"}] * 30,
+        *[{"status": "rejected", "http_status": 401, "error_type": "invalid_api_key"}] * 500,
+        {"status": "rejected", "http_status": 400, "error_type": "context_length_exceeded"},
+        {"status": "error", "http_status": 502, "error_type": "model_error", "output_tokens": 1},
+        {"status": "cancelled", "http_status": 499, "output_tokens": 2},
+    ]
+    times = traffic(len(asked))
+    rows = [
+        replace(
+            like, entry_start_ns=times[0].entry_start_ns, model="chat", tier="standard", region="eu", operation="chat",
+            cache_outcome="", **{"prompt_tokens": 10, "output_tokens": 100, "error_type": "", "http_status": 200} | each,
+        )
+        for like, each in zip(times, asked, strict=True)
+    ]  # fmt: skip
+    rows.append(replace(rows[40], trace_id="77" * 16, model="nobody-has-it"))
+    store.writer.insert_requests(rows, version=1)
+    fill_all(store, rows)
+    from_s = rows[0].entry_start_ns // S // 300 * 300
+    [counted] = store.demand.steps(from_s, from_s + 300)
+    assert {name: int(values[0]) for name, values in counted.counts.items() if name != "from_cache"} == {
+        "requests": 8,
+        "shed": 2,
+        "limited": 30,
+        "input_tokens": 80,
+        "input_known": 8,
+        "output_tokens": 400,
+        "output_known": 4,
+    }
