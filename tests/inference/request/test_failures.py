@@ -180,7 +180,7 @@ async def test_killing_a_triton_under_load_fails_only_what_it_was_answering(
     killed.set()
     mark = answered
     await eventually_async(lambda: answered > mark + 40)
-    assert gateway.ready()["pools"][SMALL]["ready"] == 1
+    await eventually_async(lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 1))
     assert [code for late, code in failed if late] == []
     assert {code for _, code in failed} <= {"service_unavailable"}
     assert len(failed) <= 8
