@@ -64,9 +64,9 @@ def record_of(row: StoredForecast, from_s: int, to_s: int) -> ForecastThen:
     return forecast_then(row, came)
 
 
-def forecast_then(row: StoredForecast, asked: demand.Came) -> ForecastThen:
+def forecast_then(row: StoredForecast, counted: demand.Came) -> ForecastThen:
     """The points of the record that fall into the steps of what came: of several in a step, their means."""
-    came = asked.wanted
+    came = counted.wanted
     median, p90, counts = (np.zeros(len(came)) for _ in range(3))
     rows = ForecastRecord.objects.filter(
         model=row.model,
@@ -88,9 +88,9 @@ def forecast_then(row: StoredForecast, asked: demand.Came) -> ForecastThen:
     median, p90 = (np.divide(sums, counts, out=unknown.copy(), where=counts > 0) for sums in (median, p90))
     return ForecastThen(
         came,
-        asked.shed,
-        asked.limited,
-        asked.from_cache,
+        counted.shed,
+        counted.limited,
+        counted.from_cache,
         Series(came.start_s, came.step_s, median),
         Series(came.start_s, came.step_s, p90),
     )

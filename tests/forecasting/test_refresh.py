@@ -78,7 +78,7 @@ def test_far_horizons_have_longer_steps() -> None:
 
 
 def test_a_fit_that_cannot_be_made_leaves_the_other_candidates() -> None:
-    (choice,) = refresh(daily(10), (DAY_S,), limits=Limits(fit_timeout_s=0.001))
+    (choice,) = refresh(daily(28), (DAY_S,), limits=Limits(fit_timeout_s=0.001))
     assert choice.candidate == "profile_day"
     note = next(score.note for score in choice.scores if score.candidate == "prophet")
     assert note == "Prophet could not be fitted within 0 s: TimeoutError."
