@@ -49,7 +49,7 @@ class PoolFacts(Facts, frozen=True, omit_defaults=True):
     """Since when the first of them has waited."""
     pending_reason: str = ""
     failing: int | None = None
-    """Those that have a node, and whose containers crash or cannot be created."""
+    """Those that have a node, and whose containers crash or cannot be created, or that are not ready in time."""
     failing_reason: str = ""
     rollout: str = ""
     """What is under way while replicas of an older template are there, as a sentence."""

@@ -36,6 +36,17 @@ def rollout_of(deployment: Deployment, pods: Iterable[Pod]) -> tuple[str, bool]:
     return f"Deployment “{name}” is replacing {TEXT.counted(older, 'replica')} of an older template{what}.", False
 
 
+def lateness_of(deployment: Deployment) -> str:
+    """Why replicas that are not ready are at fault, where the Deployment's deadline for them is over and no older template is left:
+    then they are no rollout. Empty: the deadline is not over.
+    """
+    progress = next((it for it in deployment.status.conditions if it.type == "Progressing"), None)
+    is_over = progress is not None and progress.status == "False"
+    if progress is None or not is_over or deployment.status.replicas > deployment.status.updatedReplicas:
+        return ""
+    return f"it was not ready in time ({(progress.message or progress.reason or '').rstrip('.')})"
+
+
 def template_changes(deployment: Deployment, pods: Iterable[Pod]) -> list[str]:
     """What the template says otherwise than the oldest pod, such as "image of main: chat:1 → chat:2"."""
     oldest = min(pods, key=lambda pod: ms(pod.metadata.creationTimestamp) or 0, default=None)

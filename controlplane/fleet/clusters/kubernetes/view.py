@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.fleet.clusters.kubernetes.faults import fault_of, rollout_of
+from controlplane.fleet.clusters.kubernetes.faults import fault_of, lateness_of, rollout_of
 from controlplane.fleet.clusters.kubernetes.objects import (
     Autoscaler,
     Condition,
@@ -114,12 +114,13 @@ def pool_seen(
     )
     managers = managers_of_count(deployment)
     rollout, stuck = rollout_of(deployment, mine)
+    late = lateness_of(deployment)
     return PoolSeen(
         pool=binding.pool,
         wanted=deployment.spec.replicas,
         token=str(Token.of(deployment)),
         replicas=tuple(
-            replica_seen(binding, pod, service_ports.get(pod.metadata.name, {}))
+            replica_seen(binding, pod, service_ports.get(pod.metadata.name, {}), late)
             for pod in sorted(mine, key=lambda pod: pod.metadata.name)
         ),
         owner_of_count=f"hpa:{scalers[0].metadata.name}" if scalers else owner_of_count(deployment, managers),
@@ -185,7 +186,8 @@ def owner_of_count(deployment: Deployment, managers: list[str]) -> str:
     return HAND if taken_on and managers and MANAGER not in managers else WEIR
 
 
-def replica_seen(binding: PoolBinding, pod: Pod, service_ports: Mapping[str, int]) -> ReplicaSeen:
+def replica_seen(binding: PoolBinding, pod: Pod, service_ports: Mapping[str, int], late: str = "") -> ReplicaSeen:
+    """The replica; `late` is the fault of one that has a place, starts, and should be ready by now."""
     meta, ip = pod.metadata, pod.status.podIP
     conditions = {condition.type: condition for condition in pod.status.conditions}
     ready = conditions.get("Ready")
@@ -206,7 +208,7 @@ def replica_seen(binding: PoolBinding, pod: Pod, service_ports: Mapping[str, int
         metrics=addresses.get("metrics", ""),
         pending_reason=reason,
         pending_since_ms=(since or ms(meta.creationTimestamp)) if reason else None,
-        fault="" if is_ready else fault_of(pod),
+        fault="" if is_ready else fault_of(pod) or ("" if reason else late),
         ends_ms=ms(meta.deletionTimestamp),
     )
 

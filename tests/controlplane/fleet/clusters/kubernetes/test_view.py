@@ -162,6 +162,26 @@ def test_a_rollout_is_named_with_what_its_template_changes() -> None:
     )
 
 
+def test_replicas_that_are_not_ready_when_the_first_rollout_times_out_are_at_fault() -> None:
+    timed_out = [
+        {"type": "Progressing", "status": "False", "message": 'ReplicaSet "chat-1" has timed out progressing.'}
+    ]
+    text = 'it was not ready in time (ReplicaSet "chat-1" has timed out progressing)'
+    starts = pod([], conditions=[{"type": "Ready", "status": "False"}])
+    waits = pod([], conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}])
+    crashes = pod([], conditions=[], containerStatuses=[{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}])
+
+    def faults_of(deployment: Deployment) -> list[str]:
+        pods = [pod([]), starts, waits, crashes]
+        seen = view.pool_seen(PoolBinding("chat", "chat", "openai"), deployment, pods, (), {})
+        return [replica.fault for replica in seen.replicas]
+
+    crash = "its container waits with CrashLoopBackOff"
+    assert faults_of(rolling(0, conditions=timed_out)) == ["", text, "", crash]
+    assert faults_of(rolling(0)) == ["", "", "", crash]
+    assert faults_of(rolling(1, conditions=timed_out)) == ["", "", "", crash]  # said of the rollout
+
+
 def test_gpus_that_nobody_can_use_do_not_count() -> None:
     def node(**more: object) -> Node:
         ready = [{"type": "Ready", "status": more.pop("ready", "True")}]
