@@ -88,7 +88,7 @@ class GpusSeen(msgspec.Struct, frozen=True):
     allocatable: int
     """As many as the namespace's quota allows, else as many as the nodes have."""
     requested: int
-    """Of them in use; where nodes are counted, by pods of the namespace alone."""
+    """Of them in use. Where nodes are counted and pods of other namespaces may not be read, theirs count as free."""
 
 
 class ClusterSeen(msgspec.Struct, frozen=True):

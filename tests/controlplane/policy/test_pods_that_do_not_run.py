@@ -17,7 +17,7 @@ from controlplane.policy.core.decision import Alarm
 from controlplane.policy.core.memory import Memory
 from controlplane.policy.observe.gather import _cluster, _counted
 from tests.support.cluster.control_plane import GPU
-from tests.support.cluster.namespace import Namespace
+from tests.support.cluster.namespace import Namespace, namespace
 from tests.support.cluster.objects import IMAGE, deployment, gpu_quota
 from tests.support.cluster.opened import opened, wait_for
 from tests.support.policy import cases
@@ -300,3 +300,18 @@ def test_a_taint_that_nobody_tolerates_is_the_reason_of_replicas_without_a_node(
             )
             assert wanted(near, "chat", MUCH) == (3, {"pending": text})
         wait_for(near, "chat", lambda pool: counts(pool) == (3, 0, 0))
+
+
+def test_gpus_of_other_namespaces_are_not_free(hollow: Namespace) -> None:
+    assert hollow.plane
+    other = next(namespace(hollow.kubeconfig, hollow.plane))
+    hollow.create(deployment("chat", 1, gpus=1))
+    with opened(hollow.kubeconfig, hollow.name, "chat") as near:
+        wait_for(near, "chat", lambda pool: counts(pool) == (1, 0, 0))
+        eventually(lambda: near.seen().gpus[GPU].requested == 1, lambda: near.seen().gpus)  # those of earlier tests end
+        other.create(deployment("theirs", 2, gpus=2), deployment("without", 1))
+        eventually(lambda: near.seen().gpus[GPU].requested == 5, lambda: near.seen().gpus)
+        text = "eu has 3 free GPUs of type h100, and 9 replicas more of chat-eu would need 9."
+        assert wanted(near, "chat", MUCH, gpus=1) == (4, {"gpus": text})
+        other.set_count("theirs", 0)
+        eventually(lambda: near.seen().gpus[GPU].requested == 1)

@@ -52,9 +52,11 @@ class Namespace:
 
 
 def namespace(kubeconfig: Path, plane: ControlPlane | None) -> Iterator[Namespace]:
-    """A new namespace, which is deleted from a cluster that goes on."""
+    """A new namespace, which is deleted from a cluster that goes on. From one of the tests only its pods are, with their GPUs."""
     made = Namespace(kubeconfig, plane, f"weir-test-{secrets.token_hex(4)}")
     made.core.create_namespace({"metadata": {"name": made.name}})
     yield made
     if plane is None:
         made.core.delete_namespace(made.name)
+    else:
+        made.apps.delete_collection_namespaced_deployment(made.name)

@@ -110,7 +110,10 @@ class KubernetesCluster:
             for binding in bindings
         }
         gpus = view.gpus_seen(
-            watches.quotas.objects.values(), watches.nodes.objects.values(), watches.pods.objects.values()
+            watches.quotas.objects.values(),
+            watches.nodes.objects.values(),
+            watches.pods.objects.values(),
+            watches.pods_elsewhere.objects.values(),
         )
         tiers = [pool for name, pool in pools.items() if name.startswith(GATEWAY)]
         ready, others = view.gateways_seen(tiers, view.gateway_urls(slices, GATEWAY_SERVICE))

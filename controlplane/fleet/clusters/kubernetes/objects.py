@@ -116,6 +116,18 @@ class Pod(msgspec.Struct, frozen=True):
     status: PodStatus = PodStatus()
 
 
+class PlacedMetadata(msgspec.Struct, frozen=True):
+    uid: str
+    resourceVersion: str = ""
+
+
+class PlacedPod(msgspec.Struct, frozen=True):
+    """A pod that has a node, of which only what it requests counts."""
+
+    metadata: PlacedMetadata
+    spec: PodSpec = PodSpec()
+
+
 class Template(msgspec.Struct, frozen=True):
     spec: PodSpec = PodSpec()
 

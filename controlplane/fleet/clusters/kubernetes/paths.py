@@ -2,7 +2,8 @@
 
 CORE, APPS, AUTOSCALING = "/api/v1", "/apis/apps/v1", "/apis/autoscaling/v2"
 DISCOVERY, COORDINATION = "/apis/discovery.k8s.io/v1", "/apis/coordination.k8s.io/v1"
-NODES = f"{CORE}/nodes"
+NODES, PODS = f"{CORE}/nodes", f"{CORE}/pods"
+"""Of the whole cluster."""
 
 FENCE = "weir.dev/leader-generation"
 """Annotation: the generation of the lease of the last leader that wrote to the object. Older leaders are refused."""

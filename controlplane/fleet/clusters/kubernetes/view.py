@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from controlplane.fleet.clusters.kubernetes.objects import (
     Field,
     Labels,
     Node,
+    PlacedPod,
     Pod,
     Quota,
     Selector,
@@ -274,25 +276,31 @@ def gateways_seen(
     return tuple(sorted(ready)), {url: ends_ms for url, ends_ms in sorted(others.items()) if url not in ready}
 
 
-def gpus_seen(quotas: Iterable[Quota], nodes: Iterable[Node], pods: Iterable[Pod]) -> dict[str, GpusSeen]:
-    """GPUs by resource: of the namespace's quotas, the tightest; without a quota on them, those of the nodes."""
+def gpus_seen(
+    quotas: Iterable[Quota], nodes: Iterable[Node], pods: Iterable[Pod], elsewhere: Iterable[PlacedPod] = ()
+) -> dict[str, GpusSeen]:
+    """GPUs by resource: of the namespace's quotas, the tightest; without a quota on them, those of the nodes. `elsewhere` are pods of
+    other namespaces.
+    """
     seen: dict[str, GpusSeen] = {}
     allocatable: dict[str, int] = defaultdict(int)
+    usable = set()
     for node in nodes:
         healthy = all(condition.status == "True" for condition in node.status.conditions if condition.type == "Ready")
+        if healthy and not node.spec.unschedulable:
+            usable.add(node.metadata.name)
         for resource, amount in node.status.allocatable.items():
             if resource.endswith(GPU_SUFFIX):
-                allocatable[resource] += count(amount) if healthy and not node.spec.unschedulable else 0
+                allocatable[resource] += count(amount) if node.metadata.name in usable else 0
     if allocatable:
         requested: dict[str, int] = defaultdict(int)
-        for pod in pods:
-            if pod.spec.nodeName and pod.status.phase not in _ENDED:
-                for container in pod.spec.containers:
-                    for resource in allocatable:
-                        wanted = container.resources.requests.get(
-                            resource, container.resources.limits.get(resource, "0")
-                        )
-                        requested[resource] += count(wanted)
+        here = (pod.spec for pod in pods if pod.status.phase not in _ENDED)
+        placed = chain(here, (pod.spec for pod in elsewhere))
+        for spec in (spec for spec in placed if spec.nodeName in usable):
+            for container in spec.containers:
+                for resource in allocatable:
+                    wanted = container.resources.requests.get(resource, container.resources.limits.get(resource, "0"))
+                    requested[resource] += count(wanted)
         seen = {resource: GpusSeen(amount, requested[resource]) for resource, amount in allocatable.items()}
     for quota in quotas:
         for name, hard in quota.status.hard.items():
@@ -303,6 +311,12 @@ def gpus_seen(quotas: Iterable[Quota], nodes: Iterable[Node], pods: Iterable[Pod
                 if before is None or stated.allocatable - stated.requested < before.allocatable - before.requested:
                     seen[resource] = stated
     return seen
+
+
+def has_gpus(pod: PlacedPod) -> bool:
+    """Whether it requests any: a cluster has thousands of others."""
+    its = (container.resources for container in pod.spec.containers)
+    return any(name.endswith(GPU_SUFFIX) for each in its for name in (*each.requests, *each.limits))
 
 
 def count(quantity: str) -> int:

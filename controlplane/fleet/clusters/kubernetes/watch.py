@@ -6,8 +6,9 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection
 import random
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 import structlog
@@ -38,13 +39,28 @@ class _Named(msgspec.Struct):
 class Watched(Generic[K]):
     """The objects of one kind in one namespace, by name, in a thread of its own.
 
-    `optional`: what the credentials do not allow or the server does not have counts as empty.
+    `optional`: what the credentials do not allow or the server does not have counts as empty. `fields` selects them, as the
+    API's `fieldSelector` does, and `keeps` those that are not forgotten at once. `key` names the field of the metadata that is
+    theirs alone.
     """
 
-    def __init__(self, api: Api, path: str, kind: type[K], *, optional: bool = False) -> None:
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        kind: type[K],
+        *,
+        optional: bool = False,
+        fields: str = "",
+        keeps: Callable[[K], bool] = lambda _: True,
+        key: Literal["name", "uid"] = "name",
+    ) -> None:
         self._api = api
         self.path = path
         self.optional = optional
+        self._selected = {"fieldSelector": fields} if fields else {}
+        self._keeps = keeps
+        self._key = attrgetter(f"metadata.{key}")
         self._items_type: Any = msgspec.defstruct(
             f"List{kind.__name__}",
             [("metadata", ListMetadata), ("items", list[kind] | None, None)],  # type: ignore[valid-type]
@@ -114,9 +130,9 @@ class Watched(Generic[K]):
         items: dict[str, K] = {}
         after, began = "", time.monotonic()
         while True:
-            query = {"limit": str(PAGE)} | ({"continue": after} if after else {})
+            query = {"limit": str(PAGE)} | self._selected | ({"continue": after} if after else {})
             listed = self._api.request("GET", self.path, self._items_type, query=query)
-            items |= {item.metadata.name: item for item in listed.items or ()}
+            items |= {self._key(item): item for item in listed.items or () if self._keeps(item)}
             after = listed.metadata.next
             if not after:
                 break
@@ -130,7 +146,7 @@ class Watched(Generic[K]):
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
             "timeoutSeconds": str(WATCH_S),
-        }
+        } | self._selected
         with self._api.lines(self.path, query, SILENT_S) as lines:
             self._lines = lines
             if self._stopped.is_set():  # `stop` had nothing to cut yet
@@ -158,11 +174,11 @@ class Watched(Generic[K]):
             self._replace(self.objects, metadata.resourceVersion, time.monotonic())
             return
         item: Any = msgspec.json.decode(event.object, type=self._kind)
-        objects = dict(self.objects)
-        if event.type == "DELETED":
-            objects.pop(item.metadata.name, None)
-        else:
-            objects[item.metadata.name] = item
+        key, objects = self._key(item), self.objects
+        if event.type != "DELETED" and self._keeps(item):
+            objects = {**objects, key: item}
+        elif key in objects:
+            objects = {name: other for name, other in objects.items() if name != key}
         self._replace(objects, item.metadata.resourceVersion, time.monotonic())
 
     def _replace(self, objects: Mapping[str, K], version: str, at: float) -> None:

@@ -16,14 +16,18 @@ from controlplane.fleet.clusters.kubernetes.objects import (
     EndpointSlice,
     ListMetadata,
     Node,
+    PlacedPod,
     Pod,
     Quota,
 )
+from controlplane.fleet.clusters.kubernetes.view import has_gpus
 from controlplane.fleet.clusters.kubernetes.watch import Watched
 
 log = structlog.get_logger(__name__)
 
 CONFIRM_EVERY_S = 2.0
+PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+"""Selects pods that have a node and have not ended: they have what they request."""
 
 
 class _Page(msgspec.Struct):
@@ -41,8 +45,12 @@ class Watches:
         self.slices = Watched(api, paths.endpoint_slices(namespace), EndpointSlice)
         self.quotas = Watched(api, paths.quotas(namespace), Quota, optional=True)
         self.nodes = Watched(api, paths.NODES, Node, optional=True)
+        elsewhere = f"metadata.namespace!={namespace},{PLACED}"
+        self.pods_elsewhere = Watched(
+            api, paths.PODS, PlacedPod, optional=True, fields=elsewhere, keeps=has_gpus, key="uid"
+        )
         self.all: list[Watched[Any]] = [
-            self.deployments, self.pods, self.autoscalers, self.slices, self.quotas, self.nodes,
+            self.deployments, self.pods, self.autoscalers, self.slices, self.quotas, self.nodes, self.pods_elsewhere,
         ]  # fmt: skip
         self._unconfirmed = ""
         self._stopped = threading.Event()

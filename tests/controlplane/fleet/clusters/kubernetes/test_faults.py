@@ -50,7 +50,7 @@ def test_a_history_that_has_expired_is_listed_anew(hollow: Namespace, proxy: Pro
 
 
 def watches_pods(request: Request) -> bool:
-    return request.watch and request.path.endswith("/pods")
+    return request.watch and request.path.endswith("/pods") and "/namespaces/" in request.path
 
 
 def test_a_server_that_does_not_answer_makes_the_state_old_and_never_empty(

@@ -9,8 +9,9 @@ import yaml
 from kubernetes import client, config
 
 from controlplane.fleet.clusters.errors import ForbiddenError
+from controlplane.fleet.clusters.port import GpusSeen
 from deploy.local.process import ROOT
-from tests.support.cluster.namespace import Namespace
+from tests.support.cluster.namespace import Namespace, namespace
 from tests.support.cluster.objects import autoscaler, deployment
 from tests.support.cluster.opened import opened, wait_for
 from tests.support.cluster.proxy import Proxy, Request
@@ -101,13 +102,13 @@ def test_everything_else_is_refused(hollow: Namespace, account: str) -> None:
     reviews = client.AuthorizationV1Api(client.ApiClient(settings))
     surplus = []
     for group, resource, verbs in resources(hollow):
-        for namespace in (hollow.name, "default", ""):
+        for where in (hollow.name, "default", ""):
             for verb in verbs:
                 right = (verb, group, resource, "")
-                if namespace == hollow.name and right in allowed:
+                if where == hollow.name and right in allowed:
                     continue
                 attributes = {
-                    "namespace": namespace,
+                    "namespace": where,
                     "verb": verb,
                     "group": group,
                     "resource": resource.partition("/")[0],
@@ -115,7 +116,7 @@ def test_everything_else_is_refused(hollow: Namespace, account: str) -> None:
                 attributes["subresource"] = resource.partition("/")[2]
                 review: Any = {"spec": {"resourceAttributes": attributes}}
                 if reviews.create_self_subject_access_review(review).status.allowed:
-                    surplus.append((namespace, *right))
+                    surplus.append((where, *right))
     assert [right for right in surplus if right[2] not in ("authorization.k8s.io", "authentication.k8s.io")] == []
 
 
@@ -132,14 +133,20 @@ def resources(hollow: Namespace) -> Iterator[tuple[str, str, list[str]]]:
             yield group, entry["name"], entry["verbs"]
 
 
-def test_with_the_component_nodes_are_counted(hollow: Namespace, as_account: Proxy, tmp_path: Path) -> None:
+def test_with_the_component_nodes_are_counted_and_their_gpus_that_other_namespaces_have(
+    hollow: Namespace, as_account: Proxy, tmp_path: Path
+) -> None:
+    assert hollow.plane
     manifests = list(yaml.safe_load_all((KUBERNETES / "components/nodes/rbac.yaml").read_text()))
     for manifest in manifests:
         for subject in manifest.get("subjects", ()):
             subject["namespace"] = hollow.name
     hollow.create(*manifests)
+    other = next(namespace(hollow.kubeconfig, hollow.plane))
+    other.create(deployment("theirs", 1, gpus=2))
     with opened(as_account.kubeconfig(tmp_path), hollow.name) as near:
-        eventually(lambda: bool(near.seen().gpus) and near.seen().gpus["nvidia.com/gpu"].allocatable == 8)
+        eventually(lambda: near.seen().gpus.get("nvidia.com/gpu") == GpusSeen(8, 2), lambda: near.seen())
+    other.apps.delete_namespaced_deployment("theirs", other.name)
 
 
 def test_a_right_that_is_missing_is_named(hollow: Namespace, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What is seen of a real cluster, and that it is kept up to date without a question."""
 
+from controlplane.fleet.clusters.port import GpusSeen
 from tests.support.cluster.namespace import Namespace
 from tests.support.cluster.objects import autoscaler, deployment, gpu_quota, service
 from tests.support.cluster.opened import opened, wait_for
@@ -42,8 +43,7 @@ def test_gpus_are_those_of_the_nodes_and_fewer_where_a_quota_says_so(hollow: Nam
     hollow.create(deployment("chat", 3, gpus=1))
     with opened(hollow.kubeconfig, hollow.name, "chat") as cluster:
         wait_for(cluster, "chat", lambda pool: sum(replica.ready for replica in pool.replicas) == 3)
-        seen = cluster.seen().gpus["nvidia.com/gpu"]
-        assert (seen.allocatable, seen.requested) == (8, 3)
+        eventually(lambda: cluster.seen().gpus["nvidia.com/gpu"] == GpusSeen(8, 3), lambda: cluster.seen().gpus)
         hollow.create(gpu_quota("gpus", 4))
         eventually(lambda: cluster.seen().gpus["nvidia.com/gpu"].allocatable == 4)
         assert cluster.seen().gpus["nvidia.com/gpu"].requested == 3

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from controlplane.fleet.clusters.errors import (
     ClusterError,
@@ -183,13 +184,17 @@ def test_replicas_that_are_not_ready_when_the_first_rollout_times_out_are_at_fau
 
 
 def test_gpus_that_nobody_can_use_do_not_count() -> None:
-    def node(**more: object) -> Node:
+    def node(name: str, **more: object) -> Node:
         ready = [{"type": "Ready", "status": more.pop("ready", "True")}]
         status = {"allocatable": {"nvidia.com/gpu": "4", "cpu": "8"}, "conditions": ready}
-        return msgspec.convert({"metadata": {"name": "n"}, "status": status, "spec": more}, Node)
+        return msgspec.convert({"metadata": {"name": name}, "status": status, "spec": more}, Node)
 
-    nodes = [node(), node(unschedulable=True), node(ready="Unknown")]
+    nodes = [node("gpu-0"), node("cordoned", unschedulable=True), node("away", ready="Unknown")]
     assert view.gpus_seen((), nodes, [pod([])]) == {"nvidia.com/gpu": GpusSeen(4, 2)}
+    moved = [
+        structs.replace(pod([]), spec=structs.replace(pod([]).spec, nodeName=name)) for name in ("cordoned", "away")
+    ]
+    assert view.gpus_seen((), nodes, [pod([]), *moved]) == {"nvidia.com/gpu": GpusSeen(4, 2)}
     quota = msgspec.convert(
         {
             "metadata": {"name": "q"},
