@@ -6,10 +6,10 @@ import pytest
 
 from controlplane.fleet.core.manifests.render import render
 from controlplane.fleet.core.manifests.values import WorkloadValue
-from tests.controlplane.fleet.core.manifests.test_render import ALL, AROUND
 from tests.support.cluster.namespace import Namespace
 from tests.support.cluster.objects import deployment
 from tests.support.cluster.opened import opened
+from tests.support.deploy.workloads import ALL, AROUND
 from tests.support.wait import eventually
 
 LEVELS = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
