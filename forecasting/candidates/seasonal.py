@@ -10,7 +10,11 @@ from forecasting.series import F64
 NEWEST_WEIGHT = 0.3
 """The share of the newest period in a profile."""
 _OUTLIER = 6.0
-"""A value counts as at most so many times the median deviation of its day. A normal one reaches it once in 20,000."""
+"""A value counts as at most so many times the median deviation of the period before it. A normal one reaches it once in 20,000."""
+_LIMITS, _STEPS = 8, 24
+"""How often that limit is taken anew within a period, and after how many steps at the soonest."""
+_FEWEST = 3
+"""Deviations that a limit needs."""
 
 
 def seasonal_day(history: History, origins: Ints, leads: Ints) -> F64:
@@ -52,9 +56,10 @@ def _profiled(history: History, period_s: int, origins: Ints, leads: Ints) -> F6
 def profile(values: F64, earlier: Ints) -> F64:
     """For each step the exponentially weighted mean of the values whole periods before it; NaN where there are none.
 
-    A value far from what its day was otherwise counts as a less distant one, so that one incident does not return every day.
+    A value far from what the period before it was otherwise counts as a less distant one, so that one incident does not return
+    every day. The mean of a step knows no value later than the one it ends with.
     """
-    means = np.full(len(values), np.nan)
+    means, deviations = np.full(len(values), np.nan), np.full(len(values), np.nan)
     first = int(np.argmax(earlier != NONE))
     if earlier[first] == NONE:
         return means
@@ -64,9 +69,12 @@ def profile(values: F64, earlier: Ints) -> F64:
         before = earlier[start : start + stretch]
         mean, value = means[before], values[before]
         away = value - mean
-        deviations = np.abs(away[~np.isnan(away)])
-        if len(deviations) and (limit := _OUTLIER * float(np.median(deviations))) > 0:
-            away = np.clip(away, -limit, limit)
+        deviations[before] = np.abs(away)
+        for part in np.array_split(np.arange(len(before)), min(_LIMITS, -(-len(before) // _STEPS))):
+            known = deviations[max(0, before[part].min() - stretch) : before[part].min()]
+            known = known[~np.isnan(known)]
+            if len(known) >= _FEWEST and (limit := _OUTLIER * float(np.median(known))) > 0:
+                away[part] = np.clip(away[part], -limit, limit)
         newer = mean + NEWEST_WEIGHT * away
         means[start : start + stretch] = np.where(np.isnan(newer), np.where(np.isnan(mean), value, mean), newer)
     return means

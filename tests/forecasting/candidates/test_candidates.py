@@ -105,6 +105,18 @@ def test_an_incident_of_an_hour_does_not_return_the_next_day() -> None:
     assert forecast == pytest.approx([100] * 6, abs=20)
 
 
+def test_what_counts_as_an_outlier_does_not_depend_on_what_comes_later() -> None:
+    values, origin = daily(9), 5 * DAY + DAY // 2
+    values[5 * DAY + 10] *= 3
+    later = values.copy()
+    later[origin:] = np.random.default_rng(1).uniform(0, 1000, len(values) - origin)
+    for name, lead in (("profile_day", DAY // 2 + 11), ("profile_week", 7 * DAY)):
+        known, noisy = (
+            EVERY[name](history(each, ahead=7 * DAY), np.array([origin]), np.array([lead])) for each in (values, later)
+        )
+        np.testing.assert_array_equal(known, noisy)
+
+
 def test_one_outlier_at_the_end_moves_a_profile_little() -> None:
     values = daily(9)
     values[-1] *= 10
