@@ -1,6 +1,7 @@
 """Bands from a forecaster's own recent errors, so that a P90 is above what comes nine times in ten."""
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Self
 
 import numpy as np
@@ -18,6 +19,7 @@ _ADAPTS = 5.0
 """By how much the levels would move in a backtest in which they were always exceeded."""
 _REPLAYS = 40
 _LEVELS = np.array(LEVELS)
+_NORMAL = NormalDist()
 _GUESS = {0.05: -0.6, 0.1: -0.5, 0.5: 0.0, 0.9: 0.6, 0.95: 0.9, 0.99: 1.5}
 """The band as shares of the forecast while too few errors are known."""
 
@@ -39,6 +41,11 @@ class Band:
     @classmethod
     def guess(cls) -> Self:
         return cls((1,), (tuple(_GUESS[level] for level in LEVELS),), relative=True, floor=0.0, measured=False)
+
+    @classmethod
+    def none(cls) -> Self:
+        """Every quantile is the forecast itself."""
+        return cls((1,), ((0.0,) * len(LEVELS),), relative=False, floor=0.0, measured=False)
 
     def around(self, expected: F64, leads: Ints) -> F64:
         """The quantiles of `expected` (origins × leads), as levels × origins × leads: 0 or more, and never crossing."""
@@ -103,23 +110,35 @@ def _band(
 
 
 def _quantiles(errors: F64, origins: Ints, lead: int, levels: F64) -> F64:
-    """The quantiles of the errors at one lead: the newest weigh most, and few errors make a wide band."""
-    weights, independent = _weights(errors, origins, lead)
+    """The quantiles of the errors at one lead: the newest weigh most, and few errors make a wide band.
+
+    The outermost of n independent errors is exceeded once in n + 1 times. A level beyond it follows the tail of a normal distribution.
+    """
+    weights, independent, apart = _weights(errors, origins, lead)
     order = np.argsort(errors)[: int((weights > 0).sum())]
     shares = np.cumsum(weights[order])
     # A low level is the high one of the mirrored errors: there the rank is rounded down, and here up.
     widened = np.clip(0.5 + (levels - 0.5) * (independent + 1) / independent, 0.0, 1.0) * shares[-1]
     high = np.searchsorted(shares, widened * (1 - 1e-12), side="left")
     quantiles: F64 = errors[order[np.minimum(high, len(order) - 1)]]
-    return quantiles
+    median = errors[order[min(int(np.searchsorted(shares, 0.5 * shares[-1])), len(order) - 1)]]
+    outermost = max(len(order) / (len(order) + apart), 2 / 3)
+    beyond = _deviations(levels) / _deviations(np.array([outermost]))
+    stretched: F64 = median + (quantiles - median) * np.maximum(beyond, 1.0)
+    return stretched
 
 
-def _weights(errors: F64, origins: Ints, lead: int) -> tuple[F64, float]:
-    """The weight of each error, 0 for a gap, and how many errors that do not overlap they amount to."""
+def _deviations(levels: F64) -> F64:
+    """How many standard deviations each quantile of a normal distribution is from its median."""
+    return np.array([abs(_NORMAL.inv_cdf(min(max(level, 1e-4), 1 - 1e-4))) for level in levels.tolist()])
+
+
+def _weights(errors: F64, origins: Ints, lead: int) -> tuple[F64, float, float]:
+    """The weight of each error, 0 for a gap; how many errors that do not overlap they amount to; and how many overlap."""
     age = (origins[-1] - origins) / max(1, origins[-1] - origins[0])
     weights: F64 = np.where(np.isnan(errors), 0.0, 0.5 ** (age / _HALF_LIFE))
     apart = max(1.0, lead / float(np.median(np.diff(origins)))) if len(origins) > 1 else 1.0
-    return weights, max(1.0, float(weights.sum() ** 2 / (weights**2).sum()) / apart)
+    return weights, max(1.0, float(weights.sum() ** 2 / (weights**2).sum()) / apart), apart
 
 
 def _shift(errors: F64, origins: Ints, lead: int) -> F64:

@@ -63,6 +63,19 @@ def test_few_errors_make_a_guess_and_overlapping_ones_a_wide_band() -> None:
     assert overlapping[P90, 0, 0] > apart[P90, 0, 0] + 2
 
 
+@pytest.mark.parametrize("level", [0.05, 0.95, 0.99])
+def test_levels_beyond_the_outermost_of_few_independent_errors_hold_too(level: float) -> None:
+    """A day ahead two weeks hold a dozen errors that do not overlap, and the largest of these is no P99."""
+    lead, expected, held = 25, np.full((300, 1), 1000.0), []
+    for seed in range(400):
+        errors = np.random.default_rng(seed).normal(0, 40, 13)
+        actual = expected + np.repeat(errors[:12], lead)[:, None]
+        band = calibrated(expected, actual, np.arange(300), np.array([lead]), adapted=True)
+        bound = band.around(expected[:1], np.array([lead]))[LEVELS.index(level), 0, 0]
+        held.append(1000 + errors[12] <= bound)
+    assert np.mean(held) == pytest.approx(level, abs=0.03)
+
+
 def test_beyond_the_last_measured_lead_a_band_grows_with_the_root_of_the_lead() -> None:
     band = Band((1, 4), ((-2, -1, 0, 1, 2, 3), (-4, -2, 0, 2, 4, 6)), relative=False, floor=0.0, measured=True)
     table = band.around(np.full((1, 4), 100.0), np.array([1, 2, 4, 16]))
