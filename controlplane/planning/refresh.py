@@ -4,6 +4,7 @@ What is due is decided by what is stored, and each series is stored as soon as i
 where it was.
 """
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -79,23 +80,20 @@ def queue_if_due() -> PlanJob | None:
 @jobs.kind(KIND)
 def refresh(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, Any]:
     """Renew what is due. Returns counts, and what failed (the first few)."""
-    progress.report(0, 0, "reads demand")
-    every = demand.history()
-    known = every[:MAX_SERIES]
-    if len(known) < len(every):
-        log.warning("forecasts.left_out", left_out=len(every) - len(known))
     compare_before = timezone.now() - COMPARE_EVERY
     if request != ONLY_DUE:
         compare_before = max(compare_before, progress.job.created_at)
-    due = list(_due(known, compare_before))
-    counts = {"series": 3 * len(known), "renewed": 0, "compared": 0, "failed": 0, "left_out": len(every) - len(known)}
+    work = _Work(compare_before)
+    counts = {"renewed": 0, "compared": 0, "failed": 0}
     failures: list[str] = []
 
     def poll() -> None:
-        progress.report(counts["renewed"], len(due), "compares candidates and forecasts")
+        progress.report(
+            counts["renewed"], work.total, "compares candidates and forecasts" if work.total else "reads demand"
+        )
 
     processes = Processes(fit, settings.CONFIG.forecast_processes, COMPARE_LIMIT_S, COMPARE_MEMORY_MIB)
-    for item, outcome in processes.map(due, lambda each: each.request, poll):
+    for item, outcome in processes.map(work, lambda each: each.request, poll):
         if isinstance(outcome, CallFailedError):
             counts["failed"] += 1
             failures.append(f"{item.request.name}: {outcome}")
@@ -105,9 +103,51 @@ def refresh(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, An
             _save(item, outcome)
             counts["compared"] += item.request.compare
         counts["renewed"] += 1
+        if item.request.compare:
+            work.comparing.discard(item.key)
         poll()
     tidy()
-    return {**counts, "failures": failures[:20], "note": "" if every else "No demand was measured yet."}
+    note = "" if work.keys else "No demand was measured yet."
+    return {"series": 3 * work.keys, **counts, "left_out": work.left_out, "failures": failures[:20], "note": note}
+
+
+class _Work:
+    """What a refresh does, in order: what is to be renewed, which takes milliseconds, and then comparisons.
+
+    Whenever the period of renewals is over, demand is read anew and they come first again: none waits for all comparisons.
+    """
+
+    def __init__(self, compare_before: datetime) -> None:
+        self._compare_before = compare_before
+        self.total = self.keys = self.left_out = 0
+        self.comparing: set[Key] = set()
+        """Those whose comparison is under way: it brings a forecast, too."""
+
+    def __iter__(self) -> Iterator[Due]:
+        begun: set[Key] = set()
+        while True:
+            read_s = time.monotonic()
+            due = list(_due(self._read(), self._compare_before))
+            renewals = [item for item in due if not item.request.compare and item.key not in self.comparing]
+            comparisons = [item for item in due if item.request.compare and item.key not in begun]
+            self.total += len(renewals) + (0 if begun else len(comparisons))
+            yield from renewals
+            for item in comparisons:
+                begun.add(item.key)
+                self.comparing.add(item.key)
+                yield item
+                if time.monotonic() - read_s >= RENEW_EVERY_S:
+                    break
+            else:
+                return
+
+    def _read(self) -> list[Demand]:
+        every = demand.history()
+        self.keys = min(len(every), MAX_SERIES)
+        self.left_out = len(every) - self.keys
+        if self.left_out:
+            log.warning("forecasts.left_out", left_out=self.left_out)
+        return every[:MAX_SERIES]
 
 
 def tidy() -> None:
@@ -124,9 +164,8 @@ def renewed_s(horizon_s: int) -> float:
 
 
 def _due(known: list[Demand], compare_before: datetime) -> Iterator[Due]:
-    """What has to be compared, and then what has to be renewed alone, which takes milliseconds."""
+    """What has to be compared, and what has to be renewed by the choices it has."""
     stored, calendars, now = _stored(), Calendars(), timezone.now()
-    renewals = []
     for each in known:
         calendar = calendars.calendar_of(each.key)
         for measure in Measure:
@@ -140,14 +179,13 @@ def _due(known: list[Demand], compare_before: datetime) -> Iterator[Due]:
             late = tuple(
                 horizon_s
                 for horizon_s, row in rows.items()
-                if row is None or now - row.made_at >= timedelta(seconds=renewed_s(horizon_s) - 1)
+                if row is not None and row.choice and now - row.made_at >= timedelta(seconds=renewed_s(horizon_s) - 1)
             )
             series, name = demand.series_of(each, measure), " / ".join(key)
             if compare:
                 yield Due(key, FitRequest(name, series, calendar, HORIZONS_S, choices, True, LIMITS))
-            elif late:
-                renewals.append(Due(key, FitRequest(name, series, calendar, late, choices, False, LIMITS)))
-    yield from renewals
+            if late:
+                yield Due(key, FitRequest(name, series, calendar, late, choices, False, LIMITS))
 
 
 def _stored() -> dict[tuple[str, str, str, str, int], Stored]:

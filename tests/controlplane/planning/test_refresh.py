@@ -1,8 +1,9 @@
 """Forecasts of demand in a real store: made, renewed when due, recorded, and failing alone."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,6 +100,34 @@ def test_only_what_is_due_is_renewed(quick: Store) -> None:
     assert run(refresh.ONLY_DUE).result["compared"] == 1
 
 
+def test_renewals_come_before_each_comparison_that_they_would_wait_for(
+    quick: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(quick)
+    run()
+    handed = []
+
+    class Watched(Processes[FitRequest, FitResult]):
+        def map(self, items: Iterable[Any], *how: Any) -> Iterator[Any]:
+            def watched() -> Iterator[Any]:
+                for item in items:
+                    handed.append("compare" if item.request.compare else "renew")
+                    yield item
+
+            for item, outcome in super().map(watched(), *how):
+                yield item, outcome
+                if item.request.compare:  # which took longer than the period of renewals
+                    StoredForecast.objects.update(made_at=timezone.now() - timedelta(hours=2))
+
+    monkeypatch.setattr(refresh, "Processes", Watched)
+    monkeypatch.setattr(refresh, "RENEW_EVERY_S", 0)
+    StoredForecast.objects.update(
+        chosen_at=timezone.now() - timedelta(days=1), made_at=timezone.now() - timedelta(hours=2)
+    )
+    assert run(refresh.ONLY_DUE).result["compared"] == 3
+    assert handed == 3 * (3 * ["renew"] + ["compare"]) + 3 * ["renew"]
+
+
 def test_a_series_that_cannot_be_compared_keeps_its_forecast_and_spoils_no_other(
     quick: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,7 +137,8 @@ def test_a_series_that_cannot_be_compared_keeps_its_forecast_and_spoils_no_other
     job = run()
     assert job.result["failed"] == 3
     bad = StoredForecast.objects.filter(model="bad")
-    assert {row.candidate for row in bad} == {"last_value"}
+    assert {row.candidate for row in bad if row.horizon_s <= 7200} == {"last_value"}
+    assert {row.candidate for row in bad if row.horizon_s > 7200} == {"seasonal_day"}
     assert all("ended (SIGKILL)" in row.error and "could not be compared" in row.reason for row in bad)
     assert StoredForecast.objects.filter(model="chat-large", error="").count() == 12
 
