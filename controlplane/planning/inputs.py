@@ -15,6 +15,7 @@ from controlplane.planning.models import (
     StoredForecast,
 )
 from controlplane.planning.models.forecast import Measure
+from controlplane.telemetry.store.read.demand import STEP_S
 from forecasting.capacity import assumptions
 from forecasting.capacity.assumptions import (
     HOUR_S,
@@ -71,6 +72,7 @@ def demands(end_s: int) -> Iterable[Demand]:
                 forecasts.get(Measure.INPUT_TOKENS),
                 forecasts.get(Measure.OUTPUT_TOKENS),
                 hit_rates.get(key, 0.0),
+                history_s=measures[Measure.REQUESTS].measured_steps * STEP_S,
             )
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from forecasting.calendar import DAY_S
 from forecasting.candidates.history import History, Ints, last_known
 from forecasting.series import F64
 
@@ -16,6 +17,13 @@ _FORGETTING = 0.998
 def last_value(history: History, origins: Ints, leads: Ints) -> F64:
     """The last measured value, at every lead."""
     return np.repeat(last_known(history.series.values, origins)[:, None], len(leads), axis=1)
+
+
+def last_day_peak(history: History, origins: Ints, leads: Ints) -> F64:
+    """The highest value of the day before each origin, at every lead; NaN where that day was not measured."""
+    values, day = history.series.values, max(1, DAY_S // history.series.step_s)
+    peaks = [np.fmax.reduce(values[max(0, origin - day) : origin], initial=np.nan) for origin in origins]
+    return np.repeat(np.array(peaks)[:, None], len(leads), axis=1)
 
 
 def level_trend(history: History, origins: Ints, leads: Ints) -> F64:

@@ -135,7 +135,7 @@ class Demand:
     """What clients want of a model in a tier and region: requests/s, and tokens/s in and out, cached and shed requests included.
 
     `hit_rate` is the share (0..1) that the cache answers, or another request in flight. Without forecasts of tokens the mix is
-    that at which the capacity was measured.
+    that at which the capacity was measured. `history_s` is how long the requests were measured that the forecast rests on.
     """
 
     model: str
@@ -145,6 +145,7 @@ class Demand:
     input_tokens: Forecast | None = None
     output_tokens: Forecast | None = None
     hit_rate: float = 0.0
+    history_s: float | None = None
 
     def __post_init__(self) -> None:
         require(f"{self.key}: hit_rate", self.hit_rate, 0, 1)
@@ -160,8 +161,8 @@ class PlanInputs:
 
     `usd_per_gpu_hour` is by GPU type; a type without a price costs nothing, and the plan says so. `budget_usd_per_month` is
     for all pools together, of a calendar month in UTC. The plan begins at the hour of `start_s` and has `hours`; None takes both from
-    the forecasts. Beyond its end a forecast repeats its last whole week (else day, else value), `growth_per_week` (0.02 is 2 %) higher
-    each week.
+    the forecasts. Beyond its end a forecast repeats its last whole week (else day, else its highest value), `growth_per_week` (0.02 is
+    2 %) higher each week.
     """
 
     demands: tuple[Demand, ...]

@@ -67,9 +67,11 @@ def on_grid(forecast: Forecast, level: float, grid: Grid, growth_per_week: float
         return np.zeros(grid.hours * grid.per_hour)
     times_s = grid.times_s()
     at = np.maximum((times_s - forecast.start_s) // forecast.step_s, 0)
-    period = next((s // forecast.step_s for s in (WEEK_S, DAY_S) if len(values) * forecast.step_s >= s), 1)
+    period = next((s // forecast.step_s for s in (WEEK_S, DAY_S) if len(values) * forecast.step_s >= s), None)
     beyond = np.maximum(at - (len(values) - 1), 0)
-    taken: F64 = values[at - -(-beyond // period) * period]
+    taken: F64 = values[np.minimum(at, len(values) - 1) if period is None else at - -(-beyond // period) * period]
+    if period is None:
+        taken = np.where(beyond > 0, values.max(), taken)
     if growth_per_week:
         taken = taken * (1 + growth_per_week) ** (np.maximum(times_s - forecast.end_s, 0) // WEEK_S + (beyond > 0))
     return taken

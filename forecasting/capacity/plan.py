@@ -1,19 +1,65 @@
 """A plan: replicas, GPU-hours and cost of each pool by hour, with what binds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from forecasting.capacity.assumptions import HOUR_S, PoolAssumptions, ReplicaCapacity
+from forecasting.capacity.assumptions import HOUR_S, Demand, PoolAssumptions, ReplicaCapacity
 from forecasting.series import F64
 
 I64 = npt.NDArray[np.int64]
 Binding = Literal["demand", "queueing", "cold_start", "warm_floor", "gpu_quota", "budget", "no_capacity"]
 BINDINGS: tuple[Binding, ...] = get_args(Binding)
 """In the order of their codes in `PoolPlan.binding`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What forecast a demand of `size` requests/s (the mean of P50), with which skill, and how long that demand was measured.
+
+    Several together have all their forecasters, the mean skill by size, in which one that was not compared counts 0, and the
+    shortest history. None is not known.
+    """
+
+    forecasters: tuple[str, ...] = ()
+    skill: float | None = None
+    history_s: float | None = None
+    size: float = 0.0
+
+    @property
+    def forecaster(self) -> str:
+        return ", ".join(self.forecasters)
+
+    @property
+    def history_days(self) -> float | None:
+        return None if self.history_s is None else round(self.history_s / (24 * HOUR_S), 1)
+
+    @classmethod
+    def of(cls, demands: Iterable[Demand]) -> Self:
+        return cls.together(
+            cls((each.requests.candidate,), each.requests.skill, each.history_s, float(each.requests.median.mean()))
+            for each in demands
+            if len(each.requests)
+        )
+
+    @classmethod
+    def together(cls, parts: Iterable[Self]) -> Self:
+        parts = [part for part in parts if part.forecasters]
+        weights = [part.size + 1e-9 for part in parts]
+        skill = sum(weight * (part.skill or 0.0) for weight, part in zip(weights, parts, strict=True))
+        histories = [part.history_s for part in parts if part.history_s is not None]
+        return cls(
+            tuple(sorted({name for part in parts for name in part.forecasters})),
+            skill / sum(weights) if any(part.skill is not None for part in parts) else None,
+            min(histories, default=None),
+            sum(part.size for part in parts),
+        )
+
+
+NO_BASIS = Basis()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +107,7 @@ class PoolPlan:
         F64 | None
     )  # mean requests that a replica works on at the hour's peak; None where it was never measured
     notes: tuple[str, ...] = ()  # plain sentences: what is missing or was assumed
+    basis: Basis = NO_BASIS  # who forecast its demand
 
     @property
     def pool(self) -> str:

@@ -10,9 +10,10 @@ from forecasting.capacity.assumptions import CapacityError, PlanInputs, PoolAssu
 from forecasting.capacity.carried import carried_by, replicas_for
 from forecasting.capacity.demand_on_pools import Grid, Load, Wanted, grid_of, loads_of, shares, wanted_of, work
 from forecasting.capacity.limits import limited
-from forecasting.capacity.plan import BINDINGS, I64, Plan, PoolPlan
+from forecasting.capacity.plan import BINDINGS, I64, Basis, Plan, PoolPlan
 from forecasting.capacity.scenario import AS_FORECAST, Scenario
 from forecasting.series import F64
+from forecasting.stand_in import NO_FORECAST
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +43,9 @@ def make_plan(inputs: PlanInputs, scenario: Scenario = AS_FORECAST, wanted: Sequ
     parts = [shares(pools, load.model, load.region) for load in loads]
     needs = [need_of(pool, loads, parts, grid) for pool in pools]
     plans = [_wanted(pool, need, inputs, grid) for pool, need in zip(pools, needs, strict=True)]
+    # The loads of launches have no demand, and come last.
+    bases = [Basis.of(d for d, part in zip(inputs.demands, parts, strict=False) if pool.pool in part) for pool in pools]
+    plans = [replace(plan, basis=basis) for plan, basis in zip(plans, bases, strict=True)]
     if plans:
         plans = limited(plans, inputs)
     plans = [_judged(plan, need, grid) for plan, need in zip(plans, needs, strict=True)]
@@ -200,12 +204,15 @@ def _notes(
     for load, by_pool in zip(loads, parts, strict=True):
         if not by_pool:
             yield f"No pool serves {load.model}, which has {load.requests_per_s.max():.3g} requests/s at its peak: add a pool."
+    for demand in inputs.demands:
+        if demand.requests.candidate == NO_FORECAST:
+            yield f"{demand.key}: {demand.requests.reason}"
     early = [demand.requests.end_s for demand in inputs.demands if demand.requests.end_s < grid.end_s]
     if early:
         growth = f", {inputs.growth_per_week * 100:+g} % each week" if inputs.growth_per_week else ""
         yield (
             f"Forecasts reach until {datetime.fromtimestamp(min(early), UTC):%Y-%m-%d %H:%M} UTC. After it they repeat their last whole "
-            f"week (or day, or value){growth}."
+            f"week (or day, or stay at their highest value){growth}."
         )
     for launch in scenario.launches:
         if launch.start_s >= grid.end_s:

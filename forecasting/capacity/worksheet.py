@@ -7,7 +7,7 @@ import numpy as np
 
 from forecasting.capacity.assumptions import HOUR_S
 from forecasting.capacity.months import hours_by_month
-from forecasting.capacity.plan import I64, Plan, PoolPlan
+from forecasting.capacity.plan import I64, NO_BASIS, Basis, Plan, PoolPlan
 from forecasting.series import F64
 
 
@@ -16,7 +16,7 @@ class WorksheetRow:
     """A region in a month of UTC, or in the whole quarter. Figures are of requests that replicas answer.
 
     `batching_factor` is the mean number of requests that a replica works on in the busiest hour, None where no capacity was
-    measured with one. `covered_hours` is how many hours of the month the plan has.
+    measured with one. `covered_hours` is how many hours of the month the plan has, `basis` who forecast them.
     """
 
     region: str  # empty: all regions
@@ -30,6 +30,7 @@ class WorksheetRow:
     gpu_hours: float
     cost_usd: float
     covered_hours: int
+    basis: Basis = NO_BASIS
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ def _row(pools: Sequence[PoolPlan], region: str, month: str, hours: slice) -> Wo
         gpu_hours=float(_sum(pool.gpu_hours[hours] for pool in pools).sum()),
         cost_usd=float(_sum(pool.cost_usd[hours] for pool in pools).sum()),
         covered_hours=count,
+        basis=Basis.together(pool.basis for pool in pools),
     )
 
 

@@ -24,19 +24,20 @@ from controlplane.planning.inputs import plan_inputs
 from controlplane.planning.questions import compared, planned_quarter, pools_of, quarter_of, scenario_of, this_hour_s
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from forecasting.capacity.assumptions import PlanInputs
-from forecasting.capacity.plan import Plan
+from forecasting.capacity.plan import Basis, Plan
 from forecasting.capacity.replicas import make_plan
 from forecasting.capacity.warm_plan import warm_plans
 from forecasting.capacity.worksheet import worksheet
 
 router = Router(tags=["planning"])
+BASIS_COLUMNS = ("forecaster", "skill", "history_days")
 PLAN_COLUMNS = (
     "hour", "pool", "model", "region", "gpu", "requests_per_s", "wanted_replicas", "replicas", "gpu_hours", "cost_usd",
-    "shortfall_rps", "binding", "reason",
+    "shortfall_rps", "binding", "reason", *BASIS_COLUMNS,
 )  # fmt: skip
 SHEET_COLUMNS = (
     "quarter", "region", "month", "peak_rps", "input_tokens", "output_tokens", "batching_factor", "peak_replicas", "peak_gpus",
-    "gpu_hours", "cost_usd", "covered_hours",
+    "gpu_hours", "cost_usd", "covered_hours", *BASIS_COLUMNS,
 )  # fmt: skip
 
 
@@ -59,7 +60,7 @@ def plan_csv(request: HttpRequest, parameters: Query[PlanParameters]) -> HttpRes
     pools = pools_of(make_plan(_inputs(parameters)), parameters.pool, parameters.region)
     rows = (
         {**asdict(hour), "hour": instant(hour.start_s * SECOND_NS), "pool": pool.pool, "gpu": pool.gpu}
-        | {"model": pool.assumptions.model, "region": pool.assumptions.region}
+        | {"model": pool.assumptions.model, "region": pool.assumptions.region, **_columns(pool.basis)}
         for pool in pools
         for hour in pool.hours()
     )
@@ -97,7 +98,9 @@ def quarters_worksheet(request: HttpRequest, parameters: Query[WorksheetParamete
 @router.get("/worksheet.csv", url_name="worksheet_csv", summary="The same as CSV")
 def worksheet_csv(request: HttpRequest, parameters: Query[WorksheetParameters]) -> HttpResponse:
     quarter = quarter_of(parameters.quarter or "").name
-    rows = ({"quarter": quarter, **asdict(row)} for row in worksheet(_quarter_plan(parameters)).rows)
+    rows = (
+        {"quarter": quarter, **asdict(row), **_columns(row.basis)} for row in worksheet(_quarter_plan(parameters)).rows
+    )
     return _csv(f"worksheet-{quarter}.csv", SHEET_COLUMNS, rows)
 
 
@@ -107,6 +110,10 @@ def _inputs(parameters: HourParameters) -> PlanInputs:
 
 def _quarter_plan(parameters: WorksheetParameters) -> Plan:
     return planned_quarter(quarter_of(parameters.quarter or ""), parameters.level, parameters.growth)
+
+
+def _columns(basis: Basis) -> dict[str, Any]:
+    return {name: getattr(basis, name) for name in BASIS_COLUMNS}
 
 
 def _csv(name: str, columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> HttpResponse:

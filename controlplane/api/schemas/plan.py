@@ -67,6 +67,11 @@ class PlanAssumptionsOut(Schema):
     spare_replicas: int
     gpus_per_replica: int
     usd_per_gpu_hour: float = Field(description="0 where no price was entered")
+    forecaster: str = Field(description="Who forecast its demand; empty without a forecast")
+    skill: float | None = Field(
+        description="Of the forecasts, by the size of their demands; null where none was compared"
+    )
+    history_days: float | None = Field(description="How long the least measured of these demands was measured")
 
 
 class PoolPlanOut(Schema):
@@ -104,6 +109,9 @@ class PoolPlanOut(Schema):
             "spare_replicas": own.spare_replicas,
             "gpus_per_replica": pool.gpus_per_replica,
             "usd_per_gpu_hour": pool.usd_per_gpu_hour,
+            "forecaster": pool.basis.forecaster,
+            "skill": pool.basis.skill,
+            "history_days": pool.basis.history_days,
         }
 
 
@@ -181,6 +189,9 @@ class WorksheetRowOut(Schema):
     gpu_hours: float
     cost_usd: float
     covered_hours: int
+    forecaster: str = Field(validation_alias="basis.forecaster")
+    skill: float | None = Field(validation_alias="basis.skill")
+    history_days: float | None = Field(validation_alias="basis.history_days")
 
 
 class WorksheetOut(Schema):

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.badge import Badge
 from controlplane.dashboard.core.figures.plan import Hours
 from forecasting.capacity.assumptions import HOUR_S
-from forecasting.capacity.plan import BINDINGS, Binding, Plan, PoolPlan
+from forecasting.capacity.plan import BINDINGS, Basis, Binding, Plan, PoolPlan
 
 BINDS: dict[Binding, Badge] = {
     "demand": Badge("●", "", "demand"),
@@ -74,6 +75,14 @@ def pool_row(pool: PoolPlan) -> PoolRow:
         worst_shortfall_rps=float(pool.shortfall_rps.max(initial=0.0)),
         binds=[(BINDS[BINDINGS[code]], int(counts[code])) for code in order],
     )
+
+
+def basis_words(basis: Basis) -> str:
+    """Who forecast, how well, and out of how much: `profile_week, skill 38 %, of 28 days`."""
+    if not basis.forecasters:
+        return "no forecast"
+    days = "" if basis.history_days is None else f", of {PAGE.number(basis.history_days)} days"
+    return f"{basis.forecaster}, skill {PAGE.share(basis.skill)}{days}"
 
 
 def region_rows(pools: Sequence[PoolPlan]) -> list[RegionRow]:

@@ -1,29 +1,30 @@
 """The part of a warm plan that a tick needs."""
 
-import numpy as np
-
 from controlplane.policy.core.observation import PoolPlan
 from forecasting.capacity.assumptions import PlanInputs
 from forecasting.capacity.demand_on_pools import shares
+from forecasting.capacity.plan import Basis
 from forecasting.capacity.warm_plan import WarmPlan
 
 MS_PER_S = 1_000
 
 
 def pool_plan(warm: WarmPlan, inputs: PlanInputs, now_s: float) -> PoolPlan | None:
-    """The steps of `warm` from that of `now_s` on, as far as the forecasts reach; None where the pool has no forecast or capacity.
+    """The steps of `warm` from that of `now_s` on, as far as the forecasts reach; None where the pool has no capacity, or no
+    forecast that reaches so far.
 
-    The skill is the mean of the pool's demands, weighted by their size. One that was not compared with last value counts as no better.
+    A forecast that was not compared counts as no better than the baseline.
     """
     pool = next(each for each in inputs.pools if each.pool == warm.pool)
     served = [demand for demand in inputs.demands if warm.pool in shares(inputs.pools, demand.model, demand.region)]
     forecasts = [demand.requests for demand in served if len(demand.requests)]
     if not forecasts or pool.gpu not in pool.capacities:
         return None
-    sizes = [float(np.mean(forecast.median)) + 1e-9 for forecast in forecasts]
-    skill = sum(size * (forecast.skill or 0.0) for size, forecast in zip(sizes, forecasts, strict=True)) / sum(sizes)
+    basis = Basis.of(served)
     first = max(0, int(now_s - warm.start_s) // warm.step_s)
     last = max(first, (min(forecast.end_s for forecast in forecasts) - warm.start_s) // warm.step_s)
+    if first == last:
+        return None
     return PoolPlan(
         pool=warm.pool,
         made_at_ms=min(forecast.start_s for forecast in forecasts) * MS_PER_S,
@@ -33,8 +34,8 @@ def pool_plan(warm: WarmPlan, inputs: PlanInputs, now_s: float) -> PoolPlan | No
         warm=tuple(warm.warm[first:last].tolist()),
         started=tuple(warm.started[first:last].tolist()),
         kept=tuple(warm.kept[first:last].tolist()),
-        forecaster=", ".join(sorted({forecast.candidate for forecast in forecasts})),
-        skill=skill,
+        forecaster=basis.forecaster,
+        skill=basis.skill or 0.0,
         level=inputs.level,
         reason=warm.reason,
     )

@@ -78,6 +78,7 @@ def test_the_csv_of_a_plan_has_its_hours(caller: Client, stored: list[StoredFore
     assert response["Content-Type"].startswith("text/csv")
     rows = list(csv.DictReader(io.StringIO(response.content.decode())))
     assert [int(row["replicas"]) for row in rows] == [hour["replicas"] for hour in hours]
+    assert {(row["forecaster"], row["skill"], row["history_days"]) for row in rows} == {("seasonal_day", "0.38", "9.0")}
     assert {row["pool"] for row in rows} == {"chat-large-eu"} and rows[0]["hour"].endswith(":00:00Z")
 
 

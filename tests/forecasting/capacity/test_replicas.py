@@ -1,5 +1,7 @@
 """From demand to replicas: what each assumption adds, and which one binds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from forecasting.capacity.assumptions import CapacityError, ColdStart, Demand, G
 from forecasting.capacity.plan import Plan
 from forecasting.capacity.replicas import make_plan
 from forecasting.capacity.scenario import Scenario, parse_scenario
+from forecasting.capacity.worksheet import worksheet
 from tests.support.capacity import HOUR_S, MONDAY_S, STEP_S, capacity, demand, forecast, inputs, pool, steady
 
 
@@ -167,7 +170,27 @@ def test_after_its_end_a_forecast_repeats_its_week_and_grows() -> None:
     rps = planned.pools[0].requests_per_s
     np.testing.assert_allclose(rps[168:336], values * 1.1)
     np.testing.assert_allclose(rps[336:], values[:24] * 1.21)
-    assert "repeat their last whole week (or day, or value), +10 % each week" in planned.notes[0]
+    assert "repeat their last whole week (or day, or stay at their highest value), +10 % each week" in planned.notes[0]
+
+
+def test_a_forecast_of_less_than_a_day_stays_at_its_highest_value() -> None:
+    [hours] = make_plan(inputs([demand(forecast([3.0, 9.0, 1.0], step_s=HOUR_S))], hours=6)).pools
+    assert hours.requests_per_s.tolist() == [3, 9, 1, 9, 9, 9]
+
+
+def test_every_row_names_who_forecast_with_which_skill_and_out_of_how_much() -> None:
+    large = replace(steady(30.0), candidate="profile_week", skill=0.4)
+    small = replace(steady(10.0), candidate="seasonal_day", skill=None)
+    demands = [demand(large, history_s=28 * 86_400.0), demand(small, tier="batch", history_s=5 * 86_400.0)]
+    plan = make_plan(inputs(demands, [pool(), pool("other", model="other")], hours=24))
+    basis, none = (each.basis for each in plan.pools)
+    assert (basis.forecaster, basis.history_days) == ("profile_week, seasonal_day", 5)
+    assert basis.skill == pytest.approx(0.3)
+    assert (none.forecaster, none.skill, none.history_days) == ("", None, None)
+    assert {(row.region, row.basis.forecaster) for row in worksheet(plan).rows} == {
+        ("eu", basis.forecaster),
+        ("", basis.forecaster),
+    }
 
 
 def test_what_is_missing_is_said() -> None:

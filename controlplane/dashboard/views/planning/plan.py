@@ -10,7 +10,15 @@ from django.views.decorators.http import require_safe
 
 from controlplane.core.formatting import PAGE, minute
 from controlplane.dashboard.core.figures.plan import plan_figure
-from controlplane.dashboard.core.plan_tables import BINDS, cost_line, hour_rows, pool_row, region_rows, replica_lines
+from controlplane.dashboard.core.plan_tables import (
+    BINDS,
+    basis_words,
+    cost_line,
+    hour_rows,
+    pool_row,
+    region_rows,
+    replica_lines,
+)
 from controlplane.dashboard.history import synthetic
 from controlplane.dashboard.views.common import facet, page
 from controlplane.dashboard.views.planning.frame import choices, framed, level_of, levels, missing, replaced
@@ -117,6 +125,7 @@ def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan]) -> dic
                 "row": row,
                 "plan": row.plan,
                 "query": replaced(planned.pairs, pool=row.plan.pool),
+                "forecast": basis_words(row.plan.basis),
                 "capacity_from": capacity_words(row.plan),
                 "cold_start_from": cold_start_words(row.plan),
                 "notes": " ".join(row.plan.notes),

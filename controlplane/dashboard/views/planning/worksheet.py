@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.figures.plan import regions_figure
+from controlplane.dashboard.core.plan_tables import basis_words
 from controlplane.dashboard.history import synthetic
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.planning.frame import (
@@ -91,6 +92,7 @@ def sheet_row(row: WorksheetRow, priced: bool) -> dict[str, Any]:
         "peak": per_second(row.peak_rps, "requests/s"),
         "input_tokens": amount(row.input_tokens),
         "output_tokens": amount(row.output_tokens),
+        "forecast": basis_words(row.basis),
         "batching_factor": PAGE.number(row.batching_factor),
         "cost": PAGE.usd(row.cost_usd) if priced else "no price",
     }

@@ -13,9 +13,15 @@ def test_it_begins_with_the_step_of_now_and_ends_where_the_forecast_ends() -> No
     assert part is not None
     assert part.start_ms == (MONDAY_S + STEP_S) * 1_000
     assert (part.warm, part.made_at_ms, part.skill, part.level) == ((2, 4), MONDAY_S * 1_000, 0.3, 0.5)
-    late = pool_plan(warm_plans(plan)[0], plan, MONDAY_S + 10 * STEP_S)
-    assert late is not None
-    assert late.warm == ()
+
+
+def test_a_forecast_that_is_over_is_not_handed_on() -> None:
+    plan = inputs([demand(replace(forecast([2.0, 4.0, 8.0]), skill=0.3))], [pool()])
+    [warm] = warm_plans(plan)
+    last = pool_plan(warm, plan, MONDAY_S + 3 * STEP_S - 1)
+    assert last is not None
+    assert last.warm == (4,)
+    assert pool_plan(warm, plan, MONDAY_S + 3 * STEP_S) is None
 
 
 def test_the_skill_is_that_of_the_demand_by_its_size() -> None:
