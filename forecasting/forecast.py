@@ -21,8 +21,8 @@ class Forecast:
 
     Quantiles grow with their level, are 0 or more, and never NaN; ForecastError is raised where they are not so.
     `candidate` names the forecaster that won ("last_value", "seasonal_day", "prophet", …). `skill` is 1 - its pinball
-    loss / the pinball loss of last value at that horizon, None before it is known. `reason` is a plain sentence: why
-    this candidate.
+    loss / the pinball loss at that horizon of what it had to beat (last value, beyond two hours the last day or week), None
+    before it is known. `reason` is a plain sentence: why this candidate.
     """
 
     start_s: int

@@ -11,6 +11,7 @@ from forecasting.intervals import calibrated, pinball
 from forecasting.series import F64
 
 BASELINE = "last_value"
+"""What a candidate has to beat up to two hours ahead. Beyond it is the seasonal naive that history carries (`forecasting.refresh`)."""
 MIN_SKILL = 0.05
 """The skill that a candidate needs to be used."""
 REPLACES = 0.03
@@ -24,11 +25,11 @@ SURE = 1.5
 GIVES_BACK = 0.1
 """The share of what a candidate has saved in the backtest that it may have lost again over any newest stretch."""
 TIES = 0.005
-"""The share of last value's errors that counts as none: a whole day or week ahead, last value is a seasonal candidate but for gaps."""
+"""The share of the baseline's errors that counts as none: a whole day or week ahead, last value is a seasonal candidate but for gaps."""
 FEW_HORIZONS = 16
 """A backtest of fewer horizons lets a new candidate have lost a third of that: it would see its mistake a horizon later."""
 OUTWEIGHS = 0.5
-"""The skill over the far half of the horizon that needs no proof at its end: last value may be as good at whole days or weeks."""
+"""The skill over the far half of the horizon that needs no proof at its end: the baseline may be as good at whole days or weeks."""
 _STUDENT_95 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89)
 """Quantiles of Student's t at 95 %, for 1 to BLOCKS - 1 degrees of freedom."""
 
@@ -37,9 +38,9 @@ _STUDENT_95 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89)
 class Score:
     """How a candidate did in the backtest over the far half of the horizon.
 
-    `loss` is the mean pinball loss in the series' unit, `skill` 1 - loss / the loss of last value at the same times,
+    `loss` is the mean pinball loss in the series' unit, `skill` 1 - loss / the loss of the baseline at the same times,
     `margin` the standard error of that skill, `wape` the sum of absolute errors of the median over the sum of demand.
-    `holds` is false where its median lost to last value at the horizon itself, in all or of late; `proven` where what it
+    `holds` is false where its median lost to the baseline at the horizon itself, in all or of late; `proven` where what it
     saved there may be chance. `note` says why there is no score, or why it does not hold or is not proven.
     """
 
@@ -55,7 +56,7 @@ class Score:
 
     @property
     def earns(self) -> bool:
-        """It beats last value by enough, and not by chance."""
+        """It beats the baseline by enough, and not by chance."""
         return (
             self.skill is not None
             and self.margin is not None
@@ -65,7 +66,7 @@ class Score:
         )
 
 
-def scores(backtest: Backtest) -> tuple[Score, ...]:
+def scores(backtest: Backtest, baseline: str = BASELINE) -> tuple[Score, ...]:
     """The score of every candidate, each with the band that its errors call for."""
     bands = {
         name: calibrated(path, backtest.actual, backtest.origins, backtest.leads)
@@ -75,46 +76,52 @@ def scores(backtest: Backtest) -> tuple[Score, ...]:
         name: _far(backtest, pinball(backtest.actual, band.around(backtest.expected[name], backtest.leads)))
         for name, band in bands.items()
     }
-    return tuple(_score(name, backtest, losses) for name in backtest.expected)
+    return tuple(_score(name, backtest, losses, baseline) for name in backtest.expected)
 
 
-def winner(ranked: Sequence[Score], incumbent: str | None, span_steps: int, steps: int) -> tuple[Score, str]:
+def winner(
+    ranked: Sequence[Score], incumbent: str | None, span_steps: int, steps: int, baseline: str = BASELINE
+) -> tuple[Score, str]:
     """The candidate to use, and why, as a plain sentence.
 
-    `span_steps` is how long the backtest is, `steps` the horizon. Last value wins where nothing has earned its use.
+    `span_steps` is how long the backtest is, `steps` the horizon. The baseline wins where nothing has earned its use.
     The incumbent stays while it holds, its skill is above 0 and nothing is better by REPLACES.
     """
     by_name = {score.candidate: score for score in ranked}
-    baseline = by_name[BASELINE]
-    if baseline.origins < MIN_ORIGINS or span_steps < 2 * steps:
-        return baseline, "Last value is used: the history is too short to compare forecasts at this horizon."
-    if not baseline.loss:
-        return baseline, "Last value is used: it made no error, because demand did not change."
-    rivals = [score for score in ranked if score.candidate != BASELINE and score.skill is not None]
+    beaten, used = by_name[baseline], f"{words(baseline).capitalize()} is used"
+    if beaten.origins < MIN_ORIGINS or span_steps < 2 * steps:
+        return beaten, f"{used}: the history is too short to compare forecasts at this horizon."
+    if not beaten.loss:
+        return beaten, f"{used}: it made no error, because demand did not change."
+    rivals = [score for score in ranked if score.candidate != baseline and score.skill is not None]
     best = max((score for score in rivals if score.earns), key=lambda score: score.skill or 0.0, default=None)
     present = by_name.get(incumbent or "")
-    if present is not None and present.candidate != BASELINE and present.holds and (present.skill or 0.0) > 0:
+    if present is not None and present.candidate != baseline and present.holds and (present.skill or 0.0) > 0:
         if best is None or (1 - (best.skill or 0.0)) > (1 - REPLACES) * (1 - (present.skill or 0.0)):
-            return present, f"{_lost(present)}, and nothing was better by {REPLACES:.0%}."
-        return best, f"{_lost(best)}: more than {present.candidate}, which was used until now."
-    demoted = f" {incumbent} no longer earned its use." if present is not None and incumbent != BASELINE else ""
+            return present, f"{_lost(present, baseline)}, and nothing was better by {REPLACES:.0%}."
+        return best, f"{_lost(best, baseline)}: more than {present.candidate}, which was used until now."
+    demoted = f" {incumbent} no longer earned its use." if present is not None and incumbent != baseline else ""
     if best is not None:
-        return best, f"{_lost(best)}.{demoted}"
+        return best, f"{_lost(best, baseline)}.{demoted}"
     closest = max(rivals, key=lambda score: score.skill or 0.0, default=None)
     if closest is None:
-        return baseline, f"Last value is used: no other candidate could be scored.{demoted}"
+        return beaten, f"{used}: no other candidate could be scored.{demoted}"
     if closest.note:
-        return baseline, f"Last value is used: {closest.candidate} cannot be relied on. {closest.note}{demoted}"
-    return baseline, (
-        f"Last value is used: the closest candidate, {closest.candidate}, has a skill of {closest.skill or 0.0:.1%}"
+        return beaten, f"{used}: {closest.candidate} cannot be relied on. {closest.note}{demoted}"
+    return beaten, (
+        f"{used}: the closest candidate, {closest.candidate}, has a skill of {closest.skill or 0.0:.1%}"
         f" ± {closest.margin or 0.0:.1%}, and {MIN_SKILL:.0%} is needed.{demoted}"
     )
 
 
-def _lost(score: Score) -> str:
-    return (
-        f"{score.candidate} lost {score.skill or 0.0:.0%} less than last value in {score.origins} backtested forecasts"
-    )
+def words(candidate: str) -> str:
+    """The name of a candidate within a sentence."""
+    return candidate.replace("_", " ")
+
+
+def _lost(score: Score, baseline: str) -> str:
+    saved = f"lost {score.skill or 0.0:.0%} less than {words(baseline)}"
+    return f"{score.candidate} {saved} in {score.origins} backtested forecasts"
 
 
 def _far(backtest: Backtest, losses: F64) -> F64:
@@ -122,24 +129,24 @@ def _far(backtest: Backtest, losses: F64) -> F64:
     return losses[:, backtest.leads * 2 >= backtest.leads[-1]]
 
 
-def _score(name: str, backtest: Backtest, losses: dict[str, F64]) -> Score:
-    own, other = losses[name], losses[BASELINE]
+def _score(name: str, backtest: Backtest, losses: dict[str, F64], baseline: str) -> Score:
+    own, other = losses[name], losses[baseline]
     both = ~np.isnan(own) & ~np.isnan(other)
     rows = np.flatnonzero(both.any(axis=1))
     if len(rows) < max(MIN_ORIGINS, MIN_SHARE * int((~np.isnan(other)).any(axis=1).sum())):
         return Score(name, origins=len(rows), note="It knew too little to be compared.")
     own, other = np.where(both, own, 0.0), np.where(both, other, 0.0)
-    loss, baseline = float(own.sum() / both.sum()), float(other.sum() / both.sum())
+    loss, beaten = float(own.sum() / both.sum()), float(other.sum() / both.sum())
     actual, expected = _far(backtest, backtest.actual), _far(backtest, backtest.expected[name])
     demand = float(np.abs(actual[both]).sum())
     wape = float(np.abs(actual[both] - expected[both]).sum()) / demand if demand > 0 else None
-    if baseline == 0:
+    if beaten == 0:
         return Score(name, loss, 0.0 if loss == 0 else None, 0.0, wape, len(rows))
     saved = np.array([(other[block] - own[block]).sum() / both[block].sum() for block in np.array_split(rows, BLOCKS)])
     independent = _independent(backtest, rows)
-    margin = float(saved.std(ddof=1) / np.sqrt(independent) / baseline)
-    note, holds = _at_horizon(backtest, name)
-    return Score(name, loss, 1 - loss / baseline, margin, wape, len(rows), note, holds, proven=not note)
+    margin = float(saved.std(ddof=1) / np.sqrt(independent) / beaten)
+    note, holds = _at_horizon(backtest, name, baseline)
+    return Score(name, loss, 1 - loss / beaten, margin, wape, len(rows), note, holds, proven=not note)
 
 
 def _independent(backtest: Backtest, rows: Ints) -> float:
@@ -148,26 +155,26 @@ def _independent(backtest: Backtest, rows: Ints) -> float:
     return float(min(BLOCKS, max(1.0, span / backtest.leads[-1])))
 
 
-def _at_horizon(backtest: Backtest, name: str) -> tuple[str, bool]:
+def _at_horizon(backtest: Backtest, name: str, baseline: str) -> tuple[str, bool]:
     """What the errors of the median at the horizon itself say against a candidate that wins over its far half, and whether it holds.
 
     A change shows first in the newest errors, while the mean of the backtest is still good: the largest sum over any newest
-    stretch is Page's statistic (1954, Continuous inspection schemes, section 2.2), here of what was lost to last value.
+    stretch is Page's statistic (1954, Continuous inspection schemes, section 2.2), here of what was lost to the baseline.
     """
     actual = backtest.actual[:, -1]
-    own, other = (np.abs(actual - backtest.expected[each][:, -1]) for each in (name, BASELINE))
+    own, other = (np.abs(actual - backtest.expected[each][:, -1]) for each in (name, baseline))
     rows = np.flatnonzero(~np.isnan(own) & ~np.isnan(other))
     if len(rows) < BLOCKS:
         return "It knew too little at the horizon itself.", True
     saved, tie = (other - own)[rows], TIES * float(other[rows].sum())
     total, lately = float(saved.sum()), float(np.cumsum(-saved[::-1]).max())
     if total < -tie:
-        return "It lost to last value at the horizon itself.", False
+        return f"It lost to {words(baseline)} at the horizon itself.", False
     if lately > max(GIVES_BACK * total, tie):
-        return "It lost to last value of late.", False
+        return f"It lost to {words(baseline)} of late.", False
     few = backtest.origins[rows[-1]] - backtest.origins[rows[0]] < FEW_HORIZONS * backtest.leads[-1]
     if few and lately > max(GIVES_BACK / 3 * total, tie):
-        return "It lost to last value of late, and few horizons have passed.", True
+        return f"It lost to {words(baseline)} of late, and few horizons have passed.", True
     independent = _independent(backtest, rows)
     margin = float(np.std([block.mean() for block in np.array_split(saved, BLOCKS)], ddof=1) / np.sqrt(independent))
     sure = np.interp(independent - 1, np.arange(1, BLOCKS), _STUDENT_95)

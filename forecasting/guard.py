@@ -1,4 +1,4 @@
-"""The guard of a choice: last value stands in while what was chosen is more wrong than it was in its backtest."""
+"""The guard of a choice: the baseline stands in while what was chosen is more wrong than it was in its backtest."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ TIMES = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """`limit` is the largest usual error, as a share of (forecast + `floor`). `band` is that of last value."""
+    """`limit` is the largest usual error, as a share of (forecast + `floor`). `band` is that of the baseline."""
 
     limit: float
     floor: float
@@ -38,7 +38,7 @@ def newest(history: History) -> Ints:
 
 
 def guard(backtest: Backtest, candidate: str, band: Band) -> Guard | None:
-    """The guard of a candidate after its backtest; None where no error at the horizon is known. `band` is that of last value."""
+    """The guard of a candidate after its backtest; None where no error at the horizon is known. `band` is that of the baseline."""
     measured = ~np.isnan(backtest.actual)
     if not measured.any():
         return None

@@ -6,15 +6,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from forecasting.backtest import backtest, origins_of
-from forecasting.calendar import DAY_S, WEEK_S, Calendar
+from forecasting.calendar import DAY_S, HOUR_S, WEEK_S, Calendar
 from forecasting.candidates import CANDIDATES
 from forecasting.candidates.curves import Curve, prophet
 from forecasting.candidates.history import Candidate, History
 from forecasting.forecast import LEVELS, Forecast
-from forecasting.gate import BASELINE, Score, scores, winner
+from forecasting.gate import Score, scores, winner, words
 from forecasting.guard import Guard, guard, newest
 from forecasting.intervals import Band, calibrated
 from forecasting.series import Series, resampled, usable
+from forecasting.stand_in import FLAT_UNTIL_S, NO_FORECAST, stand_ins, stood_in
 
 HORIZONS_S = (30 * 60, 2 * 3600, DAY_S, WEEK_S)
 """Half an hour, two hours, a day and a week."""
@@ -73,7 +74,8 @@ def refresh(
 def predict(series: Series, choice: Choice, calendar: Calendar | None = None) -> Forecast:
     """The forecast from the end of the series' last whole step to the horizon, with the candidate that was chosen.
 
-    Last value stands in where that one knows too little for a step, and altogether while its newest errors trip its guard.
+    What stands in at this horizon (`forecasting.stand_in`) is used where that one knows too little for a step, and altogether
+    while its newest errors trip its guard.
     Takes milliseconds.
     """
     calendar = calendar or Calendar()
@@ -82,13 +84,18 @@ def predict(series: Series, choice: Choice, calendar: Calendar | None = None) ->
     # The guard looks further back than the newest fit, where what was fitted is seen as well.
     curves = (replace(choice.curve, fitted_s=history.series.start_s),) if choice.curve else ()
     before = newest(history) if choice.guard else np.array([], dtype=np.int64)
-    paths = _candidates(curves)[choice.candidate](history, np.append(before, history.steps), leads)
-    last = CANDIDATES[BASELINE](history, np.array([history.steps]), leads)
+    origin, names = np.array([history.steps]), stand_ins(history, choice.horizon_s)
+    every = _candidates(curves)
+    if choice.candidate in every:
+        paths = every[choice.candidate](history, np.append(before, history.steps), leads)
+    else:
+        paths = np.full((len(before) + 1, len(leads)), np.nan)
     expected, name, band, skill, reason = paths[-1:], choice.candidate, choice.band, choice.skill, choice.reason
     if choice.guard and choice.guard.trips(paths[:-1, -1], history.series.values[before + history.ahead - 1]):
-        expected, name, band, skill = last, BASELINE, choice.guard.band, 0.0
-        reason = f"Last value stands in: {choice.candidate} is more wrong at present than it was in its backtest."
-    expected = np.where(np.isnan(expected), last, expected)
+        expected, name, band, skill = np.full(expected.shape, np.nan), names[0], choice.guard.band, 0.0
+        used = words(names[0]).capitalize()
+        reason = f"{used} stands in: {choice.candidate} is more wrong at present than it was in its backtest."
+    expected = np.where(np.isnan(expected), stood_in(history, names, origin, leads), expected)
     start_s = history.series.end_s
     if nothing := not np.isfinite(expected).all():
         expected = np.zeros(expected.shape)
@@ -97,6 +104,24 @@ def predict(series: Series, choice: Choice, calendar: Calendar | None = None) ->
     reason = "No demand was measured yet: 0 is assumed." if nothing else reason
     quantiles = dict(zip(LEVELS, table, strict=True))
     return Forecast(start_s, choice.step_s, quantiles, name, skill, reason)
+
+
+def unchosen(series: Series, horizon_s: int, calendar: Calendar, why: str) -> Choice:
+    """The choice where nothing was compared, for the reason `why` (a clause): what stands in at this horizon.
+
+    Before a day was measured, nothing forecasts more than FLAT_UNTIL_S ahead: the day's highest value is assumed, and that is said.
+    """
+    step_s = step_of(series.step_s, horizon_s)
+    history = _history(usual(series, calendar), step_s, horizon_s, calendar)
+    name = stand_ins(history, horizon_s)[0]
+    if name != NO_FORECAST:
+        return Choice(horizon_s, step_s, name, None, f"{words(name).capitalize()} is used: {why}.", Band.guess(), ())
+    measured = history.steps * step_s / HOUR_S
+    reason = (
+        f"No forecast beyond {FLAT_UNTIL_S // HOUR_S} hours: a day of demand is needed, and there are {measured:.0f} hours. "
+        "Their highest value is assumed throughout."
+    )
+    return Choice(horizon_s, step_s, name, None, reason, Band.none(), ())
 
 
 def step_of(step_s: int, horizon_s: int) -> int:
@@ -131,21 +156,21 @@ def _choice(
 ) -> Choice:
     step_s = step_of(series.step_s, horizon_s)
     history = _history(series, step_s, horizon_s, calendar)
-    if not len(origins_of(history, history.ahead)):
-        reason = "Last value is used: there is no history to compare forecasts."
-        return Choice(horizon_s, step_s, BASELINE, None, reason, Band.guess(), ())
+    baseline = stand_ins(history, horizon_s)[0]
+    if baseline == NO_FORECAST or not len(origins_of(history, history.ahead)):
+        return unchosen(series, horizon_s, calendar, "there is no history to compare forecasts")
     tested = backtest(history, _candidates(curves), history.ahead)
-    ranked = scores(tested)
+    ranked = scores(tested, baseline)
     if note:
         ranked = (*ranked, Score("prophet", note=note))
     span = int(tested.origins[-1] - tested.origins[0])
-    best, reason = winner(ranked, incumbent, span, history.ahead)
+    best, reason = winner(ranked, incumbent, span, history.ahead, baseline)
     bands = {
         name: calibrated(tested.expected[name], tested.actual, tested.origins, tested.leads, adapted=True)
-        for name in {best.candidate, BASELINE}
+        for name in {best.candidate, baseline}
     }
     band = bands[best.candidate]
-    guarded = guard(tested, best.candidate, bands[BASELINE]) if best.candidate != BASELINE else None
+    guarded = guard(tested, best.candidate, bands[baseline]) if best.candidate != baseline else None
     if not band.measured:
         reason += " Its band is a guess until more of its errors are known."
     curve = curves[-1] if best.candidate == "prophet" else None

@@ -1,4 +1,4 @@
-"""The guard: last value stands in for a candidate that a change has made wrong, and only then."""
+"""The guard: the baseline stands in for a candidate that a change has made wrong, and only then."""
 
 from dataclasses import replace
 
@@ -28,16 +28,17 @@ def followed(after: F64, horizon_s: int = DAY_S) -> tuple[Choice, Series]:
     return choice, series(np.concatenate([usual, after]))
 
 
-def test_after_a_step_last_value_stands_in_with_its_own_band() -> None:
-    choice, known = followed(3 * daily(1)[: 2 * NEWEST])
+@pytest.mark.parametrize(("horizon_s", "name"), [(1800, "Last value"), (DAY_S, "Seasonal day")])
+def test_after_a_step_the_baseline_stands_in_with_its_own_band(horizon_s: int, name: str) -> None:
+    choice, known = followed(3 * daily(1)[: NEWEST if horizon_s < DAY_S else 2 * NEWEST], horizon_s)
     forecast = predict(known, choice)
-    assert (forecast.candidate, forecast.skill) == ("last_value", 0.0)
-    assert forecast.reason == (
-        "Last value stands in: profile_day is more wrong at present than it was in its backtest."
-    )
-    np.testing.assert_array_equal(forecast.median, np.full(DAY, known.values[-1]))
+    assert (forecast.candidate, forecast.skill) == (name.lower().replace(" ", "_"), 0.0)
+    assert forecast.reason == (f"{name} stands in: profile_day is more wrong at present than it was in its backtest.")
+    last = known.values[-1] if name == "Last value" else known.values[-DAY:]
+    steps = horizon_s // known.step_s
+    np.testing.assert_array_equal(forecast.median, np.full(steps, last))
     assert choice.guard is not None
-    leads = np.arange(1, DAY + 1)
+    leads = np.arange(1, steps + 1)
     np.testing.assert_array_equal(forecast.quantiles[0.9], choice.guard.band.around(forecast.median[None], leads)[3, 0])
 
 
@@ -93,4 +94,4 @@ def test_it_also_watches_a_curve_that_was_fitted_within_the_horizon() -> None:
     flat = Curve(fitted_s, known.start_s, known.step_s, tuple(np.full(12 * DAY, 100.0).tolist()))
     fitted = replace(choice, candidate="prophet", curve=flat, guard=replace(choice.guard, limit=0.6))
     assert predict(known.until(10 * DAY), fitted).candidate == "prophet"
-    assert predict(known, fitted).candidate == "last_value"
+    assert predict(known, fitted).candidate == "seasonal_day"

@@ -35,7 +35,9 @@ class ForecastSummaryOut(Schema):
     step_s: int
     steps: int
     candidate: str = Field(description="Which forecaster won the backtest: last_value, seasonal_day, prophet, …")
-    skill: float | None = Field(description="1 - its pinball loss / that of last value; null before it is known")
+    skill: float | None = Field(
+        description="1 - its pinball loss / that of last value (beyond two hours of the last day or week); null before it is known"
+    )
     reason: str
     peak_p50: float
     peak_p90: float

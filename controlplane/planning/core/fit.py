@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 
 from forecasting.calendar import Calendar
 from forecasting.forecast import Forecast
-from forecasting.gate import BASELINE
-from forecasting.intervals import Band
-from forecasting.refresh import Choice, Limits, predict, refresh, step_of
+from forecasting.refresh import Choice, Limits, predict, refresh, unchosen
 from forecasting.series import Series
 
 
@@ -46,14 +44,10 @@ def fit(request: FitRequest) -> FitResult:
 
 
 def without_comparison(request: FitRequest, error: str) -> FitRequest:
-    """The same request after its comparison failed: what was chosen before goes on, and last value where nothing was."""
+    """The same request after its comparison failed: what was chosen before goes on, and what stands in where nothing was."""
+    why = f"the candidates could not be compared ({error})"
     choices = {
-        horizon_s: request.choices.get(horizon_s) or fallback(request.series.step_s, horizon_s, error)
+        horizon_s: request.choices.get(horizon_s) or unchosen(request.series, horizon_s, request.calendar, why)
         for horizon_s in request.horizons_s
     }
     return replace(request, choices=choices, compare=False)
-
-
-def fallback(step_s: int, horizon_s: int, error: str) -> Choice:
-    reason = f"Last value is used: the candidates could not be compared ({error})."
-    return Choice(horizon_s, step_of(step_s, horizon_s), BASELINE, None, reason, Band.guess(), ())

@@ -27,7 +27,7 @@ class Migration(migrations.Migration):
                 ('at', models.DateTimeField(db_index=True)),
                 ('before', models.CharField(max_length=50)),
                 ('after', models.CharField(max_length=50)),
-                ('skill', models.FloatField(blank=True, help_text='Of the new one, over last value.', null=True)),
+                ('skill', models.FloatField(blank=True, help_text='Of the new one, over the baseline.', null=True)),
                 ('reason', models.TextField()),
             ],
             options={
@@ -225,7 +225,7 @@ class Migration(migrations.Migration):
                 ('step_s', models.PositiveIntegerField(verbose_name='step, s')),
                 ('quantiles', models.JSONField(help_text='Values per s of each step, by level.')),
                 ('candidate', models.CharField(help_text='Which forecaster won the backtest.', max_length=50)),
-                ('skill', models.FloatField(blank=True, help_text='1 - its pinball loss / that of last value; empty before it is known.', null=True)),
+                ('skill', models.FloatField(blank=True, help_text='1 - its pinball loss / that of the baseline; empty before it is known.', null=True)),
                 ('reason', models.TextField(help_text='Why this candidate.')),
                 ('scores', models.JSONField(default=dict, help_text='Mean pinball loss of each candidate in the backtest.')),
                 ('choice', models.JSONField(default=dict, help_text='What the backtest concluded: the candidate, and how it forecasts.')),

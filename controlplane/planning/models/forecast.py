@@ -43,7 +43,7 @@ class StoredForecast(DemandSeries):
     quantiles = models.JSONField(help_text="Values per s of each step, by level.")
     candidate = models.CharField(max_length=50, help_text="Which forecaster won the backtest.")
     skill = models.FloatField(
-        null=True, blank=True, help_text="1 - its pinball loss / that of last value; empty before it is known."
+        null=True, blank=True, help_text="1 - its pinball loss / that of the baseline; empty before it is known."
     )
     reason = models.TextField(help_text="Why this candidate.")
     scores = models.JSONField(default=dict, help_text="Mean pinball loss of each candidate in the backtest.")
@@ -117,7 +117,7 @@ class CandidateChange(DemandSeries):
     at = models.DateTimeField(db_index=True)
     before = models.CharField(max_length=50)
     after = models.CharField(max_length=50)
-    skill = models.FloatField(null=True, blank=True, help_text="Of the new one, over last value.")
+    skill = models.FloatField(null=True, blank=True, help_text="Of the new one, over the baseline.")
     reason = models.TextField()
 
     class Meta:

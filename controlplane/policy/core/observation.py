@@ -180,7 +180,7 @@ class PoolPlan(Facts, frozen=True, omit_defaults=True):
     """Replicas that are not worth removing: the demand may be a little higher than it is planned for."""
     forecaster: str = ""
     skill: float | None = None
-    """1 − its pinball loss / that of last value, in the backtest."""
+    """1 − its pinball loss / that of the baseline, in the backtest."""
     level: float | None = None
     """The quantile of the demand that is planned for."""
     reason: str = ""

@@ -85,7 +85,7 @@ def sized(spec: ScalingSpec, facts: PoolFacts) -> bool:
 
 
 def _forecast(plan: PoolPlan, now_ms: int) -> _Needed | None:
-    """What must be created by now to be warm in time; None where the forecast does not reach so far, or is no better than last value."""
+    """What must be created by now to be warm in time; None where the forecast does not reach so far, or is no better than the baseline."""
     if not (plan.skill is not None and plan.skill > 0):
         return None
     first = (now_ms - plan.start_ms) // plan.step_ms

@@ -42,7 +42,7 @@ GROUPS: Mapping[str, tuple[Shown, ...]] = {
         Shown(
             "warm_floor", "Always warm", "replicas", "A budget goes before it, and “at least” before a budget of a day."
         ),
-        Shown("forecast", "Forecast", help="auto uses the warm plan where its forecast is better than last value."),
+        Shown("forecast", "Forecast", help="auto uses the warm plan where its forecast is better than the baseline."),
         Shown("objective", "Objective", help="At which a replica's capacity is measured."),
     ),
     "How full a replica may be": (

@@ -261,7 +261,7 @@ def record_facts(then: ForecastThen, row: StoredForecast) -> list[dict[str, str]
         {
             "name": "skill in the backtest",
             "value": PAGE.share(row.skill),
-            "words": "less pinball loss than last value",
+            "words": "less pinball loss than the baseline",
             "tone": "",
         },
     ]
