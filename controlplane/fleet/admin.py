@@ -15,6 +15,7 @@ from unfold.admin import ModelAdmin, TabularInline
 from controlplane.fleet import workload_manifests
 from controlplane.fleet.core.detected import describe
 from controlplane.fleet.models import (
+    AllowedRegion,
     Cluster,
     Fallback,
     GatewayKey,
@@ -130,6 +131,14 @@ class FallbackInline(TabularInline):
     autocomplete_fields = ["pool"]
 
 
+class AllowedRegionInline(TabularInline):
+    """The only regions where the model, or the tenant's requests, may be served. Without any: everywhere."""
+
+    model = AllowedRegion
+    extra = 0
+    fields = autocomplete_fields = ["region"]
+
+
 class GatewayKeyInline(ShownInline):
     """Keys are made on their own page, which shows the key once, and switched off there."""
 
@@ -163,7 +172,7 @@ class LLMModelAdmin(ModelAdmin):
     list_filter = ["enabled", "team"]
     search_fields = ["name", "variants__pools__name"]
     autocomplete_fields = ["team"]
-    inlines = [VariantInline, FallbackInline]
+    inlines = [VariantInline, FallbackInline, AllowedRegionInline]
     fieldsets = [
         (None, {"fields": ["name", "team", "enabled"]}),
         ("Limits", {"fields": ["tokenizer", "max_prompt_tokens", "max_output_tokens", "max_context_tokens"]}),
@@ -285,7 +294,7 @@ class TenantAdmin(ModelAdmin):
     list_filter = ["tier", "enabled"]
     search_fields = ["name"]
     autocomplete_fields = ["tier"]
-    inlines = [GatewayKeyInline]
+    inlines = [AllowedRegionInline, GatewayKeyInline]
 
 
 @admin.register(GatewayKey)

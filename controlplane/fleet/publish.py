@@ -19,6 +19,7 @@ from controlplane.fleet import scrape
 from controlplane.fleet.clusters.errors import StaleLeaderError
 from controlplane.fleet.core.snapshot import content_sha256, endpoints_sha256, policy_of, render
 from controlplane.fleet.models import (
+    AllowedRegion,
     Fallback,
     GatewayKey,
     LLMModel,
@@ -55,6 +56,7 @@ SOURCES: tuple[type[models.Model], ...] = (
     GatewayKey,
     StageTimeouts,
     RoutingRules,
+    AllowedRegion,
 )
 """Models whose rows the snapshot is made of."""
 
@@ -183,7 +185,7 @@ def _log_faults(text: bytes) -> None:
 
 @contextmanager
 def _repeatable_read() -> Iterator[None]:
-    """A transaction in which all queries see the database as it was at one moment. Reading the fleet takes nine queries:
+    """A transaction in which all queries see the database as it was at one moment. Reading the fleet takes a dozen queries:
     an edit that is committed between two of them would be published by half. SQLite's transactions always do this.
     """
     connection = transaction.get_connection()

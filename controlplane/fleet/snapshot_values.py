@@ -16,13 +16,19 @@ Part = TypeVar("Part", bound=msgspec.Struct)
 
 
 def fleet_values() -> FleetValues:
-    """What owners entered, and the endpoints, in ten queries. Read it inside a transaction that sees one moment."""
+    """What owners entered, and the endpoints, in a dozen queries. Read it inside a transaction that sees one moment."""
     return FleetValues(
-        models=tuple(_model(row) for row in LLMModel.objects.filter(enabled=True).prefetch_related("fallbacks__pool")),
+        models=tuple(
+            _model(row)
+            for row in LLMModel.objects.filter(enabled=True).prefetch_related("fallbacks__pool", "regions__region")
+        ),
         pools=_pools(),
         tiers=tuple(_part(snapshot.Tier, row) for row in Tier.objects.all()),
         tenants=tuple(
-            _tenant(row) for row in Tenant.objects.filter(enabled=True).select_related("tier").prefetch_related("keys")
+            _tenant(row)
+            for row in Tenant.objects.filter(enabled=True)
+            .select_related("tier")
+            .prefetch_related("keys", "regions__region")
         ),
         timeouts=_part(snapshot.StageTimeouts, StageTimeouts.objects.first() or StageTimeouts()),
         rules=_rules(),
@@ -49,7 +55,12 @@ def _model(row: LLMModel) -> snapshot.Model:
             scope=row.cache_scope,  # type: ignore[arg-type]
         ),
         fallbacks=tuple(fallback.pool.name for fallback in row.fallbacks.all()),
+        regions=_regions(row),
     )
+
+
+def _regions(row: LLMModel | Tenant) -> tuple[str, ...]:
+    return tuple(sorted(allowed.region.name for allowed in row.regions.all()))
 
 
 def _pools() -> tuple[ServingPool, ...]:
@@ -101,6 +112,7 @@ def _tenant(row: Tenant) -> snapshot.Tenant:
         tier=row.tier.name,
         key_sha256=tuple(key.sha256 for key in keys if not key.has_limits),
         keys=tuple(_part(snapshot.Key, key) for key in keys if key.has_limits),
+        regions=_regions(row),
     )
 
 

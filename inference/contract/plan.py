@@ -4,8 +4,10 @@ All that does not depend on the request is worked out once per snapshot, so that
 it, and otherwise a few comparisons.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from inference.contract.rules import CacheMode, Degradation, Overlay, Route, RouteRule
 from inference.contract.snapshot_parts import Model, Pool
@@ -80,8 +82,12 @@ def plans_of(
     tiers: Sequence[str],
     rules: Iterable[RouteRule],
     overlay: Overlay,
+    regions: frozenset[str] = frozenset(),
 ) -> dict[str, Plans]:
-    """The plans of each model. Of an overlay that has expired, pass none."""
+    """The plans of each model. Of an overlay that has expired, pass none. `regions` are those of a tenant; none is all. A plan has no
+    routes where neither its owner nor the controller leads to a pool in a region where the model and the tenant may be served.
+    """
+    pools = list(pools)
     variants: dict[str, list[str]] = {}
     for pool in pools:
         variants.setdefault(pool.variant, []).append(pool.name)
@@ -91,20 +97,59 @@ def plans_of(
     steps: dict[str, list[Degradation]] = {}
     for step in overlay.degradation:
         steps.setdefault(step.model, []).append(step)
-    return {
-        model.name: _plans(model, tiers, of_model.get(model.name, ()), overlay, steps.get(model.name, ()), variants)
-        for model in models
-    }
+    plans = {}
+    for model in models:
+        its = _Parts(model, of_model.get(model.name, ()), overlay, steps.get(model.name, ()), variants)
+        allowed = allowed_regions(model, regions)
+        if allowed is not None:
+            its = _within({pool.name for pool in pools if pool.region in allowed}, its)
+        plans[model.name] = _plans(tiers, its)
+    return plans
 
 
-def _plans(
-    model: Model,
-    tiers: Sequence[str],
-    rules: Sequence[RouteRule],
-    overlay: Overlay,
-    steps: Sequence[Degradation],
-    variants: Mapping[str, Sequence[str]],
-) -> Plans:
+def allowed_regions(model: Model, tenants: frozenset[str]) -> frozenset[str] | None:
+    """Where a model may serve a tenant whose requests may be served in `tenants` (none is all). None: everywhere."""
+    if model.regions and tenants:
+        return tenants.intersection(model.regions)
+    return frozenset(model.regions) or tenants or None
+
+
+class _Parts(NamedTuple):
+    """What the plans of a model are made of."""
+
+    model: Model
+    rules: Sequence[RouteRule]
+    overlay: Overlay
+    steps: Sequence[Degradation]
+    variants: Mapping[str, Sequence[str]]
+
+
+def _within(pools: Collection[str], parts: _Parts) -> _Parts:
+    """The parts as if these were all pools. What a failover cannot move to one of them stays where it is."""
+
+    def routes(given: Sequence[Route]) -> tuple[Route, ...]:
+        return tuple(route for route in given if route.pool in pools)
+
+    def names(given: Sequence[str]) -> tuple[str, ...]:
+        return tuple(name for name in given if name in pools)
+
+    model, rules, overlay, steps, variants = parts
+    return _Parts(
+        replace(model, routes=routes(model.routes), fallbacks=names(model.fallbacks)),
+        [replace(rule, routes=routes(rule.routes), fallbacks=names(rule.fallbacks)) for rule in rules],
+        replace(
+            overlay,
+            routes={name: routes(given) for name, given in overlay.routes.items()},
+            instead={name: others for name, given in overlay.instead.items() if (others := names(given))},
+            canary={name: {at: share[at] for at in names(list(share))} for name, share in overlay.canary.items()},
+        ),
+        [step if step.pool in pools else replace(step, pool="") for step in steps],
+        {variant: names(given) for variant, given in variants.items()},
+    )
+
+
+def _plans(tiers: Sequence[str], parts: _Parts) -> Plans:
+    model, rules, overlay, steps, variants = parts
     routes = overlay.routes.get(model.name) or model.routes
     plain = _plan(routes, model.fallbacks, model, overlay)
     if not rules and not steps:

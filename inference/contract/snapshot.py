@@ -57,7 +57,7 @@ __all__ = [
     "is_name",
 ]
 
-SCHEMA = 2
+SCHEMA = 3
 """The version of the document that `encode` writes."""
 
 

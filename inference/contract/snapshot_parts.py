@@ -109,6 +109,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fallbacks: tuple[str, ...] = ()  # pools that serve, in this order, while no pool of the routes can
     hedge_ms: Count = 0  # a second replica is tried after so long without a token; 0 tries none
     max_context_tokens: Count = 0  # prompt and answer together; 0 is what the server says
+    regions: tuple[str, ...] = ()  # the only ones where it may be served; none is all
 
 
 class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -143,6 +144,7 @@ class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tier: str
     key_sha256: tuple[str, ...]
     keys: tuple[Key, ...] = ()
+    regions: tuple[str, ...] = ()  # the only ones where its requests may be served; none is all
 
 
 class StageTimeouts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,17 +12,21 @@ from inference.contract.snapshot import Model, Pool
 from inference.core import question as questions
 from inference.core.question import Question
 
-_FORMAT = b"weir-answer-2"  # bump when the meaning of a part, or the value's layout, changes
-_limit, _lengths = struct.Struct(">q"), struct.Struct(">9q")
+_FORMAT = b"weir-answer-3"  # bump when the meaning of a part, or the value's layout, changes
+_limit, _lengths = struct.Struct(">q"), struct.Struct(">10q")
 
 
-def cache_key(question: Question, model: Model, pool: Pool, tenant: str) -> bytes:
+def cache_key(
+    question: Question, model: Model, pool: Pool, tenant: str, regions: frozenset[str] | None = None
+) -> bytes:
     """32 bytes. `pool` stands for the variant that would answer. Its region and replicas cannot change the answer and are
-    not hashed. The model's limit on output counts where the question has none.
+    not hashed; `regions` are, the only ones where the request may be served: an answer from elsewhere is not for it. The model's limit
+    on output counts where the question has none.
     """
     parts = (
         _FORMAT,
         (tenant if model.cache.scope == "tenant" else "").encode(),
+        b"" if regions is None else "\0".join(sorted(regions)).encode(),
         model.name.encode(),
         model.prompt_version.encode(),
         pool.variant.encode(),

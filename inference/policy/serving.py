@@ -19,12 +19,17 @@ class Caller(NamedTuple):
     tenant: str
     tier: Tier
     limits: tuple[Limit, ...]
+    regions: frozenset[str] = frozenset()  # the only ones where its requests may be served; none is all
 
 
 class Served(NamedTuple):
     model: Model
     text: ModelText
-    plans: Plans
+    plans: Plans  # of tenants that may be served everywhere
+    pinned: Mapping[frozenset[str], Plans] = {}  # of the others, by their regions
+
+    def plans_for(self, caller: Caller) -> Plans:
+        return self.pinned[caller.regions] if caller.regions else self.plans
 
 
 class Serving(NamedTuple):
@@ -52,8 +57,6 @@ def build(checked: Checked, fleet: Fleet, tokenizers: Tokenizers, before: Servin
             kept.setdefault(name, served.model)
     texts = tokenizers.swap(kept.values())
     tiers = {tier.name: tier for tier in snapshot.tiers}
-    plans = plans_of(kept.values(), snapshot.pools, list(tiers), snapshot.rules, snapshot.overlay)
-    models = {name: Served(model, texts[name], plans[name]) for name, model in kept.items()}
     callers: dict[str, Caller] = {
         digest: caller
         for digest, caller in (before.callers.items() if before else ())
@@ -61,9 +64,19 @@ def build(checked: Checked, fleet: Fleet, tokenizers: Tokenizers, before: Servin
     }
     for tenant in snapshot.tenants:
         tier = tiers[tenant.tier]
-        of_tenant = limits_of(tenant.name, tier)
-        callers.update((digest, Caller(tenant.name, tier, of_tenant)) for digest in tenant.key_sha256)
+        regions = frozenset(tenant.regions)
+        of_tenant = Caller(tenant.name, tier, limits_of(tenant.name, tier), regions)
+        callers.update(dict.fromkeys(tenant.key_sha256, of_tenant))
         callers.update(
-            (key.sha256, Caller(tenant.name, tier, limits_of(tenant.name, tier, key))) for key in tenant.keys
+            (key.sha256, Caller(tenant.name, tier, limits_of(tenant.name, tier, key), regions)) for key in tenant.keys
         )
+    plans = {
+        regions: plans_of(kept.values(), snapshot.pools, list(tiers), snapshot.rules, snapshot.overlay, regions)
+        for regions in {frozenset[str](), *(caller.regions for caller in callers.values())}
+    }
+    everywhere = plans.pop(frozenset())
+    models = {
+        name: Served(model, texts[name], everywhere[name], {regions: each[name] for regions, each in plans.items()})
+        for name, model in kept.items()
+    }
     return Serving(snapshot, callers, models, fleet.swap(snapshot), faults)

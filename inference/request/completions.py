@@ -8,7 +8,8 @@ from functools import partial
 import structlog
 
 from inference.backends.fleet import PoolState
-from inference.contract.plan import Plan, Plans, Step
+from inference.contract.errors import RetryableError
+from inference.contract.plan import Plan, Plans, Step, allowed_regions
 from inference.contract.snapshot import Model
 from inference.core.cache_key import cache_key
 from inference.core.expected_tokens import OutputMeans, prompt_estimate, prompt_tokens
@@ -28,7 +29,7 @@ from inference.request.degrade import Degraded, degrade, least
 from inference.request.generate import generate
 from inference.request.limits import Limits
 from inference.request.parse import Endpoint
-from inference.request.route import choose_pool, fallbacks_of, find_model, for_pool
+from inference.request.route import any_available, choose_pool, fallbacks_of, find_model, for_pool
 from inference.request.work import Work
 from inference.request.write_back import WriteBack
 from inference.wires.http.exchange import Exchange, Request
@@ -104,13 +105,17 @@ class Completions:
         out.known = True
 
         body = endpoint.parse(request.body)
-        model, text, plans = find_model(serving, body.model)
+        served = find_model(serving, body.model)
+        model, plans = served.model, served.plans_for(caller)
+        regions = allowed_regions(model, caller.regions)
         trace.model, trace.stream = model.name, body.streams
         self._metrics.arrived(model.name, trace.tier)
         wanted = body.question(model)
         plan = plans.only or self._plan(plans, caller, request, wanted, trace, answer)
         cacheable = plan.cache == "always" or (plan.cache == "deterministic" and wanted.deterministic)
 
+        if not plan.routes and not plan.fallbacks:
+            raise errors.outside_regions(model.name, caller.tenant, regions or ())
         state = choose_pool(serving, plan, wanted, cacheable)
         question, unused = for_pool(wanted, model, state, plan.max_output_tokens)
         step, whole = plan.step, None
@@ -133,7 +138,7 @@ class Completions:
                 tokens = prompt_estimate(len(request.body), model.max_prompt_tokens) + expected
                 answer.meter = self._limits.begin(caller.limits, caller.tier.name, tokens, timeouts.cache_ms / 1000)
             stored = None
-            key = cache_key(question, model, pool, caller.tenant) if cacheable else None
+            key = cache_key(question, model, pool, caller.tenant, regions) if cacheable else None
             if key is not None:
                 trace.enter(LOOKUP)
                 if self._cache is None:
@@ -141,7 +146,7 @@ class Completions:
                 elif whole is None:
                     stored, trace.outcome = await self._cache.get(key, timeouts.cache_ms / 1000)
                 else:  # the answer as it is without the step is better than the degraded one
-                    better = cache_key(whole.question, model, whole.state.pool, caller.tenant)
+                    better = cache_key(whole.question, model, whole.state.pool, caller.tenant, regions)
                     (stored, trace.outcome), number = await self._cache.first((better, key), timeouts.cache_ms / 1000)
                     if number == 0:
                         trace.show(whole.state.pool)
@@ -164,12 +169,20 @@ class Completions:
             priority = plan.priority or tier.priority
             claim = Claim(tier.name, caller.tenant, priority, tier.weight, expected)
             others = fallbacks_of(serving, plan, state)
+            if (
+                caller.regions
+                and not any(pool.available for pool in (state, *others))
+                and any_available(serving, served.plans)
+            ):
+                state.tally.arrived += 1
+                state.tally.shed += 1
+                raise errors.none_in_regions(model.name, caller.tenant, regions or (), RetryableError.retry_after_s)
             work = Work(
                 question,
                 model,
                 state,
                 others,
-                text,
+                served.text,
                 timeouts,
                 claim,
                 context.trace_id,

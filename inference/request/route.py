@@ -5,7 +5,7 @@ import random
 import msgspec
 
 from inference.backends.fleet import PoolState
-from inference.contract.plan import Plan
+from inference.contract.plan import Plan, Plans
 from inference.contract.snapshot import Model
 from inference.core.cache_key import draw
 from inference.core.capabilities import fit
@@ -25,10 +25,12 @@ def find_model(serving: Serving, name: str) -> Served:
 
 def choose_pool(serving: Serving, plan: Plan, question: Question, cacheable: bool) -> PoolState:
     """One of the pools of the plan's routes, by weight; while none of these has a replica, the first fallback that has. A
-    cacheable question always gets the same one, so that it meets its answer.
+    cacheable question always gets the same one, so that it meets its answer. The plan leads somewhere.
     """
     pools, routes = serving.pools, plan.routes
-    if len(routes) == 1:
+    if not routes:
+        chosen = pools[plan.fallbacks[0]]
+    elif len(routes) == 1:
         chosen = pools[routes[0].pool]
     else:
         number = draw(question) if cacheable else random.random()  # noqa: S311  (no secret)
@@ -67,3 +69,10 @@ def fallbacks_of(serving: Serving, plan: Plan, chosen: PoolState) -> tuple[PoolS
     names = [name for name in plan.fallbacks if name in serving.pools]
     after = names.index(chosen.pool.name) + 1 if chosen.pool.name in names else 0
     return tuple(serving.pools[name] for name in names[after:])
+
+
+def any_available(serving: Serving, plans: Plans) -> bool:
+    """Whether any pool of the model can serve those that no rule is about."""
+    plain = plans.plain
+    names = (*(route.pool for route in plain.routes), *plain.fallbacks)
+    return any(serving.pools[name].available for name in names if name in serving.pools)

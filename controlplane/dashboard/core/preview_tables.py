@@ -115,9 +115,16 @@ def _routing(preview: Mapping[str, Any]) -> Sequence[Table]:
     for side, words in _sides(preview):
         if failovers := side.get("failovers"):
             spells = [
-                (each["failover"], PAGE.count(each["entered"]), PAGE.duration(each["active_s"])) for each in failovers
+                (
+                    each["failover"],
+                    PAGE.count(each["entered"]),
+                    PAGE.duration(each["active_s"]),
+                    ", ".join(each.get("unmoved_tenants", ())) or MISSING,
+                )
+                for each in failovers
             ]
-            tables.append(Table(f"Failovers: {words}", ("failover", "begun", "active"), (False, True, True), spells))
+            heads = ("failover", "begun", "active", "tenants that it cannot move")
+            tables.append(Table(f"Failovers: {words}", heads, (False, True, True, False), spells))
     return tables
 
 

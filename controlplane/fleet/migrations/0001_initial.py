@@ -330,4 +330,17 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(condition=models.Q(('name', ''), _negated=True), fields=('cluster', 'name'), name='workload_of_cluster')],
             },
         ),
+        migrations.CreateModel(
+            name='AllowedRegion',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('model', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='regions', to='fleet.llmmodel')),
+                ('region', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='allowed_for', to='fleet.region')),
+                ('tenant', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='regions', to='fleet.tenant')),
+            ],
+            options={
+                'ordering': ['region__name'],
+                'constraints': [models.CheckConstraint(condition=models.Q(('model__isnull', True), ('tenant__isnull', True), _connector='XOR'), name='allowed_region_of_model_or_tenant'), models.UniqueConstraint(fields=('model', 'region'), name='allowed_region_of_model'), models.UniqueConstraint(fields=('tenant', 'region'), name='allowed_region_of_tenant')],
+            },
+        ),
     ]

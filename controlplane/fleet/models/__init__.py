@@ -4,10 +4,11 @@ from controlplane.fleet.models.cluster import Cluster
 from controlplane.fleet.models.observation import Observation
 from controlplane.fleet.models.published import PublishedSnapshot, RoutingRules, SnapshotRevision
 from controlplane.fleet.models.serving import Fallback, LLMModel, Pool, Region, Replica, Team, Variant
-from controlplane.fleet.models.traffic import GatewayKey, StageTimeouts, Tenant, Tier
+from controlplane.fleet.models.traffic import AllowedRegion, GatewayKey, StageTimeouts, Tenant, Tier
 from controlplane.fleet.models.workload import Workload
 
 __all__ = [
+    "AllowedRegion",
     "Cluster",
     "Fallback",
     "GatewayKey",

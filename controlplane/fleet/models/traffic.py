@@ -5,6 +5,7 @@ from django.db import models
 
 from controlplane.config.secrets import new_secret
 from controlplane.fleet.models.named import Named
+from controlplane.fleet.models.serving import LLMModel, Region
 from controlplane.fleet.validators import validate_name
 from inference.contract import snapshot
 from inference.contract.snapshot import key_digest
@@ -57,6 +58,28 @@ class Tenant(Named):
     name = models.CharField(max_length=100, unique=True, validators=[validate_name])
     tier = models.ForeignKey(Tier, on_delete=models.PROTECT, related_name="tenants")
     enabled = models.BooleanField(default=True, help_text="A disabled tenant's keys are refused.")
+
+
+class AllowedRegion(models.Model):
+    """A region where a model, or the requests of a tenant, may be served: these alone. Without any, everywhere."""
+
+    model = models.ForeignKey(LLMModel, null=True, blank=True, on_delete=models.CASCADE, related_name="regions")
+    tenant = models.ForeignKey(Tenant, null=True, blank=True, on_delete=models.CASCADE, related_name="regions")
+    region = models.ForeignKey(Region, on_delete=models.PROTECT, related_name="allowed_for")
+
+    class Meta:
+        ordering = ["region__name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(model__isnull=True) ^ models.Q(tenant__isnull=True),
+                name="allowed_region_of_model_or_tenant",
+            ),
+            models.UniqueConstraint(fields=["model", "region"], name="allowed_region_of_model"),
+            models.UniqueConstraint(fields=["tenant", "region"], name="allowed_region_of_tenant"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.model or self.tenant}: {self.region}"
 
 
 class GatewayKeyManager(models.Manager["GatewayKey"]):

@@ -16,6 +16,7 @@ from controlplane.policy.models import PolicyRevision
 from controlplane.policy.preview import recorded
 from controlplane.policy.preview.common import DAY_S, NS_PER_S, CannotPreviewError, Report, followed, in_force, window
 from controlplane.policy.preview.core.routed import PoolKnown, Speeds, bounds_of, moved, routed
+from controlplane.policy.revisions import names
 from controlplane.policy.revisions.core.route_rules import route_rules
 from controlplane.telemetry.core.replayed_rows import RuledHour, RuledRow
 from controlplane.telemetry.query import answers
@@ -27,7 +28,7 @@ NOTE = (
     "Latency is what each pool recorded for prompts of that length. It stays so only while the pool is not fuller than it was. "
     "Cost is that of replicas at the load they carry. The ledger does not have where clients are: `regions` are compared with the "
     "region of the pool that a request was sent to. Lengths are those that the tokenizer counted, and the gateway estimates them. "
-    "Failovers, canaries and ladders are left out of these counts."
+    "Failovers, canaries, ladders and the regions that tenants are pinned to are left out of these counts."
 )
 NO_RECORDS = " Failovers cannot be replayed: no decision about this model was recorded in that time."
 REPLAYED = " Failovers are replayed on {hours:.3g} hours of recorded decisions, a minute apart or less."
@@ -59,9 +60,16 @@ def preview_routing(revision: PolicyRevision, policy: Routing, report: Report) -
         lambda share: report(0.3 + 0.7 * share, "replays recorded decisions"),
     )
     for side, walk in replayed.items():
+        spec = with_failovers[side][1]
+        stay = names.unmoved(spec, fleet)
         figures[side]["failovers"] = [
-            {"failover": each.name, "entered": walk.entered(each.name), "active_s": walk.seconds(each.name)}
-            for each in with_failovers[side][1].spec.failover
+            {
+                "failover": each.name,
+                "entered": walk.entered(each.name),
+                "active_s": walk.seconds(each.name),
+                "unmoved_tenants": stay.get(each.name, []),
+            }
+            for each in spec.spec.failover
         ]
     return {
         "kind": "Routing",

@@ -17,7 +17,9 @@ from controlplane.core.documents.plan import (
     names_to_prune,
 )
 from controlplane.core.documents.problem import Problem
+from controlplane.fleet.snapshot_values import fleet_values
 from controlplane.policy.core.document import ReadPolicy
+from controlplane.policy.core.spec import Routing
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import names, previews, steps
 from controlplane.policy.revisions.core.lifecycle import OPEN
@@ -121,6 +123,9 @@ def _step(
     ahead = {"draft": "as a draft", "shadow": "in shadow", "active": "in force"}[goal]
     if goal == "active" and needs_approval:
         ahead = "waits for another person's approval; its preview begins"
+    if isinstance(wanted.policy, Routing) and wanted.policy.spec.failover:
+        for failover, tenants in names.unmoved(wanted.policy, fleet_values()).items():
+            ahead += f"; {failover} does not move {', '.join(tenants)}, whose regions forbid it"
     active = next((revision for revision in stored if revision.state == STATE.ACTIVE), None)
     newest = _newest_open(stored)
     if newest is None:

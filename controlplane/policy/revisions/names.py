@@ -2,9 +2,11 @@
 
 from django.db import models
 
+from controlplane.fleet.core.snapshot import FleetValues
 from controlplane.fleet.models import LLMModel, Pool, Region, Team, Tenant, Tier, Variant
 from controlplane.policy.core.checks import Fleet
-from controlplane.policy.core.spec import Policy, Scaling
+from controlplane.policy.core.overlay import failover
+from controlplane.policy.core.spec import Policy, Routing, Scaling
 from controlplane.slo.models import StoredObjective
 
 
@@ -56,6 +58,20 @@ def needs_approval(policy: Policy | None, team: str) -> bool:
     if policy is None or (isinstance(policy, Scaling) and policy.spec.pool is None):
         return strict.exists()
     return strict.filter(name__in={team, owner(policy)} - {""}).exists()
+
+
+def unmoved(policy: Policy, fleet: FleetValues) -> dict[str, list[str]]:
+    """By failover of a routing policy, the tenants that it cannot move, where there are any."""
+    model = (
+        next((each for each in fleet.models if each.name == policy.spec.model), None)
+        if isinstance(policy, Routing)
+        else None
+    )
+    if not isinstance(policy, Routing) or model is None:
+        return {}
+    regions = {each.pool.name: each.pool.region for each in fleet.pools}
+    every = ((each.name, failover.unmoved(each, model, regions, fleet.tenants)) for each in policy.spec.failover)
+    return {name: tenants for name, tenants in every if tenants}
 
 
 def _names(table: type[models.Model]) -> set[str]:

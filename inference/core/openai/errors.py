@@ -1,5 +1,6 @@
 """Errors that clients get, in OpenAI's shape. Their families are those of `inference.contract.errors`."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -216,6 +217,23 @@ def refused_by_policy(model: str, step: str, policy: str, cached_only: bool, ret
         reason="policy",
         more={"degraded": step, "policy": policy, "retry_after_s": retry_after_s},
     )
+
+
+def outside_regions(model: str, tenant: str, regions: Iterable[str]) -> ApiError:
+    """None of the model's pools is where the tenant may be served."""
+    where = ", ".join(sorted(regions)) or "no region that both allow"
+    message = f"Tenant {tenant!r} may be served by {model!r} in {where} alone, and no pool of the model is there."
+    return PermanentApiError(403, _INVALID, "region_not_allowed", message, "model", reason="region")
+
+
+def none_in_regions(model: str, tenant: str, regions: Iterable[str], retry_after_s: float) -> ApiError:
+    """Pools elsewhere could serve the request, and may not."""
+    where = ", ".join(sorted(regions))
+    message = (
+        f"The model {model!r} has no replica that is ready in {where}, and tenant {tenant!r} may not be served "
+        "elsewhere. Try again in a moment."
+    )
+    return unavailable(message, retry_after_s, reason="region")
 
 
 def unavailable(

@@ -113,7 +113,11 @@ def test_a_key_is_shown_once_and_stored_as_a_digest(owner: Client, home: Path) -
 
 def model_form(**values: str) -> dict[str, str]:
     defaults = {field.name: str(field.default) for field in LLMModel._meta.fields if field.has_default()}
-    inline = {f"{part}-{name}": "0" for part in ("variants", "fallbacks") for name in ("TOTAL_FORMS", "INITIAL_FORMS")}
+    inline = {
+        f"{part}-{name}": "0"
+        for part in ("variants", "fallbacks", "regions")
+        for name in ("TOTAL_FORMS", "INITIAL_FORMS")
+    }
     return {**defaults, "name": "chat", "team": "", **inline, **values}
 
 

@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 from django.db import connection, transaction
+from django.db.models import ProtectedError
 from django.utils import timezone
 
 from controlplane.fleet import publish
 from controlplane.fleet.clusters.errors import StaleLeaderError
 from controlplane.fleet.models import (
+    AllowedRegion,
     GatewayKey,
     LLMModel,
     Pool,
@@ -154,6 +156,17 @@ def test_routing_rules_are_policy(pool: Pool, home: Path) -> None:
     assert in_force(home).rules == (rules[0], msgspec.structs.replace(rules[1], routes=()))
     publish.publish_rules("chat-edge", ())
     assert in_force(home).rules == ()
+
+
+def test_allowed_regions_reach_gateways_and_keep_their_region(pool: Pool, home: Path) -> None:
+    tenant = Tenant.objects.create(name="shop", tier=Tier.objects.create(name="standard"))
+    AllowedRegion.objects.create(model=pool.variant.model, region=pool.region)
+    AllowedRegion.objects.create(tenant=tenant, region=pool.region)
+    document = in_force(home)
+    assert (document.models[0].regions, document.tenants[0].regions) == (("local",), ("local",))
+    Pool.objects.all().delete()
+    with pytest.raises(ProtectedError):  # else the tenant might be served everywhere
+        pool.region.delete()
 
 
 def test_a_change_that_is_rolled_back_is_never_written(pool: Pool, home: Path) -> None:

@@ -67,9 +67,9 @@ def test_fields_of_a_newer_document_are_left_out_and_named() -> None:
 
 def test_a_document_for_newer_gateways_alone_is_refused() -> None:
     with pytest.raises(
-        SnapshotError, match=r"for gateways of schema 3 and later, and this one has 2: update the gateway"
+        SnapshotError, match=r"for gateways of schema 4 and later, and this one has 3: update the gateway"
     ):
-        read(written() | {"min_schema": 3})
+        read(written() | {"min_schema": 4})
 
 
 def test_a_part_of_the_overlay_that_cannot_be_obeyed_takes_no_other_along() -> None:

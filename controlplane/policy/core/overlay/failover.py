@@ -1,6 +1,6 @@
 """Failover between the pools of a model, such as those of two regions or variants."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from controlplane.policy.core.conditions import Truth, Value, holds
@@ -9,6 +9,8 @@ from controlplane.policy.core.memory import FailoverMemory
 from controlplane.policy.core.observation import ClusterFacts, ModelFacts, PoolFacts, fresh
 from controlplane.policy.core.pool_values import clock, pool_values
 from controlplane.policy.core.spec import Failover, RoutingSpec
+from inference.contract.plan import allowed_regions
+from inference.contract.snapshot import Model, Tenant
 
 STALE_AFTER_S = 30.0
 
@@ -61,6 +63,22 @@ def fail_over(
             for pool in failover.pools:
                 moved.setdefault(pool, to)
     return FailedOver(after, moved, tuple(transitions), tuple(alarms))
+
+
+def unmoved(failover: Failover, model: Model, pools: Mapping[str, str], tenants: Iterable[Tenant]) -> list[str]:
+    """The tenants whose requests for the model stay where they are, because none of the pools that they would go to is in a region
+    where they may be served. `pools` are regions by pool.
+    """
+
+    def some_allowed(names: Iterable[str], allowed: frozenset[str] | None) -> bool:
+        return allowed is None or any(pools.get(name) in allowed for name in names)
+
+    by_name = ((tenant.name, allowed_regions(model, frozenset(tenant.regions))) for tenant in tenants)
+    return [
+        name
+        for name, allowed in by_name
+        if some_allowed(failover.pools, allowed) and not some_allowed(failover.to, allowed)
+    ]
 
 
 def is_down(facts: PoolFacts | None) -> bool | None:

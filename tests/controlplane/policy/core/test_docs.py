@@ -34,7 +34,8 @@ def test_every_test_that_the_page_of_the_unknown_names_is_there() -> None:
     named = re.findall(r"`([\w/]+\.py)::(\w+)`", (ROOT / "docs/unknown.md").read_text())
     assert len(named) > 25
     files = {
-        path: ROOT / ("tests" if path.startswith("forecasting/") else "tests/controlplane") / path for path, _ in named
+        path: ROOT / ("tests" if path.startswith(("forecasting/", "inference/")) else "tests/controlplane") / path
+        for path, _ in named
     }
     texts = {path: file.read_text() for path, file in files.items()}
     assert [test for path, test in named if f"def {test}(" not in texts[path]] == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from controlplane.fleet.models import Team
+from controlplane.fleet.models import AllowedRegion, Region, Team, Tenant
 from controlplane.planning.models import PlanJob
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import steps
@@ -198,3 +198,13 @@ def test_export_writes_what_is_in_force_with_its_comments(folder: Path, tmp_path
 def test_a_folder_without_files_is_wrong_usage(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="has no"):
         run("check", str(tmp_path))
+
+
+def test_apply_names_the_tenants_that_a_failover_cannot_move(folder: Path) -> None:
+    for tenant, region in (("premium-shop", "eu"), ("batch-shop", "us")):
+        tenant_row, region_row = Tenant.objects.get(name=tenant), Region.objects.get(name=region)
+        AllowedRegion.objects.create(tenant=tenant_row, region=region_row)
+    text = routing() + "  failover:\n    - {name: eu-away, pools: [chat-eu], to: {chat-us: 100}}\n"
+    (folder / "routes.yml").write_text(text)
+    _, lines = run("apply", str(folder / "routes.yml"))
+    assert lines[0] == "+ Routing chat-routes (in force; eu-away does not move premium-shop, whose regions forbid it)"
