@@ -4,6 +4,7 @@ in the database, where `serve` reads it for gateways elsewhere, and in the file 
 
 import fcntl
 import hashlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,7 @@ from controlplane.fleet.models import (
 from controlplane.fleet.snapshot_values import fleet_values, read_overlay
 from controlplane.observability.tracing import span
 from inference.contract import snapshot, snapshot_file
+from inference.contract.gateway_signals import Obeyed
 from inference.contract.rules import Overlay, RouteRule
 from inference.contract.snapshot import Snapshot
 
@@ -110,6 +112,15 @@ def endpoints_version() -> int:
     return PublishedSnapshot.objects.values_list("endpoints_version", flat=True).first() or 0
 
 
+def published_versions(now_ms: int) -> tuple[Obeyed, int]:
+    """What gateways should obey now, and the number of the last overlay, whether it has ended or not."""
+    row = PublishedSnapshot.objects.values_list("endpoints_version", "overlay_version", "overlay").first()
+    version = SnapshotRevision.objects.values_list("version", flat=True).first() or 0
+    endpoints_version, overlay_version, text = row or (0, 0, "")
+    lasts = read_overlay(text).expires_ms > now_ms
+    return Obeyed(version, endpoints_version, overlay_version if lasts else 0), overlay_version
+
+
 def _publish(
     change: Callable[[PublishedSnapshot], None], author: str = ""
 ) -> tuple[SnapshotRevision, PublishedSnapshot]:
@@ -165,10 +176,14 @@ def _renew(row: PublishedSnapshot, document: Snapshot) -> None:
     if digest != row.endpoints_sha256:
         row.endpoints_sha256, row.endpoints_version = digest, row.endpoints_version + 1
     document = msgspec.structs.replace(
-        document, endpoints_version=row.endpoints_version, overlay=read_overlay(row.overlay)
+        document,
+        endpoints_version=row.endpoints_version,
+        overlay=read_overlay(row.overlay),
+        written_ms=row.written_ms,
     )
-    text = snapshot.encode(document)
-    if row.text != text.decode():
+    if row.text != snapshot.encode(document).decode():
+        row.written_ms = max(time.time_ns() // 1_000_000, row.written_ms + 1)
+        text = snapshot.encode(msgspec.structs.replace(document, written_ms=row.written_ms))
         _log_faults(text)
         row.text, row.etag = text.decode(), hashlib.sha256(text).hexdigest()
         row.save()

@@ -1,7 +1,7 @@
 """The tick: observe, decide, record, act. Pure decisions are made by `core.decide`; everything here carries them in and out."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -26,6 +26,7 @@ from controlplane.policy.faults import Fault, of_leader, of_tick, report
 from controlplane.policy.follow import follow
 from controlplane.policy.in_force import Policies, PolicyReader
 from controlplane.policy.models import DecisionRecord, Memory
+from controlplane.policy.observe.core.obeying import Late, Published, astray, late
 from controlplane.policy.observe.core.traffic import Traffic
 from controlplane.policy.observe.gather import Background, gather
 from controlplane.policy.observe.spent import Meter
@@ -92,6 +93,7 @@ class Engine:
         self._overlay: tuple[Overlay, int] | None = None
         self._overlay_refused = ""
         self._heard_ms: int | None = None
+        self._late: dict[str, Late] = {}
 
     def tick(self, leader: Leader, now_ms: int) -> Ticked:
         """One tick. Raises LeaseLostError, DatabaseError."""
@@ -114,6 +116,7 @@ class Engine:
             unreadable = {**policies.unreadable, **ticked.failing}
             faults = (
                 *of_leader(leader.generation, self._refused_as_former(leader.generation)),
+                *self._astray(traffic, now_ms),
                 *of_tick(ticked.decision, seen, refused, unreadable, self._tracks(), journal.at(now_ms)),
             )
             self._close(leader, observation, faults)
@@ -225,6 +228,13 @@ class Engine:
         why = {"policy snapshot": self._overlay_refused}
         why |= {name: actor.refused_as_former(generation) for name, actor in self._actors.items()}
         return {place: text for place, text in why.items() if text}
+
+    def _astray(self, traffic: Traffic, now_ms: int) -> Iterator[Fault]:
+        """Gateways that do not obey what is in force, or whose clock is off."""
+        ready = [heard for heard in traffic.in_use() if heard.ready]
+        self._late = late(self._late, ready, Published(*publish.published_versions(now_ms)), now_ms)
+        for each in astray(ready, self._late, now_ms):
+            yield Fault("gateway", each.url, each.text, each.severity)
 
     def _tracks(self) -> list[DecisionTrack]:
         return [track for track in (self._active, self._shadow) if track is not None]

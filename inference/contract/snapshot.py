@@ -63,7 +63,8 @@ SCHEMA = 3
 
 class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole document as it is obeyed: each pool has its endpoints. `version` is the revision of what owners entered;
-    endpoints and overlay have versions of their own.
+    endpoints and overlay have versions of their own. `written_ms` (Unix time, and always more than that of the document before) says
+    which of two documents is the newer one; 0, as of a document that somebody writes by hand, is not compared.
     """
 
     version: int
@@ -75,6 +76,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rules: tuple[RouteRule, ...] = ()
     endpoints_version: int = 0
     overlay: Overlay = NO_OVERLAY
+    written_ms: int = 0
 
 
 class Checked(NamedTuple):
@@ -106,6 +108,7 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rules: tuple[msgspec.Raw, ...] = ()
     endpoints: _Endpoints = _Endpoints()
     overlay: msgspec.Raw = msgspec.Raw()
+    written_ms: int = 0
 
 
 def key_digest(api_key: str) -> str:
@@ -150,6 +153,7 @@ def check(raw: bytes, link_local: bool = False) -> Checked:
         tuple(rules.values()),
         document.endpoints.version,
         read.overlay(document.overlay, models, pools),
+        document.written_ms,
     )
     return Checked(snapshot, tuple(faults), tuple(read.unknown))
 

@@ -50,6 +50,7 @@ class SnapshotWatch:
             return True
         try:
             checked = _without_expired(snapshot.check(raw, self._link_local), unix_ms())
+            self._check_order(checked.snapshot)
             faults = self._swap(checked)
         except snapshot.SnapshotError as error:
             self.refuse(str(error))
@@ -112,6 +113,17 @@ class SnapshotWatch:
         while True:
             self.expire()
             await asyncio.sleep(_LOOK_S)
+
+    def _check_order(self, new: snapshot.Snapshot) -> None:
+        """Raises SnapshotError where the document is older than the one that is obeyed, as one is that a `web` gives whose database is
+        away. Versions begin anew with a database; the time of writing does not.
+        """
+        obeyed_ms = self._current.snapshot.written_ms if self._current is not None else 0
+        if 0 < new.written_ms < obeyed_ms:
+            raise snapshot.SnapshotError(
+                f"it is older than the document in force, by {(obeyed_ms - new.written_ms) / 1000:.3g} s: look at the database of the "
+                "web process that gave it, or correct the control plane's clock"
+            )
 
     def _obeying(self, checked: snapshot.Checked) -> None:
         new = checked.snapshot

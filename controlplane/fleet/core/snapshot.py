@@ -68,7 +68,7 @@ def render(fleet: FleetValues, version: int) -> Snapshot:
 def policy_of(document: Snapshot) -> Snapshot:
     """What owners entered: the document without endpoints and overlay, which change without anybody's edit."""
     pools = tuple(msgspec.structs.replace(pool, endpoints=()) for pool in document.pools)
-    return msgspec.structs.replace(document, pools=pools, endpoints_version=0, overlay=NO_OVERLAY)
+    return msgspec.structs.replace(document, pools=pools, endpoints_version=0, overlay=NO_OVERLAY, written_ms=0)
 
 
 def content_sha256(document: Snapshot) -> str:

@@ -60,7 +60,7 @@ class Migration(migrations.Migration):
                 ('overlay', models.TextField(default='', help_text='What the controller decided last, with its version and expiry.')),
                 ('overlay_version', models.PositiveBigIntegerField(default=0)),
                 ('generation', models.PositiveBigIntegerField(default=0, help_text='Of the leader that decided the overlay.')),
-                ('written_at', models.DateTimeField(auto_now=True)),
+                ('written_ms', models.PositiveBigIntegerField(default=0, help_text='Unix time; always more than of the document before.')),
             ],
             options={
                 'default_permissions': (),

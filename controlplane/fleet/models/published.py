@@ -13,7 +13,9 @@ class PublishedSnapshot(models.Model):
     overlay = models.TextField(default="", help_text="What the controller decided last, with its version and expiry.")
     overlay_version = models.PositiveBigIntegerField(default=0)
     generation = models.PositiveBigIntegerField(default=0, help_text="Of the leader that decided the overlay.")
-    written_at = models.DateTimeField(auto_now=True)
+    written_ms = models.PositiveBigIntegerField(
+        default=0, help_text="Unix time; always more than of the document before."
+    )
 
     class Meta:
         default_permissions = ()

@@ -192,6 +192,8 @@ class DegradationSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaul
     tiers: tuple[Name, ...]
     steps: tuple[LadderStep, ...]
     stale_after_s: Annotated[float, Meta(ge=1, le=3_600)] = 120.0
+    max_blind_stay_s: Annotated[float, Meta(ge=60, le=604_800)] = 1_800.0
+    """How long a tier may be on a step whose `exit` is unknown before somebody is paged."""
 
 
 class CanarySpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -137,6 +137,18 @@ def test_an_overlay_lies_over_what_owners_entered_and_is_no_revision(pool: Pool,
     assert SnapshotRevision.objects.count() == revisions + 1
 
 
+def test_of_two_documents_the_later_one_was_written_later_whatever_the_clock_says(
+    pool: Pool, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish.publish_overlay(an_overlay(), 1)
+    first = in_force(home).written_ms
+    monkeypatch.setattr("time.time_ns", lambda: 0)
+    publish.publish_overlay(an_overlay(expires_ms=2**52), 2)
+    assert in_force(home).written_ms == first + 1
+    publish.publish()
+    assert in_force(home).written_ms == first + 1, "nothing has changed"
+
+
 def test_a_leader_that_was_replaced_cannot_write_an_overlay(pool: Pool, home: Path) -> None:
     publish.publish_overlay(an_overlay(), generation=3)
     publish.publish_overlay(an_overlay(), generation=4)  # the new leader decides the same

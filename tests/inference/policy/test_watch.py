@@ -81,6 +81,29 @@ async def test_an_overlay_ends_by_itself(tmp_path: Path, monkeypatch: pytest.Mon
     await gateway.close()
 
 
+async def test_an_older_document_never_replaces_a_newer_one(tmp_path: Path) -> None:
+    """As where two web processes answer in turn, and the database of one is away. A new leader, or a database that was set back,
+    begins with lower versions, and is obeyed all the same.
+    """
+    gateway = Gateway(config(tmp_path))
+    gateway.start()
+
+    def offered(version: int, overlay: int, written_ms: int) -> tuple[bool, int, int]:
+        document = msgspec.structs.replace(
+            GIVEN, version=version, overlay=Overlay(overlay, "d", 2**52, degradation=(STEP,)), written_ms=written_ms
+        )
+        obeyed = gateway.watch.offer(policy.encode(document))
+        return obeyed, gateway.watch.version, gateway.watch.overlay_version
+
+    assert offered(5, 9, 2_000) == (True, 5, 9)
+    assert offered(4, 12, 1_000) == (False, 5, 9)
+    assert offered(5, 8, 1_999) == (False, 5, 9)
+    assert "it is older than the document in force, by 0.001 s" in gateway.watch.error
+    assert offered(1, 1, 2_001) == (True, 1, 1)
+    assert (gateway.watch.error, offered(2, 2, 0)) == ("", (True, 2, 2)), "one that somebody writes by hand"
+    await gateway.close()
+
+
 async def test_a_draining_replica_stays_the_same_replica(tmp_path: Path) -> None:
     gateway = Gateway(config(tmp_path))
     gateway.start()

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
+from controlplane.fleet import publish
 from controlplane.fleet.models import Cluster, LLMModel, Pool, PublishedSnapshot, Region, Variant
 from controlplane.policy.act.journal import Fence
 from controlplane.policy.core.observation import CanaryCounts
@@ -103,7 +104,7 @@ class World:
         for pool, rps in self.rps.items():
             self.totals[pool] = self.totals.get(pool, 0.0) + rps * seconds
         row = PublishedSnapshot.objects.first() if self.obeys else None
-        obeyed = Obeyed(1, row.endpoints_version, row.overlay_version) if row else Obeyed()
+        obeyed = publish.published_versions(self.now_ms)[0] if row else Obeyed()
         signals = GatewaySignals(
             at_ms=self.now_ms,
             started_ms=START_MS,

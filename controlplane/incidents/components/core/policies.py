@@ -22,6 +22,7 @@ KINDS: Mapping[str, Kind] = {
     "canary": "policy_canary",
     "snapshot": "policy_snapshot",
     "fence": "policy_fence",
+    "gateway": "policy_gateway",
 }
 """The kind of alert of each kind of fault; `policy` for the others."""
 
@@ -50,7 +51,7 @@ def _fault(component: str, observed: Observed, pools: Sequence[PoolEntry], opera
     pool = next((entry for entry in pools if entry.name == subject), None)
     of_model = next((entry for entry in pools if entry.model == subject), None)
     served = pool or of_model
-    what, scope = ("cluster ", dict[str, str]()) if kind in ("cluster", "snapshot") else ("", {})
+    what, scope = {"cluster": "cluster ", "snapshot": "cluster ", "gateway": "gateway "}.get(kind, ""), dict[str, str]()
     if pool is not None:
         what = "pool "
         scope = {"model": pool.model, "variant": pool.variant, "pool": pool.name, "region": pool.region}

@@ -164,6 +164,14 @@ WORDS: Mapping[str, Words] = {
         again="is no longer refused",
         resolves="resolves once nothing has refused it for {up_for}",
     ),
+    "policy_gateway": Words(
+        "its requests follow what was decided before",
+        "policy-gateway-astray",
+        is_down="does not obey what is in force",
+        was_down="did not obey what was in force",
+        again="obeys what is in force again",
+        resolves="resolves once it has obeyed for {up_for}",
+    ),
     "cluster": Words(
         "its replicas stay as they are and go on serving",
         "cluster-away",

@@ -5,7 +5,7 @@ important. A model's ladder moves by one step at a time, and then stays for the 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from controlplane.policy.core.conditions import Value, holds
 from controlplane.policy.core.decision import Alarm, TierStep, Transition
@@ -59,11 +59,14 @@ def climb(
         if levels[tier] != before[tier] or reasons[tier]
     )
     steps = tuple(tier_step(spec, tier, at, policy) for tier, at in after.items() if at.level)
-    stuck = [f"{tier} {reason}" for tier, reason in reasons.items() if reason.startswith(STAYS)]
+    stuck = {tier: reason for tier, reason in reasons.items() if reason.startswith(STAYS)}
     if not stuck:
         return Climbed(after, steps, transitions)
-    text = f"The degradation of {spec.model} cannot be taken back: {'; '.join(stuck)}."
-    return Climbed(after, steps, transitions, (Alarm(f"condition:{spec.model}", "condition", spec.model, text),))
+    longest_s = max((now_ms - after[tier].since_ms) / 1_000 for tier in stuck)
+    text = f"The degradation of {spec.model} cannot be taken back: {'; '.join(map(' '.join, stuck.items()))}."
+    severity: Literal["page", "ticket"] = "page" if longest_s > spec.max_blind_stay_s else "ticket"
+    alarm = Alarm(f"condition:{spec.model}", "condition", spec.model, text, severity)
+    return Climbed(after, steps, transitions, (alarm,))
 
 
 def _move(

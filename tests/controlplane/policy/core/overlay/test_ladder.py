@@ -123,7 +123,15 @@ def test_what_is_unknown_neither_enters_nor_leaves() -> None:
     moved.tick(BUSY)
     climbed = moved.tick({"arrived_rps": 5.0}, after_s=600)
     assert moved.levels == [1]
-    assert [alarm.key for alarm in climbed.alarms] == ["condition:chat"]
+    assert [(alarm.key, alarm.severity) for alarm in climbed.alarms] == [("condition:chat", "ticket")]
+
+
+def test_a_step_whose_exit_cannot_be_seen_pages_after_its_longest_stay() -> None:
+    moved = Ladder(ladder("batch"))
+    moved.tick(BUSY)
+    severities = [moved.tick({"arrived_rps": 5.0}, after_s=s).alarms[0].severity for s in (900, 900, 1)]
+    assert severities == ["ticket", "ticket", "page"]
+    assert moved.tick(CALM).alarms == ()
 
 
 def test_without_any_request_nothing_stays_degraded() -> None:
