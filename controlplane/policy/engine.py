@@ -157,7 +157,13 @@ class Engine:
         if ended:
             publish.publish(author=f"Weir, canary {', '.join(ended)}")
         self._overlaid(decision, row, leader, observation.now_ms)
-        turn = Turn(leader.generation, leader.fence, steps.go_on | {action.pk for action in begun}, steps.give_up)
+        turn = Turn(
+            leader.generation,
+            leader.fence,
+            steps.go_on | {action.pk for action in begun},
+            steps.give_up,
+            named=frozenset(decision.targets),
+        )
         self._act(turn, clusters)
         self._shadowed(leader, observation, policies)
         return Ticked(observation, decision, row, policies, followed.failing)

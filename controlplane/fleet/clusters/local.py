@@ -5,7 +5,7 @@
 import http.client
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -84,7 +84,7 @@ class LocalCluster:
                 watching=not self._problem,
             )
 
-    def claim(self, generation: int) -> None:
+    def claim(self, generation: int, pools: Collection[str]) -> None:
         """Nothing: former leaders are not refused here."""
 
     def fences(self) -> Mapping[str, int]:

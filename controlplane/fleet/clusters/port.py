@@ -3,7 +3,7 @@
 All values are plain and frozen, so that they can go into a decision record. Times are ms since 1970. What is not known is None.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -58,6 +58,8 @@ class AutoscalerSeen(msgspec.Struct, frozen=True):
     max_replicas: int
     owner_min_replicas: int | None = None
     """The least that its owner has set, before Weir raised it."""
+    kept_by: str = ""
+    """Who would set its floor back, and what its owner can do, as a sentence; empty where Weir may set it."""
 
 
 class PoolSeen(msgspec.Struct, frozen=True):
@@ -148,8 +150,10 @@ class Cluster(Protocol):
     def seen(self) -> ClusterSeen:
         """The latest state, which is kept up to date in the background. Never blocks, never raises."""
 
-    def claim(self, generation: int) -> None:
-        """Refuse older leaders from now on. Called by a new leader before it decides anything."""
+    def claim(self, generation: int, pools: Collection[str]) -> None:
+        """Refuse older leaders from now on, at `pools` and wherever a leader has written before; nothing else is touched. Called by a new
+        leader before it changes anything, and when policies come to name other pools.
+        """
 
     def fences(self) -> Mapping[str, int]:
         """What bears the generation of the leader that wrote to it last, by its name: older leaders are refused there. Asks the cluster."""

@@ -35,6 +35,8 @@ class Turn:
     go_on: frozenset[int] = frozenset()
     give_up: Mapping[int, str] | None = None
     acts: bool = True
+    named: frozenset[str] = frozenset()
+    """What policies in force name."""
 
 
 class Actor(PeriodicThread):
@@ -52,7 +54,7 @@ class Actor(PeriodicThread):
         self._traffic, self._endpoints_version, self._clock = traffic, endpoints_version, clock
         self._turn: Turn | None = None
         self._snapshot = SnapshotWriter(cluster, clock)
-        self._claimed = 0
+        self._claimed: tuple[int, frozenset[str]] = (0, frozenset())
         self._former = (0, "")
         self._claim_from_ms = 0
 
@@ -100,7 +102,9 @@ class Actor(PeriodicThread):
             self.cluster, self._traffic, self._endpoints_version, turn.fence, turn.generation, self._clock
         )
         actions = [action for action in journal.open_actions() if action.cluster == self.cluster.name]
-        if not self._claim(turn.generation):  # before there is anything to do, so that nothing waits for it then
+        if not self._claim(
+            turn.generation, turn.named
+        ):  # before there is anything to do, so that nothing waits for it then
             return
         for action in actions:
             if turn.give_up and action.pk in turn.give_up:
@@ -113,15 +117,15 @@ class Actor(PeriodicThread):
             if action.cluster == self.cluster.name:
                 stepper.settle(action)
 
-    def _claim(self, generation: int) -> bool:
+    def _claim(self, generation: int, named: frozenset[str]) -> bool:
         """A new leader makes itself known before it changes anything. False where the cluster does not answer."""
-        if self._claimed == generation:
+        if self._claimed[0] == generation and named <= self._claimed[1]:
             return True
         if self._clock() < self._claim_from_ms:
             return False
         began = time.monotonic()
         try:
-            self.cluster.claim(generation)
+            self.cluster.claim(generation, named)
         except StaleLeaderError:
             raise
         except ClusterError as error:
@@ -129,6 +133,6 @@ class Actor(PeriodicThread):
             self._claim_from_ms = self._clock() + int(wait_s * 1_000)
             log.warning("cluster.not_claimed", cluster=self.cluster.name, reason=str(error), retry_s=wait_s)
             return False
-        self._claimed = generation
+        self._claimed = (generation, named)
         log.info("cluster.claimed", cluster=self.cluster.name, generation=generation, took_s=time.monotonic() - began)
         return True

@@ -77,6 +77,8 @@ class PoolFacts(Facts, frozen=True, omit_defaults=True):
     hpa_max: int | None = None
     hpa_floor: int | None = None
     """The least that the HPA's owner has set, before Weir raised it."""
+    hpa_kept_by: str = ""
+    """Who would set the HPA's floor back, as a sentence."""
     problem: str = ""
     """Why the cluster does not manage it, as a sentence."""
 

@@ -191,6 +191,7 @@ def _counted(
         hpa_min=seen.autoscaler.min_replicas if seen.autoscaler else None,
         hpa_max=seen.autoscaler.max_replicas if seen.autoscaler else None,
         hpa_floor=seen.autoscaler.owner_min_replicas if seen.autoscaler else None,
+        hpa_kept_by=seen.autoscaler.kept_by if seen.autoscaler else "",
         problem=seen.problem,
         cluster_age_ms=max(0, now_ms - cluster.seen_ms),
     )

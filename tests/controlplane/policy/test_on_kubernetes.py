@@ -125,7 +125,7 @@ def test_a_count_whose_acceptance_was_lost_is_written_once(world: tuple[RealWorl
     real, proxy, counts = world
     revision(scaling(**QUICK))
     real.until(lambda: real.settled(POOL, 2))
-    real.real.claim(1)
+    real.real.claim(1, [POOL])
     real.rps[POOL] = 60.0
     with proxy.fault(writes_a_count, LOSE_ANSWER, times=1) as lost:
         real.until(lambda: lost.hits == 1)

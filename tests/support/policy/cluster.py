@@ -1,6 +1,6 @@
 """A cluster in memory that keeps the port's contract strictly: tokens, generations, and counts that change as its owner says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controlplane.fleet.clusters.errors import ClusterError, ConflictError, InvalidError, StaleLeaderError
@@ -78,10 +78,10 @@ class ClusterInMemory:
             watching=not self.problem,
         )
 
-    def claim(self, generation: int) -> None:
+    def claim(self, generation: int, pools: Collection[str]) -> None:
         """What somebody else set is a hand's from now on, as in Kubernetes once a Deployment bears a leader's mark."""
         self._accept(generation)
-        for workload in self.workloads.values():
+        for workload in (self.workloads[name] for name in pools if name in self.workloads):
             workload.owner = workload.owner if workload.set_by == "weir" else "hand"
 
     def fences(self) -> Mapping[str, int]:

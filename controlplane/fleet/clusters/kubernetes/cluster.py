@@ -2,7 +2,7 @@
 
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -130,21 +130,23 @@ class KubernetesCluster:
     def fences(self) -> Mapping[str, int]:
         return fence.fences(self._api, self.namespace, SNAPSHOT)
 
-    def claim(self, generation: int) -> None:
+    def claim(self, generation: int, pools: Collection[str]) -> None:
         _check_generation(generation)
         fence.claim_lease(self._api, self.namespace, platform.node(), generation)
-        for workload in [*(binding.workload for binding in self._bindings.values()), *self._gateways()]:
-            path = paths.deployments(self.namespace, workload)
+        for binding in [*self._bindings.values(), *map(_gateway_binding, self._gateways())]:
+            path = paths.deployments(self.namespace, binding.workload)
+            mark = partial(self._mark, path, generation, binding.pool in pools)
             try:
-                fence.persist(
-                    partial(self._api.request, "GET", path, Deployment), partial(self._mark, path, generation)
-                )
+                fence.persist(partial(self._api.request, "GET", path, Deployment), mark)
             except MissingError:  # `seen` says so
                 continue
-        log.info("cluster.claimed", cluster=self.name, generation=generation, pools=len(self._bindings))
+        log.info("cluster.claimed", cluster=self.name, generation=generation, pools=len(pools))
 
-    def _mark(self, path: str, generation: int, seen: Deployment) -> Deployment:
-        self._taken_on(path, Token.of(seen), generation)
+    def _mark(self, path: str, generation: int, named: bool, seen: Deployment) -> Deployment:
+        """Of a Deployment that no policy names, only where another leader has marked it."""
+        token = Token.of(seen)
+        if named or token.fence:
+            self._taken_on(path, token, generation)
         return seen
 
     def _taken_on(self, path: str, seen: Token, generation: int) -> str:
@@ -259,6 +261,8 @@ class KubernetesCluster:
 
         def write(seen: Autoscaler) -> Autoscaler:
             meta, own = seen.metadata, view.own_floor(seen)
+            if kept_by := view.floor_kept_by(seen):
+                raise InvalidError(f"Pool {pool}: {kept_by}")
             fence.check(f"HorizontalPodAutoscaler “{meta.name}”", view.fence_of(meta.annotations), generation)
             floor = max(min_replicas, own)
             if floor > seen.spec.maxReplicas:

@@ -9,6 +9,8 @@ FENCE = "weir.dev/leader-generation"
 """Annotation: the generation of the lease of the last leader that wrote to the object. Older leaders are refused."""
 OWN_FLOOR = "weir.dev/owner-min-replicas"
 """Annotation of an HPA: the least that its owner had set before Weir raised it."""
+FLOOR = "weir.dev/floor"
+"""Annotation of an HPA: `weir` where its owner lets Weir set the floor, whatever else keeps it."""
 GATEWAY_LABEL = ("app.kubernetes.io/component", "gateway")
 """Of the Deployments of gateways."""
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

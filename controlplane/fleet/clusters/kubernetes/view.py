@@ -22,13 +22,19 @@ from controlplane.fleet.clusters.kubernetes.objects import (
     Selector,
     ms,
 )
-from controlplane.fleet.clusters.kubernetes.paths import FENCE, MANAGER, OWN_FLOOR
+from controlplane.fleet.clusters.kubernetes.paths import FENCE, FLOOR, MANAGER, OWN_FLOOR
 from controlplane.fleet.clusters.port import HAND, WEIR, AutoscalerSeen, GpusSeen, PoolBinding, PoolSeen, ReplicaSeen
 
 GPU_SUFFIX = "/gpu"
 """Resources that count as GPUs: nvidia.com/gpu, amd.com/gpu, and others of that spelling."""
 DEFAULT_PORTS = {"openai": {"http": 8000}, "triton": {"grpc": 8001, "http": 8000, "metrics": 8002}}
 """Of vLLM and of Triton, where neither the containers nor a Service name any."""
+KEEPERS = {
+    "argocd": ("Argo CD", "add /spec/minReplicas to ignoreDifferences, with RespectIgnoreDifferences=true,"),
+    "kustomize-controller": ("Flux", "leave spec.minReplicas out of the file"),
+    "helm-controller": ("Flux", "leave spec.minReplicas out of the chart"),
+}
+"""By the beginning of a field manager's name: what applies files of Git again and again, and how its owner leaves the floor to Weir."""
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -145,7 +151,31 @@ def autoscaler_seen(scaler: Autoscaler) -> AutoscalerSeen:
         min_replicas=scaler.spec.minReplicas,
         max_replicas=scaler.spec.maxReplicas,
         owner_min_replicas=own_floor(scaler),
+        kept_by=floor_kept_by(scaler),
     )
+
+
+def floor_kept_by(scaler: Autoscaler) -> str:
+    """Who would set `minReplicas` back: KEDA, which makes the HPA of a ScaledObject, or a tool that keeps what Git says. Its owner may say
+    by an annotation that Weir may set it all the same.
+    """
+    meta = scaler.metadata
+    if meta.annotations.get(FLOOR) == MANAGER:
+        return ""
+    for owner in meta.ownerReferences:
+        if owner.kind == "ScaledObject":
+            return (
+                f"KEDA sets the floor of HorizontalPodAutoscaler “{meta.name}” back to what ScaledObject “{owner.name}” says: set its "
+                "minReplicaCount yourself, or let Weir scale the pool without KEDA."
+            )
+    for manager in managers_of(meta.managedFields, "minReplicas"):
+        for prefix, (tool, remedy) in KEEPERS.items():
+            if manager.startswith(prefix):
+                return (
+                    f"{tool} keeps the floor of HorizontalPodAutoscaler “{meta.name}” as Git says: {remedy} and set the annotation "
+                    f"{FLOOR}: {MANAGER} there."
+                )
+    return ""
 
 
 def own_floor(scaler: Autoscaler) -> int:

@@ -12,6 +12,9 @@ def other_owner(case: Case, count: int) -> Verdict | None:
 def _hpa(case: Case, count: int, name: str) -> Verdict | None:
     pool = case.facts.pool
     if cooperates(case.spec, case.facts):
+        if case.facts.hpa_kept_by:
+            text = f"{case.facts.hpa_kept_by} The floor of {pool} stays as it is."
+            return Verdict(case.seen, text, alarm=alarm("owner", pool, text, "page"), hold="owner")
         most = case.facts.hpa_max
         if most is not None and count > most:
             text = f"{pool} wants {replicas(count)}, and the HPA {name} allows at most {most}: raise its maxReplicas."

@@ -98,7 +98,7 @@ def test_a_throttled_write_says_when_to_come_back_and_writes_nothing(
 def test_a_write_whose_answer_is_lost_is_written_once(hollow: Namespace, proxy: Proxy, tmp_path: Path) -> None:
     hollow.create(deployment("chat", 1))
     with opened(proxy.kubeconfig(tmp_path), hollow.name, "chat") as near:
-        near.claim(1)
+        near.claim(1, ["chat"])
         pool = wait_for(near, "chat", lambda pool: pool.wanted == 1 and pool.token.split("/")[2] == "1")
         before = len(of_counts(proxy))
         with proxy.fault(writes, LOSE_ANSWER, times=1) as lost, pytest.raises(UnreachableError):

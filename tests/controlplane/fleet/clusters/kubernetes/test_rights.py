@@ -49,7 +49,7 @@ def test_all_that_weir_does_is_allowed_and_each_right_is_used(
     with opened(as_account.kubeconfig(tmp_path), hollow.name, "chat") as near:
         pool = wait_for(near, "chat", lambda pool: sum(replica.ready for replica in pool.replicas) == 2)
         wait_for(near, "chat", lambda _: near.seen().watching)
-        near.claim(1)
+        near.claim(1, ["chat"])
         near.publish(b"{}", generation=1)
         near.raise_floor("chat", 2, generation=1)
         near.prefer_removal("chat", [pool.replicas[0].name], generation=1)
@@ -158,4 +158,4 @@ def test_a_right_that_is_missing_is_named(hollow: Namespace, tmp_path: Path) -> 
         assert seen.seen_ms is None and seen.pools == {}
         assert "cannot list resource" in seen.problem and "Give Weir's role this verb" in seen.problem
         with pytest.raises(ForbiddenError):
-            near.claim(1)
+            near.claim(1, ["chat"])

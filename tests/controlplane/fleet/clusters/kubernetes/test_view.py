@@ -283,3 +283,35 @@ def test_who_sets_a_floor_after_weir_is_its_owner(managers: list[str], own: int)
     raw = msgspec.json.encode({"metadata": metadata, "spec": {"minReplicas": 6, "maxReplicas": 9}})
     scaler = msgspec.json.decode(raw, type=Autoscaler)
     assert view.own_floor(scaler) == own
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        ({"managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:minReplicas": {}}}}]}, ""),
+        (
+            {"ownerReferences": [{"kind": "ScaledObject", "name": "chat", "controller": True}]},
+            "KEDA sets the floor of HorizontalPodAutoscaler “cpu” back to what ScaledObject “chat” says",
+        ),
+        (
+            {"managedFields": [{"manager": "argocd-controller", "fieldsV1": {"f:spec": {"f:minReplicas": {}}}}]},
+            "Argo CD keeps the floor of HorizontalPodAutoscaler “cpu” as Git says: add /spec/minReplicas to ignoreDifferences",
+        ),
+        (
+            {"managedFields": [{"manager": "kustomize-controller", "fieldsV1": {"f:spec": {"f:minReplicas": {}}}}]},
+            "Flux keeps the floor",
+        ),
+        ({"managedFields": [{"manager": "argocd-controller", "fieldsV1": {"f:spec": {"f:maxReplicas": {}}}}]}, ""),
+        (
+            {
+                "annotations": {"weir.dev/floor": "weir"},
+                "managedFields": [{"manager": "argocd-controller", "fieldsV1": {"f:spec": {"f:minReplicas": {}}}}],
+            },
+            "",
+        ),
+    ],
+)
+def test_a_floor_that_somebody_would_set_back_is_not_weirs(metadata: dict[str, object], said: str) -> None:
+    raw = {"metadata": {"name": "cpu", **metadata}, "spec": {"minReplicas": 2, "maxReplicas": 9}}
+    kept_by = view.autoscaler_seen(msgspec.json.decode(msgspec.json.encode(raw), type=Autoscaler)).kept_by
+    assert kept_by.startswith(said) if said else kept_by == ""

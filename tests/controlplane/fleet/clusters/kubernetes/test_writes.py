@@ -48,14 +48,28 @@ def test_a_count_that_weir_has_taken_on_and_never_changed_is_no_hands(cluster: N
     cluster.create(deployment("chat", 2))
     with opened(cluster.kubeconfig, cluster.name, "chat") as near:
         wait_for(near, "chat", lambda pool: pool.wanted == 2)
-        near.claim(1)
+        near.claim(1, ["chat"])
         pool = wait_for(near, "chat", lambda pool: pool.token.split("/")[2] == "1")
         assert (pool.owner_of_count, pool.wanted) == ("weir", 2)
         cluster.set_count("chat", 3)
         wait_for(near, "chat", lambda pool: pool.owner_of_count == "hand")
-        near.claim(2)  # another leader does not take it back
+        near.claim(2, ["chat"])  # another leader does not take it back
         pool = wait_for(near, "chat", lambda pool: pool.token.split("/")[2] == "2")
         assert (pool.owner_of_count, pool.wanted) == ("hand", 3)
+
+
+def test_a_leader_touches_only_what_a_policy_names_or_a_leader_has_marked(cluster: Namespace) -> None:
+    cluster.create(deployment("chat", 2), deployment("other", 2))
+    with opened(cluster.kubeconfig, cluster.name, "chat", "other") as near:
+        wait_for(near, "other", lambda pool: pool.wanted == 2)
+        before = wait_for(near, "chat", lambda pool: pool.wanted == 2)
+        near.claim(1, ["chat"])
+        assert set(near.fences()) == {"Deployment “chat”", "Lease “weir-controller”"}
+        near.claim(2, [])
+        assert near.fences()["Deployment “chat”"] == 2, "an older leader is refused where one has been"
+        with pytest.raises(StaleLeaderError):
+            near.scale("chat", 5, token=before.token, generation=1)
+        assert "Deployment “other”" not in near.fences()
 
 
 def test_an_older_leader_is_refused_whatever_it_has_seen(cluster: Namespace) -> None:
@@ -65,15 +79,15 @@ def test_an_older_leader_is_refused_whatever_it_has_seen(cluster: Namespace) -> 
         opened(cluster.kubeconfig, cluster.name, "chat") as new,
     ):
         seen_by_old = wait_for(old, "chat", lambda pool: pool.wanted == 1 and pool.autoscaler is not None).token
-        old.claim(1)
-        new.claim(2)
+        old.claim(1, ["chat"])
+        new.claim(2, ["chat"])
         with pytest.raises(StaleLeaderError):  # it has not seen that another leads
             old.scale("chat", 5, token=seen_by_old, generation=1)
         fresh = wait_for(old, "chat", lambda pool: pool.token.split("/")[2] == "2").token
         with pytest.raises(StaleLeaderError, match="generation 2, and this process has 1"):  # it has
             old.scale("chat", 5, token=fresh, generation=1)
         with pytest.raises(StaleLeaderError):
-            old.claim(1)
+            old.claim(1, ["chat"])
         new.publish(b"{}", generation=2)
         with pytest.raises(StaleLeaderError):
             old.publish(b"[]", generation=1)

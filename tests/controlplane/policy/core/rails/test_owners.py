@@ -45,6 +45,13 @@ def test_the_floor_is_never_above_what_the_hpa_allows() -> None:
     assert [alarm.kind for alarm in decision.alarms] == ["owner"]
 
 
+def test_a_floor_that_its_keeper_would_set_back_is_left_alone_and_said() -> None:
+    decision, action = decided("cooperate", 5, **HPA, hpa_kept_by="KEDA sets it back.")
+    assert (action, decision.targets[POOL].wanted) == ("hold", 2)
+    assert [(alarm.kind, alarm.severity) for alarm in decision.alarms] == [("owner", "page")]
+    assert decision.alarms[0].text == f"KEDA sets it back. The floor of {POOL} stays as it is."
+
+
 def test_a_hand_stops_it_until_the_owner_says_otherwise() -> None:
     decision, action = decided("stop", 8, owner_of_count="hand")
     assert (action, decision.targets[POOL].wanted) == ("hold", 4)
