@@ -64,8 +64,15 @@ class PolicyLoop(threading.Thread):
         self._clusters = clusters
         self._urls: tuple[str, ...] = ()
         self._others: tuple[str, ...] = ()
+        self._strangers: frozenset[str] = frozenset()
         self._planned = PlannedReader()
-        self._gateways = Gateways(lambda: self._urls, config.metrics_token, EVERY_S, others=lambda: self._others)
+        self._gateways = Gateways(
+            lambda: self._urls,
+            config.metrics_token,
+            EVERY_S,
+            others=lambda: self._others,
+            strangers=lambda: self._strangers,
+        )
         self._canaries = CanaryReader(store)
         self._engine = Engine(self._background, self._refreshed)
         self._stopping = stopping
@@ -113,6 +120,7 @@ class PolicyLoop(threading.Thread):
         clusters = self._clusters.refresh()
         seen = [cluster.seen() for cluster in clusters.values()]
         urls = [url for each in seen for url in each.gateways]
+        self._strangers = frozenset[str]().union(*(each.strangers for each in seen))
         self._urls = tuple(dict.fromkeys(urls)) or (self._config.gateway_url,)
         # One that should have ended is on a node that nobody hears of: it is not waited for.
         now_ms = int(time.time() * 1_000)

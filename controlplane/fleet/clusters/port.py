@@ -110,6 +110,8 @@ class ClusterSeen(msgspec.Struct, frozen=True):
     """URLs of gateways that are there and not ready, and until when in ms each may be. They may have requests: a gateway that ends
     finishes those that it has.
     """
+    strangers: frozenset[str] = frozenset()
+    """Of all these URLs, those that lead to gateways by a Service alone: no Deployment with Weir's label runs them. No token goes there."""
     watching: bool = False
     """Whether changes arrive by themselves at this moment."""
 

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 import aiohttp
 import msgspec
@@ -19,7 +19,9 @@ MAX_BYTES = 8 << 20
 
 
 class Gateways(threading.Thread):
-    """Daemon thread. `traffic()` is what it knows; `stop()` ends it. `others` are gateways that are not ready."""
+    """Daemon thread. `traffic()` is what it knows; `stop()` ends it. `others` are gateways that are not ready, `strangers`
+    those that may be none: they are asked without the token.
+    """
 
     def __init__(
         self,
@@ -28,9 +30,11 @@ class Gateways(threading.Thread):
         every_s: float = 1.0,
         *,
         others: Callable[[], Iterable[str]] = tuple,
+        strangers: Callable[[], Container[str]] = frozenset,
     ) -> None:
         super().__init__(name="signals", daemon=True)
-        self._urls, self._others, self._token, self._every_s = urls, others, token, every_s
+        self._urls, self._others, self._strangers, self._every_s = urls, others, strangers, every_s
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._traffic = Traffic()
         self._round = threading.Event()
         self._stopping = threading.Event()
@@ -51,8 +55,7 @@ class Gateways(threading.Thread):
         self._stopping.set()
 
     async def _read(self) -> None:
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S), headers=headers) as session:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as session:
             while not self._stopping.is_set():
                 due = time.monotonic() + self._every_s
                 try:
@@ -64,20 +67,24 @@ class Gateways(threading.Thread):
     async def read_once(self, session: aiohttp.ClientSession) -> None:
         ready = dict.fromkeys(url.rstrip("/") for url in self._urls())
         urls = list(ready | dict.fromkeys(url.rstrip("/") for url in self._others()))
-        answers = await asyncio.gather(*(self._signals(session, url) for url in urls))
+        strangers = self._strangers()
+        answers = await asyncio.gather(*(self._signals(session, url, url in strangers) for url in urls))
         others = frozenset(urls) - ready.keys()
         self._traffic = self._traffic.next(int(time.time() * 1_000), dict(zip(urls, answers, strict=True)), others)
         self._round.set()
 
-    async def _signals(self, session: aiohttp.ClientSession, url: str) -> GatewaySignals | str:
+    async def _signals(self, session: aiohttp.ClientSession, url: str, stranger: bool) -> GatewaySignals | str:
         """The answer, or why there is none."""
+        headers = {} if stranger else self._headers
         try:
-            async with session.get(f"{url}/signals", allow_redirects=False) as response:
+            async with session.get(f"{url}/signals", headers=headers, allow_redirects=False) as response:
                 body = await response.content.read(MAX_BYTES)
                 while not response.content.at_eof() and len(body) < MAX_BYTES:
                     body += await response.content.read(MAX_BYTES - len(body))
                 if response.status == 404:  # every gateway has /signals
                     return NoGateway(f"{url} is no gateway: it has no /signals")
+                if response.status == 401 and stranger:
+                    return f"{url} gets no token: its Deployment has no label weir.dev/component: gateway"
                 if response.status != 200:
                     return f"{url}/signals answers {response.status}"
                 return msgspec.json.decode(body, type=GatewaySignals)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def _tier(name: str, port: int) -> dict[str, Any]:
     made = deployment(name, 2, ports={"http": port})
-    made["metadata"]["labels"] = {"app.kubernetes.io/component": "gateway"}
+    made["metadata"]["labels"] = {"weir.dev/component": "gateway"}
     return made
 
 

@@ -116,8 +116,13 @@ class KubernetesCluster:
             watches.pods_elsewhere.objects.values(),
         )
         tiers = [pool for name, pool in pools.items() if name.startswith(GATEWAY)]
-        ready, others = view.gateways_seen(tiers, view.gateway_urls(slices, GATEWAY_SERVICE))
-        return ClusterSeen(self.name, pools=pools, gpus=gpus, gateways=ready, other_gateways=others)
+        of_service = view.gateway_urls(slices, GATEWAY_SERVICE)
+        ready, others = view.gateways_seen(tiers, of_service)
+        known = {replica.address.removesuffix("/v1") for tier in tiers for replica in tier.replicas}
+        strangers = frozenset(of_service.keys() - known)
+        return ClusterSeen(
+            self.name, pools=pools, gpus=gpus, gateways=ready, other_gateways=others, strangers=strangers
+        )
 
     def _gateways(self) -> list[str]:
         """The names of the Deployments of gateways, by their label."""

@@ -11,8 +11,8 @@ OWN_FLOOR = "weir.dev/owner-min-replicas"
 """Annotation of an HPA: the least that its owner had set before Weir raised it."""
 FLOOR = "weir.dev/floor"
 """Annotation of an HPA: `weir` where its owner lets Weir set the floor, whatever else keeps it."""
-GATEWAY_LABEL = ("app.kubernetes.io/component", "gateway")
-"""Of the Deployments of gateways."""
+GATEWAY_LABEL = ("weir.dev/component", "gateway")
+"""Of the Deployments of gateways, and of their pods. It is Weir's own: other charts have gateways too."""
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 MANAGER, FENCE_MANAGER, STACK_MANAGER = "weir", "weir-fence", "weir-stack"
 """Field managers. The stack has its own, as applying without a field gives that field up."""

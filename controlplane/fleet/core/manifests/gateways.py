@@ -10,7 +10,7 @@ LAME_DUCK_MS = 10_000
 FLUSH_MS = 6_000
 """What the gateway needs for its last writes and spans (`inference.config`)."""
 TARGET_CPU_PERCENT = 60
-COMPONENT = {"app.kubernetes.io/component": "gateway"}
+COMPONENT = {"app.kubernetes.io/component": "gateway", "weir.dev/component": "gateway"}
 
 
 def manifests(workload: WorkloadValue, settings: dict[str, str]) -> list[Manifest]:

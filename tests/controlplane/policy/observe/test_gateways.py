@@ -26,3 +26,24 @@ def test_only_what_has_no_signals_is_no_gateway(status: int, may_have_traffic: b
             assert heard.problem.startswith(url) and heard.may_have_traffic is may_have_traffic
 
     asyncio.run(read())
+
+
+def test_the_token_goes_to_no_stranger() -> None:
+    """As to a pod of somebody else's chart."""
+    tokens: dict[str, str] = {}
+
+    async def answer(request: web.Request) -> web.Response:
+        tokens[request.path] = request.headers.get("Authorization", "")
+        return web.Response(status=401)
+
+    async def read() -> None:
+        application = web.Application()
+        application.router.add_get("/{name}/signals", answer)
+        async with TestServer(application) as server, aiohttp.ClientSession() as session:
+            own, other = str(server.make_url("/own")), str(server.make_url("/other"))
+            gateways = Gateways(lambda: (own, other), "secret", strangers=lambda: {other})
+            await gateways.read_once(session)
+            assert tokens == {"/own/signals": "Bearer secret", "/other/signals": ""}
+            assert "has no label weir.dev/component: gateway" in gateways.traffic().problem()
+
+    asyncio.run(read())

@@ -93,7 +93,7 @@ def test_a_hand_that_sets_the_count_is_noticed_and_nobody_else(hollow: Namespace
 
 def test_gateways_are_scaled_like_a_pool(hollow: Namespace) -> None:
     tier = deployment("weir-gateway", 2)
-    tier["metadata"]["labels"] = {"app.kubernetes.io/component": "gateway"}
+    tier["metadata"]["labels"] = {"weir.dev/component": "gateway"}
     hollow.create(tier, deployment("chat", 1))
     with opened(hollow.kubeconfig, hollow.name) as cluster:
         pool = wait_for(cluster, "gateway:weir-gateway", lambda pool: pool.wanted == 2)
