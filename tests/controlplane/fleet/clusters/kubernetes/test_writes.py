@@ -1,7 +1,11 @@
 """What Weir changes in a real cluster, and which of its changes are refused."""
 
+from contextlib import nullcontext, suppress
+from typing import Any
+
 import pytest
 from kubernetes import client
+from kubernetes.client.exceptions import ApiException
 
 from controlplane.fleet.clusters.errors import ConflictError, InvalidError, StaleLeaderError
 from controlplane.fleet.clusters.kubernetes.cluster import MAX_BYTES, SNAPSHOT, SNAPSHOT_KEY
@@ -10,6 +14,7 @@ from controlplane.fleet.clusters.kubernetes.paths import DELETION_COST
 from tests.support.cluster.namespace import Namespace
 from tests.support.cluster.objects import autoscaler, deployment
 from tests.support.cluster.opened import opened, wait_for
+from tests.support.wait import eventually
 
 
 def test_a_count_is_set_and_a_second_one_needs_no_new_look(cluster: Namespace) -> None:
@@ -56,6 +61,75 @@ def test_a_count_that_weir_has_taken_on_and_never_changed_is_no_hands(cluster: N
         near.claim(2, ["chat"])  # another leader does not take it back
         pool = wait_for(near, "chat", lambda pool: pool.token.split("/")[2] == "2")
         assert (pool.owner_of_count, pool.wanted) == ("hand", 3)
+
+
+SCALED_OBJECT = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "scaledobjects.keda.sh"},
+    "spec": {
+        "group": "keda.sh",
+        "scope": "Namespaced",
+        "names": {"plural": "scaledobjects", "singular": "scaledobject", "kind": "ScaledObject"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+"""As much of KEDA as owns an HPA."""
+
+
+def _of_keda(hollow: Namespace, hpa: dict[str, Any]) -> None:
+    """The HPA as KEDA makes it for a ScaledObject."""
+    with suppress(ApiException):  # another test's
+        client.ApiextensionsV1Api(hollow.api).create_custom_resource_definition(SCALED_OBJECT)
+    objects = client.CustomObjectsApi(hollow.api)
+    body = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "chat"}}
+    made: list[dict[str, Any]] = []
+
+    def create() -> bool:
+        try:
+            made.append(
+                objects.create_namespaced_custom_object("keda.sh", "v1alpha1", hollow.name, "scaledobjects", body)
+            )
+        except ApiException as error:  # the definition is not served yet
+            assert error.status == 404
+        return bool(made)
+
+    eventually(create)
+    owner = {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "name": "chat",
+        "uid": made[0]["metadata"]["uid"],
+    }
+    hpa["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+    hollow.create(hpa, manager="keda-operator")
+
+
+@pytest.mark.parametrize(
+    ("keeper", "said"),
+    [("keda-operator", "KEDA sets the floor"), ("argocd-controller", "Argo CD keeps the floor"), ("kubectl", "")],
+)
+def test_a_floor_that_its_keeper_would_set_back_is_not_written(hollow: Namespace, keeper: str, said: str) -> None:
+    hpa = autoscaler("cpu", "chat", 2, 9)
+    hollow.create(deployment("chat", 2))
+    if keeper == "keda-operator":
+        _of_keda(hollow, hpa)
+    else:
+        hollow.create(hpa, manager=keeper)
+    with opened(hollow.kubeconfig, hollow.name, "chat") as near:
+        seen = wait_for(near, "chat", lambda pool: pool.autoscaler is not None).autoscaler
+        assert seen is not None and seen.kept_by.startswith(said) and bool(seen.kept_by) is bool(said)
+        with pytest.raises(InvalidError, match=said) if said else nullcontext():
+            near.raise_floor("chat", 4, generation=1)
+    floor = hollow.scaling.read_namespaced_horizontal_pod_autoscaler("cpu", hollow.name).spec.min_replicas
+    assert floor == (2 if said else 4)
 
 
 def test_a_leader_touches_only_what_a_policy_names_or_a_leader_has_marked(cluster: Namespace) -> None:
