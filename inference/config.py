@@ -77,7 +77,8 @@ class Config(BaseSettings):
     )
     region: str = Field(
         default="",
-        description="Where this gateway's requests come from, for routing rules; x-weir-region wins over it.",
+        description="Where this gateway's requests come from, for routing rules and demand; x-weir-region of a key that may "
+        "name a region wins over it.",
     )
     gateway_name: str = Field(default="", description="What /signals calls this gateway; empty is its host and port.")
     backend_credentials_dir: Path | None = Field(

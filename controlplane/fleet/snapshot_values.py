@@ -110,8 +110,8 @@ def _tenant(row: Tenant) -> snapshot.Tenant:
     return snapshot.Tenant(
         name=row.name,
         tier=row.tier.name,
-        key_sha256=tuple(key.sha256 for key in keys if not key.has_limits),
-        keys=tuple(_part(snapshot.Key, key) for key in keys if key.has_limits),
+        key_sha256=tuple(key.sha256 for key in keys if not key.has_settings),
+        keys=tuple(_part(snapshot.Key, key) for key in keys if key.has_settings),
         regions=_regions(row),
     )
 

@@ -35,10 +35,11 @@ def history(now_s: float | None = None, history_s: int = HISTORY_S) -> list[Dema
     from_s = max(0, to_s - history_s)
     store = answers.store()
     counted = store.submit_query(store.demand.steps, from_s, to_s)
-    known = store.demand.measured(from_s, to_s)
+    known = store.demand.known(from_s, to_s)
     rows = [row for row in counted.result() if row.counts["requests"].any()]
     rows.sort(key=lambda row: -float(row.counts["requests"].sum()))
-    return [demand_of(row, from_s, STEP_S, known) for row in rows]
+    shares = {region: known.of(region) for region in {row.region for row in rows}}
+    return [demand_of(row, from_s, STEP_S, shares[row.region]) for row in rows]
 
 
 def read(model: str, tier: str, region: str, measure: str, start_s: int, end_s: int, step_s: int) -> Came:
@@ -48,7 +49,8 @@ def read(model: str, tier: str, region: str, measure: str, start_s: int, end_s: 
     store = answers.store()
     rows = store.demand.steps(from_s, to_s, step_s, (model, tier, region))
     empty = DemandRows(model, tier, region, np.zeros(0, np.int64), {name: np.zeros(0) for name in COUNTS})
-    demand = demand_of(rows[0] if rows else empty, from_s, step_s, store.demand.measured(from_s, to_s, step_s))
+    known = store.demand.known(from_s, to_s, step_s).of(region)
+    demand = demand_of(rows[0] if rows else empty, from_s, step_s, known)
     return Came(series_of(demand, measure), demand.shed, demand.limited, demand.from_cache)
 
 

@@ -33,7 +33,7 @@ class RouteRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str  # the policy's, and the rule's in it: `chat-edge/long-prompts`. It is what clients and the ledger see
     model: str
     tiers: tuple[str, ...] = ()
-    regions: tuple[str, ...] = ()  # where the request came from: `x-weir-region`, or else the gateway's own
+    regions: tuple[str, ...] = ()  # where the request came from: the gateway's own, or `x-weir-region`
     tenants: tuple[str, ...] = ()
     min_prompt_tokens: Count = 0
     max_prompt_tokens: Count = 0

@@ -127,16 +127,19 @@ class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An API key with limits of its own, below those of its tenant's tier. 0 means no limit."""
+    """An API key with limits of its own, below those of its tenant's tier (0 means no limit), or one that may say where its
+    requests come from.
+    """
 
     sha256: str  # hex
     requests_per_minute: Count = 0
     tokens_per_minute: Count = 0
     max_in_flight: Count = 0
+    names_region: bool = False  # `x-weir-region` of its requests counts
 
 
 class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`key_sha256` are hex digests of the API keys without limits of their own, `keys` are the others. The keys themselves
+    """`key_sha256` are hex digests of the API keys with nothing of their own, `keys` are the others. The keys themselves
     are never stored.
     """
 

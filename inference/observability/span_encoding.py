@@ -59,7 +59,7 @@ def _stage_shape(stage: Stage, outcome: str) -> otlp.Shape:
 _cost_usd, _first_chunk_s = otlp.doubles("weir.cost_usd"), otlp.doubles("gen_ai.response.time_to_first_chunk")
 _input_tokens = otlp.integers("gen_ai.usage.input_tokens")
 _output_tokens = otlp.integers("gen_ai.usage.output_tokens")
-_ttft_ns = otlp.integers("weir.ttft_ns")
+_ttft_ns, _idempotency_key = otlp.integers("weir.ttft_ns"), otlp.integers("weir.idempotency_key")
 
 
 @lru_cache(maxsize=4096)
@@ -72,6 +72,7 @@ def _root_attributes(
     pool: str,
     replica: str,
     region: str,
+    caller_region: str,
     tier: str,
     tenant: str,
     status: str,
@@ -84,6 +85,7 @@ def _root_attributes(
     shed_reason: str,
     policy_rule: str,
     degraded: str,
+    repeated: bool,
 ) -> bytes:
     values: dict[str, otlp.Value] = {
         "weir.request": True,
@@ -98,6 +100,7 @@ def _root_attributes(
         "weir.pool": pool,
         "weir.replica": replica,
         "weir.region": region,
+        "weir.caller_region": caller_region,
         "weir.tier": tier,
         "weir.tenant": tenant,
         "weir.status": status,
@@ -115,6 +118,8 @@ def _root_attributes(
         values["weir.policy.rule"] = policy_rule
     if degraded:
         values["weir.degraded"] = degraded
+    if repeated:
+        values["weir.repeated"] = True
     return b"".join(otlp.attribute(key, value) for key, value in values.items())
 
 
@@ -142,6 +147,7 @@ def encode_trace(trace: Trace, offset_ns: int) -> bytes:
         trace.pool,
         trace.replica,
         trace.region,
+        trace.caller_region,
         trace.tier,
         trace.tenant,
         trace.status,
@@ -154,7 +160,10 @@ def encode_trace(trace: Trace, offset_ns: int) -> bytes:
         trace.shed_reason,
         trace.policy_rule,
         trace.degraded,
+        trace.repeated,
     ) + _cost_usd(trace.cost_usd)
+    if trace.idempotency_key:
+        rest += _idempotency_key(trace.idempotency_key)
     if trace.input_tokens >= 0:
         rest += _input_tokens(trace.input_tokens) + _tokens_source(trace.tokens_source)
     if trace.output_tokens >= 0:

@@ -83,6 +83,7 @@ class Trace:
     variant: str = ""
     pool: str = ""
     region: str = ""
+    caller_region: str = ""  # where it comes from; `region` is the pool's
     replica: str = ""
     tier: str = ""
     tenant: str = ""
@@ -104,6 +105,8 @@ class Trace:
     policy_version: int = 0
     policy_rule: str = ""  # the owner's rule that it followed
     degraded: str = ""  # the step of a ladder that changed or refused it
+    repeated: bool = False  # the client said that it has sent it before
+    idempotency_key: int = 0  # a hash of the client's idempotency key; 0 without one
 
     def __post_init__(self, traceparent: bytes | None) -> None:
         self.context = context(traceparent)

@@ -14,19 +14,25 @@ from inference.tokenizers.model_text import ModelText
 
 
 class Caller(NamedTuple):
-    """The tenant behind an API key, and its limits: those of its tier for the tenant, and those of the key itself."""
+    """The tenant behind an API key, and its limits: those of its tier for the tenant, and those of the key itself.
+    `names_region`: `x-weir-region` of its requests counts.
+    """
 
     tenant: str
     tier: Tier
     limits: tuple[Limit, ...]
     regions: frozenset[str] = frozenset()  # the only ones where its requests may be served; none is all
+    names_region: bool = False
 
 
 class Served(NamedTuple):
+    """`home` is the region of all pools of the model's own routes; empty where they are in several."""
+
     model: Model
     text: ModelText
     plans: Plans  # of tenants that may be served everywhere
     pinned: Mapping[frozenset[str], Plans] = {}  # of the others, by their regions
+    home: str = ""
 
     def plans_for(self, caller: Caller) -> Plans:
         return self.pinned[caller.regions] if caller.regions else self.plans
@@ -68,15 +74,31 @@ def build(checked: Checked, fleet: Fleet, tokenizers: Tokenizers, before: Servin
         of_tenant = Caller(tenant.name, tier, limits_of(tenant.name, tier), regions)
         callers.update(dict.fromkeys(tenant.key_sha256, of_tenant))
         callers.update(
-            (key.sha256, Caller(tenant.name, tier, limits_of(tenant.name, tier, key), regions)) for key in tenant.keys
+            (
+                key.sha256,
+                Caller(tenant.name, tier, limits_of(tenant.name, tier, key), regions, key.names_region),
+            )
+            for key in tenant.keys
         )
     plans = {
         regions: plans_of(kept.values(), snapshot.pools, list(tiers), snapshot.rules, snapshot.overlay, regions)
         for regions in {frozenset[str](), *(caller.regions for caller in callers.values())}
     }
     everywhere = plans.pop(frozenset())
+    region_of = {pool.name: pool.region for pool in snapshot.pools}
     models = {
-        name: Served(model, texts[name], everywhere[name], {regions: each[name] for regions, each in plans.items()})
+        name: Served(
+            model,
+            texts[name],
+            everywhere[name],
+            {regions: each[name] for regions, each in plans.items()},
+            _home(model, region_of),
+        )
         for name, model in kept.items()
     }
     return Serving(snapshot, callers, models, fleet.swap(snapshot), faults)
+
+
+def _home(model: Model, region_of: Mapping[str, str]) -> str:
+    own = {region_of[route.pool] for route in model.routes if route.weight}
+    return own.pop() if len(own) == 1 else ""

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
+from zlib import crc32
 
 import structlog
 
@@ -36,10 +37,12 @@ from inference.wires.http.exchange import Exchange, Request
 
 _log = structlog.get_logger()
 
+_HASHES = 10**9  # the ledger takes no larger number
+
 
 class Completions:
     """`serving` gives the snapshot to obey now, None before there is one. `keepalive_s`: how often a silent stream
-    sends a comment. `region` is where requests come from that do not say it.
+    sends a comment. `region` is where requests come from, unless their key may say so and does.
     """
 
     def __init__(
@@ -102,16 +105,21 @@ class Completions:
 
         caller = authenticate(serving, request.headers)
         trace.tenant, trace.tier = caller.tenant, caller.tier.name
+        region = (caller.names_region and request.headers.get(b"x-weir-region", b"").decode("latin-1")) or self._region
+        if key_of_client := request.headers.get(b"idempotency-key"):
+            trace.idempotency_key = 1 + crc32(key_of_client, crc32(caller.tenant.encode())) % _HASHES
+        else:
+            trace.repeated = request.headers.get(b"x-stainless-retry-count", b"0") != b"0"
         out.known = True
 
         body = endpoint.parse(request.body)
         served = find_model(serving, body.model)
         model, plans = served.model, served.plans_for(caller)
         regions = allowed_regions(model, caller.regions)
-        trace.model, trace.stream = model.name, body.streams
+        trace.model, trace.stream, trace.caller_region = model.name, body.streams, region or served.home
         self._metrics.arrived(model.name, trace.tier)
         wanted = body.question(model)
-        plan = plans.only or self._plan(plans, caller, request, wanted, trace, answer)
+        plan = plans.only or self._plan(plans, caller, region, wanted, trace, answer)
         cacheable = plan.cache == "always" or (plan.cache == "deterministic" and wanted.deterministic)
 
         if not plan.routes and not plan.fallbacks:
@@ -214,10 +222,9 @@ class Completions:
             state.release()
 
     def _plan(
-        self, plans: Plans, caller: Caller, request: Request, question: Question, trace: Trace, answer: Answer
+        self, plans: Plans, caller: Caller, region: str, question: Question, trace: Trace, answer: Answer
     ) -> Plan:
         """What policies want done with the request."""
-        region = request.headers.get(b"x-weir-region", b"").decode("latin-1") or self._region
         plan = plans.choose(caller.tier.name, caller.tenant, region, lambda: prompt_tokens(question))
         trace.policy_rule = plan.rule
         answer.follow(plan)

@@ -52,7 +52,8 @@ class RequestOut(Schema):
     variant: str
     pool: str
     replica: str
-    region: str
+    region: str = Field(description="Of the pool that served it")
+    caller_region: str = Field(description="Where it came from, as the gateway knows it; empty for unknown")
     tier: str
     tenant: str
     prompt_tokens: int | None

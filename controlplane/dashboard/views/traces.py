@@ -105,6 +105,7 @@ def facts(row: LedgerRow) -> list[tuple[str, str]]:
         ("replica", row.replica + (" (cold start)" if row.cold_start else "")),
         *((f"attempt {number}", _attempt(attempt)) for number, attempt in enumerate(row.attempts, 1) if failed),
         ("region", row.region),
+        ("comes from", row.caller_region),
         ("tier", row.tier),
         ("tenant", row.tenant),
         ("cache", row.cache_outcome),

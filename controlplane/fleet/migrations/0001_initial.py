@@ -199,6 +199,7 @@ class Migration(migrations.Migration):
                 ('requests_per_minute', models.PositiveIntegerField(default=0, help_text="Limit of this key, below its tier's; 0 is none of its own.")),
                 ('tokens_per_minute', models.PositiveIntegerField(default=0, help_text='Limit of this key, of prompts and answers together; 0 is none of its own.')),
                 ('max_in_flight', models.PositiveIntegerField(default=0, help_text='Requests of this key in flight; 0 is no limit of its own.')),
+                ('names_region', models.BooleanField(default=False, help_text="Its header x-weir-region says where a request comes from, for routing rules and demand; else the gateway's region.")),
                 ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='keys', to='fleet.tenant')),
             ],
             options={

@@ -115,6 +115,10 @@ class GatewayKey(models.Model):
     max_in_flight = models.PositiveIntegerField(
         default=0, help_text="Requests of this key in flight; 0 is no limit of its own."
     )
+    names_region = models.BooleanField(
+        default=False,
+        help_text="Its header x-weir-region says where a request comes from, for routing rules and demand; else the gateway's region.",
+    )
 
     objects = GatewayKeyManager()
 
@@ -125,9 +129,9 @@ class GatewayKey(models.Model):
         return f"{self.name} ({self.prefix}…)"
 
     @property
-    def has_limits(self) -> bool:
-        """Whether it has a limit of its own."""
-        return bool(self.requests_per_minute or self.tokens_per_minute or self.max_in_flight)
+    def has_settings(self) -> bool:
+        """Whether it has anything of its own."""
+        return bool(self.requests_per_minute or self.tokens_per_minute or self.max_in_flight or self.names_region)
 
     def renew(self) -> str:
         """Give the record a new key, unsaved, and return its text."""

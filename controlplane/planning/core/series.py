@@ -1,15 +1,14 @@
-"""From counted steps to demand in even steps, with gaps where nothing was measured."""
+"""From counted steps to demand in even steps, with gaps where it is not known."""
 
 import numpy as np
-import numpy.typing as npt
 
 from controlplane.telemetry.core.demand_rows import DemandRows
 from forecasting.demand import Demand, DemandKey
 from forecasting.series import F64, Series
 
 
-def demand_of(rows: DemandRows, from_s: int, step_s: int, measured: npt.NDArray[np.bool_]) -> Demand:
-    """The demand of one key from `from_s` on, per second. `measured` says of each step whether nothing counted means none.
+def demand_of(rows: DemandRows, from_s: int, step_s: int, known: F64) -> Demand:
+    """The demand of one key from `from_s` on, per second. `known` says for which part of each step it was measured; 0 is a gap.
 
     Before the key's first request every step is a gap: it may not have existed. Requests without a number of tokens, such as refused
     ones, count with the mean of their step, or of all steps where none of theirs is known.
@@ -17,9 +16,9 @@ def demand_of(rows: DemandRows, from_s: int, step_s: int, measured: npt.NDArray[
     index = (rows.start_s - from_s) // step_s
 
     def counted(values: F64) -> Series:
-        dense = np.where(measured, 0.0, np.nan)
-        dense[index] = values / step_s
-        dense[~measured] = np.nan
+        dense = np.zeros(len(known))
+        dense[index] = values
+        dense = np.divide(dense, known * step_s, out=np.full(len(known), np.nan), where=known > 0)
         if len(index):
             dense[: int(index.min())] = np.nan
         return Series(from_s, step_s, dense)
@@ -39,6 +38,5 @@ def demand_of(rows: DemandRows, from_s: int, step_s: int, measured: npt.NDArray[
 def _wanted(requests: F64, tokens: F64, known: F64) -> F64:
     """The tokens of all requests, where those of `known` are known."""
     usual = float(tokens.sum() / known.sum()) if known.sum() > 0 else 0.0
-    means = np.divide(tokens, known, out=np.full(len(tokens), usual), where=known > 0)
-    wanted: F64 = tokens + means * np.maximum(requests - known, 0.0)
-    return wanted
+    means: F64 = np.divide(tokens, known, out=np.full(len(tokens), usual), where=known > 0)
+    return means * requests

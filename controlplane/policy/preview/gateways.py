@@ -82,9 +82,13 @@ def _counted(target: str) -> Seen:
     if not history:
         raise CannotPreviewError("no request was recorded in the last 14 days: send some first")
     whole = history[0].requests
-    rates = np.nansum([each.requests.values for each in history], axis=0)
-    known = np.isfinite([each.requests.values for each in history]).any(axis=0)
-    steps = np.flatnonzero(known)
+    table = np.array([each.requests.values for each in history])
+    begun = np.logical_or.accumulate(np.isfinite(table), axis=1)
+    # Without one region's requests the sum is not known.
+    rates, steps = (
+        np.nansum(table, axis=0),
+        np.flatnonzero(begun.any(axis=0) & (np.isfinite(table) | ~begun).all(axis=0)),
+    )
     return [
         (
             (whole.start_s + int(step) * whole.step_s) * 1_000,

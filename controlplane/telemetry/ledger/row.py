@@ -79,6 +79,9 @@ class LedgerRow:
     attempts: tuple[Attempt, ...] = field(default=())  # in order; none where spans do not name their replica
     policy_rule: str = ""  # the routing rule that it followed
     degraded: str = ""  # the step of a ladder that changed or refused it
+    caller_region: str = ""  # where it came from; `region` is where it was served
+    repeated: bool = False  # its client said that it had sent it before
+    idempotency_key: int = 0  # hash of its tenant and its client's idempotency key; 0 without one
     unmeasured: bool = False
     """A server's spans are missing, so that the time in its queue and on the network is within `model`, and not known."""
     origin: tuple[str, ...] = field(default=(), compare=False, repr=False)

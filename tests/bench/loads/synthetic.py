@@ -174,7 +174,7 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
         "error_type": np.where(status == 1, "backend_error", ""), "error_stage": np.where(status == 1, "model", ""),
         "operation": constant("chat"), "service": constant("weir-gateway"), "model": MODELS[model],
         "variant": np.char.add(MODELS[model], "-fp16"), "pool": np.char.add(MODELS[model], "-eu"), "replica": replica, "region": region,
-        "tier": tier, "tenant": tenant, "cache_outcome": outcome, "adapter": constant("weir"),
+        "caller_region": region, "tier": tier, "tenant": tenant, "cache_outcome": outcome, "adapter": constant("weir"),
         "prompt_bucket": _BUCKETS[np.searchsorted(PROMPT_BUCKET_EDGES, prompt, side="right")],
     }  # fmt: skip
     path = pa.ListArray.from_arrays(

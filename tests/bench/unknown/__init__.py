@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.bench.figures import Figure, say
+from tests.bench.unknown import demand
 from tests.bench.unknown.history import KINDS, judged
 from tests.bench.unknown.protections import PROTECTIONS, first_found_without
 
@@ -36,6 +37,7 @@ def run() -> Iterator[Figure]:
             )
     for kind in KINDS:
         yield Figure(f"unknown.{kind}", found[kind], "ticks", f"of {histories:,} histories, seed {seed}")
+    yield from demand.run(seed)
 
 
 def needed(protection: str, seed: int) -> int | None:

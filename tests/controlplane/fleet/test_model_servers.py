@@ -269,15 +269,20 @@ def test_fallbacks_follow_the_routes_in_their_order(variant: Variant, home: Path
     assert [route.pool for route in served.routes] == ["large-spare"]
 
 
-def test_a_key_has_limits_of_its_own(variant: Variant, home: Path) -> None:
+def test_a_key_has_limits_and_rights_of_its_own(variant: Variant, home: Path) -> None:
     tenant = Tenant.objects.create(name="shop", tier=Tier.objects.create(name="standard", weight=3, max_in_flight=20))
     plain, _ = GatewayKey.objects.issue(tenant, "plain")
     narrow, _ = GatewayKey.objects.issue(tenant, "narrow")
+    edge, _ = GatewayKey.objects.issue(tenant, "edge")
     GatewayKey.objects.filter(pk=narrow.pk).update(requests_per_minute=60, max_in_flight=2)
+    GatewayKey.objects.filter(pk=edge.pk).update(names_region=True)
     publish()
     document = in_force(home).snapshot
     assert document.tenants[0].key_sha256 == (plain.sha256,)
-    assert document.tenants[0].keys == (snapshot.Key(narrow.sha256, requests_per_minute=60, max_in_flight=2),)
+    assert set(document.tenants[0].keys) == {
+        snapshot.Key(narrow.sha256, requests_per_minute=60, max_in_flight=2),
+        snapshot.Key(edge.sha256, names_region=True),
+    }
     assert (document.tiers[0].weight, document.tiers[0].max_in_flight) == (3, 20)
 
 

@@ -96,6 +96,7 @@ async def test_the_root_says_what_is_known(gateway: Gateway, receiver: Receiver)
         "weir.pool": SMALL,
         "weir.replica": "r0",
         "weir.region": "local",
+        "weir.caller_region": "local",
         "weir.tier": "standard",
         "weir.tenant": "alice",
         "weir.status": "ok",

@@ -16,13 +16,16 @@ from openai import APIStatusError, AsyncOpenAI
 
 from inference.contract.gateway_signals import GatewaySignals, ModelSignals
 from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
-from inference.contract.snapshot import Endpoint, Pool
+from inference.contract.snapshot import Endpoint, Key, Pool, Tenant, key_digest
 from inference.core.events import Event, Usage
 from inference.observability.spans import Trace
 from tests.support.gateway.scripted import KEY, ScriptedBackend, Servers, a_snapshot, serve_pools
 from tests.support.wait import eventually_async
 
 ENOUGH = (Event("word "), Event("word", finish_reason="stop", usage=Usage(5, 2)))
+EDGE_KEY = "weir_key_edge"
+FROM_EDGE = {"x-weir-region": "edge", "Authorization": f"Bearer {EDGE_KEY}"}
+"""Of a key that may say where its requests come from."""
 CUT = (Event("word "), Event("word", finish_reason="length", usage=Usage(5, 2)))
 
 
@@ -75,6 +78,8 @@ async def site(
         for name in ("large", "small")
     ]
     snapshot = msgspec.structs.replace(a_snapshot(*pools), rules=rules, overlay=overlay)
+    edge = Tenant("edge", "standard", (), (Key(key_digest(EDGE_KEY), names_region=True),))
+    snapshot = msgspec.structs.replace(snapshot, tenants=(*snapshot.tenants, edge))
     traces: list[Trace] = []
     patch.setattr("inference.observability.span_export.SpanExport.submit", lambda _, trace: traces.append(trace))
     servers = Servers(large=large, small=small)
@@ -99,7 +104,7 @@ async def test_a_rule_decides_pool_cap_and_priority_and_is_named(
     )
     async with site(tmp_path, monkeypatch, *rules) as given:
         plain = await given.ask()
-        near = await given.ask(extra_headers={"x-weir-region": "edge"}, max_tokens=50)
+        near = await given.ask(extra_headers=FROM_EDGE, max_tokens=50)
         long = await given.ask("word " * 100)
         assert "x-weir-policy-rule" not in plain.headers
         assert (near.headers["x-weir-policy-rule"], long.headers["x-weir-policy-rule"]) == ("edge/near", "edge/long")
@@ -109,6 +114,32 @@ async def test_a_rule_decides_pool_cap_and_priority_and_is_named(
         assert [(trace.policy_rule, trace.pool) for trace in given.traces] == [
             ("", "large"), ("edge/near", "small"), ("edge/long", "small"),
         ]  # fmt: skip
+
+
+async def test_a_request_comes_from_where_its_key_may_say_or_where_its_model_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = RouteRule("edge/near", "m", regions=("edge",), routes=(Route("small"),))
+    async with site(tmp_path, monkeypatch, away) as given:
+        await given.ask(extra_headers=FROM_EDGE)
+        await given.ask(extra_headers={"x-weir-region": "edge"})
+        assert [(trace.caller_region, trace.pool) for trace in given.traces] == [("edge", "small"), ("r", "large")]
+
+
+async def test_what_a_client_sends_again_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with site(tmp_path, monkeypatch) as given:
+        sent: list[dict[str, str]] = [
+            {},
+            {"x-stainless-retry-count": "2"},
+            {"idempotency-key": "a"},
+            FROM_EDGE | {"idempotency-key": "a"},
+        ]
+        for headers in [*sent, sent[2]]:
+            await given.ask(extra_headers=headers)
+        assert [trace.repeated for trace in given.traces] == [False, True, False, False, False]
+        plain, again, first, of_another_tenant, same = [trace.idempotency_key for trace in given.traces]
+        assert (plain, again) == (0, 0)
+        assert first == same != of_another_tenant > 0
 
 
 async def test_a_rules_deadline_is_kept_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

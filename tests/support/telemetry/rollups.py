@@ -8,7 +8,7 @@ from controlplane.telemetry.store.maintenance import rollups
 from controlplane.telemetry.store.tiers import TIERS, Tier
 
 DIMENSIONS = ("model", "variant", "pool", "tier", "region", "cache_outcome", "status", "ttft_definition")
-WANTED = "(status != 'rejected' OR coalesce(http_status, 429) = 429) AND error_type != 'rate_limit_exceeded'"
+WANTED = "(status IN ('ok', 'cancelled') OR coalesce(http_status, 429) IN (200, 429, 502)) AND error_type != 'rate_limit_exceeded'"
 OF_DEMAND = {
     "requests": f"countIf({WANTED})",
     "limited": "countIf(error_type = 'rate_limit_exceeded')",
@@ -41,6 +41,7 @@ def assert_equals_the_ledger(store: Store, from_s: int, to_s: int, tiers: Sequen
     for tier in tiers:
         table = tier.kind
         dimensions = ("model", "tier", "region") if table == "demand" else DIMENSIONS
+        written_as = ("model", "tier", "caller_region") if table == "demand" else DIMENSIONS
         columns = OF_DEMAND if table == "demand" else {"requests": "count()"}
         counted = f" HAVING {columns['requests']} + {columns.get('limited', '0')} > 0"
         rolled = store.rows(
@@ -52,7 +53,7 @@ def assert_equals_the_ledger(store: Store, from_s: int, to_s: int, tiers: Sequen
         )
         written = store.rows(
             f"SELECT intDiv(entry_start_ns, {tier.step_s}000000000) * {tier.step_s} AS start_s,"
-            f" {', '.join(f'toString({name})' for name in dimensions)}, {', '.join(columns.values())}"
+            f" {', '.join(f'toString({name})' for name in written_as)}, {', '.join(columns.values())}"
             f" FROM requests FINAL WHERE entry_start_ns >= {from_s}000000000 AND entry_start_ns < {to_s}000000000"
             f" GROUP BY ALL{counted} ORDER BY ALL"
         )

@@ -61,6 +61,7 @@ def row(number: int = 1, **changes: Any) -> LedgerRow:
         "policy_version": 7,
         "span_count": 6,
         "adapter": "weir",
+        "caller_region": "eu",
         "critical_path": (f"{number:016x}", f"{number + 1:016x}"),
     }
     return LedgerRow(**values | changes)
@@ -105,6 +106,7 @@ def random_rows(count: int, seed: int, **changes: Any) -> list[LedgerRow]:
             model=source.choice(["small", "large"]),
             prompt_tokens=source.choice([None, 10, 600, 200_000]),
             unmeasured=source.random() < 0.2,
+            caller_region=source.choice(["eu", "us", ""]),
             **changes,
         )
         for number in range(1, count + 1)

@@ -22,8 +22,8 @@ ROLLUP_DAYS = 396
 """Thirteen months: a month can be compared with the same one a year ago."""
 ROLLUP_TABLES = frozenset(
     {
-        "rollups", "rollup_slices", "rollup_builds", "rollup_touched", "demand", "recorded", "metric_touched", "metric_rollups",
-        "model_loads",
+        "rollups", "rollup_slices", "rollup_builds", "rollup_touched", "demand", "recorded", "gateway_looks", "metric_touched",
+        "metric_rollups", "model_loads",
     }
 )  # fmt: skip
 _TTL = re.compile(r" TTL (?P<before>.+?)(?P<days>\d+)(?P<after>\)+)(?: SETTINGS|$)")

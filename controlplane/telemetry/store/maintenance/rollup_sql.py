@@ -133,13 +133,21 @@ SLICES_OF_ROLLUPS = (
 """Of the rows that one of the statements above wrote, as builds of the same numbers."""
 
 _LIMITED = f"error_type = '{RATE_LIMITED}'"
-_WANTED = f"NOT (status = 'rejected' AND ({_LIMITED} OR ifNull(http_status, 429) != 429))"
+_WRONG = "status IN ('rejected', 'error') AND http_status BETWEEN 400 AND 499 AND http_status NOT IN (408, 429, 499)"
+_WANTED = f"NOT ifNull({_LIMITED} OR {_WRONG}, false)"
 """A request that could have been served: no replica more would have answered one that is over its limit, or wrong."""
+_REPEATED = (
+    "least(toInt64(countIf(wanted AND (repeated OR idempotency_key > 0)) - uniqExactIf(idempotency_key, wanted AND idempotency_key > 0)),"
+    " toInt64(countIf(wanted AND status != 'ok')))"
+)
+"""Requests that were asked for before. What is asked for again follows a failure: without one it is more demand."""
+_FROM = "if(adapter = 'weir', caller_region, region)"
+"""A gateway knows where its requests come from. Of servers alone only the pool is known."""
 _DEMAND = {
-    "requests": "countIf(wanted)",
-    "shed": "countIf(wanted AND status = 'rejected')",
+    "requests": f"toInt64(countIf(wanted)) - {_REPEATED} AS asked",
+    "shed": f"greatest(toInt64(countIf(wanted AND status = 'rejected')) - {_REPEATED}, 0)",
     "limited": f"countIf({_LIMITED})",
-    "from_cache": f"countIf(wanted AND NOT {OWN})",
+    "from_cache": f"least(toInt64(countIf(wanted AND NOT {OWN})), asked)",
     "input_tokens": "sumIf(ifNull(prompt_tokens, 0), wanted)",
     "input_known": "countIf(wanted AND isNotNull(prompt_tokens))",
     # How long the answer would have been that failed or that nobody waited for is not known.
@@ -148,11 +156,12 @@ _DEMAND = {
 }
 DEMAND_OF_REQUESTS = (
     f"INSERT INTO demand (build, start_s, model, tier, region, {', '.join(_DEMAND)})"
-    f" SELECT {_STRETCH % 'start'}, start, model, tier, region, "
+    f" SELECT {_STRETCH % 'start'}, start, model, tier, origin, "
     + ", ".join(_DEMAND.values())
-    + f" FROM (SELECT *, {_WANTED} AS wanted, toUInt32(intDiv(entry_start_ns, {{step_ns:UInt64}}) * {{step_s:UInt32}}) AS start"
-    " FROM requests FINAL WHERE entry_start_ns >= {from_ns:UInt64} AND entry_start_ns < {to_ns:UInt64})"
-    f" GROUP BY start, model, tier, region HAVING countIf(wanted) + countIf({_LIMITED}) > 0" + _SETTINGS
+    + f" FROM (SELECT *, {_WANTED} AS wanted, {_FROM} AS origin,"
+    " toUInt32(intDiv(entry_start_ns, {step_ns:UInt64}) * {step_s:UInt32}) AS start FROM requests FINAL"
+    " WHERE entry_start_ns >= {from_ns:UInt64} AND entry_start_ns < {to_ns:UInt64} AND model != '')"
+    f" GROUP BY start, model, tier, origin HAVING countIf(wanted) + countIf({_LIMITED}) > 0" + _SETTINGS
 )
 
 METRICS_OF_SAMPLES = (

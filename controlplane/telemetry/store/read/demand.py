@@ -1,15 +1,13 @@
-"""Reads demand: what clients wanted of each model, tier and region, and in which steps that was measured."""
+"""Reads demand: what clients wanted of each model, tier and region, and in which steps that is known."""
 
 import time
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from controlplane.telemetry.core.demand_rows import COUNTS, DemandRows
+from controlplane.telemetry.core.demand_rows import COUNTS, F64, STEPS_PER_DAY, DemandRows, Known, served
 
 from ..client import StorePart
 from ..errors import StoreInputError
@@ -61,42 +59,48 @@ class DemandReader(StorePart):
         table = self._connection.arrow(f"SELECT key, {columns} FROM ({rows}) ORDER BY model, tier, region", parameters)
         return list(_by_key(table, {key: (model, tier, region) for key, model, tier, region in names.result()}))
 
-    def measured(self, from_s: int, to_s: int, step_s: int = STEP_S) -> npt.NDArray[np.bool_]:
-        """Whether each step of the range was measured, so that a step without requests means none.
+    def known(self, from_s: int, to_s: int, step_s: int = STEP_S) -> Known:
+        """For which part of each step demand is known, so that a step without requests means none.
 
-        It was not where telemetry received for less than half of it, where its requests are not counted yet, and where it is not over.
-        Steps with requests of which telemetry has no record, such as imported ones, were measured; synthetic ones are like them.
+        It is not where telemetry received for less than half of a five minutes, where its requests are not counted yet, where it is not
+        over, and where no gateway was there or no client could reach one. Steps with requests of which telemetry has no record, such as
+        imported ones, were measured; synthetic ones are like them.
         """
         _check(from_s, to_s, step_s)
-        count, first = (to_s - from_s) // step_s, from_s // step_s
-        parameters: dict[str, object] = {"from_s": from_s, "to_s": to_s, "step_s": step_s}
-        built = self._connection.submit_query(
-            self._connection.arrow,
-            "SELECT toInt64(intDiv(start_s, {step_s:UInt32})) AS at, min(touches) = 0 AS made_up"
-            f" FROM ({_BUILDS}) GROUP BY at",
-            parameters,
-        )
-        waiting = self._connection.submit_query(
-            self._connection.arrow,
-            "SELECT DISTINCT toInt64(intDiv(start_s, {step_s:UInt32})) AS at FROM (SELECT toUInt32(stretch * 300) AS start_s"
-            " FROM rollup_touched WHERE stretch >= intDiv({from_s:UInt32}, 300) AND stretch < intDiv({to_s:UInt32}, 300))"
-            f" WHERE start_s NOT IN (SELECT start_s FROM ({_BUILDS}))",
-            parameters,
+        before_s = from_s - STEPS_PER_DAY * STEP_S
+        count = (to_s - before_s) // STEP_S
+        # A range may begin within a day of the epoch.
+        parameters: dict[str, object] = {"from_s": max(0, before_s), "to_s": to_s, "before_s": before_s}
+        at = f"intDiv(toInt64(start_s) - {{before_s:Int64}}, {STEP_S}) AS at"
+        built, waiting, looked, arrived = (
+            self._connection.submit_query(self._connection.arrow, query, parameters)
+            for query in (
+                f"SELECT {at}, touches = 0 AS made_up FROM ({_BUILDS})",
+                f"SELECT DISTINCT {at}, 1 AS waits FROM (SELECT toUInt32(stretch * 300) AS start_s FROM rollup_touched"
+                " WHERE stretch >= intDiv({from_s:UInt32}, 300) AND stretch < intDiv({to_s:UInt32}, 300))"
+                f" WHERE start_s NOT IN (SELECT start_s FROM ({_BUILDS}))",
+                f"SELECT {at}, max(found) AS found FROM (SELECT start_s, sum(served) / sum(looks) AS found FROM gateway_looks"
+                " WHERE start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32} GROUP BY start_s, instance) GROUP BY at",
+                f"SELECT {at}, toString(region) AS origin, sum(requests + limited) AS arrived FROM demand WHERE {_CURRENT}"
+                " GROUP BY at, origin ORDER BY origin",
+            )
         )
         recorded = self._connection.arrow(
-            "SELECT toInt64(intDiv(five, {step_s:UInt32})) AS at, sum(least(seconds, 300)) AS seconds FROM"
-            " (SELECT start_s AS five, sum(recorded_s) AS seconds FROM recorded"
-            " WHERE start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32} GROUP BY five) GROUP BY at",
+            f"SELECT {at}, sum(recorded_s) AS seconds FROM recorded"
+            " WHERE start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32} GROUP BY at",
             parameters,
         )
-        seconds = np.zeros(count)
-        seconds[recorded["at"].to_numpy() - first] = recorded["seconds"].to_numpy()
-        builds = built.result()
-        made_up = builds.filter(pc.equal(builds["made_up"], 1))
-        imported = (_mask(builds, first, count) & (seconds == 0)) | _mask(made_up, first, count)
-        over = np.arange(1, count + 1) * step_s + from_s <= time.time() - SETTLED_S
-        measured: npt.NDArray[np.bool_] = ((2 * seconds >= step_s) | imported) & over
-        return measured & ~_mask(waiting.result(), first, count)
+        seconds = _dense(recorded, "seconds", count, 0.0)
+        made_up = _dense(built.result(), "made_up", count, np.nan)
+        imported = (np.isfinite(made_up) & (seconds == 0)) | (made_up == 1)
+        over = before_s + STEP_S * np.arange(1, count + 1) <= time.time() - SETTLED_S
+        measured = (
+            ((2 * seconds >= STEP_S) | imported) & over & np.isnan(_dense(waiting.result(), "waits", count, np.nan))
+        )
+        requests = {name: _dense(part, "arrived", count, 0.0) for name, part in _by_region(arrived.result())}
+        looks = np.where(imported, np.nan, _dense(looked.result(), "found", count, np.nan))
+        share = np.where(measured, served(looks, sum(requests.values(), np.zeros(count))), 0.0)
+        return Known(share, requests, step_s // STEP_S)
 
 
 def _check(from_s: int, to_s: int, step_s: int) -> None:
@@ -106,10 +110,19 @@ def _check(from_s: int, to_s: int, step_s: int) -> None:
         raise StoreInputError(f"range {from_s}..{to_s} is not of whole steps of {step_s} s; give from_s <= to_s")
 
 
-def _mask(table: pa.Table, first: int, count: int) -> npt.NDArray[np.bool_]:
-    mask = np.zeros(count, bool)
-    mask[table["at"].to_numpy() - first] = True
-    return mask
+def _dense(table: pa.Table, name: str, count: int, default: float) -> F64:
+    """A column by step, of a table that has `at`; `default` in steps that have no row."""
+    values = np.full(count, default)
+    values[table["at"].to_numpy()] = table[name].to_numpy()
+    return values
+
+
+def _by_region(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """`table` is ordered by `origin`."""
+    names = np.array(table["origin"].to_pylist(), object)
+    edges = np.flatnonzero(names[1:] != names[:-1]) + 1
+    for start, end in pairwise([0, *edges.tolist(), len(names)] if len(names) else []):
+        yield names[start], table.slice(start, end - start)
 
 
 def _by_key(table: pa.Table, names: Mapping[int, tuple[str, str, str]]) -> Iterator[DemandRows]:

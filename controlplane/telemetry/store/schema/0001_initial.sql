@@ -45,7 +45,8 @@ SETTINGS ttl_only_drop_parts = 1, index_granularity = 1024
 -- columns by the hash's two lowest bits: a query reads one of them. LZ4 instead of ZSTD: an eighth larger a row, a quarter faster to read.
 -- `attempt_*` is a list for each field of an attempt, in order. `unmeasured`: spans of a server are missing, so its queue and network time are
 -- not known. `policy_rule` is the routing rule that the request followed, `degraded` the step of a ladder that changed or refused it; both
--- are empty where there was none.
+-- are empty where there was none. `region` is the pool's; `caller_region` is where the gateway knows the request to come from. `repeated`: its
+-- client said that it had sent it before. `idempotency_key` is a hash of tenant and idempotency key, 0 without one.
 CREATE TABLE IF NOT EXISTS {database}.requests {on_cluster}
 (
     trace_id         FixedString(16) CODEC(NONE),
@@ -107,6 +108,9 @@ CREATE TABLE IF NOT EXISTS {database}.requests {on_cluster}
     unmeasured       Bool CODEC(ZSTD(3)),
     policy_rule      LowCardinality(String) CODEC(ZSTD(3)),
     degraded         LowCardinality(String) CODEC(ZSTD(3)),
+    caller_region    LowCardinality(String) CODEC(ZSTD(3)),
+    repeated         Bool CODEC(ZSTD(3)),
+    idempotency_key  UInt32 CODEC(ZSTD(3)),
     INDEX by_trace trace_id TYPE bloom_filter(0.001) GRANULARITY 1,
     INDEX by_attribute attributes TYPE bloom_filter(0.01) GRANULARITY 1
 )
@@ -356,7 +360,7 @@ TTL toDateTime(greatest(start_s, toUInt32(intDiv(build, 1000000000)))) + toInter
 SETTINGS ttl_only_drop_parts = 1, index_granularity = 128
 ;
 -- What was asked for by five minutes, for forecasts. `requests` are all, of which `shed` were rejected and `from_cache` answered by the cache
--- or with another request. `*_known` is how many requests have that number.
+-- or with another request. `*_known` is how many requests have that number. `region` is where they came from.
 CREATE TABLE IF NOT EXISTS {database}.demand {on_cluster}
 (
     build                UInt64 CODEC(Delta, ZSTD(1)),
@@ -388,6 +392,23 @@ CREATE TABLE IF NOT EXISTS {database}.recorded {on_cluster}
 ENGINE = {summing}(recorded_s)
 ORDER BY start_s
 TTL toDateTime(start_s) + INTERVAL {rollup_retention_days} DAY
+;
+-- How often each gateway was looked at in five minutes, and how often it was there: it answered, if only that it wants a token.
+CREATE TABLE IF NOT EXISTS {database}.gateway_looks {on_cluster}
+(
+    start_s  UInt32,
+    instance LowCardinality(String),
+    looks    UInt64,
+    served   UInt64
+)
+ENGINE = {summing}((looks, served))
+ORDER BY (start_s, instance)
+TTL toDateTime(start_s) + INTERVAL {rollup_retention_days} DAY
+;
+CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.gateway_looked {on_cluster} TO {database}.gateway_looks
+AS SELECT toUInt32(intDiv(time_ns, 300000000000) * 300) AS start_s, instance, count() AS looks,
+    countIf(up OR error LIKE 'it answers 4%') AS served
+FROM {database}.scrapes WHERE job = 'gateway' GROUP BY start_s, instance
 ;
 -- Samples written by five minutes (`stretch`: five minutes since the epoch). A build of a stretch is up to date while this is its `touches`.
 CREATE TABLE IF NOT EXISTS {database}.metric_touched {on_cluster}

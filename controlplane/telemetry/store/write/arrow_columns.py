@@ -45,6 +45,7 @@ values are text, written as `attribute_text` writes them. `resource` and `links`
 _TEXT = (
     "ttft_definition", "status", "error_type", "error_stage", "operation", "service", "model", "variant", "pool", "replica", "region",
     "tier", "tenant", "cache_outcome", "adapter", "policy_rule", "degraded",
+    "caller_region",
 )  # fmt: skip
 _PLAIN: tuple[tuple[str, pa.DataType], ...] = (
     ("entry_start_ns", pa.uint64()),
@@ -63,6 +64,8 @@ _PLAIN: tuple[tuple[str, pa.DataType], ...] = (
     ("policy_version", pa.uint64()),
     ("span_count", pa.uint32()),
     ("unmeasured", pa.bool_()),
+    ("repeated", pa.bool_()),
+    ("idempotency_key", pa.uint32()),
     *((name, pa.string()) for name in _TEXT),
 )
 LABEL_COLUMNS = 4

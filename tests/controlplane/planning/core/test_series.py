@@ -18,23 +18,28 @@ def per_step(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> list[flo
 
 
 def test_steps_without_requests_are_none_where_measured_and_gaps_where_not() -> None:
-    measured = np.array([True, True, True, False, True])
-    demand = demand_of(rows({1: {"requests": 30}, 4: {"requests": 60}}), FROM_S, STEP_S, measured)
+    known = np.array([1, 1, 1, 0, 1.0])
+    demand = demand_of(rows({1: {"requests": 30}, 4: {"requests": 60}}), FROM_S, STEP_S, known)
     assert per_step(demand.requests.values) == [None, 30, 0, None, 60], (
         "before its first request it may not have existed"
     )
     assert per_step(demand.shed.values) == [None, 0, 0, None, 0]
 
 
+def test_what_came_in_a_known_part_of_a_step_came_in_all_of_it() -> None:
+    demand = demand_of(rows({0: {"requests": 6}, 1: {"requests": 5}}), FROM_S, STEP_S, np.array([0.6, 1.0]))
+    assert per_step(demand.requests.values) == [10, 5]
+
+
 def test_requests_in_a_step_that_was_not_measured_do_not_count() -> None:
-    demand = demand_of(rows({0: {"requests": 5}, 1: {"requests": 7}}), FROM_S, STEP_S, np.array([True, False]))
+    demand = demand_of(rows({0: {"requests": 5}, 1: {"requests": 7}}), FROM_S, STEP_S, np.array([1.0, 0.0]))
     assert per_step(demand.requests.values) == [5, None]
 
 
 def test_demand_is_what_clients_wanted_refused_requests_and_their_tokens_included() -> None:
     known = {"requests": 10, "shed": 4, "input_tokens": 600, "input_known": 6, "output_tokens": 120, "output_known": 6}
     all_shed = {"requests": 3, "shed": 3}
-    demand = demand_of(rows({0: known, 1: all_shed}), FROM_S, STEP_S, np.array([True, True]))
+    demand = demand_of(rows({0: known, 1: all_shed}), FROM_S, STEP_S, np.ones(2))
     assert per_step(demand.requests.values) == [10, 3]
     assert per_step(demand.shed.values) == [4, 3]
     assert per_step(demand.input_tokens.values) == [1000, 300]
@@ -42,5 +47,5 @@ def test_demand_is_what_clients_wanted_refused_requests_and_their_tokens_include
 
 
 def test_without_any_request_all_is_none() -> None:
-    demand = demand_of(rows({}), FROM_S, STEP_S, np.array([True, False]))
+    demand = demand_of(rows({}), FROM_S, STEP_S, np.array([1.0, 0.0]))
     assert per_step(demand.requests.values) == [0, None]

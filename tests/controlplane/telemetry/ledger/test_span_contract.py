@@ -38,6 +38,7 @@ def served() -> Trace:
     )
     trace.http_status = 200
     trace.policy_rule, trace.degraded = "chat-edge/long", "short answers"
+    trace.caller_region, trace.repeated, trace.idempotency_key = "us", True, 999_999_999
     return trace
 
 
@@ -61,6 +62,7 @@ def test_a_request_comes_out_as_it_was_timed() -> None:
     assert (row.stream, row.prompt_tokens, row.output_tokens, row.cost_usd) == (True, 600, 40, 0.0021)
     assert (row.policy_version, row.operation, row.status, row.http_status) == (7, "chat", "ok", 200)
     assert (row.policy_rule, row.degraded) == ("chat-edge/long", "short answers")
+    assert (row.caller_region, row.repeated, row.idempotency_key) == ("us", True, 999_999_999)
     assert (row.adapter, row.service, row.cold_start) == ("weir", "weir-gateway", False)
 
 

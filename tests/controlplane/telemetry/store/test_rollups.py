@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from controlplane.telemetry.core.demand_rows import DemandRows
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.maintenance import rollups
@@ -207,6 +208,41 @@ def test_a_stretch_is_filled_two_minutes_after_its_end(store: Store) -> None:
     assert {stretch.tier.step_s for stretch in store.rollups.due(over_ns + 3300 * S, 30)} == hour
 
 
+def demand_of(store: Store, asked: Sequence[dict[str, object]]) -> list[DemandRows]:
+    """Of such requests in one five minutes."""
+    usual = {
+        "model": "chat", "tier": "standard", "region": "eu", "caller_region": "eu", "operation": "chat", "cache_outcome": "",
+        "status": "ok", "prompt_tokens": 10, "output_tokens": 100, "error_type": "", "http_status": 200,
+    }  # fmt: skip
+    times = traffic(len(asked))
+    start_ns = times[0].entry_start_ns
+    rows = [replace(like, entry_start_ns=start_ns, **(usual | each)) for like, each in zip(times, asked, strict=True)]
+    store.writer.insert_requests(rows, version=1)
+    fill_all(store, rows)
+    from_s = start_ns // S // 300 * 300
+    return store.demand.steps(from_s, from_s + 300)
+
+
+@pytest.mark.parametrize("known_by", ["its client's count of retries", "an idempotency key"])
+def test_a_request_that_is_sent_again_after_a_failure_counts_once(store: Store, known_by: str) -> None:
+    shed = {"status": "rejected", "http_status": 429, "error_type": "queue_full"}
+    first, again = ({"idempotency_key": 7}, {"idempotency_key": 7}) if "key" in known_by else ({}, {"repeated": True})
+    [counted] = demand_of(store, [shed | first, shed | again, again, {}, {}])
+    assert (counted.counts["requests"], counted.counts["shed"]) == (3, 0)
+
+
+def test_a_repeat_of_what_nobody_saw_fail_is_demand(store: Store) -> None:
+    """The gateway that had the first one is gone, or a client gives all its requests one key."""
+    [counted] = demand_of(store, [{"repeated": True}] * 3 + [{"idempotency_key": 7}] * 4)
+    assert counted.counts["requests"] == 7
+
+
+def test_demand_stays_in_the_callers_region_when_another_one_serves_it(store: Store) -> None:
+    of_servers_alone = {"adapter": "vllm", "caller_region": "", "region": "asia"}
+    found = demand_of(store, [{"region": "us"}] * 5 + [{"region": "eu"}] * 2 + [of_servers_alone])
+    assert {row.region: int(row.counts["requests"][0]) for row in found} == {"eu": 7, "asia": 1}
+
+
 def test_only_what_replicas_could_have_answered_is_demand(store: Store) -> None:
     """Over a limit is counted apart, and what is wrong nowhere. The output of what failed or was cancelled is not known."""
     asked = [
@@ -218,19 +254,10 @@ def test_only_what_replicas_could_have_answered_is_demand(store: Store) -> None:
         {"status": "error", "http_status": 502, "error_type": "model_error", "output_tokens": 1},
         {"status": "cancelled", "http_status": 499, "output_tokens": 2},
     ]
-    times = traffic(len(asked))
-    rows = [
-        replace(
-            like, entry_start_ns=times[0].entry_start_ns, model="chat", tier="standard", region="eu", operation="chat",
-            cache_outcome="", **{"prompt_tokens": 10, "output_tokens": 100, "error_type": "", "http_status": 200} | each,
-        )
-        for like, each in zip(times, asked, strict=True)
-    ]  # fmt: skip
-    rows.append(replace(rows[40], trace_id="77" * 16, model="nobody-has-it"))
-    store.writer.insert_requests(rows, version=1)
-    fill_all(store, rows)
-    from_s = rows[0].entry_start_ns // S // 300 * 300
-    [counted] = store.demand.steps(from_s, from_s + 300)
+    unknown = {"status": "rejected", "http_status": 404, "error_type": "model_not_found", "model": "nobody-has-it"}
+    of_no_model = {"status": "error", "http_status": 503, "error_type": "service_unavailable", "model": ""}
+    of_a_server = {"status": "error", "http_status": 400, "adapter": "generic"}
+    [counted] = demand_of(store, [*asked, unknown, of_no_model, of_a_server])
     assert {name: int(values[0]) for name, values in counted.counts.items() if name != "from_cache"} == {
         "requests": 8,
         "shed": 2,

@@ -34,7 +34,9 @@ def _frozen(span: Span) -> tuple[object, ...]:
 @FEW
 @given(
     start=st.integers(0, 10**12),
-    texts=st.fixed_dictionaries(dict.fromkeys(("model", "tenant", "replica", "error_type", "ttft_definition"), TEXT)),
+    texts=st.fixed_dictionaries(
+        dict.fromkeys(("model", "tenant", "replica", "error_type", "ttft_definition", "caller_region"), TEXT)
+    ),
     numbers=st.fixed_dictionaries(
         {
             "ttft_ns": st.none() | U64,
@@ -45,6 +47,8 @@ def _frozen(span: Span) -> tuple[object, ...]:
             "stream": st.booleans(),
             "cold_start": st.booleans(),
             "unmeasured": st.booleans(),
+            "repeated": st.booleans(),
+            "idempotency_key": st.integers(0, 2**32 - 1),
             "attempts": st.lists(st.builds(Attempt, TEXT, TEXT, TEXT, TEXT, st.booleans(), U64, U64), max_size=3).map(
                 tuple
             ),
