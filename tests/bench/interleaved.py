@@ -22,14 +22,25 @@ PATIENCE_S = 60.0
 
 def run(weir: Telemetry) -> Iterator[Figure]:
     rates: dict[str, list[float]] = {"whole": [], "interleaved": []}
+    cpu_ns: dict[str, list[float]] = {"whole": [], "interleaved": []}
     for number in range(ROUNDS):
         say(f"interleaved: round {number + 1} of {ROUNDS}")
-        rates["whole"].append(_rate(weir, whole := _bodies(number), [whole]))
-        parts = _bodies(number)
-        rates["interleaved"].append(_rate(weir, parts, [[_part(body, own) for body in parts] for own in (True, False)]))
-    whole, interleaved = over_rounds(rates["whole"]), over_rounds(rates["interleaved"])
-    yield Figure("ingest.interleaved_spans_per_s", interleaved, "spans/s", f"{whole:.0f} spans/s of whole traces")
-    yield Figure("ingest.interleaved_vs_whole", interleaved / whole, "ratio", "0.8")
+        whole, parts = _bodies(number), _bodies(number)
+        sends = {
+            "whole": (whole, [whole]),
+            "interleaved": (parts, [[_part(body, own) for body in parts] for own in (True, False)]),
+        }
+        for kind, (bodies, sent) in sends.items():
+            before_ns = weir.child.cpu_ns()
+            rates[kind].append(_rate(weir, bodies, sent))
+            cpu_ns[kind].append(weir.child.cpu_ns() - before_ns)
+    rate = {kind: over_rounds(values) for kind, values in rates.items()}
+    yield Figure(
+        "ingest.interleaved_spans_per_s", rate["interleaved"], "spans/s", f"{rate['whole']:.0f} spans/s of whole traces"
+    )
+    yield Figure("ingest.interleaved_vs_whole", rate["interleaved"] / rate["whole"], "ratio", "0.8")
+    cost = over_rounds(cpu_ns["whole"]) / over_rounds(cpu_ns["interleaved"])
+    yield Figure("ingest.interleaved_cpu_vs_whole", cost, "ratio", "CPU of whole traces over that of interleaved ones")
 
 
 def _bodies(seed: int) -> list[ExportTraceServiceRequest]:
