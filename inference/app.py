@@ -48,17 +48,20 @@ class Gateway:
             "triton": TritonConnector(credentials),
             "openai": OpenAIConnector(credentials, link_local=config.backend_link_local),
         }
+        self.export = SpanExport(
+            config.otlp_endpoint, interval_s=config.otlp_interval_ms / 1000, token=config.otlp_token
+        )
         self.fleet = Fleet(
             connectors,
             config.probe_interval_ms / 1000,
             config.probe_timeout_ms / 1000,
             config.signals_interval_ms / 1000,
             link_local=config.backend_link_local,
+            record=self.export.submit,
         )
         self.tokenizers = Tokenizers(config.tokenizers_folder)
         self.redis = open_redis(config.redis_url) if config.redis_url else None
         self.limits = Limits(self.redis, config.lease_ms)
-        self.export = SpanExport(config.otlp_endpoint, interval_s=config.otlp_interval_ms / 1000)
         self.edge = EdgeCounts()
         self.connections: Callable[[], tuple[int, int]] = lambda: (0, 0)  # their number, and the bytes they hold
         self.metrics = Metrics()

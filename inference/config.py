@@ -102,6 +102,9 @@ class Config(BaseSettings):
     otlp_endpoint: str = Field(
         default="", description="Where spans go, such as http://127.0.0.1:4318; empty sends none."
     )
+    otlp_token: str = Field(
+        default="", repr=False, description="Bearer token for `otlp_endpoint`: the WEIR_OTLP_TOKEN of telemetry."
+    )
     otlp_interval_ms: int = Field(
         default=250,
         ge=10,

@@ -17,9 +17,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from controlplane.config import Config
+from inference.contract.own_requests import INTERNAL
 
 SCOPE = "weir.controlplane"
-INTERNAL = "weir.internal"
 SERVER_ERROR = 500
 UNTRACED = ("/static/", "/healthz", "/readyz", "/metrics")
 """Machines request these every few seconds: their spans would bury the others."""

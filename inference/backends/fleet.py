@@ -14,7 +14,7 @@ from inference.backends.admission import Admission
 from inference.backends.metrics_page import MetricsPages
 from inference.backends.port import Connector, Link
 from inference.backends.replica import Replica
-from inference.backends.warm_up import WarmUps
+from inference.backends.warm_up import Record, WarmUps, forget
 from inference.contract.snapshot import Endpoint, Pool, Snapshot
 from inference.core.capabilities import Capabilities, Offers
 from inference.core.pool_tally import PoolTally
@@ -30,16 +30,22 @@ STALE_AFTER = 4
 
 class PoolState:
     """A pool of one snapshot. A request holds it from when it has chosen it until it has ended. `unused` is called once a
-    newer snapshot has replaced the pool and no request holds it.
+    newer snapshot has replaced the pool and no request holds it. `record` gets the calls of Weir's own.
     """
 
-    def __init__(self, pool: Pool, stale_s: float, unused: Callable[["PoolState"], None]) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        stale_s: float,
+        unused: Callable[["PoolState"], None],
+        record: Record = forget,
+    ) -> None:
         self.pool = pool
         self.replicas: list[Replica] = []
         self.admission = Admission(pool.max_concurrency, pool.max_queue)
         self.retries = RetryBudget()
         self.tally = PoolTally()
-        self.warm_ups = WarmUps(self.replicas)
+        self.warm_ups = WarmUps(self.replicas, record)
         self.balancer = Balancer(stale_s)
         self._offers = Offers()
         self._users = 0
@@ -129,8 +135,10 @@ class Fleet:
         signals_interval_s: float,
         *,
         link_local: bool = False,
+        record: Record = forget,
     ) -> None:
         self._connectors = connectors  # by the pool's protocol
+        self._record = record
         self._interval_s, self._timeout_s = probe_interval_s, probe_timeout_s
         self._signals_interval_s = signals_interval_s
         self._pages = MetricsPages(link_local=link_local)
@@ -147,7 +155,7 @@ class Fleet:
         replicas: dict[Hashable, Replica] = {}
         for pool in snapshot.pools:
             old = before.get(pool.name)
-            state = PoolState(pool, STALE_AFTER * self._signals_interval_s, self._let_go)
+            state = PoolState(pool, STALE_AFTER * self._signals_interval_s, self._let_go, self._record)
             if old is not None:
                 state.inherit(old)
             for endpoint in pool.endpoints:

@@ -1,26 +1,25 @@
 """Sends warm-up requests to new replicas: the first answers of a server may take seconds, for caches that it fills, kernels
 that it compiles and memory that it takes.
 
-They are no users' requests: they have no span of the gateway's, and neither limits, cache, retries nor the speed that is learnt
-of a replica know of them.
+They are no users' requests: each has a span that says so, and neither limits, cache, retries nor the speed that is learnt of a
+replica know of them.
 """
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 
 from inference.backends.port import Backend, CallInfo
 from inference.backends.replica import Replica
-from inference.contract.own_requests import WARM_UP_TRACES
 from inference.contract.snapshot import WarmUp
 from inference.core.backend_errors import BackendError, FailedError, InvalidError, RefusedError, UnreachableError
 from inference.core.events import ABORTED
 from inference.core.question import Question
 from inference.core.routing.warming import Warming
 from inference.core.warm_up_forms import forms
-from inference.observability.context import span_id
+from inference.observability.spans import OwnCall, now_ns
 from inference.tasks import keep
 
 _log = structlog.get_logger()
@@ -28,16 +27,23 @@ _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.1, 2.0
 _NO_SUCH_ROUTE = ("404", "405", "501")
 _PRIORITY = 2  # after users' requests of the first priority
 
+Record = Callable[[OwnCall], None]
+"""Gets each call once it has ended."""
+
+
+def forget(_: OwnCall) -> None:
+    """Where spans go nowhere."""
+
 
 class WarmUps:
     """The warm-ups of a pool's replicas. `answered` and `failed` count their requests since the start, `warmed` the replicas
     that were warmed up, and `given_up` those that get users' requests although they were not.
     """
 
-    def __init__(self, replicas: Sequence[Replica]) -> None:
+    def __init__(self, replicas: Sequence[Replica], record: Record = forget) -> None:
         self.answered = self.failed = self.warmed = self.given_up = 0
         self.warm_up = WarmUp()
-        self._replicas = replicas
+        self._replicas, self._record = replicas, record
         self._tasks: dict[Replica, asyncio.Task[None]] = {}
 
     def obey(self, warm_up: WarmUp, replicas: Sequence[Replica]) -> None:
@@ -85,7 +91,7 @@ class WarmUps:
                 return
             try:
                 async with asyncio.timeout(left_s):
-                    await _send(replica.backend, questions[form], warm_up, left_s)
+                    await self._send(replica, questions[form], warm_up, left_s)
             except TimeoutError:
                 reason = "a request was not answered in time"
             except RefusedError as error:
@@ -104,6 +110,15 @@ class WarmUps:
             self.failed += 1
             await asyncio.sleep(min(pause_s, max(0.0, warming.until_s - time.monotonic())))
             pause_s = min(_MAX_PAUSE_S, 2 * pause_s)
+
+    async def _send(self, replica: Replica, question: Question, warm_up: WarmUp, within_s: float) -> None:
+        """One request, and the whole of its answer. Raises BackendError."""
+        call = OwnCall("warm_up", replica.pool, replica.name)
+        try:
+            await _send(replica.backend, question, warm_up, within_s, call)
+        finally:
+            call.end_ns = now_ns()
+            self._record(call)
 
     def _answered(self, replica: Replica) -> None:
         warming = replica.warming
@@ -147,15 +162,13 @@ def _since(warming: Warming) -> float:
     return round(time.monotonic() - warming.began_s, 3)
 
 
-async def _send(backend: Backend, question: Question, warm_up: WarmUp, within_s: float) -> None:
-    """One request, and the whole of its answer. Raises BackendError."""
-    trace_id = (WARM_UP_TRACES + span_id()).hex()
+async def _send(backend: Backend, question: Question, warm_up: WarmUp, within_s: float, own: OwnCall) -> None:
     call = CallInfo(
         max(1, len(warm_up.prompt) // 4),
         warm_up.max_tokens,
         _PRIORITY,
-        f"00-{trace_id}-{span_id().hex()}-00".encode(),
-        trace_id,
+        own.traceparent,
+        own.trace_id.hex(),
         asyncio.get_running_loop().time() + within_s,
         warm_up.prompt,
     )

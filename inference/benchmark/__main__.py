@@ -14,8 +14,9 @@ from inference.backends.openai import OpenAIConnector
 from inference.backends.port import Connector
 from inference.backends.triton import TritonConnector
 from inference.benchmark.sender import CannotMeasureError, Sender
-from inference.config import ConfigError, load
+from inference.config import FLUSH_SPANS_S, ConfigError, load
 from inference.contract.benchmark_messages import Command, Failed, Report, Setup, Stop
+from inference.observability.span_export import SpanExport
 
 _MAX_LINE_BYTES = 1 << 24
 _CONNECT_S = 5.0
@@ -52,12 +53,14 @@ async def _work(setup: Setup, reader: asyncio.StreamReader) -> None:
     pool, [endpoint] = setup.pool, setup.pool.endpoints
     connector = connectors[pool.protocol]
     link = connector.connect(pool, endpoint, _CONNECT_S)
-    sender = Sender(setup, connector.backend(link, pool, endpoint), _say)
-    await sender.ready()
+    export = SpanExport(config.otlp_endpoint, interval_s=config.otlp_interval_ms / 1000, token=config.otlp_token)
+    export.start()
+    sender = Sender(setup, connector.backend(link, pool, endpoint), _say, export.submit)
     stopped = asyncio.Event()
     load_under_way: asyncio.Task[None] | None = None
     reading = asyncio.create_task(reader.readline())
     try:
+        await sender.ready()
         while True:
             waits = {reading} if load_under_way is None else {reading, load_under_way}
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -80,6 +83,7 @@ async def _work(setup: Setup, reader: asyncio.StreamReader) -> None:
             load_under_way.cancel()
             await asyncio.gather(load_under_way, return_exceptions=True)
         link.close()
+        await export.close(FLUSH_SPANS_S)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ from inference.backends.port import Backend, CallInfo
 from inference.benchmark.prompts import Prompts
 from inference.contract.benchmark_messages import Alone, Ended, Load, Pulse, Ready, Report, Sample, Setup
 from inference.contract.errors import PermanentError
-from inference.contract.own_requests import BENCHMARK_TRACES
 from inference.core.backend_errors import BackendError, BusyError, FailedError, InvalidError, RefusedError
 from inference.core.events import ABORTED, Usage
 from inference.core.question import Message, Question
+from inference.observability.spans import OwnCall, now_ns
 
 PULSE_S = 0.2
 _PROBE_S = 10.0
@@ -28,10 +28,16 @@ class CannotMeasureError(PermanentError):
 
 
 class Sender:
-    """Loads one after the other. `report` gets what is to be known of them."""
+    """Loads one after the other. `report` gets what is to be known of them, `record` each request once it has ended."""
 
-    def __init__(self, setup: Setup, backend: Backend, report: Callable[[Report], None]) -> None:
-        self._setup, self._backend, self._report = setup, backend, report
+    def __init__(
+        self,
+        setup: Setup,
+        backend: Backend,
+        report: Callable[[Report], None],
+        record: Callable[[OwnCall], None] = lambda _: None,
+    ) -> None:
+        self._setup, self._backend, self._report, self._record = setup, backend, report, record
         self._prompts = Prompts(setup.lengths)
         self._forms = [_text] if backend.needs_prompt else [_chat, _text]
         self._places = asyncio.Semaphore(setup.slots) if setup.slots else None
@@ -152,14 +158,22 @@ class Sender:
 
     async def _answer(self, number: int, prompt: str, words: int, outputs: int) -> Usage:
         """The counts of a whole answer. Raises BackendError."""
+        pool = self._setup.pool
+        own = OwnCall("benchmark", pool.name, pool.endpoints[0].replica)
+        try:
+            return await self._call(number, prompt, words, outputs, own)
+        finally:
+            own.end_ns = now_ns()
+            self._record(own)
+
+    async def _call(self, number: int, prompt: str, words: int, outputs: int, own: OwnCall) -> Usage:
         question = self._question(prompt, outputs)
-        ids = BENCHMARK_TRACES + secrets.token_bytes(8)
         call = CallInfo(
             words,
             outputs,
             _PRIORITY,
-            f"00-{ids.hex()}-{secrets.token_hex(8)}-00".encode(),
-            ids.hex(),
+            own.traceparent,
+            own.trace_id.hex(),
             _now_s() + self._setup.timeout_s,
             prompt,
         )

@@ -2,9 +2,10 @@
 
 from functools import lru_cache
 
+from inference.contract.own_requests import INTERNAL
 from inference.core import otlp
 from inference.observability.context import span_id, span_ids
-from inference.observability.spans import INFER, LOOKUP, WRITE, Mark, Stage, Trace, Written
+from inference.observability.spans import INFER, LOOKUP, WRITE, Mark, OwnCall, Stage, Trace, Written
 
 _LEFT = frozenset(("client_disconnected", "cancelled", "overtaken"))
 """`error.type` of attempts that nobody waited for any more: their requests had left, or a hedge was faster."""
@@ -162,6 +163,8 @@ def encode_trace(trace: Trace, offset_ns: int) -> bytes:
         trace.degraded,
         trace.repeated,
     ) + _cost_usd(trace.cost_usd)
+    if trace.caller is not None:
+        rest += otlp.link(*trace.caller)
     if trace.idempotency_key:
         rest += _idempotency_key(trace.idempotency_key)
     if trace.input_tokens >= 0:
@@ -220,4 +223,23 @@ def encode_write(write: Written, offset_ns: int) -> bytes:
         write.end_ns + offset_ns,
         _stage_attributes(WRITE, ""),
         error=None if write.stored else "not stored",
+    )
+
+
+@lru_cache(maxsize=1024)
+def _own_attributes(pool: str, replica: str) -> bytes:
+    values: dict[str, otlp.Value] = {INTERNAL: True, "weir.pool": pool, "weir.replica": replica}
+    return b"".join(otlp.attribute(key, value) for key, value in values.items())
+
+
+def encode_own_call(call: OwnCall, offset_ns: int) -> bytes:
+    return otlp.span(
+        call.trace_id,
+        call.id,
+        b"",
+        call.purpose,
+        otlp.CLIENT,
+        call.start_ns + offset_ns,
+        call.end_ns + offset_ns,
+        _own_attributes(call.pool, call.replica),
     )

@@ -12,8 +12,8 @@ import aiohttp
 import structlog
 
 from inference.core import otlp
-from inference.observability.span_encoding import encode_trace, encode_write
-from inference.observability.spans import Trace, Written, now_ns
+from inference.observability.span_encoding import encode_own_call, encode_trace, encode_write
+from inference.observability.spans import OwnCall, Trace, Written, now_ns
 from inference.tasks import keep
 
 _log = structlog.get_logger()
@@ -27,14 +27,19 @@ _HEADERS = {"Content-Type": "application/x-protobuf"}
 _LAST_TRY_S = 0.05  # between tries while closing
 _ANCHOR_DRIFT_NS = 1_000_000  # a wall clock that was set or has drifted by more gets a new anchor
 
+Item = Trace | Written | OwnCall
+
 
 class SpanExport:
-    """`endpoint` is the receiver's base URL; empty exports nothing. `submit` never waits."""
+    """`endpoint` is the receiver's base URL; empty exports nothing. `token` is what it wants of senders; empty for none.
+    `submit` never waits.
+    """
 
-    def __init__(self, endpoint: str, *, interval_s: float) -> None:
+    def __init__(self, endpoint: str, *, interval_s: float, token: str = "") -> None:
         self.exported = 0  # traces
         self.dropped = 0
         self._url = endpoint.rstrip("/") + "/v1/traces" if endpoint else ""
+        self._headers = _HEADERS | ({"Authorization": f"Bearer {token}"} if token else {})
         self._interval_s = interval_s
         self._queue: deque[bytes] = deque()  # each trace's spans, encoded
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -49,7 +54,7 @@ class SpanExport:
     def waiting(self) -> int:
         return len(self._queue)
 
-    def submit(self, item: Trace | Written) -> None:
+    def submit(self, item: Item) -> None:
         """Encode it in the next turn of the event loop, when its request's answer has been sent.
 
         Encoding many at once, before sending them, would hold up the requests of that moment: with 32 at a time, the
@@ -62,9 +67,14 @@ class SpanExport:
             return
         self._loop.call_soon(self._encode, item)
 
-    def _encode(self, item: Trace | Written) -> None:
-        encode = encode_trace(item, self._offset_ns) if isinstance(item, Trace) else encode_write(item, self._offset_ns)
-        self._queue.append(encode)
+    def _encode(self, item: Item) -> None:
+        match item:
+            case Trace():
+                self._queue.append(encode_trace(item, self._offset_ns))
+            case Written():
+                self._queue.append(encode_write(item, self._offset_ns))
+            case OwnCall():
+                self._queue.append(encode_own_call(item, self._offset_ns))
 
     def start(self) -> None:
         if self._url:
@@ -117,7 +127,7 @@ class SpanExport:
         while True:
             wait_s = backoff_s
             try:
-                async with self._session.post(self._url, data=body, headers=_HEADERS) as response:
+                async with self._session.post(self._url, data=body, headers=self._headers) as response:
                     if response.status == 200:
                         if self._delayed:
                             _log.info("spans.resumed")

@@ -6,11 +6,11 @@ wall-clock times with one anchor per trace, so that children meet exactly.
 
 import time
 from dataclasses import InitVar, dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from inference.contract.snapshot import Pool
 from inference.core import otlp
-from inference.observability.context import Context, context, span_id
+from inference.observability.context import CallerTraces, Context, context, span_id, trace_id
 
 now_ns = time.perf_counter_ns
 
@@ -79,6 +79,7 @@ class Trace:
     shared_marks: list[Mark] = field(default_factory=list)
     shared_end_ns: int = 0
     coalesced_with: tuple[bytes, bytes] | None = None
+    caller: tuple[bytes, bytes] | None = None  # the span that it is linked to, because its trace is full
     model: str = ""
     variant: str = ""
     pool: str = ""
@@ -111,6 +112,11 @@ class Trace:
     def __post_init__(self, traceparent: bytes | None) -> None:
         self.context = context(traceparent)
         self.marks = [Mark(RECEIVE, self.start_ns)]
+
+    def leave_full(self, traces: CallerTraces) -> None:
+        """Be a trace of its own where the caller's has enough requests."""
+        if (own := traces.place(self.context)) is not None:
+            self.caller, self.context = (self.context.trace_id, self.context.parent_id), own
 
     def show(self, pool: Pool) -> None:
         """The pool that serves it."""
@@ -168,6 +174,22 @@ class Trace:
                 if (hedge := mark.beside) is not None and hedge.start_ns < stop:
                     out.append((hedge, max(hedge.start_ns, start), min(hedge.end_ns or stop, stop)))
             start = stop
+
+
+class OwnCall:
+    """A call of Weir's own to a model server, as `inference/contract/own_requests.py` says. `purpose` names its span."""
+
+    __slots__ = ("end_ns", "id", "pool", "purpose", "replica", "start_ns", "trace_id")
+
+    def __init__(self, purpose: Literal["warm_up", "benchmark"], pool: str, replica: str) -> None:
+        self.purpose, self.pool, self.replica = purpose, pool, replica
+        self.trace_id, self.id = trace_id(), span_id()
+        self.start_ns = self.end_ns = now_ns()
+
+    @property
+    def traceparent(self) -> bytes:
+        """For the server: not sampled, although some servers export it all the same."""
+        return f"00-{self.trace_id.hex()}-{self.id.hex()}-00".encode()
 
 
 class Written(NamedTuple):

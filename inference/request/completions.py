@@ -18,6 +18,7 @@ from inference.core.fair_queue import Claim
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.core.question import Question
+from inference.observability.context import CallerTraces, span_id
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import LIMIT, LOOKUP, RESPOND, Trace
@@ -65,11 +66,13 @@ class Completions:
         self._keepalive_s = keepalive_s
         self._region = region
         self._write_back = WriteBack(cache, export)
+        self._caller_traces = CallerTraces()
         self.coalescer = Coalescer()
         self.in_flight = 0
 
     async def serve(self, endpoint: Endpoint, request: Request, out: Exchange) -> None:
         trace = Trace(request.received_ns, request.headers.get(b"traceparent"), endpoint.operation)
+        trace.leave_full(self._caller_traces)
         answer = Answer(trace, out, request.headers.get(b"x-stainless-read-timeout"), self._keepalive_s)
         self.in_flight += 1
         try:
@@ -138,7 +141,8 @@ class Completions:
         pool = state.pool
         trace.show(pool)
         answer.dropped = [*body.dropped, *unused]
-        writer = answer.writer = body.writer(answer.identity + trace.id.hex(), int(time.time()), model)
+        # An id of its own, and not the span's: a client that knows that could put its next requests beneath this one.
+        writer = answer.writer = body.writer(answer.identity + span_id().hex(), int(time.time()), model)
         state.hold()  # until the request has ended: a new snapshot may take the pool's replicas away meanwhile
         expected = self._outputs.expected(model.name, question.max_tokens)
         try:

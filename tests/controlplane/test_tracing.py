@@ -13,6 +13,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from pytest_django import Settings
 
 from controlplane.observability import tracing
+from inference.contract.own_requests import INTERNAL
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_a_page_is_one_server_span_named_by_its_route(exported: InMemorySpanExpo
     span = only(exported)
     assert (span.name, span.kind) == ("GET /admin/fleet/pool/add/", SpanKind.SERVER)
     assert attributes(span) == {
-        tracing.INTERNAL: True,
+        INTERNAL: True,
         "http.request.method": "GET",
         "url.path": "/admin/fleet/pool/add/",
         "http.route": "/admin/fleet/pool/add/",
@@ -75,5 +76,5 @@ def test_work_of_the_worker_is_marked_too(exported: InMemorySpanExporter) -> Non
     with pytest.raises(ValueError, match="no"), tracing.span("observe the stack", components=3):
         raise ValueError("no")
     span = only(exported)
-    assert attributes(span) == {tracing.INTERNAL: True, "components": 3}
+    assert attributes(span) == {INTERNAL: True, "components": 3}
     assert span.status.status_code is StatusCode.ERROR

@@ -35,6 +35,8 @@ from inference.contract.benchmark_messages import (
 POLL_S = 0.25
 SILENT_S = 30.0
 """A process that has not reported for so long hangs."""
+END_S = 10.0
+"""How long it may take to end. More than it takes to send its spans to a receiver that is away."""
 _encode = msgspec.json.Encoder().encode
 _report = msgspec.json.Decoder(Report)
 
@@ -132,8 +134,12 @@ class Replica:
             self._reports.put(None)
 
     def _end(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        """At the end of its input it takes its requests back, sends their spans, by which the ledger knows them, and ends."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

@@ -21,11 +21,10 @@ from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Entry, Node
 from controlplane.telemetry.ledger.requests import ERROR, Request, find
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.ledger.tree import build
-from inference.contract import own_requests
+from inference.contract.own_requests import INTERNAL
 from inference.contract.stages import STAGES
 
 FIRST_TOKEN = "first_token"  # noqa: S105  (an event's name)
-_OWN_TRACES = (own_requests.WARM_UP_TRACES, own_requests.BENCHMARK_TRACES)
 _NO_TIME = dict.fromkeys((*STAGES, UNATTRIBUTED), 0)
 
 
@@ -36,16 +35,33 @@ def close(spans: Sequence[Span]) -> list[LedgerRow]:
     in for a missing entry (Triton's, before the gateway's has arrived) is not an entry any more once that arrives: a row that a later
     closing leaves out must be withdrawn.
 
-    Spans of Weir's own control plane are left out, because opening the latency page is not a request; so are traces of warm-ups
-    and benchmarks.
+    Spans of Weir's own work are left out with what is beneath them, because opening the latency page is not a request, nor is a
+    warm-up or a benchmark.
     """
-    if spans and spans[0].trace_id.startswith(_OWN_TRACES):
-        return []
-    tree = build([span for span in spans if weir.INTERNAL not in span.attributes])
+    tree = build(_of_users(spans))
     rows = [_row(request) for request in find(tree)]
     for node in tree.nodes:  # breaks reference cycles, so that nodes are freed without the garbage collector
         node.parent = node.owner = None
     return rows
+
+
+def _of_users(spans: Sequence[Span]) -> Sequence[Span]:
+    """Without Weir's own work (`inference/contract/own_requests.py`). A gateway's request is kept, whatever its parent: its client
+    chooses that.
+    """
+    own = {span.span_id for span in spans if INTERNAL in span.attributes and not flag(span.attributes, weir.REQUEST)}
+    if not own:
+        return spans
+    beneath: dict[bytes, list[Span]] = {}
+    for span in spans:
+        beneath.setdefault(span.parent_id, []).append(span)
+    above = list(own)
+    for span_id in above:  # grows as it goes
+        for span in beneath.get(span_id, ()):
+            if span.span_id not in own and not flag(span.attributes, weir.REQUEST):
+                own.add(span.span_id)
+                above.append(span.span_id)
+    return [span for span in spans if span.span_id not in own]
 
 
 def _row(request: Request) -> LedgerRow:

@@ -26,6 +26,7 @@ def find(tree: Tree) -> list[Request]:
     Entries are the outermost spans that an adapter recognises (see `Entry`). Where there is none, they are the outermost spans that may be
     requests (see `_may_be_request`). A span whose parent is missing is given to the request that contains it in time (see `_adopt`).
     """
+    _part_gateway_requests(tree)
     entries = _recognised(tree)
     staged = not entries and any(weir.STAGE in node.span.attributes for node in tree.nodes)
     if not entries:
@@ -38,6 +39,18 @@ def find(tree: Tree) -> list[Request]:
     if len(entries) == 1:
         return [_request(entries[0])]
     return [_request(entry) for entry in sorted(entries, key=lambda node: (node.start, node.id))]
+
+
+def _part_gateway_requests(tree: Tree) -> None:
+    """A request of a gateway directly beneath another's own span is none of its parts, which are beneath its stages: its client has
+    named that span as its parent.
+    """
+    for node in tree.nodes:
+        above = node.parent
+        if above is not None and node.reading.entry == above.reading.entry == Entry.GATEWAY:
+            above.children.remove(node)
+            node.parent = None
+            tree.orphans.append(node)
 
 
 def _has_not_ended(entry: Node) -> bool:

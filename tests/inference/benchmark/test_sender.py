@@ -16,8 +16,8 @@ from inference.backends.triton import TritonConnector
 from inference.benchmark.prompts import Prompts
 from inference.benchmark.sender import CannotMeasureError, Sender
 from inference.contract.benchmark_messages import Alone, Ended, Load, Pulse, Ready, Report, Sample, Setup
-from inference.contract.own_requests import BENCHMARK_TRACES
 from inference.contract.snapshot import Endpoint, Pool
+from inference.observability.spans import OwnCall
 from tests.support.servers.standins import MODEL, SGLang
 from tests.support.wait import eventually_async
 
@@ -38,9 +38,10 @@ class Measured:
 
     def __init__(self, connector: Connector, pool: Pool, slots: int) -> None:
         self.reports: list[Report] = []
+        self.recorded: list[OwnCall] = []
         self.link = connector.connect(pool, pool.endpoints[0], 5.0)
         backend = connector.backend(self.link, pool, pool.endpoints[0])
-        self.sender = Sender(Setup(pool, ((20, 3),), slots, 30.0), backend, self.reports.append)
+        self.sender = Sender(Setup(pool, ((20, 3),), slots, 30.0), backend, self.reports.append, self.recorded.append)
 
     async def run(self, command: Alone | Load, stopped: asyncio.Event | None = None) -> list[Sample]:
         await self.sender.run(command, stopped or asyncio.Event())
@@ -71,9 +72,7 @@ async def test_each_request_is_sent_once_with_a_prompt_of_its_own_in_a_trace_tha
     assert len({body["messages"][0]["content"].split()[0] for body in server.bodies}) == 20
     assert {(body["max_tokens"], body["ignore_eos"], body["stream"]) for body in server.bodies} == {(3, True, True)}
     for headers in server.headers:
-        assert headers["traceparent"].startswith(f"00-{BENCHMARK_TRACES.hex()}") and headers["traceparent"].endswith(
-            "-00"
-        )
+        assert headers["traceparent"] in {call.traceparent.decode() for call in measured.recorded}
     for sample in samples:
         times = (sample.arrived_s, sample.sent_s, sample.first_s, sample.ended_s)
         assert None not in times and list(times) == sorted(times)  # type: ignore[type-var]

@@ -5,7 +5,7 @@ import json
 import secrets
 
 from deploy.local.triton import Triton
-from inference.contract.own_requests import WARM_UP_TRACES
+from inference.contract.own_requests import INTERNAL
 from inference.contract.snapshot import Endpoint, WarmUp
 from tests.support.gateway.process import SMALL, Receiver, StartGateway, small_only, unique, with_pool
 from tests.support.wait import eventually_async
@@ -40,5 +40,7 @@ async def test_a_triton_is_warmed_up_before_it_gets_requests_and_nothing_counts_
     trace = await receiver.trace(trace_id)
     (root,) = (span for span in trace if "weir.request" in span.attributes)
     assert root.attributes.get("weir.cold_start", False) is False, "the warm-up had the cold start"
-    assert not any(span.trace_id.startswith(WARM_UP_TRACES.hex()) for span in receiver.spans)
+    own = [span for span in receiver.spans if span.attributes.get(INTERNAL)]
+    assert [(span.name, span.attributes["weir.pool"]) for span in own] == [("warm_up", SMALL)] * 4
+    assert all("weir.request" not in span.attributes for span in own)
     assert gateway.ready()["pools"][SMALL]["ready"] == 2

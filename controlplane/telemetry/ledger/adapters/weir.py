@@ -8,7 +8,6 @@ from inference.contract.stages import STAGES
 SCOPE = "weir.gateway"
 REQUEST = "weir.request"
 STAGE = "weir.stage"
-INTERNAL = "weir.internal"  # on every span of Weir's own control plane
 
 MAX_TTFT_NS = 10**18
 

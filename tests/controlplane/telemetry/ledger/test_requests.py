@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
 from controlplane.telemetry.ledger import close
-from tests.support.telemetry.ledger_traces import gateway_trace, span, spent
+from tests.support.telemetry.ledger_traces import assert_closes, gateway_trace, span, spent
 
 ABSENT = b"\x07" * 8
 
@@ -169,3 +169,17 @@ def test_of_two_versions_of_a_span_the_fuller_counts_whatever_came_first() -> No
 def test_what_weirs_own_control_plane_does_is_no_request() -> None:
     page = span("GET /latency", 0, 90, kind=SERVER, weir__internal=True, http__request__method="GET")
     assert close([page, span("query", 10, 80, page, kind=CLIENT, weir__internal=True)]) == []
+
+
+def test_a_request_whose_client_names_another_s_span_as_its_parent_is_one_of_its_own() -> None:
+    first = gateway_trace()
+    root = next(span for span in first if "weir.request" in span.attributes)
+    for at in (1_100, 5_000):  # beside it, as when its stream has told its id, and after it
+        rows = close([*first, *gateway_trace(at, root)])
+        assert_closes(rows)
+        assert len(rows) == 2 and rows[0] == close(first)[0]
+
+
+def test_a_gateway_s_request_beneath_a_span_of_weir_s_own_is_a_request() -> None:
+    page = span("GET /latency", 0, 90, kind=SERVER, weir__internal=True)
+    assert len(close([page, *gateway_trace(parent=page)])) == 1

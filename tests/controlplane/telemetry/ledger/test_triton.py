@@ -4,8 +4,11 @@ import pytest
 
 from controlplane.telemetry.core.spans import SERVER
 from controlplane.telemetry.ledger import close
-from inference.contract import own_requests
+from inference.core import otlp
+from inference.observability.span_encoding import encode_own_call
+from inference.observability.spans import OwnCall
 from tests.support.telemetry.ledger_traces import assert_closes, gateway, gateway_trace, in_gateway, span, spent, triton
+from tests.support.telemetry.otlp_payloads import spans_in
 from tests.support.telemetry.recorded_traces import by_trace, recorded
 
 ENSEMBLE = "aaaabbbbccccddddeeeeffff00001111"
@@ -21,12 +24,22 @@ def test_every_recorded_trace_closes_and_is_one_request() -> None:
         assert [row.adapter for row in rows] == ["triton"]
 
 
-@pytest.mark.parametrize("traces", [own_requests.WARM_UP_TRACES, own_requests.BENCHMARK_TRACES])
-def test_the_traces_of_warm_ups_and_benchmarks_are_no_requests(traces: bytes) -> None:
-    """Triton exports them whatever their `traceparent` says of sampling."""
+def test_what_servers_say_of_weir_s_own_calls_is_no_request() -> None:
+    """Triton exports traces whatever their `traceparent` says of sampling."""
     for spans in by_trace(recorded("triton/otlp-0.json", "triton/otlp-1.json")).values():
-        own = [span._replace(trace_id=traces + bytes(8)) for span in spans]
-        assert close(spans) and not close(own)
+        call = OwnCall("warm_up", "chat/eu", "chat-0")
+        own = [span._replace(trace_id=call.trace_id, parent_id=span.parent_id or call.id) for span in spans]
+        if not any(span.parent_id == call.id for span in own):
+            known = {span.span_id for span in own}
+            own = [span if span.parent_id in known else span._replace(parent_id=call.id) for span in own]
+        said = spans_in(otlp.request([encode_own_call(call, own[0].start_ns)], "weir.gateway", ()))
+        assert close(own) and not close([*own, *said])
+
+
+@pytest.mark.parametrize("begin", [b"weir-wup", b"weir-bch"])
+def test_a_name_that_a_client_can_choose_leaves_nothing_out(begin: bytes) -> None:
+    for spans in by_trace(recorded("triton/otlp-0.json", "triton/otlp-1.json")).values():
+        assert close([span._replace(trace_id=begin + bytes(8)) for span in spans])
 
 
 def test_an_ensemble_with_a_bls_call_counts_each_models_queue_and_compute() -> None:
