@@ -25,9 +25,11 @@ from forecasting.capacity.assumptions import (
     ReplicaCapacity,
     TokenMix,
 )
-from forecasting.capacity.replica_capacity import chosen_capacity, cold_start
+from forecasting.capacity.known import chosen_capacity
+from forecasting.capacity.replica_capacity import cold_start
 from forecasting.demand import DemandKey
 
+DAY_S = 86_400
 UNKNOWN_GPU = "an unknown GPU"
 
 
@@ -133,5 +135,7 @@ def capacity(entry: ReplicaCapacityEntry, own: PoolCapacity) -> ReplicaCapacity:
         batching_factor=entry.batching_factor,
         slots=entry.slots,
         gpus_per_replica=entry.gpus_per_replica or own.gpus_per_replica,
+        lower_bound=entry.lower_bound,
+        shown_on=int(entry.measured_at.timestamp()) // DAY_S if entry.measured_at else 0,
         reason=entry.note,
     )

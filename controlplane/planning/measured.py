@@ -1,8 +1,9 @@
 """Measures what plans rest on, as a job of the worker: what replicas carry, how long they take to start, how often the cache answers."""
 
+import hashlib
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.utils import timezone
 
 from controlplane.fleet.models import Pool
 from controlplane.planning import demand, jobs
-from controlplane.planning.core.measuring import NS_PER_S, Judge, judges, strictest, windows_of
+from controlplane.planning.core.measuring import NS_PER_S, Judge, judges, measured_by_objective, strictest, windows_of
 from controlplane.planning.models import MeasuredHitRate, MeasuredPool, PlanJob, PoolCapacity
 from controlplane.slo.models import StoredObjective
 from controlplane.telemetry.core.query_types import Window
@@ -47,10 +48,9 @@ def measure(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, An
     counted = judges(row.to_objective() for row in StoredObjective.objects.filter(enabled=True))
     loads = _loads(counted, now_s, progress)
     starts = _starts(now_s)
-    targets = {judge.slug: judge.target for judge in counted}
     measured = 0
-    for pool in Pool.objects.select_related("capacity__gpu_type"):
-        measured += _measure(pool, loads.get(pool.name, {}), targets, starts.get(pool.name, []))
+    for pool in Pool.objects.select_related("capacity__gpu_type", "variant", "measured"):
+        measured += _measure(pool, loads.get(pool.name, {}), counted, starts.get(pool.name, []))
     known = demand.history(history_s=DAYS * DAY_S)
     now = timezone.now()
     for each in known:
@@ -103,14 +103,18 @@ def _starts(now_s: int) -> dict[str, list[float]]:
     return loads | starts
 
 
-def _measure(
-    pool: Pool, windows: Mapping[str, LoadWindows], targets: Mapping[str, float], starts_s: list[float]
-) -> bool:
+def _measure(pool: Pool, windows: Mapping[str, LoadWindows], counted: Sequence[Judge], starts_s: list[float]) -> bool:
     """Store what was measured of a pool; whether its capacity was."""
     own: PoolCapacity | None = getattr(pool, "capacity", None)
     gpu = own.gpu_type if own else None
     slots = [entry.slots for entry in own.entries.filter(gpu_type=gpu) if entry.slots] if own and gpu else []
-    objective, result = strictest(windows, targets, min(slots, default=None))
+    bases = {judge.slug: _basis(pool, own, judge) for judge in counted}
+    before: MeasuredPool | None = getattr(pool, "measured", None)
+    targets = {judge.slug: judge.target for judge in counted}
+    outcomes = measured_by_objective(
+        windows, targets, min(slots, default=None), before.known_of(bases) if before is not None else {}
+    )
+    objective, result = strictest(outcomes)
     capacity = result.capacity
     MeasuredPool.objects.update_or_create(
         pool=pool,
@@ -119,9 +123,21 @@ def _measure(
             "gpu": gpu.name if gpu else "",
             "objective": objective,
             "capacity": {} if capacity is None else msgspec.to_builtins(capacity),
+            "known": {
+                slug: {"basis": bases[slug], "capacity": msgspec.to_builtins(each.capacity)}
+                for slug, each in outcomes.items()
+                if each.capacity is not None
+            },
             "reason": result.reason,
             "starts_s": starts_s,
         },
     )
     log.info("pool.measured", pool=pool.name, objective=objective, reason=result.reason, starts=len(starts_s))
     return capacity is not None
+
+
+def _basis(pool: Pool, own: PoolCapacity | None, judge: Judge) -> str:
+    """What a capacity holds for: another replica, or another objective, is measured anew."""
+    gpu = own.gpu_type.name if own and own.gpu_type else ""
+    replica = (pool.variant.name, pool.model_name, pool.model_version, gpu, own.gpus_per_replica if own else 1)
+    return hashlib.sha256(repr((replica, judge)).encode()).hexdigest()

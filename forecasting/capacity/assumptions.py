@@ -47,7 +47,9 @@ class ReplicaCapacity:
     `input_share` is the part of a replica's work that prompts cause (0..1). None: not measured; of prompts and outputs
     the one that grew more then counts. `batching_factor` is the mean number of requests that a replica works on at this
     load, and `slots` the most that it can; without both, small pools get no extra room for queueing.
-    `lower_bound`: the objective was kept at every load that was seen, so a replica may carry more.
+    `lower_bound`: the objective was kept at every load that was seen, so a replica may carry more. `shown_on` is the day (since
+    1970-01-01 UTC) on which a replica last carried it, 0 where that is not known, and `lost_on` the days on which more load lost the
+    objective.
     """
 
     requests_per_s: float
@@ -59,6 +61,8 @@ class ReplicaCapacity:
     measured_replicas: int = 1
     gpus_per_replica: int = 1
     lower_bound: bool = False
+    shown_on: int = 0
+    lost_on: tuple[int, ...] = ()
     reason: str = ""
 
     def __post_init__(self) -> None:

@@ -15,6 +15,10 @@ BIN_RATIO = 1.1
 MIN_WINDOWS = 3
 MIN_BAD = 5
 """A load counts as judged once so many bad requests would have been seen at the target: fewer may be chance."""
+MIN_DAYS, INCIDENT_SHARE = 3, 1 / 3
+"""Of so many days on which a load was seen at least, those that lost the objective are incidents while they are at most this share: what
+else than the load was wrong on them is not known.
+"""
 MIN_STARTS = 5
 ASSUMED_COLD_START_S = 300.0
 """Where a cold start was neither measured nor entered: minutes to get a node and load weights."""
@@ -24,11 +28,12 @@ ASSUMED_COLD_START_S = 300.0
 class LoadWindows:
     """A pool's ledger by window of `window_s`: arrays of one length.
 
-    `requests` reached `replicas`; of the `judged` ones, `good` kept the objective. Tokens and times are sums over the requests;
-    `busy_s` is how long replicas worked on them. Prefill and decode are 0 where they were not measured.
+    `day` counts from 1970-01-01 UTC. `requests` reached `replicas`; of the `judged` ones, `good` kept the objective. Tokens and times
+    are sums over the requests; `busy_s` is how long replicas worked on them. Prefill and decode are 0 where they were not measured.
     """
 
     window_s: int
+    day: I64
     requests: I64
     replicas: I64
     judged: I64
@@ -45,10 +50,11 @@ class LoadWindows:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A capacity, or None and why."""
+    """A capacity, or None and why. `lost_on`: the days on which more load, or without a capacity the least, lost the objective."""
 
     capacity: ReplicaCapacity | None
     reason: str
+    lost_on: tuple[int, ...] = ()
 
 
 def measured_capacity(windows: LoadWindows, target: float, slots: int | None = None) -> Measured:
@@ -56,7 +62,7 @@ def measured_capacity(windows: LoadWindows, target: float, slots: int | None = N
 
     Windows are put into bins of similar load. Because more load never makes an objective easier to keep, the shares of good requests are
     fitted by a falling step function (isotonic regression, Ayer et al. 1955, Annals of Mathematical Statistics 26), weighted by
-    requests: neither a lucky busy window nor a bad quiet one decides alone.
+    requests: neither a lucky busy window nor a bad quiet one decides alone, and neither does a day that differs from most others.
     """
     used = (windows.requests > 0) & (windows.replicas > 0)
     if not used.any():
@@ -66,6 +72,8 @@ def measured_capacity(windows: LoadWindows, target: float, slots: int | None = N
     )
     bins = np.full(len(windows), -(10**6))
     bins[used] = np.floor(np.log(load[used]) / math.log(BIN_RATIO)).astype(int)
+    bins[_incidents(windows, bins, target)] = -(10**6)
+    used = bins > -(10**6)
     needed = math.ceil(MIN_BAD / max(1 - target, 1e-6))
     blocks = _blocks(windows, bins, sorted(set(bins[used].tolist())))
     judged = [block for block in blocks if block.judged >= needed and block.windows >= MIN_WINDOWS]
@@ -81,11 +89,14 @@ def measured_capacity(windows: LoadWindows, target: float, slots: int | None = N
             None,
             f"The objective was not kept at any load: of {worst.judged} requests at the lowest, {worst.good / worst.judged:.1%} were "
             f"good, and {target:.1%} must be.",
+            _lost_days(windows, np.isin(bins, worst.bins), target),
         )
     best = kept[-1]
     at = bins == best.bins[-1]
     capacity = _capacity(windows, at, float(load[at].mean()), slots)
     lost = [block for block in judged if block.bins[0] > best.bins[-1]]
+    lost_on = _lost_days(windows, np.isin(bins, lost[0].bins), target) if lost else ()
+    shown_on = int(windows.day[at].max())
     per_replica = f"{capacity.requests_per_s:.3g} requests/s a replica"
     if lost:
         share = lost[0].good / lost[0].judged
@@ -94,7 +105,33 @@ def measured_capacity(windows: LoadWindows, target: float, slots: int | None = N
         )
     else:
         reason = f"At least {per_replica}: the objective was kept at every load that was measured."
-    return Measured(replace(capacity, lower_bound=not lost, reason=reason), reason)
+    capacity = replace(capacity, lower_bound=not lost, shown_on=shown_on, lost_on=lost_on, reason=reason)
+    return Measured(capacity, reason, lost_on)
+
+
+def _incidents(windows: LoadWindows, bins: I64, target: float) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    """The windows of days that lost the objective at a load which most other days carried."""
+    incidents = np.zeros(len(windows), dtype=bool)
+    for number in set(bins.tolist()):
+        at = bins == number
+        days = set(windows.day[at & (windows.judged > 0)].tolist())
+        lost = _lost_days(windows, at, target)
+        if len(days) >= MIN_DAYS and len(lost) <= INCIDENT_SHARE * len(days):
+            incidents |= at & np.isin(windows.day, lost)
+    return incidents
+
+
+def _lost_days(
+    windows: LoadWindows, at: "np.ndarray[tuple[int], np.dtype[np.bool_]]", target: float
+) -> tuple[int, ...]:
+    """The days on which the objective was lost in these windows."""
+    days = sorted(set(windows.day[at].tolist()))
+    of_day = [at & (windows.day == day) for day in days]
+    return tuple(
+        day
+        for day, own in zip(days, of_day, strict=True)
+        if windows.good[own].sum() < target * windows.judged[own].sum()
+    )
 
 
 @dataclass(slots=True)
@@ -146,24 +183,6 @@ def _capacity(
         slots=slots,
         measured_replicas=max(1, int(np.median(windows.replicas[at]))),
     )
-
-
-def chosen_capacity(
-    measured: ReplicaCapacity | None, benchmark: ReplicaCapacity | None, entered: ReplicaCapacity | None
-) -> ReplicaCapacity | None:
-    """The ledger's, else a benchmark run's, else the entered one.
-
-    Where the ledger has only a lower bound, because traffic never brought a replica to its limit, a higher one of the others counts.
-    """
-    other = benchmark or entered
-    if measured is None or (
-        measured.lower_bound and other is not None and other.requests_per_s > measured.requests_per_s
-    ):
-        if measured is None or other is None:
-            return other
-        seen = f"Traffic has shown only that it is at least {measured.requests_per_s:.3g} requests/s."
-        return replace(other, reason=f"{other.reason} {seen}".strip())
-    return measured
 
 
 def cold_start(starts_s: Sequence[float], entered_s: float | None) -> ColdStart:

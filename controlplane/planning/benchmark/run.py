@@ -188,6 +188,8 @@ def enter(wanted: Wanted, result: Conclusion, steps: Sequence[StepFigures], auth
                 "output_tokens": round(best.output_tokens or outputs, 1),
                 "batching_factor": round(best.batch, 2) or None,
                 "slots": wanted.slots or None,
+                "lower_bound": result.lower_bound,
+                "measured_at": timezone.now(),
                 "note": note,
             },
         )

@@ -9,9 +9,12 @@ from controlplane.slo.core.objective import Objective, Timeslices
 from controlplane.slo.core.sli import Latency
 from controlplane.telemetry.core.objective_counts import Cut
 from controlplane.telemetry.core.replica_load import PoolLoad
+from forecasting.capacity.assumptions import ReplicaCapacity
+from forecasting.capacity.known import still_known
 from forecasting.capacity.replica_capacity import LoadWindows, Measured, measured_capacity
 
 NS_PER_S = 1_000_000_000
+DAY_S = 86_400
 OF_REPLICAS = ("ttft", "itl", "e2e", "queue", "model")
 """Measures that load on replicas makes longer."""
 NO_OBJECTIVE = "No latency objective covers requests of this pool: make one, so that its capacity can be measured."
@@ -53,6 +56,7 @@ def windows_of(loads: Sequence[PoolLoad], step_s: int) -> LoadWindows:
 
     return LoadWindows(
         window_s=step_s,
+        day=joined("start_ns") // (DAY_S * NS_PER_S),
         requests=joined("requests"),
         replicas=joined("replicas"),
         judged=joined("judged"),
@@ -65,17 +69,29 @@ def windows_of(loads: Sequence[PoolLoad], step_s: int) -> LoadWindows:
     )
 
 
-def strictest(
-    windows: Mapping[str, LoadWindows], targets: Mapping[str, float], slots: int | None
-) -> tuple[str, Measured]:
+def measured_by_objective(
+    windows: Mapping[str, LoadWindows],
+    targets: Mapping[str, float],
+    slots: int | None,
+    known: Mapping[str, ReplicaCapacity],
+) -> dict[str, Measured]:
+    """What is known for each objective (by slug) that has judged requests, or had: `known` is from before."""
+    outcomes = {
+        slug: measured_capacity(each, targets[slug], slots) for slug, each in windows.items() if each.judged.sum() > 0
+    }
+    nothing = Measured(None, "Nothing was measured in that time.")
+    return {
+        slug: still_known(known.get(slug), outcomes.get(slug, nothing))
+        for slug in sorted(outcomes.keys() | known.keys())
+    }
+
+
+def strictest(outcomes: Mapping[str, Measured]) -> tuple[str, Measured]:
     """The objective (by slug) with the lowest capacity, and what was measured for it.
 
     An objective that was not kept at any load is stricter than any that was. Objectives without judged requests do not count; where
     there is none, the slug is empty.
     """
-    outcomes = [
-        (slug, measured_capacity(each, targets[slug], slots)) for slug, each in windows.items() if each.judged.sum() > 0
-    ]
     if not outcomes:
         return "", Measured(None, NO_OBJECTIVE)
-    return min(outcomes, key=lambda outcome: 0.0 if (c := outcome[1].capacity) is None else c.requests_per_s)
+    return min(outcomes.items(), key=lambda outcome: 0.0 if (c := outcome[1].capacity) is None else c.requests_per_s)

@@ -149,6 +149,16 @@ class ReplicaCapacityEntry(models.Model):
     slots = models.PositiveIntegerField(
         null=True, blank=True, validators=[MinValueValidator(1)], help_text="The most that it can work on at a time."
     )
+    lower_bound = models.BooleanField(
+        "at least",
+        default=False,
+        help_text="No higher load was tried that lost the objective, so a replica may carry more.",
+    )
+    measured_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="When the benchmark ran. Days that lost the objective before it say nothing against it.",
+    )
     note = models.CharField(max_length=300, blank=True, help_text="Such as the benchmark run's name and date.")
 
     class Meta:

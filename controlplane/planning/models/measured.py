@@ -1,5 +1,8 @@
 """What was measured of pools and of the cache, for plans."""
 
+import contextlib
+from collections.abc import Mapping
+
 import msgspec
 from django.db import models
 
@@ -16,6 +19,10 @@ class MeasuredPool(models.Model):
     gpu = models.CharField(max_length=63, blank=True, help_text="The GPU type that the pool had then.")
     objective = models.CharField(max_length=100, blank=True, help_text="Which objective decided.")
     capacity = models.JSONField(default=dict, help_text="What a replica carried; empty where it could not be measured.")
+    known = models.JSONField(
+        default=dict,
+        help_text="By objective, what a replica has carried, also where traffic does not show it any more, and what that holds for.",
+    )
     reason = models.TextField(help_text="How the capacity was measured, or why it could not be.")
     starts_s = models.JSONField(default=list, help_text="From each creation to the first good answer, s.")
 
@@ -29,6 +36,16 @@ class MeasuredPool(models.Model):
     def to_capacity(self) -> ReplicaCapacity | None:
         """The value. Raises msgspec.ValidationError or CapacityError where the row was written by hand."""
         return msgspec.convert(self.capacity, ReplicaCapacity) if self.capacity else None
+
+    def known_of(self, bases: Mapping[str, str]) -> dict[str, ReplicaCapacity]:
+        """What is known by objective, where it holds for the same basis still. What cannot be read is not known."""
+        known = {}
+        for slug, basis in bases.items():
+            entry = self.known.get(slug) or {}
+            if entry.get("basis") == basis:
+                with contextlib.suppress(msgspec.ValidationError):
+                    known[slug] = msgspec.convert(entry.get("capacity"), ReplicaCapacity)
+        return known
 
 
 class MeasuredHitRate(models.Model):

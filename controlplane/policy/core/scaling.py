@@ -18,6 +18,8 @@ from forecasting.capacity.warm_plan import KEPT_FOR
 
 DRAINED_WITHIN_S = 60.0
 """A backlog is to be gone so soon after the replicas that are added for it are there, or within a cold start where that is longer."""
+TRIED = 1.1
+"""A replica whose limit no traffic has shown is filled to so many times the most that it has carried, so that traffic shows it."""
 OVERTAKEN = 1.1
 """A load that needs more than the forecast's replicas and is so many times what they carry has overtaken it (HPA's tolerance)."""
 SLACK = 1e-9
@@ -106,6 +108,9 @@ def _by_load(
 
     The rest of a replica is room for growth within a cold start. A forecast that counts has that room in its quantile; but one
     that the load has overtaken has none.
+
+    That a replica has carried so much is enough to remove others, and says nothing of how many more are needed: what stands stays, up
+    to a little more than it has carried.
     """
     capacity = _capacity(spec, facts)
     if seen is None or capacity is None:
@@ -114,11 +119,18 @@ def _by_load(
     share = spec.reactive.utilisation
     if forecast is not None and replicas_of(needed_rps / OVERTAKEN, capacity) <= forecast.candidate.count:
         share = 1.0
-    count = replicas_of(needed_rps / share, capacity)
+
+    def count_of(rps: float) -> int:
+        most = replicas_of(rps / share, capacity)
+        if not capacity.lower_bound or facts.wanted is None:
+            return most
+        return min(most, max(facts.wanted, replicas_of(rps / TRIED, capacity)))
+
     waiting = f" and {facts.waiting:.3g} waiting" if facts.waiting else ""
     carried_rps = capacity.requests_per_s * share
-    reason = f"{seen.steady_rps:.3g} requests/s{waiting}, at {carried_rps:.3g} requests/s a replica"
-    yield _Needed(Candidate(count, "reactive", reason), replicas_of(KEPT_FOR * needed_rps / share, capacity))
+    at_least = "at least " if capacity.lower_bound else ""
+    reason = f"{seen.steady_rps:.3g} requests/s{waiting}, at {at_least}{carried_rps:.3g} requests/s a replica"
+    yield _Needed(Candidate(count_of(needed_rps), "reactive", reason), count_of(KEPT_FOR * needed_rps))
 
 
 def _capacity(spec: ScalingSpec, facts: PoolFacts) -> ReplicaCapacity | None:
@@ -137,6 +149,7 @@ def measured_capacity(facts: PoolFacts) -> ReplicaCapacity | None:
         batching_factor=facts.batching_factor,
         slots=facts.slots,
         measured_replicas=facts.capacity_replicas,
+        lower_bound=facts.capacity_is_lower_bound,
     )
 
 

@@ -6,7 +6,7 @@ from controlplane.policy.core import scaling
 from controlplane.policy.core.decision import Action, Alarm, Candidate, Proposed, Rail, TargetDecision
 from controlplane.policy.core.memory import TargetMemory
 from controlplane.policy.core.observation import Observation, Override, Pause, PoolFacts
-from controlplane.policy.core.rails.case import Case, cooperates, managed_count
+from controlplane.policy.core.rails.case import Case, alarm, cooperates, managed_count
 from controlplane.policy.core.rails.rails import RAILS
 from controlplane.policy.core.spec import InForce, ScalingSpec
 from controlplane.policy.core.words import seconds
@@ -63,7 +63,21 @@ def judge(
         or any(rail.name == "pending" for rail in rails)
         or any(rail.name in CAPS and rail.after < rail.before for rail in rails)
     )
+    alarms += _more_than_known(case, count)
     return Judged(decision, proposed.memory, tuple(alarms), capped)
+
+
+def _more_than_known(case: Case, count: int) -> list[Alarm]:
+    """A count that rests on what a replica has carried so far, and not on what it carries, may be too high for ever: it is said."""
+    facts, spec = case.facts, case.spec
+    by_lower_bound = facts.capacity_is_lower_bound and facts.capacity_rps and not spec.reactive.replica_rps
+    if not by_lower_bound or case.override is not None or count <= max(spec.min, spec.warm_floor, 1):
+        return []
+    text = (
+        f"A replica of {facts.pool} carries at least {facts.capacity_rps:.3g} requests/s, and no traffic has shown how much more: "
+        f"fewer than {count} may be enough. Benchmark a replica."
+    )
+    return [alarm("capacity", facts.pool, text, "ticket")]
 
 
 def pause_of(observation: Observation, policy: str, model: str, pool: str) -> Pause | None:

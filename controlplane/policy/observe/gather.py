@@ -5,7 +5,6 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-import numpy as np
 from msgspec import structs
 
 from controlplane.fleet.clusters.port import HAND, WEIR, ClusterSeen, PoolSeen
@@ -26,8 +25,7 @@ from controlplane.policy.observe import objectives, people
 from controlplane.policy.observe.core.traffic import Traffic, pool_traffic, tier_traffic
 from controlplane.policy.observe.objectives import TierBurn
 from controlplane.policy.observe.planned import Planned, PoolKnown
-from forecasting.capacity.assumptions import ReplicaCapacity
-from forecasting.capacity.demand_on_pools import Load, work
+from forecasting.capacity.known import rps_of_tokens
 
 MS_PER_S = 1_000
 GATEWAY = "gateway:"
@@ -130,7 +128,7 @@ def _pool(name: str, row: PoolRow | None, known: Background, now_ms: int) -> Poo
         gpu=planned.gpu,
         gpus_per_replica=planned.gpus_per_replica,
         usd_per_replica_hour=planned.usd_per_replica_hour,
-        capacity_rps=None if capacity is None else _capacity_now(capacity, traffic.input_tokens, traffic.output_tokens),
+        capacity_rps=None if capacity is None else rps_of_tokens(capacity, traffic.input_tokens, traffic.output_tokens),
         capacity_source=capacity.source if capacity else "",
         capacity_is_lower_bound=capacity.lower_bound if capacity else False,
         capacity_replicas=capacity.measured_replicas if capacity else 1,
@@ -147,13 +145,6 @@ def _pool(name: str, row: PoolRow | None, known: Background, now_ms: int) -> Poo
     its = known.clusters.get(row.cluster)
     warming = known.traffic.warming_in(name)
     return _counted(facts, its.pools.get(name) if its else None, its, row.draining, now_ms, warming)
-
-
-def _capacity_now(capacity: ReplicaCapacity, input_tokens: float | None, output_tokens: float | None) -> float:
-    """Requests/s of this many tokens each; of the measured mix where the tokens are not known."""
-    inputs, outputs = (None if value is None else np.array([value]) for value in (input_tokens, output_tokens))
-    weight = float(np.max(work(Load("", "", np.zeros(0), np.zeros(0), inputs, outputs), capacity)))
-    return capacity.requests_per_s / weight if weight > 0 else capacity.requests_per_s
 
 
 def _counted(

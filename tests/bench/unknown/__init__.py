@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.bench.figures import Figure, say
-from tests.bench.unknown import demand
+from tests.bench.unknown import demand, weeks
 from tests.bench.unknown.history import KINDS, judged
 from tests.bench.unknown.protections import PROTECTIONS, first_found_without
 
@@ -28,8 +28,8 @@ def run() -> Iterator[Figure]:
                 examples.setdefault(kind, text)
             if done % 10 == 0:
                 say(f"{min(done * PART, histories):,} of {histories:,} histories, {sum(found.values())} faults")
-    for kind, text in examples.items():
-        say(f"the first of {kind}: {text}")
+        for kind, text in examples.items():
+            say(f"the first of {kind}: {text}")
         for name, number in zip(PROTECTIONS, pool.map(needed, PROTECTIONS, [seed] * len(PROTECTIONS)), strict=True):
             say(f"without “{name}” the first to go wrong is history {number}")
             yield Figure(
@@ -37,6 +37,7 @@ def run() -> Iterator[Figure]:
             )
     for kind in KINDS:
         yield Figure(f"unknown.{kind}", found[kind], "ticks", f"of {histories:,} histories, seed {seed}")
+    yield from weeks.run(seed)
     yield from demand.run(seed)
 
 

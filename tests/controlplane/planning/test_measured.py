@@ -128,3 +128,23 @@ def test_a_demand_that_is_no_longer_measured_has_no_hit_rate(store: Store, chat:
 def test_the_job_is_queued_once_in_its_period(store: Store) -> None:
     assert measured.queue_if_due() is not None
     assert measured.queue_if_due() is None
+
+
+def test_what_a_replica_carried_stays_known_until_the_replica_or_the_objective_is_another(
+    store: Store, chat: Pool
+) -> None:
+    store.writer.insert_requests([r for n in (3, 4, 5, 6) for r in window(n, 120, 0, time.time())], version=1)
+    run()
+    carried = MeasuredPool.objects.get(pool=chat).capacity
+    assert carried["requests_per_s"] == pytest.approx(120 / STEP_S)
+    MeasuredPool.objects.update(known={**MeasuredPool.objects.get().known, "gone": {"basis": "x", "capacity": None}})
+    known = MeasuredPool.objects.get(pool=chat).known
+    known["first"]["capacity"]["requests_per_s"] *= 2  # as if a week ago, and out of the window by now
+    MeasuredPool.objects.update(known=known)
+    run()
+    again = MeasuredPool.objects.get(pool=chat)
+    assert again.capacity["requests_per_s"] == pytest.approx(240 / STEP_S)
+    assert "which it carried until" in again.reason
+    PoolCapacity.objects.update(gpus_per_replica=4)
+    run()
+    assert MeasuredPool.objects.get(pool=chat).capacity["requests_per_s"] == pytest.approx(120 / STEP_S)

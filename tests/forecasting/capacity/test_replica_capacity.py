@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from forecasting.capacity.replica_capacity import (
     ASSUMED_COLD_START_S,
     LoadWindows,
-    chosen_capacity,
     cold_start,
     measured_capacity,
 )
-from tests.support.capacity import capacity
 
 WINDOW_S = 300
 
@@ -26,6 +24,7 @@ def windows(loads: list[tuple[float, float]], replicas: int = 2, **changes: floa
     good = np.array([round(count * share) for count, (_, share) in zip(requests, loads, strict=True)], dtype=np.int64)
     return LoadWindows(
         window_s=WINDOW_S,
+        day=np.full(len(loads), changes.get("day", 0), dtype=np.int64),
         requests=requests,
         replicas=np.full(len(loads), replicas, dtype=np.int64),
         judged=requests,
@@ -109,20 +108,16 @@ def test_any_windows_have_a_capacity_that_was_seen_or_a_reason(loads: list[tuple
             assert not isinstance(value, float) or math.isfinite(value)
 
 
-def test_the_ledger_counts_before_a_benchmark_and_that_before_what_was_entered() -> None:
-    ledger, benchmark, entered = capacity(3.0), capacity(4.0, source="benchmark"), capacity(5.0, source="entered")
-    assert chosen_capacity(ledger, benchmark, entered) is ledger
-    assert chosen_capacity(None, benchmark, entered) is benchmark
-    assert chosen_capacity(None, None, entered) is entered
-    assert chosen_capacity(None, None, None) is None
+def test_an_incident_at_the_peak_of_one_day_is_no_limit() -> None:
+    def week(bad_days: int) -> LoadWindows:
+        peak = [windows([(1.0, 1.0)] * 4 + [(2.0, 0.5 if day < bad_days else 1.0)] * 4, day=day) for day in range(7)]
+        return LoadWindows(
+            WINDOW_S, *(np.concatenate([getattr(each, part.name) for each in peak]) for part in fields(LoadWindows)[1:])
+        )
 
-
-def test_a_lower_bound_of_the_ledger_yields_to_a_higher_benchmark() -> None:
-    ledger = capacity(3.0, lower_bound=True)
-    chosen = chosen_capacity(ledger, capacity(4.0, source="benchmark", reason="Run 7."), None)
-    assert chosen is not None and (chosen.requests_per_s, chosen.source) == (4.0, "benchmark")
-    assert chosen.reason == "Run 7. Traffic has shown only that it is at least 3 requests/s."
-    assert chosen_capacity(ledger, capacity(2.0, source="benchmark"), None) is ledger
+    one, most = measured_capacity(week(1), 0.95).capacity, measured_capacity(week(5), 0.95).capacity
+    assert one is not None and (one.requests_per_s, one.lower_bound) == (pytest.approx(2.0), True)
+    assert most is not None and (most.requests_per_s, most.lost_on) == (pytest.approx(1.0), (0, 1, 2, 3, 4))
 
 
 def test_a_cold_start_is_p90_of_what_was_measured() -> None:

@@ -49,6 +49,15 @@ def test_load_adds_replicas_and_says_from_what() -> None:
     assert {candidate.source for candidate in decided.candidates} >= {"floor", "reactive"}
 
 
+@pytest.mark.parametrize(
+    ("spec", "said"), [({}, True), ({"min": 4}, False), ({"reactive": {"replica_rps": 10}}, False)]
+)
+def test_a_count_that_rests_on_a_lower_bound_is_said(spec: dict[str, Any], said: bool) -> None:
+    decision = decide(seen(pool(capacity_is_lower_bound=True)), [scaling(**spec)], Memory())
+    assert [(alarm.kind, alarm.severity) for alarm in decision.alarms] == [("capacity", "ticket")] * said
+    assert all("fewer than 4 may be enough. Benchmark a replica." in alarm.text for alarm in decision.alarms)
+
+
 def test_a_target_that_was_never_seen_is_held_and_reported() -> None:
     decision = decide(seen(), [scaling()], Memory())
     decided = decision.targets[POOL]

@@ -59,6 +59,18 @@ def test_the_load_is_carried_at_the_planned_share_of_what_a_replica_carries() ->
     assert counts(propose(spec(reactive=Reactive(utilisation=0.5))))["reactive"] == 7
 
 
+@pytest.mark.parametrize(
+    ("stands", "count"),
+    [(8, 4), (4, 4), (3, 3), (2, 3)],
+)
+def test_what_a_replica_carries_at_least_removes_others_and_adds_none_that_it_does_not_show_to_be_needed(
+    stands: int, count: int
+) -> None:
+    proposed = propose(pool=facts(capacity_is_lower_bound=True, wanted=stands, ready=stands))
+    assert counts(proposed)["reactive"] == count  # 16 / (5 × 0.8) and 16 / (5 × 1.1)
+    assert "at least 4 requests/s a replica" in proposed.candidates[1].reason
+
+
 def test_a_backlog_is_worked_off_within_a_cold_start() -> None:
     assert counts(propose(pool=facts(waiting=480.0)))["reactive"] == 5  # 16 + 480 / 120 = 20
     assert counts(propose(pool=facts(waiting=480.0, cold_start_s=None)))["reactive"] == 6  # within a minute

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.bench.unknown import weeks
 from tests.bench.unknown.history import judged
 from tests.bench.unknown.protections import PROTECTIONS, without
 from tests.support.soak import sized
@@ -32,3 +33,10 @@ def test_each_protection_is_needed(protection: str) -> None:
     with without(protection):
         assert judged(SEED, FOUND_IN[protection])
     assert not judged(SEED, FOUND_IN[protection])
+
+
+def test_at_constant_demand_the_count_stays_what_a_benchmark_says() -> None:
+    needed = weeks.fresh(64.0)
+    counts = weeks.counts(SEED, needed, 64.0, weeks.CARRIES_RPS, sized(3, soak=10))
+    assert all(abs(count / needed - 1) <= 0.1 for count in counts)
+    assert set(weeks.counts(SEED, 26, 16.0, None, sized(2, soak=10))) == {26}
