@@ -102,9 +102,9 @@ $(VENV)/.runtime: requirements/weir.txt | preflight $(UV)
 	@touch $@
 
 # The compiled ledger, where there is a C compiler. A build of another version is never used.
-$(VENV)/.native: $(shell find controlplane/telemetry/ledger controlplane/telemetry/core/spans.py controlplane/telemetry/ingest/otlp/decode/pairs.py controlplane/telemetry/ingest/otlp/decode/values.py controlplane/telemetry/native.py -name '*.py') $(VENV)/.runtime
+$(VENV)/.native: $(shell find controlplane/telemetry/ledger controlplane/telemetry/core/spans.py controlplane/telemetry/ingest/otlp/decode/pairs.py controlplane/telemetry/ingest/otlp/decode/values.py controlplane/telemetry/ingest/native.py -name '*.py') $(VENV)/.runtime
 	@echo "setting up: machine code for the ledger"
-	@$(BIN)/python -m controlplane.telemetry.native
+	@$(BIN)/python -m controlplane.telemetry.ingest.native
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime

@@ -17,9 +17,9 @@ from django.core.checks import ERROR, WARNING, CheckMessage, Tags, register
 
 from controlplane.config import Config
 from controlplane.config.bounds import MIN_SECRET_CHARS
+from controlplane.incidents.notify.delivery import keyring
 from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.incidents.notify.delivery.core.outbound_address import allowed
-from controlplane.incidents.notify.delivery.secrets import keyring
 
 
 @dataclass(frozen=True, slots=True)

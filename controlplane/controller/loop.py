@@ -29,7 +29,7 @@ from controlplane.slo.core.objective import Objective
 from controlplane.slo.evaluate import states
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.evaluate.freshness import FreshnessCheck
-from controlplane.slo.evaluate.isolation import isolated, reason
+from controlplane.slo.isolation import isolated, reason
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.models.planned_maintenance import enabled_maintenance
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from inference.contract import lenient
-from inference.contract.failure_rules import Ejection, Retries
 from inference.contract.rules import NO_OVERLAY, CacheMode, Degradation, Overlay, Route, RouteRule
 from inference.contract.snapshot_checks import TOKENIZERS, Fault, Reader, SnapshotError, check_tenant, is_name
 from inference.contract.snapshot_parts import (
@@ -35,7 +34,6 @@ __all__ = [
     "CacheMode",
     "CacheRule",
     "Degradation",
-    "Ejection",
     "Endpoint",
     "Fault",
     "Key",
@@ -45,7 +43,6 @@ __all__ = [
     "Protocol",
     "ReasoningField",
     "ReasoningParser",
-    "Retries",
     "Route",
     "RouteRule",
     "Server",

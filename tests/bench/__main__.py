@@ -5,7 +5,7 @@ import os
 import sys
 from importlib import import_module
 
-from controlplane.telemetry import native
+from controlplane.telemetry.ingest import native
 from tests.bench.figures import emit, say
 from tests.bench.processes import BenchError
 

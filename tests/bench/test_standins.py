@@ -13,7 +13,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from tritonclient.grpc import InferInput  # type: ignore[import-untyped]
 from tritonclient.grpc.aio import InferenceServerClient  # type: ignore[import-untyped]
 
-from controlplane.telemetry import native
+from controlplane.telemetry.ingest import native
 from tests.bench import __main__ as bench
 from tests.bench import cancel
 from tests.bench.figures import Figure

@@ -3,7 +3,6 @@
 A request is good, bad, or not counted (None):
 
 - a request that the tenant's own rate limit refused is not counted; one that a full queue refused is bad;
-- a request that was wrong itself (400, 401, 404, 413, …) is not counted, unless the objective says that it is bad;
 - a request whose client left before the threshold is not counted; one whose client waited longer is bad;
 - a request that failed is bad for availability, and not counted for latency or cost.
 """
@@ -21,9 +20,7 @@ MEASURES: tuple[Measure, ...] = ("ttft", "itl", "e2e")
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The request was answered. With `count_client_errors`, a client's own mistake is bad too: by default it is not counted."""
-
-    count_client_errors: bool = False
+    """The request was answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class Cost:
 class Histogram:
     """An observation of a stored histogram is at most `threshold`, in the metric's own unit: for servers that send no spans.
 
-    `threshold` must be a bound of its buckets; `evaluate.bucket_edges` refuses others.
+    `threshold` must be a bound of its buckets; `bucket_edges` refuses others.
     """
 
     metric: str  # without _bucket

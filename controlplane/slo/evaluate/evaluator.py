@@ -22,10 +22,10 @@ from controlplane.slo.core.period import MAX_PERIOD_S, SECOND_NS, Span, period_a
 from controlplane.slo.core.sli import Histogram
 from controlplane.slo.core.tallies import Series, Tallies, WindowSums
 from controlplane.slo.core.windows import DAY_S, HOUR_S, MINUTE_S, MINUTES_S, lengths_s
-from controlplane.slo.evaluate.isolation import isolated, reason
 from controlplane.slo.evaluate.kept_hours import KeptHours
 from controlplane.slo.evaluate.known_objective import KnownObjective, known_objective, late_s, series_of
 from controlplane.slo.evaluate.ledger_counts import LedgerQuery
+from controlplane.slo.isolation import isolated, reason
 from controlplane.telemetry.store import Store, StoreLimitError
 
 log = structlog.get_logger(__name__)

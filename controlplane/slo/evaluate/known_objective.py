@@ -9,7 +9,7 @@ from controlplane.slo.core.count_plan import Block, Split, definition, parts
 from controlplane.slo.core.objective import Objective, Rolling
 from controlplane.slo.core.period import SECOND_NS, check, horizon_s, period_at
 from controlplane.slo.core.windows import HOUR_S
-from controlplane.slo.evaluate.isolation import isolated, reason
+from controlplane.slo.isolation import isolated, reason
 
 log = structlog.get_logger(__name__)
 

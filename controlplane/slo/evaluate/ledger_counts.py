@@ -4,13 +4,13 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from controlplane.slo.bucket_edges import grown
 from controlplane.slo.core.count_plan import GRID_S, Block, Counting, CountPlan, Split
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.period import SECOND_NS, Span
 from controlplane.slo.core.sli import Histogram
-from controlplane.slo.evaluate.bucket_edges import grown
-from controlplane.slo.evaluate.isolation import isolated
 from controlplane.slo.evaluate.known_objective import KnownObjective
+from controlplane.slo.isolation import isolated
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
 

@@ -10,7 +10,7 @@ from django.db import models
 
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.period import Span
-from controlplane.slo.evaluate.isolation import isolated, reason
+from controlplane.slo.isolation import isolated, reason
 from controlplane.slo.models.objective import StoredObjective
 
 log = structlog.get_logger(__name__)

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from controlplane.slo.bucket_edges import grown
 from controlplane.slo.core.count_plan import GRID_S, Block, CountPlan, Split
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective, Timeslices
 from controlplane.slo.core.period import SECOND_NS, period_at
 from controlplane.slo.core.sli import Histogram
 from controlplane.slo.core.windows import HOUR_S, lengths_s
-from controlplane.slo.evaluate.bucket_edges import grown
 from controlplane.slo.replay.core.history import History
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store

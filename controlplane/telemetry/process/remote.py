@@ -9,7 +9,7 @@ import structlog
 
 from inference.contract import snapshot_file
 
-from ..metrics.scrape.targets import FILE
+from ..ingest.scrape.targets import FILE
 
 log = structlog.get_logger(__name__)
 WAIT_S = 25.0

@@ -23,13 +23,13 @@ from ..ingest.otlp.bearer_token import problem
 from ..ingest.otlp.http import HttpReceiver
 from ..ingest.otlp.receiver import Receiver
 from ..ingest.pipeline.status import decode as decode_status
+from ..ingest.remote_write.http import RemoteWrite
+from ..ingest.scrape.scraper import Scraper
+from ..ingest.scrape.targets import Target, TargetsError, named
 from ..ingest.spool import checkpoint
 from ..ingest.spool.frame import Position
 from ..ingest.spool.reader import ages
 from ..ingest.spool.writer import SpoolWriter
-from ..metrics.remote_write.http import RemoteWrite
-from ..metrics.scrape.scraper import Scraper
-from ..metrics.scrape.targets import Target, TargetsError, named
 from ..store import access
 from .children import Child
 from .live import Live, redis_layer

@@ -24,7 +24,7 @@ from controlplane.fleet.models import (
     Variant,
 )
 from controlplane.fleet.publish import publish
-from controlplane.telemetry.metrics.scrape.targets import of_fleet
+from controlplane.telemetry.ingest.scrape.targets import of_fleet
 from inference.contract import snapshot
 from inference.contract.snapshot import Checked, check
 

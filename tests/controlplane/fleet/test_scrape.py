@@ -8,7 +8,7 @@ import pytest
 from controlplane.config import Config
 from controlplane.fleet import scrape
 from controlplane.fleet.models import LLMModel, Pool, Region, Replica, Variant
-from controlplane.telemetry.metrics.scrape.targets import of_fleet
+from controlplane.telemetry.ingest.scrape.targets import of_fleet
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -5,12 +5,17 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import msgspec
 import psutil
 
+from controlplane.fleet.core.local_cluster import POOLS_PATH, LocalPool, LocalState
 from deploy.local.home_lock import MARK, region_prefix
 from deploy.local.ports import free_ports, is_free
 from deploy.local.process import ROOT
@@ -70,27 +75,84 @@ class Run:
         return running
 
     def process(self, *words: str) -> psutil.Process:
-        """The oldest one whose command has these words."""
-        matching = [
-            process for process in self.processes() if all(word in " ".join(process.cmdline()) for word in words)
-        ]
-        return min(matching, key=psutil.Process.create_time)
+        """The oldest one whose command has these words, once there is one: a part may be between two lives."""
+        found: list[psutil.Process] = []
+
+        def is_there() -> bool:
+            for process in self.processes():
+                with suppress(psutil.Error):
+                    if all(word in " ".join(process.cmdline()) for word in words):
+                        found.append(process)
+            return bool(found)
+
+        eventually(is_there, f"no process of {self.home} has {words} in its command")
+        return min(found, key=psutil.Process.create_time)
+
+    def pool(self, name: str) -> LocalPool:
+        """A pool as the launcher's cluster has it."""
+        url = self.process("-m controlplane.controller").environ()["WEIR_LOCAL_CLUSTER_URL"]
+        state = msgspec.convert(
+            self._ask("GET", POOLS_PATH, token="cluster-token", port=urlsplit(url).port), LocalState
+        )
+        return next(pool for pool in state.pools if pool.name == name)
+
+    def replicas(self, pool: str) -> set[str]:
+        return {replica.name for replica in self.pool(pool).replicas}
+
+    def is_steady(self, pool: str) -> bool:
+        """Whether the replicas that are wanted are ready, and none ends."""
+        seen = self.pool(pool)
+        return [replica.state for replica in seen.replicas] == ["ready"] * seen.wanted
+
+    @contextmanager
+    def without_traffic(self) -> Iterator[None]:
+        """No requests are generated while the block runs, so that no pool needs more than its least, however slow the machine is."""
+        traffic = self.process("-m deploy.local.traffic")
+        traffic.suspend()
+        try:
+            yield
+        finally:
+            traffic.resume()
+
+    @contextmanager
+    def paused(self, pool: str) -> Iterator[None]:
+        """No policy changes the pool's replicas while the block runs, whatever the load does. Begins once no change is under way."""
+        ends_at = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+        pause = self.post("pauses", {"scope": "pool", "target": pool, "ends_at": ends_at, "reason": "a test"})
+        try:
+            eventually(lambda: self._holds_for_a_pause(pool) and self.is_steady(pool), within_s=START_S)
+            yield
+        finally:
+            self.delete(f"pauses/{pause['number']}")
+
+    def _holds_for_a_pause(self, pool: str) -> bool:
+        held = self.get(f"decisions?pool={pool}&kind=hold&limit=1")["changes"]
+        return bool(held) and held[0]["reason"].startswith("paused")
 
     def get(self, path: str) -> Any:
-        return self._ask("GET", path, None, 200)
+        return self._ask("GET", f"/api/v1/{path}")
 
     def post(self, path: str, document: Any) -> Any:
-        return self._ask("POST", path, json.dumps(document), 201)
+        return self._ask("POST", f"/api/v1/{path}", json.dumps(document), 201)
 
     def delete(self, path: str) -> Any:
-        return self._ask("DELETE", path, None, 200)
+        return self._ask("DELETE", f"/api/v1/{path}")
 
-    def _ask(self, method: str, path: str, body: str | None, status: int) -> Any:
-        token = (self.home / "api-token").read_text().strip()
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        connection = http.client.HTTPConnection("127.0.0.1", self.web, timeout=30)
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: str | None = None,
+        status: int = 200,
+        *,
+        token: str = "api-token",
+        port: int | None = None,
+    ) -> Any:
+        secret = (self.home / token).read_text().strip()
+        headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.web, timeout=PATIENCE_S)
         try:
-            connection.request(method, f"/api/v1/{path}", body, headers)
+            connection.request(method, path, body, headers)
             response = connection.getresponse()
             text = response.read()
             assert response.status == status, text

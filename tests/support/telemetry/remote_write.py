@@ -5,8 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from controlplane.telemetry.metrics.remote_write.http import PATH
-from controlplane.telemetry.metrics.remote_write.messages import Request1, Request2
+from controlplane.telemetry.ingest.remote_write.http import PATH
+from controlplane.telemetry.ingest.remote_write.messages import Request1, Request2
 from tests.support.telemetry.process import Running
 from tests.support.telemetry.process import request as http
 

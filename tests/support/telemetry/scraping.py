@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from controlplane.telemetry.ingest.sample_intake import Intake
+from controlplane.telemetry.ingest.scrape.scraper import Scraper
+from controlplane.telemetry.ingest.scrape.targets import FILE
 from controlplane.telemetry.metrics.admission import Admission
 from controlplane.telemetry.metrics.batch import Builder
-from controlplane.telemetry.metrics.intake import Intake
 from controlplane.telemetry.metrics.sample_columns import sample_tables
-from controlplane.telemetry.metrics.scrape.scraper import Scraper
-from controlplane.telemetry.metrics.scrape.targets import FILE
 from controlplane.telemetry.store import Store
 
 from .stored_metrics import YEARS_NS

@@ -7,7 +7,7 @@ class DeliveryConfig(AppConfig):
     verbose_name = "Paging"
 
     def ready(self) -> None:
+        from controlplane.incidents.notify.delivery import secret_checks  # noqa: F401  (registers a check)
         from controlplane.incidents.notify.delivery.health import metrics
-        from controlplane.incidents.notify.delivery.secrets import checks  # noqa: F401  (registers a check)
 
         metrics.register()

@@ -5,9 +5,8 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from controlplane.fleet.models import Team
-from controlplane.incidents.notify.delivery import destinations
+from controlplane.incidents.notify.delivery import destinations, keyring
 from controlplane.incidents.notify.delivery.core.encryption import Keys
-from controlplane.incidents.notify.delivery.secrets import keyring
 
 SEVERITIES = ("critical", "error", "warning", "info")
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ParamSpec, TypeVar
 
+from controlplane.telemetry.ingest.otlp.decode import metrics
+from controlplane.telemetry.ingest.sample_intake import Intake
 from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.ingest.spool.writer import SpoolFullError, SpoolWriter
-from controlplane.telemetry.metrics import otlp as metrics
 from controlplane.telemetry.metrics.batch import Builder
-from controlplane.telemetry.metrics.intake import Intake
 
 from . import contract
 from .contract import Encoding, RefusedError, Signal, Taken

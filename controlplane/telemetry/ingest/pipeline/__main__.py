@@ -4,7 +4,7 @@ import argparse
 import gc
 import logging
 
-from controlplane.telemetry import native
+from controlplane.telemetry.ingest import native
 
 native.use()  # before the compiled modules are imported
 

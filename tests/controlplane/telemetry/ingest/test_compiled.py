@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.telemetry import native
-from controlplane.telemetry.ingest import compiled
+from controlplane.telemetry.ingest import compiled, native
 
 
 def test_a_process_and_its_children_use_one_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
 
 from controlplane.telemetry.core.metric_types import Matcher
+from controlplane.telemetry.ingest.remote_write.messages import Exemplar1, Exemplar2, Request1
 from controlplane.telemetry.metrics.admission import Admission
 from controlplane.telemetry.metrics.batch import Batch, Builder, decode, encode
 from controlplane.telemetry.metrics.exemplars import (
@@ -22,7 +23,6 @@ from controlplane.telemetry.metrics.exemplars import (
     Exemplars,
     linked,
 )
-from controlplane.telemetry.metrics.remote_write.messages import Exemplar1, Exemplar2, Request1
 from controlplane.telemetry.store.read.metrics.exemplars import StoredExemplar
 from tests.support.telemetry.metric_payloads import counter, request, send
 from tests.support.telemetry.metric_reading import ALL, series, stored

@@ -10,7 +10,7 @@ from django.db.models import Count, DurationField, ExpressionWrapper, F, Max, Mi
 
 from controlplane.core.formatting import TEXT
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Heartbeat
-from controlplane.incidents.notify.delivery.secrets.checks import unreadable
+from controlplane.incidents.notify.delivery.secret_checks import unreadable
 
 WITHIN_S = 30
 OVER = timedelta(days=1)

@@ -17,7 +17,7 @@ from controlplane.incidents.notify.delivery import enqueue
 from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.incidents.notify.delivery.health.health import health
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint, HookSecret
-from controlplane.incidents.notify.delivery.secrets.checks import check_secrets
+from controlplane.incidents.notify.delivery.secret_checks import check_secrets
 from controlplane.incidents.notify.delivery.send.claim import send_again
 from tests.support.incidents.notices import AT, notice, pagerduty, routing_key
 from tests.support.incidents.pagerduty import PagerDuty

@@ -4,9 +4,8 @@ import asyncio
 
 from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.ingest.spool.writer import SpoolWriter
-
-from .admission import Admission
-from .batch import Builder, encode
+from controlplane.telemetry.metrics.admission import Admission
+from controlplane.telemetry.metrics.batch import Builder, encode
 
 _DAY_NS = 86_400 * 10**9
 

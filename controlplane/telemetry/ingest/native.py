@@ -1,8 +1,8 @@
 """Compiles what runs for every span to machine code with mypyc: the same source runs more than twice as fast.
 
-`python -m controlplane.telemetry.native` (part of `make setup`) needs a C compiler and about half a minute. The result lies in the virtual
-environment under the digest of its sources, so a build of other sources is never used. Without a build the source is interpreted. The
-command also compiles the kernel that reads OTLP (`ingest.compiled`), so that the first start need not wait for it.
+`python -m controlplane.telemetry.ingest.native` (part of `make setup`) needs a C compiler and about half a minute. The result lies in the
+virtual environment under the digest of its sources, so a build of other sources is never used. Without a build the source is
+interpreted. The command also compiles the kernel that reads OTLP (`ingest.compiled`), so that the first start need not wait for it.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 _SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 _TELEMETRY = Path("controlplane/telemetry")
 _LEDGER = (

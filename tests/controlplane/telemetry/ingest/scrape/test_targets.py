@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.telemetry.metrics.scrape.scraper import labelled, offset_s
-from controlplane.telemetry.metrics.scrape.targets import FILE, Target, TargetsError, named, of_fleet, parse, unique
+from controlplane.telemetry.ingest.scrape.scraper import labelled, offset_s
+from controlplane.telemetry.ingest.scrape.targets import FILE, Target, TargetsError, named, of_fleet, parse, unique
 
 
 def test_the_setting_is_a_list_or_names_a_file(tmp_path: Path) -> None:

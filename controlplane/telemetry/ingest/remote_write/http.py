@@ -13,8 +13,8 @@ from controlplane.telemetry.ingest.otlp.decode.wire import varint
 from controlplane.telemetry.ingest.otlp.http import HttpReceiver
 from controlplane.telemetry.ingest.otlp.receiver import Receiver
 from controlplane.telemetry.ingest.spool.writer import SpoolFullError
+from controlplane.telemetry.metrics.batch import Builder
 
-from ..batch import Builder
 from .decode import Written, read
 
 log = structlog.get_logger(__name__)

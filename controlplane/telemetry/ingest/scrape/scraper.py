@@ -12,12 +12,12 @@ import aiohttp
 import structlog
 from prometheus_client.samples import Exemplar
 
+from controlplane.telemetry.ingest.sample_intake import Intake
 from controlplane.telemetry.ingest.spool.writer import SpoolFullError
+from controlplane.telemetry.metrics.batch import Builder, Scrape
+from controlplane.telemetry.metrics.core.stale import STALE
+from controlplane.telemetry.metrics.exemplars import UNREADABLE
 
-from ..batch import Builder, Scrape
-from ..core.stale import STALE
-from ..exemplars import UNREADABLE
-from ..intake import Intake
 from . import page
 from .page import PageError, Sample
 from .targets import Target, TargetsError, named, of_fleet, unique

@@ -7,16 +7,16 @@ import sys
 
 import pytest
 
-from controlplane.telemetry import native
 from controlplane.telemetry.core.spans import Event, Span
+from controlplane.telemetry.ingest import native
 from controlplane.telemetry.ledger import close
 
 TRACES = 2000
 _COMPILED = """
 
-from controlplane.telemetry import native
+from controlplane.telemetry.ingest import native
 assert native.use()
-from tests.controlplane.telemetry.test_native import TRACES, rows
+from tests.controlplane.telemetry.ingest.test_native import TRACES, rows
 from controlplane.telemetry.ledger.critical_path import critical_path
 assert not hasattr(critical_path, "__code__"), "it is interpreted"
 print(rows())
@@ -73,6 +73,6 @@ def rows() -> str:
 
 def test_any_trace_closes_alike_compiled_and_interpreted() -> None:
     if not native.folder().is_dir():
-        pytest.skip("nothing was built here: python -m controlplane.telemetry.native, with a C compiler")
+        pytest.skip("nothing was built here: python -m controlplane.telemetry.ingest.native, with a C compiler")
     ran = subprocess.run([sys.executable, "-c", _COMPILED], capture_output=True, text=True, check=True)
     assert json.loads(ran.stdout) == json.loads(rows())

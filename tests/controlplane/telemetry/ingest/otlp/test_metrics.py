@@ -12,10 +12,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import Me
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Gauge, NumberDataPoint
 
 from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.ingest.otlp.decode.metrics import read_protobuf
 from controlplane.telemetry.metrics.admission import Admission
 from controlplane.telemetry.metrics.batch import TOO_MANY, Builder
 from controlplane.telemetry.metrics.core.stale import stale
-from controlplane.telemetry.metrics.otlp import read_protobuf
 from tests.support.telemetry.metric_payloads import DELTA, NOW_NS, S, counter, request, send
 from tests.support.telemetry.metric_reading import series, stored
 from tests.support.telemetry.mutation import mutated

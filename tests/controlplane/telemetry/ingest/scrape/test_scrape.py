@@ -13,9 +13,9 @@ from prometheus_client.exposition import choose_encoder
 from structlog.testing import capture_logs
 
 from controlplane.telemetry.core.metric_types import TargetEvent, TargetState
+from controlplane.telemetry.ingest.scrape.targets import FILE
 from controlplane.telemetry.metrics.core.counters import increase
 from controlplane.telemetry.metrics.core.stale import stale
-from controlplane.telemetry.metrics.scrape.targets import FILE
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.read.metrics.exemplars import StoredExemplar
 from deploy.local.ports import free_port

@@ -15,11 +15,11 @@ from google.protobuf.message import DecodeError
 
 from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
 from controlplane.telemetry.ingest.otlp.decode.wire import fields
+from controlplane.telemetry.metrics.batch import Builder
+from controlplane.telemetry.metrics.core import buckets
+from controlplane.telemetry.metrics.core.stale import STALE, is_stale
+from controlplane.telemetry.metrics.exemplars import UNREADABLE, Exemplars
 
-from ..batch import Builder
-from ..core import buckets
-from ..core.stale import STALE, is_stale
-from ..exemplars import UNREADABLE, Exemplars
 from .messages import Exemplar1, Exemplar2, Series1, Series2
 
 MAX_SERIES_BYTES = 2**20

@@ -8,10 +8,10 @@ import pytest
 from django.core.exceptions import ValidationError
 from pytest_django import Settings
 
+from controlplane.slo.bucket_edges import grown, known_edges, refusal
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Histogram
 from controlplane.slo.core.windows import DAY_S, HOUR_S
-from controlplane.slo.evaluate.bucket_edges import grown, known_edges, refusal
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.save import save_objective
 from controlplane.telemetry.metrics.core.series import identity, labels_of

@@ -17,12 +17,11 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 
 from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
 from controlplane.telemetry.ingest.otlp.decode.wire import MAX_MESSAGE_BYTES, count, parse, scopes
-
-from . import exemplars_json
-from .batch import Builder
-from .core import buckets
-from .core.stale import STALE
-from .exemplars import linked
+from controlplane.telemetry.metrics import exemplars_json
+from controlplane.telemetry.metrics.batch import Builder
+from controlplane.telemetry.metrics.core import buckets
+from controlplane.telemetry.metrics.core.stale import STALE
+from controlplane.telemetry.metrics.exemplars import linked
 
 MAX_POINTS = 65_536
 MAX_JSON_VALUES = 2**20

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summ
 from prometheus_client.exposition import generate_latest as text_format
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
 
-from controlplane.telemetry.metrics.scrape import page
-from controlplane.telemetry.metrics.scrape.page import PageError, read
+from controlplane.telemetry.ingest.scrape import page
+from controlplane.telemetry.ingest.scrape.page import PageError, read
 
 OPENMETRICS, TEXT = "application/openmetrics-text; version=1.0.0; charset=utf-8", "text/plain; version=0.0.4"
 

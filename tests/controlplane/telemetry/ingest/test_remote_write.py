@@ -12,9 +12,9 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
 from controlplane.telemetry.core.metric_types import Matcher, SeriesInfo
+from controlplane.telemetry.ingest.remote_write.http import PATH
+from controlplane.telemetry.ingest.remote_write.messages import Exemplar1, Request1, Request2
 from controlplane.telemetry.metrics.core.stale import STALE, stale
-from controlplane.telemetry.metrics.remote_write.http import PATH
-from controlplane.telemetry.metrics.remote_write.messages import Exemplar1, Request1, Request2
 from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port
 from tests.support import need
