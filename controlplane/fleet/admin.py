@@ -183,10 +183,27 @@ class LLMModelAdmin(ModelAdmin):
                 "description": "Templates and parsers are for servers that take and answer plain text, as Tritons do.",
             },
         ),
-        ("Routing", {"fields": ["hedge_ms"]}),
+        (
+            "Retries and hedges",
+            {
+                "fields": [
+                    "attempts", "retry_percent", "retry_least", "hedge_ms", "hedge_prompt_tokens", "hedge_output_tokens",
+                ]
+            },
+        ),
+        (
+            "Replicas that fail",
+            {
+                "fields": [
+                    "down_probes", "eject_failures", "eject_percent", "eject_min_calls", "eject_base_s",
+                    "eject_most_percent", "panic_percent",
+                ],
+                "description": "Of all pools of the model. The gateway's documentation on routing has the reasons for the defaults.",
+            },
+        ),
         ("Cache", {"fields": ["cache_mode", "cache_scope", "cache_ttl_s", "cache_coalesce", "prompt_version"]}),
         ("Price", {"fields": ["usd_per_1k_prompt_tokens", "usd_per_1k_output_tokens"]}),
-    ]
+    ]  # fmt: skip
 
 
 @admin.register(Variant)

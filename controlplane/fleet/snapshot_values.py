@@ -84,6 +84,24 @@ def _pool(row: Pool) -> snapshot.Pool:
             max_tokens=row.warm_up_tokens,
             within_s=row.warm_up_within_s,
         ),
+        ejection=_ejection(row.variant.model),
+        retries=snapshot.Retries(
+            attempts=row.variant.model.attempts,
+            percent=row.variant.model.retry_percent,
+            least=row.variant.model.retry_least,
+        ),
+    )
+
+
+def _ejection(row: LLMModel) -> snapshot.Ejection:
+    return snapshot.Ejection(
+        failures=row.eject_failures,
+        failure_percent=row.eject_percent,
+        min_calls=row.eject_min_calls,
+        base_s=row.eject_base_s,
+        most_percent=row.eject_most_percent,
+        panic_percent=row.panic_percent,
+        probes=row.down_probes,
     )
 
 

@@ -94,7 +94,16 @@ class ObjectiveAdmin(ModelAdmin):
         (None, {"fields": ["slug", "name", "description", "owner", "runbook", "enabled"]}),
         (
             "What is good",
-            {"fields": ["indicator_kind", "measure", "threshold_ms", "ttft_definition", "usd_per_1k_tokens"]},
+            {
+                "fields": [
+                    "indicator_kind",
+                    "measure",
+                    "threshold_ms",
+                    "ttft_definition",
+                    "count_client_errors",
+                    "usd_per_1k_tokens",
+                ]
+            },
         ),
         ("Requests", {"fields": [*SCOPE, "split_by"]}),
         ("Target and period", {"fields": ["target", "period_kind", "period_s"]}),

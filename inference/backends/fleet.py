@@ -22,6 +22,7 @@ from inference.core.routing.balance import Balancer, Call
 from inference.core.routing.candidates import places
 from inference.core.routing.need import Need
 from inference.core.routing.retry import RetryBudget
+from inference.core.routing.suspects import Suspects
 
 _log = structlog.get_logger()
 STALE_AFTER = 4
@@ -39,14 +40,16 @@ class PoolState:
         stale_s: float,
         unused: Callable[["PoolState"], None],
         record: Record = forget,
+        suspects: Suspects | None = None,
     ) -> None:
         self.pool = pool
         self.replicas: list[Replica] = []
         self.admission = Admission(pool.max_concurrency, pool.max_queue)
-        self.retries = RetryBudget()
+        self.retries = RetryBudget(pool.retries)
+        self.suspects = Suspects() if suspects is None else suspects  # of all pools
         self.tally = PoolTally()
         self.warm_ups = WarmUps(self.replicas, record)
-        self.balancer = Balancer(stale_s)
+        self.balancer = Balancer(stale_s, pool.ejection)
         self._offers = Offers()
         self._users = 0
         self._replaced = False
@@ -58,12 +61,14 @@ class PoolState:
         if msgspec.structs.replace(old.pool, endpoints=self.pool.endpoints) == self.pool:
             old._newer = self
         self.admission, self.retries, self.balancer = old.admission, old.retries, old.balancer
+        self.retries.rule, self.balancer.rule = self.pool.retries, self.pool.ejection
         self.tally, self.warm_ups = old.tally, old.warm_ups  # requests that hold the old pool go on counting in them
 
     def fit(self) -> None:
         """Have as many places as its replicas can work on now."""
         pool, admission = self.pool, self.admission
-        most = places(pool.max_concurrency, pool.replica_concurrency, self.replicas, time.monotonic())
+        each, now_s = pool.replica_concurrency, time.monotonic()
+        most = places(pool.max_concurrency, each, self.replicas, now_s, pool.ejection)
         if (most, pool.max_queue) != (admission.max_in_flight, admission.max_waiting):
             admission.resize(most, pool.max_queue)
 
@@ -142,6 +147,7 @@ class Fleet:
         self._interval_s, self._timeout_s = probe_interval_s, probe_timeout_s
         self._signals_interval_s = signals_interval_s
         self._pages = MetricsPages(link_local=link_local)
+        self._suspects = Suspects()
         self.pools: dict[str, PoolState] = {}
         self._links: dict[Hashable, Link] = {}
         self._uses: Counter[Hashable] = Counter()  # replicas of pools, also of older snapshots, that need the link
@@ -155,13 +161,15 @@ class Fleet:
         replicas: dict[Hashable, Replica] = {}
         for pool in snapshot.pools:
             old = before.get(pool.name)
-            state = PoolState(pool, STALE_AFTER * self._signals_interval_s, self._let_go, self._record)
+            stale_s = STALE_AFTER * self._signals_interval_s
+            state = PoolState(pool, stale_s, self._let_go, self._record, self._suspects)
             if old is not None:
                 state.inherit(old)
             for endpoint in pool.endpoints:
                 key = _identity(pool, endpoint)
                 replica = replicas[key] = self._replicas.get(key) or self._begin(pool, endpoint)
                 replica.draining, replica.most = endpoint.draining, pool.replica_concurrency
+                replica.health.rule = pool.ejection
                 state.replicas.append(replica)
                 replica.warm_ups = state.warm_ups
                 self._uses[replica.link_key] += 1

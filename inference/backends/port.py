@@ -99,8 +99,11 @@ class Link(Protocol):
     def ping(self) -> None:
         """Provoke a sign of life, where the protocol can; it counts in `arrivals`."""
 
+    def renew(self) -> None:
+        """Drop the connections that no call uses, so that the next call makes a new one."""
+
     def disconnect(self) -> None:
-        """Drop connections at once; calls in flight fail as UnreachableError. The next call connects again."""
+        """Drop connections at once; calls in flight fail as LostCallError. The next call connects again."""
 
     def close(self) -> None:
         """No more calls; those in flight go on."""

@@ -11,7 +11,7 @@ import structlog
 from inference.backends.metrics_page import follow_load
 from inference.backends.port import Backend, Detected, Link
 from inference.contract.server_metrics import ServerLoad
-from inference.core.backend_errors import BackendError, FailedError
+from inference.core.backend_errors import BackendError, BusyError, FailedError
 from inference.core.routing.health import Health
 from inference.core.routing.load import ReplicaLoad
 from inference.core.routing.prefix import PrefixLru, stable_hash
@@ -19,6 +19,8 @@ from inference.core.routing.warming import Warming
 from inference.tasks import keep
 
 _log = structlog.get_logger()
+_UNFIT = ("misconfigured", "misfit", "missing", "credential")
+"""`error_type` of what the server, or the pool's settings, say about whether it serves at all."""
 
 
 class Warmer(Protocol):
@@ -63,7 +65,7 @@ class Replica:
         self.home = stable_hash(pool.encode(), name.encode())
         self._read_signals = read_signals or backend.signals
         self.changed = changed  # what its pool takes at a time
-        self._arrivals = 0  # of its link, when probes began to be slow
+        self._silent_since: int | None = None  # arrivals of its link, when probes began to be slow
         self._probe_wanted = asyncio.Event()
         self._down_s = time.monotonic()  # when it went down last, or was made
         self._tasks: list[asyncio.Task[None]] = []
@@ -82,40 +84,52 @@ class Replica:
         """Whether it is at its limit of requests, or its server at one of calls, so that another call would wait there."""
         return 0 < self.most <= self.load.own or self.backend.link.full
 
-    def failed(self, reason: str) -> None:
-        """A call could not reach it. It gets no more calls until a probe succeeds."""
-        if self.health.state != "down":
-            self._went_down(reason)
-        self.health.failed()
-        self.reason = reason
+    def unreached(self, began_s: float, reason: str) -> None:
+        """A call that began then could not reach it. A few of these in a row, or of probes, and it gets no more calls."""
+        self._failed(began_s, reason)
         self._probe_wanted.set()
-        self.changed()
 
-    def _went_down(self, reason: str) -> None:
-        self._down_s = time.monotonic()
-        _log.warning("replica.went_down", pool=self.pool, replica=self.name, reason=reason)
+    def _failed(self, began_s: float, reason: str, *, unfit: bool = False) -> None:
+        health, before = self.health, self.health.state
+        health.failed(began_s, time.monotonic(), unfit=unfit)
+        self.reason = reason
+        if health.state != before:
+            self._down_s = time.monotonic()
+            _log.warning("replica.went_down", pool=self.pool, replica=self.name, reason=reason)
+            self.changed()
 
     def probe_soon(self) -> None:
         """It refused a call, so probe it now."""
         self._probe_wanted.set()
 
     def call_answered(self) -> None:
+        before = self.health.state
         if self.health.call_answered(time.monotonic()):
             _log.info("replica.readmitted", pool=self.pool, replica=self.name)
+            self.changed()
+        if self.health.state != before:
             self.changed()
 
     def call_failed(self, reason: str) -> None:
         """A call failed, though the server could be reached. Too many of these eject it for a while."""
-        now_s = time.monotonic()
-        if self.health.call_failed(now_s):
-            seconds = round(self.health.ejected_until_s - now_s)
-            _log.warning("replica.ejected", pool=self.pool, replica=self.name, reason=reason, for_s=seconds)
-            self.changed()
+        if self.health.call_failed(time.monotonic()):
+            self._was_ejected(reason)
 
-    def call_busy(self) -> None:
-        """The server had no room. It is load, and no failure."""
-        self.health.call_busy(time.monotonic())
+    def call_lost(self, began_s: float, reason: str) -> None:
+        """The connection was lost while it had a call that began then."""
+        if self.health.call_lost(began_s, time.monotonic()):
+            self._was_ejected(reason)
+        self.probe_soon()
+
+    def call_busy(self, pause_s: float) -> None:
+        """The server had no room, and wants to be left alone for so long, if it says. It is load, and no failure."""
+        self.health.call_busy(time.monotonic(), pause_s)
         self.probe_soon()  # its model may be being loaded
+
+    def _was_ejected(self, reason: str) -> None:
+        seconds = round(self.health.ejected_until_s - time.monotonic())
+        _log.warning("replica.ejected", pool=self.pool, replica=self.name, reason=reason, for_s=seconds)
+        self.changed()
 
     def start(self, interval_s: float, timeout_s: float, signals_interval_s: float) -> None:
         name = f"{self.pool}/{self.name}"
@@ -142,10 +156,7 @@ class Replica:
     async def _watch(self, interval_s: float, timeout_s: float) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            before = self.health.state
             await self._probe(timeout_s)
-            if self.health.state != before:
-                self.changed()
             probed_s = loop.time()
             self._probe_wanted.clear()
             try:
@@ -159,48 +170,50 @@ class Replica:
                 pass
 
     async def _probe(self, timeout_s: float) -> None:
-        health = self.health
+        began_s, health = time.monotonic(), self.health
         try:
             ready, reason = await self.backend.ready(timeout_s), "its model is not ready"
             if ready and (health.state != "up" or self.detected is None):
                 self.detected = await self.backend.detect(timeout_s)
                 ready, reason = not self.detected.misfit, self.detected.misfit
+            unfit = not ready
         except TimeoutError:
-            self._probe_delayed(self.backend.link)
+            self._failed(began_s, f"its probes were not answered within {timeout_s:g} s")
+            self._look_at(self.backend.link)
+            return
+        except BusyError:
+            self._silent_since = None
+            before = health.state
+            health.answered_busy()
+            if health.state != before:
+                self.changed()
             return
         except BackendError as error:
-            ready, reason = False, str(error)
+            ready, reason, unfit = False, str(error), error.error_type in _UNFIT
             if isinstance(error, FailedError) and self.detected is None:  # it answers: what is it?
                 with suppress(BackendError, TimeoutError):
                     self.detected = await self.backend.detect(timeout_s)
+        self._silent_since = None
         if not ready:
-            self.reason = reason
-        before = health.state  # only now: a call may have failed meanwhile
-        if ready:
-            health.answered()
-            if before != "up":
-                self._came_up()
-        else:
-            health.failed()
-            if before != "down":
-                self._went_down(reason)
-
-    def _probe_delayed(self, link: Link) -> None:
-        """After several slow probes in a row the replica is down. Its connection, which other pools may share, is dropped
-        only if nothing arrived over it meanwhile, not even the answer to a ping: a long prefill is silent, a probe of another
-        model may be seconds away, and only a server that hangs leaves a ping unanswered.
-        """
-        health, before = self.health, self.health.state
-        if not health.slow:
-            self._arrivals = link.arrivals
-        health.delayed()
-        if health.slow < Health.SLOW_PROBES:
-            link.ping()
+            self._failed(began_s, reason, unfit=unfit)
             return
-        self.reason = reason = f"{health.slow} probes in a row were not answered in time"
-        if before != "down":
-            self._went_down(reason)
-        if link.arrivals == self._arrivals:
-            link.disconnect()
-        self._arrivals = link.arrivals
+        before = health.state  # only now: a call may have failed meanwhile
+        health.answered()
+        if before != "up":
+            self._came_up()
+            self.changed()
+
+    def _look_at(self, link: Link) -> None:
+        """A probe was not answered in time. Where no call uses its connections, the next probe makes a new one. Where calls do, other
+        pools' too, they are dropped once the replica is down, and only if nothing has arrived since, not even the answer to a
+        ping: a long prefill is silent, a probe of another model may be seconds away, and only a server that hangs leaves a
+        ping unanswered.
+        """
+        if self._silent_since is None:
+            self._silent_since = link.arrivals
+        elif self.health.state == "down":
+            if link.arrivals == self._silent_since:
+                link.disconnect()
+            self._silent_since = link.arrivals
+        link.renew()
         link.ping()

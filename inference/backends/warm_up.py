@@ -89,6 +89,7 @@ class WarmUps:
             if left_s <= 0 or refused == len(questions):
                 self._give_up(replica, reason)
                 return
+            began_s = time.monotonic()
             try:
                 async with asyncio.timeout(left_s):
                     await self._send(replica, questions[form], warm_up, left_s)
@@ -97,7 +98,7 @@ class WarmUps:
             except RefusedError as error:
                 reason = error.message
             except UnreachableError as error:
-                replica.failed(error.message)
+                replica.unreached(began_s, error.message)
             except BackendError as error:
                 reason = reason if refused else error.message  # of the likeliest form
                 if isinstance(error, InvalidError) or error.error_type in _NO_SUCH_ROUTE:

@@ -34,7 +34,9 @@ GatewayError
       ├── TextUnavailableError      the model's tokenizer is being loaded
       ├── WorkerEndedError          the process of a tokenizer has ended
       ├── BusyError                 a model server has no room; another replica may be called at once
+      ├── SlowError                 a model server has sent nothing in time; another replica may be called at once
       └── UnreachableError          a model server is not connected; another replica may be called at once
+           ├── LostCallError        the connection was lost while it had the call
            └── RefusedError         it lives and did not begin the call
 
 `ApiError` stands above both errors for clients, `GrpcError` above the statuses of gRPC calls, and `BackendError` above what

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from inference.contract import lenient
+from inference.contract.failure_rules import Ejection, Retries
 from inference.contract.rules import NO_OVERLAY, CacheMode, Degradation, Overlay, Route, RouteRule
 from inference.contract.snapshot_checks import TOKENIZERS, Fault, Reader, SnapshotError, check_tenant, is_name
 from inference.contract.snapshot_parts import (
@@ -34,6 +35,7 @@ __all__ = [
     "CacheMode",
     "CacheRule",
     "Degradation",
+    "Ejection",
     "Endpoint",
     "Fault",
     "Key",
@@ -43,6 +45,7 @@ __all__ = [
     "Protocol",
     "ReasoningField",
     "ReasoningParser",
+    "Retries",
     "Route",
     "RouteRule",
     "Server",

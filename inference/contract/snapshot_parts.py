@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from inference.contract.failure_rules import EJECTION, RETRIES, Ejection, Retries
 from inference.contract.rules import Amount, AtLeastOne, Count, Priority, Route
 from inference.contract.tensor_mapping import TensorMapping
 
@@ -75,6 +76,8 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tls: Tls = Tls()
     max_output_default: Count = 0  # output tokens where the client names none; 0 leaves it to the server
     warm_up: WarmUp = WarmUp()
+    ejection: Ejection = EJECTION
+    retries: Retries = RETRIES
 
 
 class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,6 +111,8 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reasoning_field: ReasoningField = "reasoning_content"  # what clients get reasoning as
     fallbacks: tuple[str, ...] = ()  # pools that serve, in this order, while no pool of the routes can
     hedge_ms: Count = 0  # a second replica is tried after so long without a token; 0 tries none
+    hedge_prompt_tokens: Count = 2048  # of longer prompts none is
+    hedge_output_tokens: Count = 256  # nor of requests that may have longer answers
     max_context_tokens: Count = 0  # prompt and answer together; 0 is what the server says
     regions: tuple[str, ...] = ()  # the only ones where it may be served; none is all
 

@@ -18,10 +18,14 @@ class BackendError(GatewayError):
 
 
 class UnreachableError(BackendError, RetryableError):
-    """There is no connection, or it was lost. The server's health is unknown."""
+    """There is no connection, so that the server has not had the call. Its health is unknown."""
 
     def __init__(self, message: str, error_type: str = "unreachable") -> None:
         super().__init__(message, error_type)
+
+
+class LostCallError(UnreachableError):
+    """The connection was lost while the server had the call: it may have died of it."""
 
 
 class RefusedError(UnreachableError):
@@ -32,11 +36,21 @@ class RefusedError(UnreachableError):
 
 
 class BusyError(BackendError, RetryableError):
-    """The server has no room: its queue is full, or its model is being loaded. This is load, and no failure."""
+    """The server has no room: its queue is full, or its model is being loaded. This is load, and no failure. `pause_s` is how long
+    it wants to be left alone; 0 where it does not say.
+    """
 
-    def __init__(self, message: str, error_type: str = "unavailable", retry_after_s: float = 1.0) -> None:
+    def __init__(self, message: str, error_type: str = "unavailable", pause_s: float = 0.0) -> None:
         super().__init__(message, error_type)
-        self.retry_after_s = retry_after_s
+        self.pause_s = pause_s
+        self.retry_after_s = pause_s or RetryableError.retry_after_s
+
+
+class SlowError(BackendError, RetryableError):
+    """The server has sent nothing of its answer in time. It counts against its health."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "timeout")
 
 
 class FailedError(BackendError, PermanentError):

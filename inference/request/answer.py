@@ -100,6 +100,7 @@ class Answer:
                     self._begin(flight)
                 data = writer.first(flight.prompt_tokens)
             if events:
+                flight.given = True
                 data += b"".join(map(writer.event, events))
                 sent += len(events)
             if flight.error is not None:

@@ -6,10 +6,20 @@ from collections.abc import Sequence
 
 from inference.backends.port import CallInfo, Embeddings, Event, Stream
 from inference.backends.replica import Replica
-from inference.core.backend_errors import BackendError, BusyError, InvalidError, RefusedError, UnreachableError
+from inference.core.backend_errors import (
+    BackendError,
+    BusyError,
+    FailedError,
+    InvalidError,
+    LostCallError,
+    RefusedError,
+    SlowError,
+    UnreachableError,
+)
 from inference.core.events import ABORTED
 from inference.core.openai import errors
 from inference.core.routing.need import Need
+from inference.core.routing.suspects import digest_of
 from inference.observability.context import span_id
 from inference.observability.spans import ADMIT, INFER, Mark, now_ns
 from inference.request.coalesce import Flight
@@ -24,10 +34,14 @@ _MAX_ANSWER_CHARS = 4 << 20  # of one answer, which is kept in memory: some 30 t
 
 class Attempt:
     """Call `open`, then `follow`, and `close` in any case. Errors count against the replica as what they are: a server that
-    cannot be reached is down, a failure counts for ejection, and having no room is load.
+    cannot be reached may be down, a failure counts for ejection, and having no room is load.
+
+    `until_s` is when the model's time is over, all attempts together, on the event loop's clock; where it waits for the server's limit
+    of calls, that becomes later.
     """
 
     __slots__ = (
+        "_began_s",
         "_budgeted",
         "_call",
         "_embeddings",
@@ -41,13 +55,16 @@ class Attempt:
         "flight",
         "mark",
         "replica",
+        "until_s",
         "work",
     )
 
     def __init__(
-        self, work: Work, flight: Flight, replica: Replica, number: int, need: Need, *, budgeted: bool
+        self, work: Work, flight: Flight, replica: Replica, need: Need, until_s: float, *, budgeted: bool
     ) -> None:
-        self.work, self.flight, self.replica = work, flight, replica
+        number = flight.begin()
+        self.work, self.flight, self.replica, self.until_s = work, flight, replica, until_s
+        self._began_s = time.monotonic()
         self._budgeted = budgeted  # it has a place in the pool's retry budget
         self._call = work.pool.begin(replica, need)
         self._stream: Stream | None = None
@@ -83,14 +100,14 @@ class Attempt:
         stage = "model"
         self._start_s = loop.time()
         try:
-            async with asyncio.timeout_at(self._start_s + self._timeout_ms / 1000) as timeout:
+            async with asyncio.timeout_at(min(self._start_s + self._timeout_ms / 1000, self.until_s)) as timeout:
                 call = CallInfo(
                     self.flight.prompt_tokens,
                     work.model.max_output_tokens,
                     work.claim.priority,
                     traceparent,
                     work.trace_id.hex(),
-                    self._start_s + work.timeouts.model_ms / 1000,
+                    self.until_s,
                     prepared.prompt,
                     prepared.source != "estimate",
                 )
@@ -110,12 +127,17 @@ class Attempt:
                     await stream.sent()
                     mark = self.mark = mark.again(INFER, now_ns())
                     self.flight.marks.append(mark)
+                    self.until_s += loop.time() - self._start_s
                     stage, self._timeout_ms, self._start_s = "model", work.timeouts.first_token_ms, loop.time()
-                    timeout.reschedule(self._start_s + self._timeout_ms / 1000)
+                    timeout.reschedule(min(self._start_s + self._timeout_ms / 1000, self.until_s))
                 self._first = await stream.next()
             self._began()
         except TimeoutError:
-            raise self._timed_out(stage) from None
+            if stage == "queue" or loop.time() >= self.until_s:
+                raise self._timed_out(stage) from None
+            slow = SlowError(f"it sent nothing within {self._timeout_ms} ms")
+            self._blame(slow)
+            raise slow from None
         except BackendError as error:
             self._blame(error)
             raise
@@ -130,15 +152,13 @@ class Attempt:
             flight.embed(*self._embeddings)
             flight.land()
             return
-        self._timeout_ms = self.work.timeouts.model_ms
         try:
             size = self._pass_on(self._first)
             if self._first and not self._is_whole(choices):
-                async with asyncio.timeout_at(self._start_s + self._timeout_ms / 1000):
-                    await self._follow(choices, size)
+                async with asyncio.timeout_at(self.until_s) as limit:
+                    await self._follow(choices, size, limit)
             if len(flight.ended) < choices:
-                self.mark.error = "no_finish_reason"
-                raise self._model_failed("it ended its answer without saying why")
+                raise FailedError("it ended its answer without saying why", "no_finish_reason")
             flight.land()
         except TimeoutError:
             raise self._timed_out("model") from None
@@ -149,15 +169,22 @@ class Attempt:
             self.mark.error = "cancelled"
             raise
 
-    async def _follow(self, choices: int, size: int) -> None:
-        """Pass on what comes after the first events, which had `size` characters."""
+    async def _follow(self, choices: int, size: int, limit: asyncio.Timeout) -> None:
+        """Pass on what comes after the first events, which had `size` characters. The time for which clients do not read is not the
+        model's.
+        """
         flight, stream = self.flight, self._stream
         assert stream is not None
         while True:
             flight.wake()
             if flight.blocked:
                 self._held_up = True
+                loop, until_s = asyncio.get_running_loop(), self.until_s
+                before_s = loop.time()
+                limit.reschedule(None)
                 await flight.wait_for_readers(size)
+                self.until_s = until_s + loop.time() - before_s
+                limit.reschedule(self.until_s)
             events = await stream.next()
             size = self._pass_on(events)
             if not events or self._is_whole(choices):
@@ -215,20 +242,28 @@ class Attempt:
                 return
             case RefusedError():
                 replica.probe_soon()
+            case LostCallError():
+                replica.call_lost(self._began_s, error.message)
+                self.work.pool.suspects.died(digest_of(self.work.model.name, self.work.question), time.monotonic())
+                self.flight.lost.append(replica.name)
             case UnreachableError():
-                replica.failed(error.message)
+                replica.unreached(self._began_s, error.message)
             case BusyError():
-                replica.call_busy()
+                replica.call_busy(error.pause_s)
             case _:
                 replica.call_failed(error.message)
         self._failed = True
 
     def _timed_out(self, stage: str) -> errors.ApiError:
+        """The time of the stage is over. One that was called late in it is not to blame."""
+        timeouts = self.work.timeouts
         self.mark.error = "timeout"
-        if stage == "model":
-            self._failed = True
+        if stage == "queue":
+            return errors.stage_timeout(stage, timeouts.queue_ms)
+        self._failed = True
+        if self.until_s - self._start_s >= 0.9 * min(timeouts.model_ms, timeouts.first_token_ms) / 1000:
             self.replica.call_failed("timeout")
-        return errors.stage_timeout(stage, self._timeout_ms)
+        return errors.stage_timeout(stage, timeouts.model_ms)
 
     def _model_failed(self, reason: str) -> errors.ApiError:
         self._failed = True

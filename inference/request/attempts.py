@@ -1,6 +1,7 @@
 """Has a request answered by a pool: retries what failed before the client had anything of it, and hedges what is slow."""
 
 import asyncio
+import time
 
 import structlog
 
@@ -11,14 +12,18 @@ from inference.core.backend_errors import (
     BusyError,
     FailedError,
     InvalidError,
+    LostCallError,
     RefusedError,
+    SlowError,
     UnreachableError,
     UnservedError,
 )
+from inference.core.events import ABORTED
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.core.routing.need import Need, need_of
-from inference.core.routing.retry import MAX_ATTEMPTS, hedge_after_s
+from inference.core.routing.retry import hedge_after_s
+from inference.core.routing.suspects import MOST_DEATHS, digest_of
 from inference.request.attempt import OVERTAKEN, Attempt
 from inference.request.coalesce import Flight
 from inference.request.work import Work
@@ -40,23 +45,28 @@ async def infer(work: Work, flight: Flight, prepared: Prepared) -> None:
         most_output,
         compare=len(pool.replicas) > 1,
     )
-    hedge_s = hedge_after_s(model.hedge_ms, question.deterministic, flight.prompt_tokens, most_output)
+    hedge_s = hedge_after_s(model, question.deterministic, flight.prompt_tokens, most_output)
+    until_s = asyncio.get_running_loop().time() + work.timeouts.model_ms / 1000
     tried: list[Replica] = []
     again: Replica | None = None  # it refused the last call, but it lives: used when there is no other
     failure: BackendError | None = None
     failed: list[str] = []  # replicas whose server failed, as against one that is away or has no room
-    for _ in range(MAX_ATTEMPTS):
+    for _ in range(pool.retries.rule.attempts):
+        if pool.suspects and _deaths(work) >= MOST_DEATHS:
+            _log_failed(work, failed, failure, answered=False)
+            raise errors.lost_with_prompt(model.name, flight.lost)
         replica = pool.choose(need, tried) or again
         if replica is None:
             break
         # A call that its server never began costs nothing to repeat.
-        budgeted = failure is not None and not isinstance(failure, RefusedError)
+        began = not isinstance(failure, RefusedError) or failure.error_type == ABORTED
+        budgeted = failure is not None and began
         if budgeted and not pool.retries.take(pool.in_flight):
             break
         if failure is not None:
             flight.marks[-1].retried = True
         tried.append(replica)
-        attempt = Attempt(work, flight, replica, flight.begin(), need, budgeted=budgeted)
+        attempt = Attempt(work, flight, replica, need, until_s, budgeted=budgeted)
         attempt.show()
         try:
             if hedge_s:
@@ -75,17 +85,25 @@ async def infer(work: Work, flight: Flight, prepared: Prepared) -> None:
                 ) from None
             if isinstance(error, InvalidError):
                 raise errors.refused_by_server(error.message, error.status, error.param, error.code) from None
-            if flight.events:
+            if flight.given:
                 _log_failed(work, failed, error, answered=False)
                 raise _midway(error) from None
             again = attempt.replica if isinstance(error, RefusedError) else None
         else:
+            if pool.suspects:
+                pool.suspects.answered(digest_of(model.name, question))
             _log_failed(work, failed, failure, answered=True)
             return
         finally:
+            until_s = attempt.until_s
             attempt.close()
     _log_failed(work, failed, failure, answered=False)
-    raise _failed(model.name, failure) from None
+    raise _failed(work, flight, failure) from None
+
+
+def _deaths(work: Work) -> int:
+    """Of replicas that had this prompt."""
+    return work.pool.suspects.deaths(digest_of(work.model.name, work.question), time.monotonic())
 
 
 async def _hedged(attempt: Attempt, after_s: float, prepared: Prepared, tried: list[Replica], need: Need) -> Attempt:
@@ -128,7 +146,7 @@ def _hedge(attempt: Attempt, tried: list[Replica], need: Need) -> Attempt | None
         return None
     pool.tally.hedges += 1
     tried.append(replica)
-    return Attempt(attempt.work, flight, replica, flight.begin(), need, budgeted=True)
+    return Attempt(attempt.work, flight, replica, need, attempt.until_s, budgeted=True)
 
 
 def _log_failed(work: Work, replicas: list[str], reason: BackendError | None, *, answered: bool) -> None:
@@ -150,9 +168,14 @@ def _midway(error: BackendError) -> ApiError:
     return errors.model_failed(error.message)
 
 
-def _failed(model: str, failure: BackendError | None) -> ApiError:
+def _failed(work: Work, flight: Flight, failure: BackendError | None) -> ApiError:
     """The error of a client that has nothing of its answer."""
+    model = work.model.name
+    if isinstance(failure, LostCallError) and _deaths(work) >= MOST_DEATHS:
+        return errors.lost_with_prompt(model, flight.lost)
     match failure:
+        case SlowError():
+            return errors.stage_timeout("model", work.timeouts.first_token_ms)
         case None:
             message, reason, retry_after_s = "has no replica that is ready", "no_replica", _RETRY_AFTER_S
         case BusyError():

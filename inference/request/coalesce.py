@@ -28,6 +28,7 @@ class Flight:
     priority: int  # in the pool's queue
     requests: int = 0  # that have joined and not left
     events: list[Event] = field(default_factory=list)
+    given: bool = False  # a client has something of the answer, so that no other can take its place
     prompt_tokens: int = -1
     tokens_source: str = ""  # of the prompt's number
     output_tokens: int = 0
@@ -43,6 +44,7 @@ class Flight:
     end_ns: int = 0
     marks: list[Mark] = field(default_factory=list)
     attempts: int = 0  # at replicas
+    lost: list[str] = field(default_factory=list)  # replicas whose connection was lost while they had it
     pool: Pool | None = None  # that serves it
     dropped: list[str] = field(default_factory=list)  # parameters that a fallback's servers have no effect for
     replica: str = ""
@@ -77,9 +79,10 @@ class Flight:
     # The work's side ------------------------------------------------------------------------------
 
     def begin(self) -> int:
-        """Another attempt begins, of this number."""
+        """Another attempt begins, of this number. Nothing is left of those before it."""
         self.attempts += 1
-        self.output_tokens, self.aborted = 0, False
+        self.output_tokens, self.aborted, self.finish_reason, self.usage = 0, False, "", None
+        self.events.clear()
         self.ended.clear()
         return self.attempts
 

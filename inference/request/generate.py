@@ -28,7 +28,7 @@ async def generate(work: Work, flight: Flight) -> None:
         return
     wanted = work.question if work.limited else msgspec.structs.replace(work.question, max_tokens=None)
     for pool in work.fallbacks:
-        if flight.events or not _may_answer_elsewhere(failure):
+        if flight.given or not _may_answer_elsewhere(failure):
             break
         if not pool.available:
             continue
@@ -38,7 +38,7 @@ async def generate(work: Work, flight: Flight) -> None:
             await _serve(work._replace(pool=pool, question=question), flight)
         except ApiError as error:
             flight.dropped = []
-            failure = error if flight.events else failure
+            failure = error if flight.given else failure
         else:
             return
     work.pool.tally.shed += bool(failure.reason)
@@ -47,7 +47,7 @@ async def generate(work: Work, flight: Flight) -> None:
 
 def _may_answer_elsewhere(error: ApiError) -> bool:
     """Whether it says something of the pool and not of the request."""
-    return error.stage in ("queue", "model") and error.status in (429, 502, 503, 504)
+    return error.code != "servers_lost" and error.stage in ("queue", "model") and error.status in (429, 502, 503, 504)
 
 
 async def _serve(work: Work, flight: Flight) -> None:

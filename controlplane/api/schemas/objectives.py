@@ -36,6 +36,10 @@ class IndicatorIn(Given):
     ttft_definition: Name | None = Field(
         None, max_length=40, description="Of TTFT: gateway by default; different definitions are never mixed."
     )
+    count_client_errors: bool | None = Field(
+        None,
+        description="Of availability: true makes a client's own mistake (400, 401, 404, …) bad. By default it is not counted.",
+    )
     usd_per_1k_tokens: float | None = Field(None, gt=0, le=1e9, description="Of cost: the highest that is good.")
     metric: Name | None = Field(None, description="Of histogram: its name, without _bucket.")
     threshold: float | None = Field(

@@ -6,6 +6,7 @@ from django.db import models
 
 from controlplane.fleet import choices
 from controlplane.fleet.models.cluster import Cluster
+from controlplane.fleet.models.failures import FailureRules
 from controlplane.fleet.models.named import Named
 from controlplane.fleet.validators import (
     is_dns_name,
@@ -42,7 +43,7 @@ class Region(Named):
     name = models.CharField(max_length=63, unique=True, validators=[validate_name])
 
 
-class LLMModel(Named):
+class LLMModel(FailureRules, Named):
     """A model, by the name that clients send."""
 
     class CacheMode(models.TextChoices):
@@ -95,12 +96,6 @@ class LLMModel(Named):
     )
     max_context_tokens = models.PositiveIntegerField(
         default=0, help_text="Prompt and answer together; 0 is what the server says."
-    )
-    hedge_ms = models.PositiveIntegerField(
-        "hedge after, ms",
-        default=0,
-        help_text="A short deterministic request without a token after so long is sent to a second replica too, and the "
-        "slower answer is cancelled; 0 does not.",
     )
     max_prompt_tokens = models.PositiveIntegerField(default=32_768, validators=[MinValueValidator(1)])
     max_output_tokens = models.PositiveIntegerField(default=4_096, validators=[MinValueValidator(1)])

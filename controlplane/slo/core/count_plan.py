@@ -15,7 +15,7 @@ from controlplane.slo.core.document import objective_to_json
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective, Timeslices
 from controlplane.slo.core.period import SECOND_NS, Span
-from controlplane.slo.core.sli import Cost, Histogram, Indicator, Latency
+from controlplane.slo.core.sli import Availability, Cost, Histogram, Indicator, Latency
 from controlplane.telemetry.core.objective_counts import Classes, Cut
 
 GRID_S = 10
@@ -218,7 +218,10 @@ def cut(indicator: Indicator) -> Cut | None:
 def _measure(indicator: Indicator) -> tuple[str, str]:
     if isinstance(indicator, Latency):
         return indicator.measure, indicator.ttft_definition if indicator.measure == "ttft" else ""
-    return ("cost", "") if isinstance(indicator, Cost) else ("availability", "")
+    if isinstance(indicator, Cost):
+        return "cost", ""
+    strict = isinstance(indicator, Availability) and indicator.count_client_errors
+    return "availability_with_client_errors" if strict else "availability", ""
 
 
 def _threshold(indicator: Indicator) -> tuple[float, ...]:

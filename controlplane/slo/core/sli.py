@@ -3,6 +3,7 @@
 A request is good, bad, or not counted (None):
 
 - a request that the tenant's own rate limit refused is not counted; one that a full queue refused is bad;
+- a request that was wrong itself (400, 401, 404, 413, …) is not counted, unless the objective says that it is bad;
 - a request whose client left before the threshold is not counted; one whose client waited longer is bad;
 - a request that failed is bad for availability, and not counted for latency or cost.
 """
@@ -20,7 +21,9 @@ MEASURES: tuple[Measure, ...] = ("ttft", "itl", "e2e")
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The request was answered."""
+    """The request was answered. With `count_client_errors`, a client's own mistake is bad too: by default it is not counted."""
+
+    count_client_errors: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ SHOWN_AS = {"ttft": "time to first token", "itl": "gap between tokens", "e2e": "
 def indicator(value: Indicator) -> str:
     match value:
         case Availability():
-            return "requests are answered"
+            return "requests are answered" + (", clients' mistakes counted" if value.count_client_errors else "")
         case Latency():
             of = f" ({value.ttft_definition})" if value.measure == "ttft" else ""
             return f"{SHOWN_AS.get(value.measure, f'{value.measure} time')}{of} is at most {TEXT.threshold_ms(value.threshold_ms)}"

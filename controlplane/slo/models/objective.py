@@ -53,6 +53,11 @@ class StoredObjective(models.Model):
         default="gateway",
         help_text="For TTFT: who measured it. Definitions are never mixed.",
     )
+    count_client_errors = models.BooleanField(
+        "clients' mistakes are bad",
+        default=False,
+        help_text="For availability: a request that is wrong itself (400, 401, 404, …) spends budget. By default it is not counted.",
+    )
     usd_per_1k_tokens = models.FloatField(
         "USD per 1,000 tokens", null=True, blank=True, help_text="For cost: the highest cost that is good."
     )
@@ -139,6 +144,7 @@ class StoredObjective(models.Model):
         latency = indicator if isinstance(indicator, Latency) else None
         self.measure, self.threshold_ms = (latency.measure, latency.threshold_ms) if latency else ("", None)
         self.ttft_definition = latency.ttft_definition if latency else "gateway"
+        self.count_client_errors = isinstance(indicator, Availability) and indicator.count_client_errors
         self.usd_per_1k_tokens = indicator.usd_per_1k_tokens if isinstance(indicator, Cost) else None
         histogram = indicator if isinstance(indicator, Histogram) else None
         self.metric, self.metric_threshold = (histogram.metric, histogram.threshold) if histogram else ("", None)
@@ -174,7 +180,7 @@ class StoredObjective(models.Model):
 
     def _indicator(self) -> Indicator:
         if self.indicator_kind == "availability":
-            return Availability()
+            return Availability(self.count_client_errors)
         if self.indicator_kind == "cost":
             if self.usd_per_1k_tokens is None:
                 raise ValueError("usd_per_1k_tokens=None is missing: give the highest cost that is good")

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+AVAILABILITIES = ("availability", "availability_with_client_errors")
+"""A client's own mistake is not counted by the first, and bad by the second."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
     """A measure and the thresholds that cut it, ascending: ms of latency, USD per 1,000 tokens of cost, none of availability."""
 
-    measure: str  # "availability", "cost", "ttft", "itl", "e2e", or one of STAGES
+    measure: str  # one of AVAILABILITIES, "cost", "ttft", "itl", "e2e", or one of STAGES
     thresholds: tuple[float, ...] = ()
     ttft_definition: str = ""
 

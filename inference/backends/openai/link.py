@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from inference.backends.resolver import Resolver
 from inference.contract.address import Url, parse_url
-from inference.core.backend_errors import BackendError, FailedError, RefusedError, UnreachableError
+from inference.core.backend_errors import BackendError, FailedError, LostCallError, UnreachableError
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
 from inference.wires.http.response import LostError, NotHttpError, Origin, Response, TooLongError
 
@@ -40,6 +40,10 @@ class HttpLink:
     def ping(self) -> None:
         """HTTP has none."""
 
+    def renew(self) -> None:
+        """What is idle may have been forgotten by a firewall or a balancer on the way: the next call makes a new connection."""
+        self._client.close_idle()
+
     def disconnect(self) -> None:
         """Does nothing: a slow probe says nothing of the connections of other calls, which have time limits of their own."""
 
@@ -51,7 +55,7 @@ class HttpLink:
     async def post(self, url: Url, body: bytes, headers: Headers, trust: Trust) -> Response:
         """Send a request, and wait for the answer's head. The caller passes the answer to `release` once it is done with it.
 
-        Raises UnreachableError, RefusedError if a kept connection was closed meanwhile, FailedError.
+        Raises UnreachableError, FailedError.
         """
         return await self._call("POST", url, headers, body, trust)
 
@@ -117,6 +121,4 @@ def error_of(error: Exception) -> BackendError:
         return FailedError(str(error), "bad_response")
     if isinstance(error, TooLongError):
         return FailedError(str(error), "answer_too_long")
-    if isinstance(error, LostError) and error.refused:  # the server closed it just then, as it does with idle ones
-        return RefusedError(str(error))
-    return UnreachableError(str(error))
+    return LostCallError(str(error)) if isinstance(error, LostError) else UnreachableError(str(error))

@@ -29,6 +29,7 @@ from inference.core.question import Question
 from inference.core.servers import bodies, identify, refusals
 from inference.core.servers.dialects import DIALECTS, OTHER, Dialect, offers
 from inference.core.servers.refusals import Refusal
+from inference.core.servers.retry_after import read_retry_after
 from inference.wires.http.response import Response
 
 _MAX_ERROR_BYTES = 64 << 10
@@ -202,7 +203,11 @@ class OpenAIModel:
     def _is_up(self, status: int) -> bool:
         if status in (401, 403):
             raise FailedError(_wrong_credential(self._pool, self.link.target, status), "misconfigured")
-        return status == 200
+        if status == 429:
+            raise BusyError("its probe was answered 429", "429")
+        if status != 200:
+            raise FailedError(f"its probe was answered {status}", str(status))
+        return True
 
     async def _get(self, path: str, *, of_api: bool = False) -> tuple[int, bytes]:
         url = below(self._base if of_api else self._root, path)
@@ -237,8 +242,7 @@ class OpenAIModel:
         if refusal.kind == "invalid":
             return InvalidError(refusal.message, 413 if status == 413 else 400, refusal.param or "", refusal.code)
         if refusal.kind == "busy":
-            wait_s = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else 1.0
-            return BusyError(refusal.detail, str(status), min(wait_s, _MAX_RETRY_S))
+            return BusyError(refusal.detail, str(status), min(read_retry_after(retry_after), _MAX_RETRY_S))
         if status in (401, 403):
             return FailedError(_wrong_credential(self._pool, self.link.target, status), str(status))
         if (

@@ -277,6 +277,16 @@ def model_failed(detail: str) -> ApiError:
     return PermanentApiError(502, "server_error", "model_error", message, stage="model", detail=detail)
 
 
+def lost_with_prompt(model: str, replicas: Iterable[str]) -> ApiError:
+    """Servers died while they had this prompt, so that no further one gets it. `replicas` are those of this request."""
+    message = (
+        f"Servers of {model!r} ended their connections while they had this prompt, so no further one gets it for a minute. "
+        "If it alone fails, change it; the operator of the gateway finds the servers in its trace."
+    )
+    detail = f"lost while they had this prompt: {', '.join(replicas) or 'those of requests before'}"
+    return PermanentApiError(502, "server_error", "servers_lost", message, stage="model", detail=detail)
+
+
 def internal(request_id: str) -> ApiError:
     message = f"The gateway failed. Its log has the reason under request {request_id}."
     return PermanentApiError(500, "server_error", "internal_error", message)

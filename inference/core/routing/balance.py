@@ -10,6 +10,7 @@ A prompt token to compute also holds up every sequence in the batch, so it count
 
 from collections.abc import Sequence
 
+from inference.contract.failure_rules import EJECTION, Ejection
 from inference.core.routing.candidates import Candidate, Replica, usable
 from inference.core.routing.load import Rate, ReplicaLoad
 from inference.core.routing.need import Need
@@ -31,8 +32,8 @@ PROMPT_TOKEN_S, SEQUENCE_S = 1 / 8000, 0.02 / (STEP_SEQUENCES + 16)
 class Balancer:
     """Chooses among the replicas of one pool. Signals older than `stale_s` are unknown."""
 
-    def __init__(self, stale_s: float) -> None:
-        self.stale_s = stale_s
+    def __init__(self, stale_s: float, rule: Ejection = EJECTION) -> None:
+        self.stale_s, self.rule = stale_s, rule
         self.uncached = 256.0  # tokens of a prompt to compute, the mean
         self.output = 128.0  # tokens of an answer, the mean
         self._others = self._others_waiting = 0.0  # the means of replicas whose signals are known
@@ -42,7 +43,7 @@ class Balancer:
         """The replica with the least expected time, preferably one that is warm, whose last probe was answered and whose server
         has room; equals take turns. None if there is none but those in `tried`.
         """
-        candidates = usable(replicas, now_s)
+        candidates = usable(replicas, now_s, self.rule)
         if tried:
             candidates = [replica for replica in candidates if replica not in tried]
         if len(candidates) < 2:

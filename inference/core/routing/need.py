@@ -29,11 +29,11 @@ def need_of(
     question: Question, model: str, tenant: str, prompt_tokens: int, output_tokens: int, *, compare: bool
 ) -> Need:
     """With `compare` the prompt is hashed, which is for nothing in a pool of one."""
-    prompt = read_prompt(model, tenant, _parts(question)) if compare else Prompt()
+    prompt = read_prompt(model, tenant, parts_of(question)) if compare else Prompt()
     return Need(float(prompt_tokens), prompt.blocks, prompt.home, float(output_tokens))
 
 
-def _parts(question: Question) -> Iterator[bytes]:
+def parts_of(question: Question) -> Iterator[bytes]:
     """The prompt in the order in which templates lay it out, so that prompts that begin alike have a common beginning."""
     for tool in question.tools:
         yield _encode(tool)

@@ -104,8 +104,13 @@ class Channel:
         if self._connection is not None and self._connection.calls:
             self._connection.ping()
 
+    def renew(self) -> None:
+        """Drop the connection if no call uses it: the next call makes a new one."""
+        if not self.calls:
+            self.disconnect()
+
     def disconnect(self) -> None:
-        """Drop the connection at once; calls in flight fail as UnreachableError. The next call connects again."""
+        """Drop the connection at once; calls in flight fail as LostCallError. The next call connects again."""
         if self._connection is not None:
             self._connection.abort()
 

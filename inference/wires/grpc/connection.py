@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import cast
 
-from inference.core.backend_errors import RefusedError, UnreachableError
+from inference.core.backend_errors import LostCallError, RefusedError, UnreachableError
 from inference.wires.grpc import http2 as h2
 from inference.wires.grpc.call import WINDOW, Call
 from inference.wires.grpc.errors import (
@@ -157,7 +157,7 @@ class Connection(asyncio.Protocol):
         self._close_if_drained()
 
     def abort(self, reason: str = "") -> None:
-        """End at once; calls in flight fail as UnreachableError, which says the reason."""
+        """End at once; calls in flight fail as LostCallError, which says the reason."""
         if self._transport is not None:
             self._lost_because = reason
             self._transport.abort()
@@ -217,8 +217,10 @@ class Connection(asyncio.Protocol):
         reason = self._lost_because or error or "closed by the server"
         calls, self._calls = self._calls, {}
         waiting, self._waiting = self._waiting, []
-        for call in (*calls.values(), *waiting):
-            call.end(UnreachableError(f"connection lost: {reason}"))
+        for call in calls.values():
+            call.end(LostCallError(f"connection lost: {reason}"))
+        for call in waiting:
+            call.end(UnreachableError(f"connection lost before it was sent: {reason}"))
         if not self.ready.done():
             self.ready.set_exception(UnreachableError(f"no HTTP/2 server answered: {reason}"))
             self.ready.exception()  # marks it as seen: the caller may have left

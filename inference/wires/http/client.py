@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from inference.contract.address import Url
 from inference.contract.errors import RetryableError
-from inference.wires.http.response import Origin, Response
+from inference.wires.http.response import LostError, Origin, Response
 
 KEPT_S = 4.0
 """How long an idle connection is kept: below the 5 s after which uvicorn, which most servers run on, closes it."""
@@ -39,11 +39,27 @@ class HttpClient:
         self._sweep: asyncio.TimerHandle | None = None
 
     async def call(self, origin: Origin, request: bytes) -> Response:
-        """Send a whole request, and wait for the answer's head. The caller calls `release` once it is done with it.
+        """Send a whole request, and wait for the answer's head. The caller calls `release` once it is done with it. A request that
+        was sent on a kept connection which the server had closed already is sent again on a new one.
 
         Raises NotConnectedError, LostError, NotHttpError.
         """
-        response = self._kept(origin) or await self._connect(origin)
+        kept = self._kept(origin)
+        if kept is None:
+            return await self._exchange(await self._connect(origin), request)
+        try:
+            return await self._exchange(kept, request)
+        except LostError as error:
+            if not error.stale:
+                raise
+        self.close_idle(origin)  # they are older
+        try:
+            response = await self._connect(origin)
+        except NotConnectedError as error:  # so the server has ended, and perhaps by this request
+            raise LostError(f"the connection was lost, and then: {error}") from None
+        return await self._exchange(response, request)
+
+    async def _exchange(self, response: Response, request: bytes) -> Response:
         self._used.add(response)
         try:
             response.send(request)
@@ -64,7 +80,7 @@ class HttpClient:
         response.idle_since_s = loop.time()
         self._idle.setdefault(response.origin, []).append(response)
         if self._sweep is None:
-            self._sweep = loop.call_later(KEPT_S, self._close_idle)
+            self._sweep = loop.call_later(KEPT_S, self._close_old)
 
     def forget(self, response: Response) -> None:
         """Its connection has ended."""
@@ -82,10 +98,13 @@ class HttpClient:
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
-        for kept in self._idle.values():
-            for response in list(kept):
+        self.close_idle()
+
+    def close_idle(self, origin: Origin | None = None) -> None:
+        """Close the connections that no call uses; those to all origins if none is given."""
+        for ended in [origin] if origin is not None else list(self._idle):
+            for response in self._idle.pop(ended, ()):
                 response.abort()
-        self._idle.clear()
 
     def _kept(self, origin: Origin) -> Response | None:
         """The connection that was used last, which is the least likely to be closed."""
@@ -98,7 +117,7 @@ class HttpClient:
             response.abort()
         return None
 
-    def _close_idle(self) -> None:
+    def _close_old(self) -> None:
         loop = asyncio.get_running_loop()
         oldest_s = loop.time() - KEPT_S
         for origin, kept in list(self._idle.items()):
@@ -108,7 +127,7 @@ class HttpClient:
                     response.abort()
             if not self._idle[origin]:
                 del self._idle[origin]
-        self._sweep = loop.call_later(KEPT_S, self._close_idle) if self._idle else None
+        self._sweep = loop.call_later(KEPT_S, self._close_old) if self._idle else None
 
     async def _connect(self, origin: Origin) -> Response:
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, cast
@@ -12,14 +13,18 @@ from inference.contract.errors import PermanentError, RetryableError
 
 _MAX_HEAD_BYTES = 64 << 10
 _MAX_UNREAD_BYTES = 256 << 10
+STALE_WITHIN_S = 0.05
+"""Longer than most round trips to a server. A server that dies of a request within it is called once more, on a new connection."""
 
 
 class LostError(RetryableError):
-    """Retryable: the connection ended before the answer did. `refused`: it was kept from a call before, and nothing came."""
+    """Retryable: the connection ended before the answer did. `stale`: the server had closed it before the request came. It was kept
+    from a call before, and ended, without a byte, within the time in which the news of its end was under way.
+    """
 
-    def __init__(self, message: str, *, refused: bool = False) -> None:
+    def __init__(self, message: str, *, stale: bool = False) -> None:
         super().__init__(message)
-        self.refused = refused
+        self.stale = stale
 
 
 class NotHttpError(PermanentError):
@@ -63,6 +68,7 @@ class Response(asyncio.Protocol):
         self._client = client
         self._transport: asyncio.Transport | None = None
         self._calls = 0
+        self._sent_s = 0.0
         self._waiter: asyncio.Future[None] | None = None
         self.idle_since_s = 0.0
         self._begin()
@@ -89,6 +95,7 @@ class Response(asyncio.Protocol):
         if self._calls:
             self._begin()
         self._calls += 1
+        self._sent_s = time.monotonic()
         self._transport.write(request)
 
     async def head(self) -> None:
@@ -201,8 +208,8 @@ class Response(asyncio.Protocol):
             return
         if self._has_head and self._ends_with_the_connection() and error is None:
             self._complete()
-        elif not self._head_bytes and self._calls > 1:
-            self._fail(LostError("the server closed the connection before it answered", refused=True))
+        elif not self._head_bytes and self._calls > 1 and time.monotonic() - self._sent_s < STALE_WITHIN_S:
+            self._fail(LostError("the server had closed the connection", stale=True))
         elif self._has_head:
             self._fail(LostError("the connection was lost in the middle of the answer"))
         else:

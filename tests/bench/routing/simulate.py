@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
 
+from inference.contract.failure_rules import RETRIES
 from inference.core.routing.need import Need
 from inference.core.routing.prefix import Prompt, read_prompt
-from inference.core.routing.retry import MAX_ATTEMPTS, RetryBudget
+from inference.core.routing.retry import RetryBudget
 from tests.bench.routing.engine import Clock, Server, Work
 from tests.bench.routing.policies import Policy, Seen
 
@@ -82,7 +83,7 @@ class _Gateway:
     def serve(self, arrival: Arrival, tried: tuple[Seen, ...] = ()) -> None:
         clock, outcome = self.clock, self.outcome
         need = Need(arrival.prompt_tokens, *arrival.prompt, arrival.most_output)
-        replica = self.policy.choose(self.replicas, need, tried, clock.now_s) if len(tried) < MAX_ATTEMPTS else None
+        replica = self.policy.choose(self.replicas, need, tried, clock.now_s) if len(tried) < RETRIES.attempts else None
         if replica is None or (tried and not self._budget.take(self._in_flight)):
             outcome.errors.append((clock.now_s, "no replica" if replica is None else "no retry left"))
             return

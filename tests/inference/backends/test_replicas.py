@@ -207,7 +207,8 @@ async def test_a_replica_whose_answers_time_out_does_not_draw_the_traffic(
         except openai.InternalServerError as error:
             assert (error.status_code, error.code, error.param) == (504, "stage_timeout", "model")
             failed += 1
-    assert failed == hanging.inferences.total()
+    slow = hanging.inferences.total()
+    assert failed == (slow if limit == "model_ms" else 0), "what has no token yet is answered by the other"
     # The sixth failure in a row ejects it, even where the other seems much slower because the machine was busy. With less debt it may
     # fail once in 4 s, in which what it has fades. Without debt every second request fails, 0.5 s each.
-    assert 1 <= failed <= 6 + (time.monotonic() - began_s) / 4, "of 20 requests"
+    assert 1 <= slow <= 6 + (time.monotonic() - began_s) / 4, "of 20 requests"

@@ -17,6 +17,7 @@ from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, 
 from inference.core.routing.need import ANYTHING
 from inference.core.routing.warming import Warming
 from inference.observability.spans import OwnCall
+from tests.support.gateway.scripted import take_down
 from tests.support.servers.standins import EMBEDDING, MODEL, ModelServer, SGLang
 from tests.support.wait import eventually_async
 
@@ -138,7 +139,7 @@ async def test_a_cold_replica_is_used_once_the_warm_one_is_gone(obey: Obey, star
     state = obey(old, new)
     await eventually_async(lambda: new.running == 1)
     assert chosen(state) == {first}
-    first.failed("connection lost")
+    take_down(first)
     assert chosen(state) == {state.replicas[1]}
 
 
@@ -205,12 +206,12 @@ async def test_only_after_a_long_absence_a_replica_is_cold_again(
     state = obey(*servers)
     await eventually_async(lambda: state.warm_ups.warmed == 2)
     back = state.replicas[1]
-    back.failed("connection lost")
+    take_down(back)
     await eventually_async(lambda: back.health.state == "up")
     assert (back.warming.missing, back.warming.kept_back) == (0, False)
     monkeypatch.setattr(Warming, "AWAY_S", 0.0)
     servers[1].gate.clear()
-    back.failed("connection lost")
+    take_down(back)
     await eventually_async(lambda: back.health.state == "up")
     assert (back.warming.missing, back.warming.kept_back) == (2, True)
     servers[1].gate.set()
@@ -235,7 +236,7 @@ async def test_a_replica_that_is_lost_during_a_probe_comes_up_with_it(
     monkeypatch.setattr(back.backend, "ready", slow)
     back.probe_soon()
     await began.wait()
-    back.failed("connection lost")
+    take_down(back)
     may_end.set()
     await eventually_async(lambda: state.warm_ups.warmed == 3)
 

@@ -13,7 +13,7 @@ from inference.contract.snapshot import Snapshot
 
 SCHEMA = tuple(
     ROOT / "inference/contract" / f"{name}.py"
-    for name in ("snapshot", "snapshot_parts", "snapshot_checks", "rules", "tensor_mapping")
+    for name in ("snapshot", "snapshot_parts", "snapshot_checks", "rules", "failure_rules", "tensor_mapping")
 )
 AUTHORS = tuple(ROOT / "controlplane/fleet" / name for name in ("core/snapshot.py", "snapshot_values.py", "publish.py"))
 
@@ -36,7 +36,7 @@ def walk(struct: type[msgspec.Struct], name: str) -> Iterator[tuple[type[msgspec
 STRUCTS = list(walk(Snapshot, "snapshot"))
 FIELDS = {f"{struct.__name__}.{field}" for struct, _ in STRUCTS for field in struct.__struct_fields__}
 
-ALSO = {"Degradation": "step"}
+ALSO = {"Degradation": "step", "Ejection": "rule", "Retries": "rule"}
 """What values of a struct are called too."""
 
 

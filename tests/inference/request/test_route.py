@@ -24,6 +24,7 @@ from tests.support.gateway.scripted import (
     a_snapshot,
     serve_pools,
     some_work,
+    take_down,
 )
 
 HELLO = Question(operation="chat", messages=(Message("user", "Hello"),), temperature=0)
@@ -38,7 +39,7 @@ def serving(*up: str) -> tuple[Serving, dict[str, PoolState]]:
     pools = {name: a_pool(ScriptedBackend((Event("x"), DONE)), name=name) for name in "abcd"}
     for name, pool in pools.items():
         if name not in up:
-            pool.replicas[0].health.failed()
+            take_down(pool.replicas[0])
     return Serving(a_snapshot(), {}, {}, pools, ()), pools
 
 

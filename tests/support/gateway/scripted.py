@@ -3,6 +3,7 @@ of them. What real servers do is tested against them.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
@@ -101,6 +102,7 @@ class ScriptedBackend:
         return self
 
     def ping(self) -> None: ...
+    def renew(self) -> None: ...
     def disconnect(self) -> None: ...
     def close(self) -> None: ...
 
@@ -168,7 +170,19 @@ def a_pool(*backends: ScriptedBackend, name: str = "p", **fields: Any) -> PoolSt
     return state
 
 
-def some_work(pool: PoolState, *fallbacks: PoolState, model: dict[str, Any] | None = None, **question: Any) -> Work:
+def take_down(replica: Replica, reason: str = "connection refused") -> None:
+    """As calls do that cannot reach it."""
+    for _ in range(replica.health.rule.probes):
+        replica.unreached(time.monotonic(), reason)
+
+
+def some_work(
+    pool: PoolState,
+    *fallbacks: PoolState,
+    model: dict[str, Any] | None = None,
+    timeouts: dict[str, int] | None = None,
+    **question: Any,
+) -> Work:
     """A short chat for `pool`."""
     asked: Any = {"operation": "chat", "messages": (Message("user", "Hello"),), "max_tokens": 8, **question}
     return Work(
@@ -177,7 +191,7 @@ def some_work(pool: PoolState, *fallbacks: PoolState, model: dict[str, Any] | No
         pool,
         fallbacks,
         OneToken(),  # type: ignore[arg-type]
-        StageTimeouts(first_token_ms=10_000),
+        StageTimeouts(**{"first_token_ms": 10_000, **(timeouts or {})}),
         Claim("standard", "t", 2, 1, 8),
         b"\1" * 16,
         b"01",

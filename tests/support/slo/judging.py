@@ -8,7 +8,10 @@ def is_good(indicator: Indicator, row: LedgerRow) -> bool | None:
     """None: not counted."""
     match indicator:
         case Availability():
-            return None if row.status == "cancelled" or row.error_type == RATE_LIMITED else row.status == "ok"
+            if row.status == "cancelled" or row.error_type == RATE_LIMITED:
+                return None
+            mistake = row.status != "ok" and row.http_status in {*range(400, 500)} - {408, 429, 499}
+            return None if mistake and not indicator.count_client_errors else row.status == "ok"
         case Latency():
             if row.status == "cancelled":
                 return _of_abandoned(indicator, row)

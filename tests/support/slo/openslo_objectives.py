@@ -23,7 +23,7 @@ def metric(name: str) -> bool:
 
 
 indicators = st.one_of(
-    st.just(Availability()),
+    st.builds(Availability, st.booleans()),
     st.builds(
         Latency,
         measure=st.sampled_from([*MEASURES, *STAGES]),

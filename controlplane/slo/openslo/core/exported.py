@@ -95,14 +95,15 @@ def annotations(objective: Objective) -> dict[str, str]:
 def indicator_of(objective: Objective) -> Tree:
     indicator, scope = objective.indicator, {"scope": dict(objective.scope)} if objective.scope else {}
     if isinstance(indicator, Availability):
+        errors = {"client_errors": "bad"} if indicator.count_client_errors else {}
+        what: Tree = {"measure": "availability", **errors, **scope}
         parts = {
-            part: {"metricSource": {"type": weir.SOURCE, "spec": {"measure": "availability", "count": part, **scope}}}
-            for part in ("good", "total")
+            part: {"metricSource": {"type": weir.SOURCE, "spec": {**what, "count": part}}} for part in ("good", "total")
         }
         return {"ratioMetric": {"counter": True, **parts}}
     if isinstance(indicator, Latency):
         definition = {"ttft_definition": indicator.ttft_definition}
-        what: Tree = {"measure": indicator.measure, "unit": "ms", **(definition if _defines(indicator) else {})}
+        what = {"measure": indicator.measure, "unit": "ms", **(definition if _defines(indicator) else {})}
     elif isinstance(indicator, Cost):
         what = {"measure": "cost", "unit": "usd_per_1k_tokens"}
     else:

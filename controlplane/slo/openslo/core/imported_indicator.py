@@ -96,8 +96,15 @@ def _availability(sources: Mapping[str, Located]) -> tuple[Indicator, dict[str, 
             raise (count or source).refuse(f"{source.path}.count is not {name}: write count: {name}", "one-of")
         check_part(source, "availability")
     scopes = {name: labels_of(source.node.at("scope")) for name, source in sources.items()}
-    if len({tuple(sorted(scope.items())) for scope in scopes.values()}) > 1:
-        source = sources["total"]
-        message = f"{source.path}.scope differs from that of the events it is the total of: give both the same"
-        raise source.refuse(message, "scope")
-    return Availability(), next(iter(scopes.values()))
+    strict = {
+        (given := source.node.at("client_errors")) is not None and given.text == "bad" for source in sources.values()
+    }
+    for field, differs in {
+        "scope": len({tuple(sorted(scope.items())) for scope in scopes.values()}) > 1,
+        "client_errors": len(strict) > 1,
+    }.items():
+        if differs:
+            source = sources["total"]
+            message = f"{source.path}.{field} differs from that of the events it is the total of: give both the same"
+            raise source.refuse(message, "scope")
+    return Availability(strict.pop()), next(iter(scopes.values()))

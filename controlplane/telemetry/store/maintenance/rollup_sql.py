@@ -3,10 +3,9 @@
 Each fills [{from_s}, {to_s}) in steps of {step_s}, and gives each of them a build of its own, from {build} on.
 """
 
-from ...ledger.row import RATE_LIMITED
 from ..read.histograms import BAND_SHIFT, BINS
 from ..read.metrics.rollups import GAUGES
-from ..read.where import ANSWERED, OWN
+from ..read.where import ANSWERED, CLIENT_ERROR, CLIENT_LIMIT, OWN
 from ..write.arrow_columns import PARTS
 
 SUB_BINS = 128
@@ -132,9 +131,7 @@ SLICES_OF_ROLLUPS = (
 )
 """Of the rows that one of the statements above wrote, as builds of the same numbers."""
 
-_LIMITED = f"error_type = '{RATE_LIMITED}'"
-_WRONG = "status IN ('rejected', 'error') AND http_status BETWEEN 400 AND 499 AND http_status NOT IN (408, 429, 499)"
-_WANTED = f"NOT ifNull({_LIMITED} OR {_WRONG}, false)"
+_WANTED = f"NOT ({CLIENT_LIMIT} OR {CLIENT_ERROR})"
 """A request that could have been served: no replica more would have answered one that is over its limit, or wrong."""
 _REPEATED = (
     "least(toInt64(countIf(wanted AND (repeated OR idempotency_key > 0)) - uniqExactIf(idempotency_key, wanted AND idempotency_key > 0)),"
@@ -146,7 +143,7 @@ _FROM = "if(adapter = 'weir', caller_region, region)"
 _DEMAND = {
     "requests": f"toInt64(countIf(wanted)) - {_REPEATED} AS asked",
     "shed": f"greatest(toInt64(countIf(wanted AND status = 'rejected')) - {_REPEATED}, 0)",
-    "limited": f"countIf({_LIMITED})",
+    "limited": f"countIf({CLIENT_LIMIT})",
     "from_cache": f"least(toInt64(countIf(wanted AND NOT {OWN})), asked)",
     "input_tokens": "sumIf(ifNull(prompt_tokens, 0), wanted)",
     "input_known": "countIf(wanted AND isNotNull(prompt_tokens))",
@@ -161,7 +158,7 @@ DEMAND_OF_REQUESTS = (
     + f" FROM (SELECT *, {_WANTED} AS wanted, {_FROM} AS origin,"
     " toUInt32(intDiv(entry_start_ns, {step_ns:UInt64}) * {step_s:UInt32}) AS start FROM requests FINAL"
     " WHERE entry_start_ns >= {from_ns:UInt64} AND entry_start_ns < {to_ns:UInt64} AND model != '')"
-    f" GROUP BY start, model, tier, origin HAVING countIf(wanted) + countIf({_LIMITED}) > 0" + _SETTINGS
+    f" GROUP BY start, model, tier, origin HAVING countIf(wanted) + countIf({CLIENT_LIMIT}) > 0" + _SETTINGS
 )
 
 METRICS_OF_SAMPLES = (

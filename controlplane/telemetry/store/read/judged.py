@@ -4,11 +4,11 @@ import math
 import struct
 from collections.abc import Sequence
 
-from controlplane.telemetry.core.objective_counts import Cut
-from controlplane.telemetry.ledger.row import RATE_LIMITED
+from controlplane.telemetry.core.objective_counts import AVAILABILITIES, Cut
 from inference.contract.stages import STAGES
 
 from ..errors import StoreInputError
+from .where import CLIENT_ERROR, CLIENT_LIMIT
 
 NS_PER_MS = 1_000_000
 _TOKENS = "(ifNull(prompt_tokens, 0) + ifNull(output_tokens, 0))"
@@ -21,9 +21,9 @@ def code(cut: Cut, index: int, parameters: dict[str, object]) -> str:
 
     `place` is the number of thresholds that the value is above (for availability, 1 is bad). `bound` is 1 if the value is a lower bound.
     """
-    if cut.measure == "availability":
-        parameters["rate_limited"] = RATE_LIMITED
-        return "multiIf(status = 'cancelled' OR error_type = {rate_limited:String}, -1, status = 'ok', 0, 2)"
+    if cut.measure in AVAILABILITIES:
+        own = CLIENT_LIMIT if cut.measure != "availability" else f"{CLIENT_LIMIT} OR {CLIENT_ERROR}"
+        return f"multiIf(status = 'cancelled' OR {own}, -1, status = 'ok', 0, 2)"
     if cut.measure == "cost":
         known, value = _COST
         return f"if(status = 'ok' AND {known}, 2 * {_place(value, _floats(cut.thresholds, index, parameters))}, -1)"
@@ -50,7 +50,7 @@ def measured(cut: Cut, parameters: dict[str, object]) -> str:
     if cut.measure == "cost":
         known, value = _COST
         return f"if({known}, {value}, NULL)"
-    known, value, _ = _latency(Cut("e2e") if cut.measure == "availability" else cut, 0, parameters)
+    known, value, _ = _latency(Cut("e2e") if cut.measure in AVAILABILITIES else cut, 0, parameters)
     return f"if({known}, ({value}) / {NS_PER_MS}, NULL)"
 
 

@@ -6,6 +6,7 @@ from typing import get_args
 
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
 from controlplane.telemetry.ledger.attribute_index import attribute_hash, is_label
+from controlplane.telemetry.ledger.row import RATE_LIMITED
 
 from ..errors import StoreInputError
 from ..write.arrow_columns import label_column
@@ -16,6 +17,10 @@ MAX_POINTS = 5000
 ANSWERED = "status = 'ok'"
 """Only these have a latency (see latency.py)."""
 FAILED = "status IN ('error', 'rejected')"
+CLIENT_LIMIT = f"error_type = '{RATE_LIMITED}'"
+"""Refused by its tenant's or key's own limit."""
+CLIENT_ERROR = f"ifNull({FAILED} AND http_status BETWEEN 400 AND 499 AND http_status NOT IN (408, 429, 499), false)"
+"""Wrong itself: no other replica would have answered it. Time-outs, full queues and clients that left have other statuses."""
 CANCELLED = "status = 'cancelled'"
 UNMEASURED = "status = 'ok' AND unmeasured"
 OWN = "cache_outcome NOT IN ('hit', 'coalesced')"

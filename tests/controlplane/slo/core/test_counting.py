@@ -62,6 +62,7 @@ def random_objectives(source: random.Random, ledger: list[LedgerRow], count: int
         indicator: Indicator = source.choice(
             (
                 Availability(),
+                Availability(count_client_errors=True),
                 Cost(source.choice((0.1 / 7 * 1000, source.random(), 1e-9))),
                 Latency(measure, threshold_ms, source.choice(("gateway", "vllm-arrival"))),
                 Latency(measure, threshold_ms),

@@ -11,6 +11,7 @@ from inference.core.backend_errors import (
     BusyError,
     FailedError,
     InvalidError,
+    LostCallError,
     RefusedError,
     UnreachableError,
     UnservedError,
@@ -162,22 +163,19 @@ async def test_leaving_before_the_answer_begins_closes_the_connection(
     await eventually_async(lambda: server.aborted == 1 and model.link.idle)
 
 
-async def test_a_kept_connection_that_was_closed_is_refused_and_a_new_one_lost(
+async def test_a_call_whose_connection_is_dropped_is_lost(
     start_server: StartServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "KEPT_S", 600.0)
     server = await start_server("sglang")
     model = connect(server.url)
-    server.fault = "drops"
-    with pytest.raises(UnreachableError) as lost:
-        await model.generate(chat(), CALL)
-    assert not isinstance(lost.value, RefusedError)
-    server.fault = ""
-    await events_of(await model.generate(chat(), CALL))
-    await eventually_async(lambda: model.link.idle)
-    server.fault = "drops"
-    with pytest.raises(RefusedError):
-        await model.generate(chat(), CALL)
+    for _ in range(2):  # on a new connection, and on one that was kept
+        server.fault = "drops"
+        with pytest.raises(LostCallError):
+            await model.generate(chat(), CALL)
+        server.fault = ""
+        await events_of(await model.generate(chat(), CALL))
+        await eventually_async(lambda: model.link.idle)
 
 
 async def test_a_server_that_is_away_is_unreachable(start_server: StartServer, connect: Connect) -> None:

@@ -32,7 +32,7 @@ def up(in_flight: int = 0, home: int = 1) -> Replica:
 
 def down() -> Replica:
     replica = Replica()
-    replica.health.failed()
+    replica.health.failed(0.0, 0.0)  # it was never up
     return replica
 
 

@@ -175,7 +175,7 @@ def test_a_replica_that_fails_everything_is_tried_once_in_a_while(load: int, gap
             tried += 1
         now_s += gap_s
     # As many as its debt takes to reach the others' load, and then one each time it halves.
-    assert tried <= load.bit_length() + 1 + 100 / Health.DEBT_HALVES_S
+    assert tried <= load.bit_length() + 1 + 100 / Health.HALVES_S
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.integers(0, 60)), max_size=40))

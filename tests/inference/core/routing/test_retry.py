@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.contract.snapshot import Model
 from inference.core.routing.retry import RetryBudget, hedge_after_s
 
 
@@ -18,8 +19,9 @@ def test_retries_under_way_stay_below_a_fifth_of_the_requests_but_three_are_free
 
 
 def test_only_short_deterministic_requests_are_hedged() -> None:
-    assert hedge_after_s(250, True, 2048, 256) == 0.25
-    assert hedge_after_s(250, False, 10, 10) == 0
-    assert hedge_after_s(250, True, 2049, 10) == 0
-    assert hedge_after_s(250, True, 10, 257) == 0
-    assert hedge_after_s(0, True, 10, 10) == 0
+    model, longer = Model("m", (), hedge_ms=250), Model("m", (), hedge_ms=250, hedge_prompt_tokens=3000)
+    assert hedge_after_s(model, True, 2048, 256) == 0.25
+    assert hedge_after_s(model, False, 10, 10) == 0
+    assert (hedge_after_s(model, True, 2049, 10), hedge_after_s(longer, True, 2049, 10)) == (0, 0.25)
+    assert hedge_after_s(model, True, 10, 257) == 0
+    assert hedge_after_s(Model("m", ()), True, 10, 10) == 0

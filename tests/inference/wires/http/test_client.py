@@ -112,18 +112,59 @@ async def test_a_body_that_breaks_off_is_lost(client: HttpClient, server: Server
         await whole(client, server)
 
 
-async def test_a_kept_connection_that_ends_before_the_answer_was_refused(client: HttpClient, server: Server) -> None:
-    async def leave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close()
+HI = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 
-    server.answers = [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", leave, leave]
+
+async def leave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, the news of a connection's end comes in time."""
+    monkeypatch.setattr("inference.wires.http.response.STALE_WITHIN_S", 60.0)
+
+
+@pytest.mark.usefixtures("patient")
+async def test_what_was_sent_on_a_connection_that_had_ended_is_sent_once_more(
+    client: HttpClient, server: Server
+) -> None:
+    server.answers = [HI, leave, HI, leave, leave, HI]
+    assert [await whole(client, server), await whole(client, server)] == [(200, b"hi")] * 2
+    assert (len(server.requests), server.connections) == (3, 2)
+    with pytest.raises(LostError, match="the connection was lost"):
+        await whole(client, server)
+    assert (len(server.requests), server.connections) == (5, 3), "the third was new, so the server had the request"
+
+
+async def test_a_kept_connection_that_ends_later_had_the_request(
+    client: HttpClient, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server had time to begin with it, so it is not sent again."""
+    monkeypatch.setattr("inference.wires.http.response.STALE_WITHIN_S", 0.0)
+    server.answers = [HI, leave, HI]
     await whole(client, server)
     with pytest.raises(LostError) as lost:
         await whole(client, server)
-    assert lost.value.refused
-    with pytest.raises(LostError) as lost:
+    assert (lost.value.stale, len(server.requests)) == (False, 2)
+
+
+@pytest.mark.usefixtures("patient")
+async def test_where_the_server_is_gone_then_it_may_have_been_the_request(server: Server) -> None:
+    addresses = [server.port]
+
+    async def there(host: str, port: int) -> Sequence[Address]:
+        return [(socket.AF_INET, ("127.0.0.1", addresses[0]))]
+
+    async def fall(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        addresses[0] = 1  # nothing listens there
+        writer.close()
+
+    client = HttpClient(there, 5)
+    server.answers = [HI, fall]
+    await whole(client, server)
+    with pytest.raises(LostError, match="and then: cannot connect"):
         await whole(client, server)
-    assert not lost.value.refused, "this connection was new"
 
 
 @pytest.mark.parametrize(

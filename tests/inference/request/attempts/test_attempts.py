@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,22 +17,28 @@ from inference.core.backend_errors import (
     BusyError,
     FailedError,
     InvalidError,
+    LostCallError,
     RefusedError,
     UnreachableError,
     UnservedError,
 )
 from inference.core.capabilities import Handling
-from inference.core.events import ABORTED, Event
+from inference.core.events import ABORTED, Event, Usage
 from inference.core.openai.errors import ApiError
 from inference.core.question import Message, Question
 from inference.request.coalesce import Flight
 from inference.request.generate import generate
 from inference.request.route import for_pool
-from tests.support.gateway.scripted import DONE, ScriptedBackend, a_flight, a_pool, some_work
+from tests.support.gateway.scripted import DONE, ScriptedBackend, a_flight, a_pool, some_work, take_down
 from tests.support.wait import eventually_async
 
 GOOD = (Event("ab"), DONE)
-BUSY, FAILED, LOST = BusyError("full"), FailedError("it broke at /srv/x.py", "500"), UnreachableError("connection lost")
+BUSY, FAILED, AWAY = (
+    BusyError("full"),
+    FailedError("it broke at /srv/x.py", "500"),
+    UnreachableError("connection refused"),
+)
+LOST = LostCallError("connection lost")
 HEDGED = {"hedge_ms": 10}
 MODEL = Model("m", (Route("p"),))
 
@@ -64,21 +71,37 @@ def first_preferred(pool: PoolState) -> Iterator[None]:
         replica.load.own -= 50
 
 
-@pytest.mark.parametrize("error", [BUSY, FAILED, LOST, RefusedError("goes away")])
-async def test_what_failed_before_the_first_event_is_tried_elsewhere(error: BackendError) -> None:
-    pool = a_pool(ScriptedBackend(error), ScriptedBackend(GOOD))
+EVER = asyncio.Event().wait
+
+
+@pytest.mark.parametrize(
+    ("first", "error"),
+    [
+        *((error, error.error_type) for error in (BUSY, FAILED, LOST, AWAY, RefusedError("goes away"))),
+        ((Event("x"), LOST), "unreachable"),
+        ((Event("x", usage=Usage(1, 9)), Event("y"), FAILED), "500"),
+        ((None,), "no_finish_reason"),
+        ((Event("x"), None), "no_finish_reason"),
+        ((EVER,), "timeout"),
+    ],
+    ids=str,
+)
+async def test_what_failed_before_the_client_had_anything_is_tried_elsewhere(first: Any, error: str) -> None:
+    pool = a_pool(ScriptedBackend(first), ScriptedBackend(GOOD))
     flight = a_flight()
     with first_preferred(pool):
-        await generate(some_work(pool), flight)
+        await generate(some_work(pool, timeouts={"first_token_ms": 200}), flight)
     assert text(flight) == "ab"
-    assert attempts(flight) == [("r0", error.error_type, True), ("r1", "", False)]
+    assert (flight.output_tokens, flight.finish_reason) == (2, "stop")
+    assert attempts(flight) == [("r0", error, True), ("r1", "", False)]
     assert idle(pool)
 
 
 @pytest.mark.parametrize("error", [BUSY, FAILED, LOST, RefusedError("goes away")])
-async def test_what_failed_after_a_token_is_not_tried_again(error: BackendError) -> None:
+async def test_what_failed_after_the_client_had_a_token_is_not_tried_again(error: BackendError) -> None:
     backends = [ScriptedBackend((Event("a"), error)) for _ in range(2)]
     pool, flight = a_pool(*backends), a_flight()
+    flight.given = True
     await generate(some_work(pool), flight)
     assert flight.error is not None
     assert flight.error.status == (502 if error is FAILED else 503)
@@ -86,6 +109,23 @@ async def test_what_failed_after_a_token_is_not_tried_again(error: BackendError)
     assert sum(len(backend.calls) for backend in backends) == 1
     assert all(stream.cancelled for backend in backends for stream in backend.streams)
     assert idle(pool)
+
+
+async def test_clients_that_do_not_read_use_up_none_of_the_model_s_time() -> None:
+    """And its replica is not blamed."""
+    long = Event("x" * (300 << 10))
+    pool, flight = (
+        a_pool(ScriptedBackend((long, lambda: asyncio.sleep(0), long, lambda: asyncio.sleep(0), DONE))),
+        a_flight(),
+    )
+    flight.requests = flight.blocked = 1
+    under_way = asyncio.ensure_future(generate(some_work(pool, timeouts={"model_ms": 150}), flight))
+    await eventually_async(lambda: flight._resumed is not None)
+    await asyncio.sleep(0.3)  # twice the time that the model has
+    flight.unblock()
+    await under_way
+    assert flight.error is None
+    assert pool.replicas[0].health.debt(time.monotonic()) == 0
 
 
 async def test_an_answer_that_was_aborted_without_text_is_tried_elsewhere() -> None:
@@ -295,7 +335,7 @@ def test_a_pool_of_several_kinds_of_servers_offers_what_all_of_them_can() -> Non
     assert (given.server, handled) == ("A or B", ["refused", "dropped", "forwarded"])
     with pytest.raises(ApiError, match="A or B"):
         for_pool(Question(operation="text_completion", prompt=("x",), suffix="y"), MODEL, pool)
-    pool.replicas[0].health.failed()
+    take_down(pool.replicas[0])
     assert pool.capabilities.parameters["suffix"] == "forwarded", "a server that is away decides nothing"
 
 
@@ -306,7 +346,7 @@ async def test_a_request_that_servers_fail_is_logged_once() -> None:
         [line] = [line for line in logs if line["event"] == "model.failed"]
         assert (line["answered"], line["pool"], line["reason"]) == (served, "p", str(FAILED))
         assert len(line["replicas"]) <= 3
-    for error in (BUSY, LOST, InvalidError("no")):
+    for error in (BUSY, AWAY, InvalidError("no")):
         with capture_logs() as logs:
             await generate(some_work(a_pool(ScriptedBackend(error))), a_flight())
         assert not [line for line in logs if line["event"] == "model.failed"]
@@ -315,6 +355,7 @@ async def test_a_request_that_servers_fail_is_logged_once() -> None:
 async def test_no_fallback_answers_for_a_client_s_mistake_or_after_a_token() -> None:
     for answer in (InvalidError("no"), (Event("a"), LOST)):
         other, flight = ScriptedBackend(GOOD), a_flight()
+        flight.given = not isinstance(answer, InvalidError)
         await generate(some_work(a_pool(ScriptedBackend(answer)), a_pool(other)), flight)
         assert flight.error is not None
         assert not other.calls
