@@ -9,7 +9,6 @@ from controlplane.dashboard.views.live import live
 from controlplane.dashboard.views.objective_burned import objective_burned
 from controlplane.dashboard.views.objective_preview import objective_preview
 from controlplane.dashboard.views.objectives import objective, objectives
-from controlplane.dashboard.views.objectives_import import objectives_import
 from controlplane.dashboard.views.overview import overview
 from controlplane.dashboard.views.planning import jobs as planning_jobs
 from controlplane.dashboard.views.planning.benchmark import planning_benchmark, planning_job
@@ -38,7 +37,6 @@ urlpatterns = [
     path("signals", signals, name="signals"),
     path("traces/<str:trace_id>", trace, name="trace"),
     path("objectives", objectives, name="objectives"),
-    path("objectives/import", objectives_import, name="objectives-import"),
     path("objectives/preview", objective_preview, name="objective-preview"),
     path("objectives/<str:slug>", objective, name="objective"),
     path("objectives/<str:slug>/burned", objective_burned, name="objective-burned"),

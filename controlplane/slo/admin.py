@@ -10,12 +10,11 @@ from unfold.admin import ModelAdmin, TabularInline
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
 
 from controlplane.core.formatting import capitalised
-from controlplane.fleet.admin import ReadOnlyAdmin
 from controlplane.slo.core import words
 from controlplane.slo.core.burn import coarse_windows, silent_windows
 from controlplane.slo.core.objective import DIMENSIONS, Objective, Timeslices
 from controlplane.slo.core.period import period_at
-from controlplane.slo.models import Maintenance, ObjectiveRevision, ObjectiveState, StoredObjective
+from controlplane.slo.models import Maintenance, ObjectiveRevision, StoredObjective
 from controlplane.slo.save import revise
 
 
@@ -155,9 +154,3 @@ class MaintenanceAdmin(ModelAdmin):
     def save_model(self, request: HttpRequest, obj: Maintenance, form: Any, change: bool) -> None:
         obj.author = obj.author or request.user.get_username()
         super().save_model(request, obj, form, change)
-
-
-@admin.register(ObjectiveState)
-class ObjectiveStateAdmin(ReadOnlyAdmin):
-    list_display = ["key", "state", "severity", "since", "at"]
-    list_filter = ["state", "severity"]

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import QuerySet
 from django.utils import timezone
 
 from controlplane.core.formatting import capitalised
@@ -40,20 +39,6 @@ def add(matchers: Sequence[str], starts_at: datetime, ends_at: datetime, author:
 def _keep(silence: SilenceRecord) -> None:
     silence.full_clean()
     silence.save()
-    live.changed()
-
-
-@transaction.atomic
-def save(silence: SilenceRecord, by: str, is_news: bool) -> None:
-    """Keep a silence that was edited as a whole. `is_news`: it may cover other incidents than before. Raises ValidationError, by field."""
-    _keep(silence)
-    apply(timezone.now(), by, silence if is_news else None)
-
-
-@transaction.atomic
-def remove(silences: QuerySet[SilenceRecord], by: str) -> None:
-    silences.delete()
-    apply(timezone.now(), by)
     live.changed()
 
 

@@ -1,6 +1,7 @@
 """Applying OpenSLO: all or nothing, repeatable, pruned by label, and exported unchanged."""
 
 import pytest
+from django.test import Client
 
 from controlplane.core.documents.plan import Applied
 from controlplane.core.documents.writing import join_documents
@@ -182,3 +183,13 @@ spec:
     assert applied(indicator).done
     assert applied(user).done
     assert StoredObjective.objects.get(slug="web").to_objective().indicator == Availability()
+
+
+def test_the_admin_and_the_screen_say_where_an_objective_comes_from(owner: Client, away: None) -> None:
+    applied(slo(), label="slos-repo")
+    row = StoredObjective.objects.get()
+    admin = " ".join(owner.get(f"/admin/slo/storedobjective/{row.pk}/change/").content.decode().split())
+    assert "it comes from 0.yaml, applied with the owner label “slos-repo”" in admin
+    screen = owner.get("/objectives/chat-ttft").content.decode()
+    assert "0.yaml, owner label slos-repo" in screen
+    assert 'href="/api/v1/objectives/chat-ttft.yaml"' in screen
