@@ -1,16 +1,12 @@
 """`GET /api/v1/requests.csv` and `.parquet`: every row, in files that other tools read."""
 
-import asyncio
 import csv
 import io
-from collections.abc import Iterator
 
 import pyarrow.parquet
 import pytest
 from django.test import Client
-from django.test.client import AsyncRequestFactory
 
-from controlplane.api.endpoints.export import aside, exported
 from controlplane.telemetry.query import answers
 from tests.support.web.served import Filled
 
@@ -39,12 +35,6 @@ def test_parquet_keeps_what_the_filters_keep(caller: Client, served: Filled) -> 
     assert sorted(read["trace_id"].to_pylist()) == sorted(row.trace_id for row in wanted) != []
 
 
-def test_an_empty_range_is_a_file_with_columns_only(caller: Client, served: Filled) -> None:
-    lines = body(caller, "requests.csv", **{"from": "2026-01-01", "to": "2026-01-02"}).splitlines()
-    assert len(lines) == 1
-    assert b"trace_id" in lines[0]
-
-
 def test_too_many_rows_are_refused_and_not_cut_off(
     caller: Client, served: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,27 +44,5 @@ def test_too_many_rows_are_refused_and_not_cut_off(
     assert "shorter range" in response.json()["remedy"]
 
 
-def test_parameters_that_it_does_not_have_are_refused(caller: Client, served: Filled) -> None:
-    assert caller.get("/api/v1/requests.csv?limit=5").json()["field"] == "limit"
-
-
 def test_an_absent_store_is_a_503_and_no_broken_file(caller: Client, away: None) -> None:
     assert caller.get("/api/v1/requests.parquet").status_code == 503
-
-
-def test_under_asgi_pieces_are_sent_as_they_are_read(served: Filled) -> None:
-    response = exported(AsyncRequestFactory().get("/api/v1/requests.csv", served.range), "csv")
-    assert response.is_async
-
-    read: list[int] = []
-
-    def pieces() -> Iterator[bytes]:
-        for number in range(3):
-            read.append(number)
-            yield b"piece"
-
-    async def first() -> bytes:
-        return await anext(aiter(aside(pieces())))
-
-    assert asyncio.run(first()) == b"piece"
-    assert read == [0]

@@ -48,10 +48,6 @@ def test_pages_of_the_list_follow_one_another(caller: Client, burning: Incident)
     assert second["next_before"] is None
 
 
-def test_a_misspelt_filter_is_refused(caller: Client) -> None:
-    assert caller.get("/api/v1/incidents?severty=page").status_code == 422
-
-
 def test_one_incident_with_its_timeline(caller: Client, burning: Incident) -> None:
     found = caller.get(f"/api/v1/incidents/{burning.pk}").json()
     assert [entry["kind"] for entry in found["timeline"]] == ["opened", "withheld"]

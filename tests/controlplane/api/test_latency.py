@@ -8,7 +8,6 @@ import pytest
 from django.test import Client
 
 from inference.contract.stages import STAGES
-from tests.support.web.document import api_document
 from tests.support.web.served import Filled
 
 
@@ -72,28 +71,12 @@ def test_a_filter_keeps_the_requests_that_match(
     assert get(caller, **served.range, **{parameter: value})["requests"] == len(served.of(**{column: value})) > 0
 
 
-def test_values_of_one_filter_are_alternatives_and_filters_are_combined(caller: Client, served: Filled) -> None:
-    both = get(caller, **served.range, model=["chat-small", "chat-large"], tier="premium")
-    assert both["requests"] == len(served.of(tier="premium"))
-
-
-def test_prompt_buckets_filter_as_they_are_named(caller: Client, served: Filled) -> None:
-    expected = sum(row.prompt_bucket == "512-1023" for row in served.rows)
-    assert get(caller, **served.range, prompt_bucket="512-1023")["requests"] == expected > 0
-
-
 def test_groups_are_reports_of_their_own_that_add_up(caller: Client, served: Filled) -> None:
     found = get(caller, **served.range, group_by="model")
     assert {value: group["requests"] for value, group in found["groups"].items()} == {
         model: len(served.of(model=model)) for model in ("chat-large", "chat-small")
     }
     assert found["groups"]["chat-large"]["e2e_ms"]["p95"] > found["groups"]["chat-small"]["e2e_ms"]["p95"]
-
-
-def test_the_document_says_which_replica_a_request_counts_for() -> None:
-    parameters = api_document()["paths"]["/api/v1/latency"]["get"]["parameters"]
-    [group_by] = [parameter for parameter in parameters if parameter["name"] == "group_by"]
-    assert "By `replica`: that of the last attempt" in group_by["description"]
 
 
 def test_a_range_without_requests_has_nulls_and_no_zeros(caller: Client, served: Filled) -> None:
@@ -111,17 +94,6 @@ def test_series_are_steps_whose_requests_add_up(caller: Client, served: Filled) 
     found = get(caller, "/series", **served.range, step_s=60)
     assert sum(point["requests"] for point in found["points"]) == len(served.rows)
     assert all(point["start_ns"] % (60 * 10**9) == 0 for point in found["points"])
-
-
-def test_a_stack_of_a_step_is_as_high_as_requests_are_long(caller: Client, served: Filled) -> None:
-    for point in get(caller, "/series", **served.range, step_s=300)["points"]:
-        within = [
-            row.e2e_ns
-            for row in served.rows
-            if point["start_ns"] <= row.entry_start_ns < point["start_ns"] + 300 * 10**9
-        ]
-        stack_ns = sum(round(stage_ms * 1e6) for stage_ms in point["stack_ms"]["p95"].values())
-        assert min(within) <= stack_ns <= max(within)
 
 
 def test_by_default_it_is_the_last_fifteen_minutes(caller: Client, served: Filled) -> None:

@@ -118,7 +118,6 @@ def test_a_worksheet_is_the_same_as_csv(caller: Client, stored: list[StoredForec
         ("plan", {"pool": "chat-lage-eu"}, 409, "pool"),
         ("plan", {"hours": "0"}, 422, "hours"),
         ("plan", {"level": "nan"}, 422, "level"),
-        ("plan", {"levle": "0.9"}, 422, "levle"),
         ("what-if", {"scenario": "peek=2"}, 409, "scenario"),
         ("what-if", {"scenario": "peak=nan"}, 409, "scenario"),
         ("worksheet", {"quarter": "2027-Q5"}, 422, "quarter"),

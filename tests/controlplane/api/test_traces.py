@@ -25,7 +25,3 @@ def test_an_unknown_trace_is_a_404_that_says_what_may_be(caller: Client, served:
     response = caller.get(f"/api/v1/traces/{'0' * 31}1")
     assert response.status_code == 404
     assert "WEIR_RETENTION_DAYS" in response.json()["detail"]
-
-
-def test_what_is_no_trace_id_is_a_422(caller: Client, served: Filled) -> None:
-    assert caller.get("/api/v1/traces/abc").json()["field"] == "trace_id"

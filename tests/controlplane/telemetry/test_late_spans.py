@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER
@@ -37,34 +36,22 @@ def rows(telemetry: Running, trace_id: bytes) -> list[LedgerRow]:
         return store.requests.request_rows(trace_id.hex())
 
 
-def a_late_client_span_widens_its_request(telemetry: Running, between: Callable[[], object]) -> None:
-    trace_id, client, server = os.urandom(16), os.urandom(8), os.urandom(8)
-    telemetry.post(span(trace_id, server, client, "chat chat-small", SERVER, 10, 80, weir__request=True))
-    eventually(lambda: len(rows(telemetry, trace_id)) == 1, "the server's span has a row")
-    between()
-    telemetry.post(span(trace_id, client, b"", "POST", CLIENT, 0, 100))
-    eventually(lambda: rows(telemetry, trace_id)[0].e2e_ns == 100 * MS, "the row lasts as long as the client waited")
-    [row] = rows(telemetry, trace_id)
-    assert row.request_id == server.hex() and row.stages["network"] == 20 * MS
-
-
-def test_a_client_span_that_comes_late_widens_its_request(telemetry: Running) -> None:
-    a_late_client_span_widens_its_request(telemetry, lambda: None)
-
-
 def test_a_late_client_span_and_a_lost_stream_are_joined_across_a_kill(restarted: Running) -> None:
     telemetry = restarted
+    widened, client, server = os.urandom(16), os.urandom(8), os.urandom(8)
+    telemetry.post(span(widened, server, client, "chat chat-small", SERVER, 10, 80, weir__request=True))
+    eventually(lambda: len(rows(telemetry, widened)) == 1, "the server's span has a row")
     trace_id, lost = os.urandom(16), os.urandom(16)
     root, call, outer, inner = (os.urandom(8) for _ in range(4))
-
-    def restart() -> None:
-        said = {"triton__model_name": "chat_large", "triton__request_id": f"00-{trace_id.hex()}-{call.hex()}-01"}
-        telemetry.post(span(lost, inner, outer, "chat_large", SERVER, 20, 10, **said))
-        eventually(lambda: telemetry.metric("weir_ingest_behind_seconds") == 0, "the model's span is worked off")
-        telemetry.kill()
-        telemetry.start().ready()
-
-    a_late_client_span_widens_its_request(telemetry, restart)
+    said = {"triton__model_name": "chat_large", "triton__request_id": f"00-{trace_id.hex()}-{call.hex()}-01"}
+    telemetry.post(span(lost, inner, outer, "chat_large", SERVER, 20, 10, **said))
+    eventually(lambda: telemetry.metric("weir_ingest_behind_seconds") == 0, "the model's span is worked off")
+    telemetry.kill()
+    telemetry.start().ready()
+    telemetry.post(span(widened, client, b"", "POST", CLIENT, 0, 100))
+    eventually(lambda: rows(telemetry, widened)[0].e2e_ns == 100 * MS, "the row lasts as long as the client waited")
+    [row] = rows(telemetry, widened)
+    assert row.request_id == server.hex() and row.stages["network"] == 20 * MS
     telemetry.post(span(lost, outer, b"", "InferRequest", SERVER, 15, 70))
     telemetry.post(span(trace_id, call, root, "model.infer", CLIENT, 10, 80, weir__stage="model"))
     telemetry.post(span(trace_id, root, b"", "chat chat-large", SERVER, 0, 100, weir__request=True))

@@ -10,10 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
 
-from controlplane.telemetry.core.metric_types import Matcher
 from controlplane.telemetry.ingest.remote_write.messages import Exemplar1, Exemplar2, Request1
-from controlplane.telemetry.metrics.admission import Admission
-from controlplane.telemetry.metrics.batch import Batch, Builder, decode, encode
 from controlplane.telemetry.metrics.exemplars import (
     MAX_LOOKED_AT,
     MAX_PER_REQUEST,
@@ -183,13 +180,6 @@ def test_prometheus_sends_them_without_samples_and_native_histograms_have_theirs
     assert series(telemetry, "alone_total") == []
 
 
-def test_a_record_of_before_there_were_exemplars_is_still_read() -> None:
-    builder = Builder(Admission(10), DAY_NS)
-    assert decode(encode(builder.batch())) == builder.batch()
-    before = encode(builder.batch()).replace(b"\x97", b"\x96", 1)[:-1]
-    assert decode(before) == Batch([], b"", b"", b"", b"")
-
-
 # Bounds
 
 
@@ -233,11 +223,3 @@ def test_whatever_comes_is_kept_or_counted(text: str, value: float, time_ns: int
     assert kept == bool(found.kept) and len(found.kept) + found.dropped.total() == 1
     assert all(len(each.trace_id) == 16 and len(each.span_id) in (0, 8) for each in found.kept)
     assert (NO_TRACE in found.dropped) == (not text or (not text.strip("0") and 16 <= len(text) <= 32))
-
-
-def test_matchers_narrow_exemplars_too(telemetry: Running) -> None:
-    send(telemetry, request(narrowed=histogram(exemplar(0.05), exemplar(0.5, OTHER))))
-    exemplars(telemetry, "narrowed_bucket", 2)
-    with telemetry.store() as store:
-        found = store.exemplars.of_series(store.metrics.series("narrowed_bucket", [Matcher("le", "=", "1")]), ALL)
-    assert ([each.trace_id for each in found.shown], found.total) == ([OTHER.hex()], 1)

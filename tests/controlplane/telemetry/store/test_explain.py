@@ -8,10 +8,9 @@ import pytest
 from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, Region, Window
 from controlplane.telemetry.explain.difference import Side
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.store import Store, StoreInputError
+from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.read.explain import DIMENSIONS
 from inference.contract.stages import STAGES
-from tests.support.telemetry.embedded_store import UNASKED
 from tests.support.telemetry.samples import HOUR, NOON_NS, S, answered, random_rows, row
 
 ROWS = random_rows(600, seed=11)
@@ -92,8 +91,3 @@ def test_the_heatmap_counts_every_request_in_its_cell(store: Store) -> None:
             region = Region(cell.low_ns, cell.high_ns, Window(cell.start_ns, cell.start_ns + 300 * S))
             assert store.explain.splits(HOUR, {}, region, ["status"])[0].chosen.requests == cell.requests
             break
-
-
-def test_a_heatmap_of_too_many_steps_is_refused() -> None:
-    with pytest.raises(StoreInputError, match="step"):
-        UNASKED.explain.heatmap(HOUR, {}, 0)

@@ -9,7 +9,6 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
 from tests.support.telemetry.otlp_grpc import EXPORT, connected, refusal
@@ -32,17 +31,6 @@ def test_spans_are_taken_and_stored(telemetry: Running, channel: grpc.Channel, c
     trace_id = made.resource_spans[0].scope_spans[0].spans[0].trace_id.hex()
     with telemetry.store() as store:
         eventually(lambda: len(store.requests.trace(trace_id)) == 3, "the spans are in the store")
-
-
-def test_an_empty_request_is_a_success(channel: grpc.Channel) -> None:
-    assert not TraceServiceStub(channel).Export(ExportTraceServiceRequest()).HasField("partial_success")
-
-
-def test_what_is_not_valid_is_counted(channel: grpc.Channel) -> None:
-    made = request(2)
-    made.resource_spans[0].scope_spans[0].spans[1].span_id = b""
-    partial = TraceServiceStub(channel).Export(made).partial_success
-    assert (partial.rejected_spans, "span_id" in partial.error_message) == (1, True)
 
 
 def test_metrics_that_are_not_stored_are_told_so(channel: grpc.Channel) -> None:

@@ -25,17 +25,21 @@ def test_a_disk_that_turns_read_only_is_named_and_survived(tmp_path: Path, monke
     writer = opened(tmp_path)
     append(writer, b"before")
     with monkeypatch.context() as disk:
-        really = os.writev
+        really, all_wait = os.writev, threading.Event()
 
         def half(handle: int, buffers: list[bytes]) -> int:
+            assert all_wait.wait(10)
             disk.setattr(os, "writev", read_only)
             return really(handle, [memoryview(buffers[0])[:5]])
 
         for name in REFUSED:
             disk.setattr(os, name, read_only)
         disk.setattr(os, "writev", half)
-        with pytest.raises(SpoolFullError, match="Read-only file system"):
-            writer.append(KIND, b"lost").result(10)
+        lost = [writer.append(KIND, b"lost") for _ in range(3)]
+        all_wait.set()
+        for done in lost:
+            with pytest.raises(SpoolFullError, match="Read-only file system"):
+                done.result(10)
         with pytest.raises(SpoolFullError, match="Read-only file system"):
             writer.append(KIND, b"refused at once")
         assert writer.alive and "Read-only file system" in writer.refusal()

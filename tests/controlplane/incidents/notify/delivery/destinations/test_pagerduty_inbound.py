@@ -95,13 +95,6 @@ def test_a_webhook_of_last_week_changes_nothing() -> None:
     assert HookEvent.objects.get().outcome == "too old"
 
 
-def test_a_replayed_acknowledge_does_not_undo_a_resolve() -> None:
-    send(event("incident.acknowledged", 1), "w1")
-    send(event("incident.resolved", 2), "w2")
-    send(event("incident.acknowledged", 1), "w3")
-    assert status()[0] == "resolved"
-
-
 @pytest.mark.parametrize("kind", ["pagey.ping", "incident.priority_updated", "service.updated", "incident.from_2031"])
 def test_what_means_nothing_to_us_is_taken_and_ignored(kind: str) -> None:
     assert send(event(kind)).status_code == 202
