@@ -49,6 +49,11 @@ class ObjectiveStatus:
         budget = self.document.get("budget") if self.state != "disabled" else None
         return None if budget is None or self.document.get("total") == 0 else budget["left_share"]
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether more than the budget of the period is spent, whatever burns now. What is not known is not broken, and not kept."""
+        return self.state in ("firing", "quiet") and self.budget_left is not None and self.budget_left < 0
+
 
 def statuses(row: StoredObjective, states: Iterable[ObjectiveState], now: datetime) -> list[ObjectiveStatus]:
     """One for each scope; where there is none, one that says why."""
@@ -67,8 +72,8 @@ def all_statuses(now: datetime | None = None) -> list[ObjectiveStatus]:
 
 
 def urgency(status: ObjectiveStatus) -> tuple[int, float, str]:
-    rank = {"page": 0, "ticket": 1}.get(status.severity) if status.state == "firing" else None
-    order = rank if rank is not None else {"unknown": 2, "quiet": 4 if status.is_empty else 3}.get(status.state, 5)
+    rank = {"page": 0, "ticket": 1}.get(status.severity) if status.state == "firing" else 2 if status.is_broken else None
+    order = rank if rank is not None else {"unknown": 3, "quiet": 5 if status.is_empty else 4}.get(status.state, 6)
     return order, 2.0 if status.budget_left is None else status.budget_left, status.key
 
 

@@ -1,20 +1,33 @@
-"""Shared by the pages of objectives: icons of states, and burn rates as rows."""
+"""Shared by the pages of objectives: the badges of their states, and burn rates as rows."""
 
 from typing import Any
 
 from controlplane.core.formatting import PAGE
+from controlplane.dashboard.core.badge import Badge
 from controlplane.slo.core.burn import never_fires
 from controlplane.slo.queries import ObjectiveStatus
 
-STATE_LOOKS = {
-    "page": ("▲", "bad", "burning, page"),
-    "ticket": ("◆", "warn", "burning, ticket"),
-    "quiet": ("●", "good", "holds"),
-    "empty": ("○", "muted", "no data"),
-    "unknown": ("○", "muted", "unknown"),
-    "disabled": ("◼", "muted", "disabled"),
+NOW = {
+    "page": Badge("▲", "bad", "burning, page"),
+    "ticket": Badge("◆", "warn", "burning, ticket"),
+    "quiet": Badge("●", "good", "not burning"),
+    "empty": Badge("○", "muted", "no data"),
+    "unknown": Badge("○", "muted", "unknown"),
+    "disabled": Badge("◼", "muted", "disabled"),
 }
-"""Icon, colour class and word. Only a known good state is green."""
+"""Whether the budget burns too fast now. Only a known good state is green."""
+KEPT, BROKEN = Badge("✓", "good", "kept"), Badge("✕", "bad", "broken")
+
+
+def now(status: ObjectiveStatus) -> Badge:
+    return NOW["empty" if status.is_empty else status.severity if status.state == "firing" else status.state]
+
+
+def promise(status: ObjectiveStatus) -> Badge | None:
+    """Whether the promise is kept over its period so far, whatever burns now; None where that is not known."""
+    if status.state not in ("firing", "quiet") or status.budget_left is None:
+        return None
+    return BROKEN if status.is_broken else KEPT
 
 INCIDENT_STATES = {"open": ("▲", "bad"), "acknowledged": ("◐", "warn"), "resolved": ("✓", "good")}
 

@@ -14,7 +14,7 @@ from controlplane.dashboard import links, vendor
 from controlplane.dashboard.changes import changes_in, marked
 from controlplane.dashboard.core.figures.burndown import burndown_figure
 from controlplane.dashboard.views.common import facet, freshness_context, is_fragment, page
-from controlplane.dashboard.views.objective_parts import INCIDENT_STATES, STATE_LOOKS, rates
+from controlplane.dashboard.views.objective_parts import INCIDENT_STATES, now, promise, rates
 from controlplane.incidents.models import Incident
 from controlplane.slo import queries
 from controlplane.slo.core import words
@@ -56,6 +56,7 @@ def objectives(request: HttpRequest) -> HttpResponse:
         "path": request.path,
         "filtered": bool(state or owner or model),
         "firing": sum(status.state == "firing" for status in chosen),
+        "broken": sum(status.is_broken for status in chosen),
         "unknown": sum(status.state == "unknown" for status in chosen),
         "enabled": sum(status.state != "disabled" for status in chosen),
         "disabled": sum(status.state == "disabled" for status in chosen),
@@ -98,8 +99,6 @@ def objective(request: HttpRequest, slug: str) -> HttpResponse:
 def row(status: ObjectiveStatus) -> dict[str, Any]:
     """The values of a row that a template cannot compute."""
     objective = _objective(status.row)
-    look = "empty" if status.is_empty else status.severity if status.state == "firing" else status.state
-    icon, tone, word = STATE_LOOKS[look]
     left = status.budget_left
     fastest = next(iter(status.document.get("verdicts", ())), None)
     return {
@@ -107,9 +106,8 @@ def row(status: ObjectiveStatus) -> dict[str, Any]:
         "id": status.key,
         "href": f"{reverse('objective', args=[status.row.slug])}"
         + (f"?{query_string([('of', status.key)])}" if status.row.split_by else ""),
-        "icon": icon,
-        "tone": tone,
-        "word": word,
+        "now": now(status),
+        "promise": promise(status),
         "scope": words.scope(status.scope),
         "nowhere": words.missing_values(status.scope),
         "why": status.why or (words.no_requests(objective) if status.is_empty and objective else ""),

@@ -61,6 +61,21 @@ def test_what_burns_is_said_in_words_icon_and_figures(teammate: Client, served: 
     assert "▲ page" in page
 
 
+@pytest.mark.parametrize(("left", "said"), [(-0.1, "✕ broken over"), (0.0, "✓ kept over"), (0.4, "✓ kept over")])
+def test_a_promise_that_is_broken_over_its_period_is_red_though_nothing_burns(
+    teammate: Client, served: Filled, left: float, said: str
+) -> None:
+    judged(state="quiet", budget={"allowed": 10.0, "bad": 11, "left_share": left})
+    for url in ("/objectives", "/objectives/chat-fast"):
+        shown = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", text(teammate.get(url))))
+        assert f"{said} the last 30 days, ● not burning now" in shown
+    assert ("1 is broken over its period" in shown_of(teammate)) is (left < 0)
+
+
+def shown_of(client: Client) -> str:
+    return re.sub(r"<[^>]+>", "", text(client.get("/objectives")))
+
+
 def test_a_state_that_nobody_renewed_is_not_believed(teammate: Client, served: Filled) -> None:
     judged(seconds_ago=1200)
     listed = text(teammate.get("/objectives"))
@@ -77,22 +92,21 @@ def test_what_is_unknown_is_said_first_and_never_as_none_burning(teammate: Clien
 
 @pytest.mark.parametrize(
     ("state", "sentence"),
-    [("unknown", "of 1 objective is unknown; 1 disabled"), ("firing", "of 1 objective burns too fast; 1 disabled")],
+    [("unknown", "of 1 objective is unknown; 1 disabled"), ("firing", "of 1 objective burns too fast; ✕ 1 is broken over its period; 1 disabled")],
 )
 def test_objectives_that_are_disabled_are_counted_apart(
     teammate: Client, served: Filled, state: str, sentence: str
 ) -> None:
     save_objective(replace(SLOW, slug="chat-off", name="Nobody asks"), who="olga", enabled=False)
     judged(state=state)
-    listed = re.sub(r"<[^>]+>", "", text(teammate.get("/objectives")))
-    assert sentence in listed
+    assert sentence in shown_of(teammate)
 
 
 def test_before_the_controller_has_run_nothing_holds(teammate: Client, served: Filled) -> None:
     listed = text(teammate.get("/objectives"))
     assert "The controller has not run yet" in listed
     assert "not judged yet" in listed
-    assert "● </span> holds" not in listed
+    assert "✓" not in listed and "●" not in listed
 
 
 def test_an_empty_page_says_what_to_do(owner: Client, served: Filled) -> None:
@@ -173,7 +187,7 @@ def test_without_a_request_it_neither_holds_nor_burns(teammate: Client, served: 
     assert "○</span> no data" in listed
     assert "no request in the last 30 days" in listed
     assert "No request in the last 30 days." in page
-    assert "holds" not in listed.split("<tbody>")[1].split("</tbody>")[0]
+    assert "kept" not in listed.split("<tbody>")[1].split("</tbody>")[0]
 
 
 def test_requests_that_reached_no_pool_are_said_to_be_those_and_led_to(teammate: Client, served: Filled) -> None:
