@@ -141,6 +141,7 @@ def detail(incident: Incident) -> dict[str, Any]:
         "resolves": facts.resolves,
         "since": page_text.since_text(attribution),
         "attribution": attribution,
+        "errors": [{**failed, "words": page_text.error(failed)} for failed in attribution.get("errors") or []],
         "stages": stages(attribution),
         "bar": bar(attribution),
         "segments": [segment(item, incident.scope, attribution) for item in attribution.get("segments") or []],
@@ -219,7 +220,7 @@ def chart(incident: Incident, attribution: Mapping[str, Any]) -> BurnChart | Non
     if not attribution.get("steps"):
         return None
     from_ns, to_ns = _span(attribution)
-    marks = [(attribution["since_ns"], "first bad minute")] if attribution.get("since_ns") else []
+    marks = [(attribution["since_ns"], "first bad request")] if attribution.get("since_ns") else []
     marks += [(int(incident.opened_at.timestamp() * SECOND_NS), "opened")]
     marks += [
         (int(change.at.timestamp() * SECOND_NS), f"{change.summary} ({change.source})")

@@ -72,7 +72,9 @@ def all_statuses(now: datetime | None = None) -> list[ObjectiveStatus]:
 
 
 def urgency(status: ObjectiveStatus) -> tuple[int, float, str]:
-    rank = {"page": 0, "ticket": 1}.get(status.severity) if status.state == "firing" else 2 if status.is_broken else None
+    rank = (
+        {"page": 0, "ticket": 1}.get(status.severity) if status.state == "firing" else 2 if status.is_broken else None
+    )
     order = rank if rank is not None else {"unknown": 3, "quiet": 5 if status.is_empty else 4}.get(status.state, 6)
     return order, 2.0 if status.budget_left is None else status.budget_left, status.key
 

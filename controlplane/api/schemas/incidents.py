@@ -53,7 +53,7 @@ class IncidentOut(Schema):
     summary: str
     resolves: str = Field(description="What resolves it; empty where it is resolved")
     opened_at: datetime
-    since: datetime | None = Field(description="The first bad minute")
+    since: datetime | None = Field(description="The first bad request")
     acknowledged_at: datetime | None
     acknowledged_by: str
     resolved_at: datetime | None

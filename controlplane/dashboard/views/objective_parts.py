@@ -29,6 +29,7 @@ def promise(status: ObjectiveStatus) -> Badge | None:
         return None
     return BROKEN if status.is_broken else KEPT
 
+
 INCIDENT_STATES = {"open": ("▲", "bad"), "acknowledged": ("◐", "warn"), "resolved": ("✓", "good")}
 
 

@@ -9,6 +9,7 @@ from controlplane.incidents.attribution.core.since import since_ns
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.count_plan import cut
 from controlplane.slo.core.sli import Latency
+from controlplane.telemetry.core.objective_counts import AVAILABILITIES, Cut
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
 from controlplane.telemetry.explain.difference import Explanation, Finding, Split, explain
 from controlplane.telemetry.explain.figures import Serving
@@ -46,6 +47,9 @@ def attribution_of(store: Store, alert: Alert) -> dict[str, Any] | None:
     steps = store.burned.series(wide, filters(alert), judged, step_s)
     inside = [step for step in steps if step.start_ns + step_s * SECOND_NS > looked.from_ns]
     began = since_ns(inside, alert_record.quantile(alert.objective), step_s * SECOND_NS)
+    if began is not None:  # the first bad request, not the start of its step, which may be many minutes earlier
+        first_step = Window(began, min(began + step_s * SECOND_NS, to_ns))
+        began = store.burned.first_bad_ns(first_step, filters(alert), judged) or began
     window = Window(began if began is not None else looked.from_ns, to_ns)
     dimensions = [name for name in SIDES if name not in alert.scope]
     total, split = store.burned.splits(looked, filters(alert), judged, dimensions)
@@ -62,6 +66,7 @@ def attribution_of(store: Store, alert: Alert) -> dict[str, Any] | None:
         "bad": total.chosen.requests,
         "total": total.chosen.requests + total.rest.requests,
         "stages": stages(explanation, total),
+        "errors": _errors(store, looked, alert, judged),
         "segments": [asdict(finding) for finding in (*explanation.findings, *where(explanation.findings, split))],
         "explain": means(explanation, unit),
         "traces": store.burned.traces(window, filters(alert), judged),
@@ -69,6 +74,12 @@ def attribution_of(store: Store, alert: Alert) -> dict[str, Any] | None:
         "step_s": step_s,
         "steps": [[step.start_ns, step.bad, step.total] for step in steps],
     }
+
+
+def _errors(store: Store, looked: Window, alert: Alert, judged: Cut) -> list[dict[str, Any]]:
+    if judged.measure not in AVAILABILITIES:
+        return []
+    return [asdict(error) for error in store.burned.errors(looked, filters(alert), judged)]
 
 
 def value(store: Store, alert: Alert) -> float | None:

@@ -98,7 +98,10 @@ def _measure(judged: Mapping[str, Alert], now: datetime, fence: Callable[[], Non
             fence()
             row = Incident.open_ones().select_for_update().filter(alert_key=key).first()
             if row is not None:
-                row.burning = {**row.burning, "value": value, "value_at_ns": now_ns}
+                opened = row.attribution["value"] if row.attribution else None
+                before = row.burning.get("worst", value if opened is None else opened)
+                worst = page_text.worse(row.definition, before, value)
+                row.burning = {**row.burning, "value": value, "value_at_ns": now_ns, "worst": worst}
                 row.summary = page_text.summary(notices.facts(row))
                 row.save(update_fields=["burning", "summary"])
 

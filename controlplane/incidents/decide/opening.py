@@ -15,7 +15,7 @@ from controlplane.incidents.notify import notices
 from controlplane.incidents.notify.core import page_text
 from controlplane.slo.core.alert import Alert
 
-MEASURED = ("value", "value_at_ns")
+MEASURED = ("value", "value_at_ns", "worst")
 """Figures of the store's, which are kept until they are measured again."""
 
 

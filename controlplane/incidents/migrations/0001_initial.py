@@ -57,7 +57,7 @@ class Migration(migrations.Migration):
                 ('withheld', models.CharField(blank=True, help_text='Why no notice is sent, in a word.', max_length=20)),
                 ('withheld_by', models.CharField(blank=True, help_text='The silence, or the inhibiting alert.', max_length=1000)),
                 ('opened_at', models.DateTimeField()),
-                ('since', models.DateTimeField(blank=True, help_text='The first bad minute.', null=True)),
+                ('since', models.DateTimeField(blank=True, help_text='The first bad request.', null=True)),
                 ('quiet_since', models.DateTimeField(blank=True, null=True)),
                 ('downgraded_since', models.DateTimeField(blank=True, help_text='Since when it fires only as a ticket.', null=True)),
                 ('missing_since', models.DateTimeField(blank=True, help_text='Since when its objective is judged without it.', null=True)),

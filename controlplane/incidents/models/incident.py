@@ -60,7 +60,7 @@ class Incident(models.Model):
     withheld_by = models.CharField(max_length=MAX_KEY, blank=True, help_text="The silence, or the inhibiting alert.")
 
     opened_at = models.DateTimeField()
-    since = models.DateTimeField(null=True, blank=True, help_text="The first bad minute.")
+    since = models.DateTimeField(null=True, blank=True, help_text="The first bad request.")
     quiet_since = models.DateTimeField(null=True, blank=True)
     downgraded_since = models.DateTimeField(null=True, blank=True, help_text="Since when it fires only as a ticket.")
     missing_since = models.DateTimeField(

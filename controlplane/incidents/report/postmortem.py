@@ -57,7 +57,7 @@ def _facts(incident: Incident) -> list[tuple[str, str]]:
         ("scope", ", ".join(f"{name}={value}" for name, value in sorted(incident.scope.items())) or "all traffic"),
         ("owner", incident.owner),
         ("runbook", incident.runbook),
-        ("down since" if incident.component else "first bad minute", _time(incident.since)),
+        ("down since" if incident.component else "first bad request", _time(incident.since)),
         ("opened", _time(incident.opened_at)),
         (
             "acknowledged",

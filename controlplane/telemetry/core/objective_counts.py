@@ -36,6 +36,17 @@ class Classes:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedAs:
+    """Requests that failed in the same way. `tenant`: the only one that they are of; empty where they are of several, or of none."""
+
+    error_type: str
+    http_status: int | None
+    stage: str
+    requests: int
+    tenant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CountedStep:
     start_ns: int
     bad: int

@@ -92,7 +92,10 @@ def test_what_is_unknown_is_said_first_and_never_as_none_burning(teammate: Clien
 
 @pytest.mark.parametrize(
     ("state", "sentence"),
-    [("unknown", "of 1 objective is unknown; 1 disabled"), ("firing", "of 1 objective burns too fast; ✕ 1 is broken over its period; 1 disabled")],
+    [
+        ("unknown", "of 1 objective is unknown; 1 disabled"),
+        ("firing", "of 1 objective burns too fast; ✕ 1 is broken over its period; 1 disabled"),
+    ],
 )
 def test_objectives_that_are_disabled_are_counted_apart(
     teammate: Client, served: Filled, state: str, sentence: str

@@ -69,7 +69,7 @@ def test_an_incident_shows_all_that_was_frozen(reader: Client, burning: Incident
         "https://runbooks.example.com/chat-ttft",
         "serving",
         "Burn rate before it opened",
-        "first bad minute",
+        "first bad request",
         "Nobody was notified: no enabled destination takes critical pages",
         *(f"/traces/{trace}" for trace in burning.attribution["traces"]),
     ):

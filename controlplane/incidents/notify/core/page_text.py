@@ -19,7 +19,7 @@ DIMENSION_NAMES = {"prompt_bucket": "prompt length"}
 MAX_SEGMENTS = 2
 MIN_SHARE = 0.5  # of the bad requests: smaller segments are not named
 MIN_STAGE = 0.2  # of the burn: below it no stage is named
-NEAR_S = 300  # a change so soon before the first bad minute is named as its beginning
+NEAR_S = 300  # a change so soon before the first bad request is named as its beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +98,31 @@ def percentile(definition: Mapping[str, Any]) -> str:
 
 
 def measured(facts: Facts) -> str:
-    """`is 142 ms against 100 ms`; where it could not be measured, how fast the budget burns."""
+    """`is 142 ms against 100 ms`; once measured again `was 142 ms against 100 ms at opening, 180 ms at worst, 81.6 ms now`.
+
+    Where it could not be measured, how fast the budget burns.
+    """
     if is_component(facts.definition):
         return component_text.measured(facts)
-    against, value = threshold(facts.definition), facts.burning.get("value")
-    if value is None:
-        value = (facts.attribution or {}).get("value")
-    burn, is_known = burn_text(facts.burning), facts.burning.get("state") != "unknown"
-    if value is None or not against:
-        said = f"{'burns' if is_known else 'burned'} its budget {burn}".rstrip()
+    against, is_known = threshold(facts.definition), facts.burning.get("state") != "unknown"
+    opened, latest = (facts.attribution or {}).get("value"), facts.burning.get("value")
+    one = latest if opened is None else opened
+    if one is None or not against:
+        said = f"{'burns' if is_known else 'burned'} its budget {burn_text(facts.burning)}".rstrip()
+    elif opened is None or latest is None:
+        said = f"{'is' if is_known else 'was'} {amount(facts.definition, float(one))} against {against}"
     else:
-        said = f"{'is' if is_known else 'was'} {amount(facts.definition, float(value))} against {against}"
+        then, now, worst = (
+            amount(facts.definition, float(value)) for value in (opened, latest, facts.burning.get("worst", latest))
+        )
+        at_worst = f", {worst} at worst" if worst not in (then, now) else ""
+        said = f"was {then} against {against} at opening{at_worst}, {now}{' now' if is_known else ''}"
     return said if is_known else f"{said} when it was last measured; what it is now is not known"
+
+
+def worse(definition: Mapping[str, Any], one: float, other: float) -> float:
+    """The worse of two values of an objective: of availability the lower one."""
+    return min(one, other) if definition.get("kind") == "availability" else max(one, other)
 
 
 def threshold(definition: Mapping[str, Any]) -> str:
@@ -146,7 +159,7 @@ def stages_blamed(facts: Facts) -> str:
         return f"stage and segment not known ({facts.missing})" if facts.missing else "stage and segment not known"
     stage, segments = stage_text(facts.definition, attribution), segment_text(attribution.get("segments") or [])
     since = since_text(attribution)
-    said = " ".join(part for part in (stage, segments) if part)
+    said = " ".join(part for part in (error_text(attribution) or stage, segments) if part)
     return ", ".join(part for part in (said, since) if part)
 
 
@@ -160,6 +173,22 @@ def stage_text(definition: Mapping[str, Any], attribution: Mapping[str, Any]) ->
     if definition.get("kind") == "cost":
         return ""
     return f"{percent} of the burn is {stage} time"
+
+
+def error_text(attribution: Mapping[str, Any]) -> str:
+    """`82 % of the failures are 503 replica_unavailable in queue`: how most requests failed; empty where that is not known."""
+    errors: Sequence[Mapping[str, Any]] = attribution.get("errors") or []
+    if not errors:
+        return ""
+    return f"{TEXT.share(int(errors[0]['requests']) / max(int(attribution['bad']), 1))} of the failures are {error(errors[0])}"
+
+
+def error(failed: Mapping[str, Any]) -> str:
+    """`503 replica_unavailable in queue for tenant acme`."""
+    parts = [str(failed["http_status"] or ""), str(failed["error_type"] or "")]
+    named = " ".join(part for part in parts if part) or "of an unknown kind"
+    stage = f" in {failed['stage']}" if failed["stage"] else ""
+    return f"{named}{stage}" + (f" for tenant {failed['tenant']}" if failed["tenant"] else "")
 
 
 def segment_text(segments: Sequence[Mapping[str, Any]]) -> str:
@@ -207,7 +236,7 @@ def tokens(bucket: str) -> str:
 
 
 def since_text(attribution: Mapping[str, Any]) -> str:
-    """A change just before the first bad minute is named as the beginning, an earlier one beside the time."""
+    """A change just before the first bad request is named as the beginning, an earlier one beside the time."""
     since_ns = attribution.get("since_ns")
     changes: Sequence[Mapping[str, Any]] = attribution.get("changes") or []
     if not isinstance(since_ns, int):
@@ -266,6 +295,7 @@ def details(facts: Facts) -> dict[str, Any]:
         "now": f"{quantity(facts.definition)} {measured(facts)}",
         "burn": burn_text(facts.burning),
         "budget": budget(facts.burning),
+        "errors": [f"{error(failed)}: {int(failed['requests']):,}" for failed in attribution.get("errors") or []],
         "stages": stages or (f"not known: {facts.missing}" if facts.missing else ""),
         "segments": segments,
         "components down": list(facts.burning.get("down") or []),

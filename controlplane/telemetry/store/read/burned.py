@@ -5,7 +5,7 @@ A `Cut` describes the objective: a measure with one threshold, or availability.
 
 from collections.abc import Mapping, Sequence
 
-from controlplane.telemetry.core.objective_counts import CountedStep, Cut
+from controlplane.telemetry.core.objective_counts import AVAILABILITIES, CountedStep, Cut, FailedAs
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
 from controlplane.telemetry.explain.difference import Split
 from inference.contract.stages import STAGES
@@ -44,7 +44,7 @@ class BurnedReader(StorePart):
         if not 0 <= quantile <= 1:
             raise StoreInputError(f"quantile {quantile} is out of range; use 0 to 1")
         counted = _counted(window, filters, cut)
-        if cut.measure == "availability":
+        if cut.measure in AVAILABILITIES:
             aggregate = f"1 - avg({bad(cut, counted.parameters)})"
         else:
             value = measured(cut, counted.parameters)
@@ -61,6 +61,28 @@ class BurnedReader(StorePart):
         """The bad requests beside the good ones, for `controlplane.telemetry.explain`."""
         whole = _counted(window, filters, cut)
         return self._explain.sides(whole, _bad(whole, cut), dimensions, _parts(cut))
+
+    def first_bad_ns(self, window: Window, filters: Filters | None, cut: Cut) -> int | None:
+        """When the first bad request of the window began; None where there is none."""
+        worse = _bad(_counted(window, filters, cut), cut)
+        [(count, first)] = self._connection.rows(
+            f"SELECT count(), min(entry_start_ns) FROM requests FINAL WHERE {worse.sql}", worse.parameters
+        )
+        return int(first) if count else None
+
+    def errors(self, window: Window, filters: Filters | None, cut: Cut, limit: int = 3) -> list[FailedAs]:
+        """How the bad requests failed, the most frequent first. Only for availability: slow requests have no error."""
+        worse = _bad(_counted(window, filters, cut), cut)
+        rows = self._connection.rows(
+            "SELECT toString(error_type) AS type, http_status, toString(error_stage) AS stage, count() AS n, uniqExact(tenant), any(tenant)"
+            f" FROM requests FINAL WHERE {worse.sql} GROUP BY type, http_status, stage ORDER BY n DESC, type, http_status, stage"
+            f" LIMIT {int(limit)}",
+            worse.parameters,
+        )
+        return [
+            FailedAs(error_type, http_status, stage, requests, str(tenant) if tenants == 1 else "")
+            for error_type, http_status, stage, requests, tenants, tenant in rows
+        ]
 
     def traces(self, window: Window, filters: Filters | None, cut: Cut, limit: int = 3) -> list[str]:
         """Trace ids of the worst requests, the worst first."""
@@ -90,7 +112,7 @@ def _parts(cut: Cut) -> Mapping[str, str]:
 
     For availability, the stage that each request failed in.
     """
-    if cut.measure == "availability":
+    if cut.measure in AVAILABILITIES:
         stage_names = ", ".join(f"'{stage}'" for stage in STAGES)
         stages = {stage: f"toUInt64({FAILED} AND error_stage = '{stage}')" for stage in STAGES}
         return {**stages, "unattributed": f"toUInt64({FAILED} AND error_stage NOT IN ({stage_names}))"}

@@ -51,6 +51,8 @@ def test_the_queue_that_grew_is_blamed_from_when_it_grew(served: Filled) -> None
     assert found["stages"][0]["stage"] == "queue"
     assert found["stages"][0]["share"] > 0.8
     assert sum(one["share"] for one in found["stages"]) == pytest.approx(1, abs=0.05)
+    slow = [row.entry_start_ns for row in served.of(model="chat-large") if is_good(SLOW.indicator, row) is False]
+    assert found["since_ns"] in slow, "it began with a bad request, not with the step that it lies in"
     began = (found["since_ns"] - served.from_ns) / (served.to_ns - served.from_ns)
     assert 0.6 < began < 0.85, "the queue grows in the last third"
     assert ("pool", "chat-large-local") in {(one["dimension"], one["value"]) for one in found["segments"]}
@@ -74,6 +76,11 @@ def test_failures_are_blamed_on_the_stage_they_failed_in(served: Filled) -> None
     failed = Counter(row.error_stage for row in served.of(model="chat-large") if row.status == "error")
     assert [(one["stage"], one["share"]) for one in found["stages"]] == [("model", 1.0)]
     assert found["bad"] == sum(failed.values())
+    rows = [row for row in served.of(model="chat-large") if row.status == "error"]
+    kinds = Counter((row.error_type, row.http_status, row.error_stage) for row in rows)
+    first = {name: found["errors"][0][name] for name in ("error_type", "http_status", "stage")}
+    assert found["errors"][0]["requests"] == kinds.most_common(1)[0][1] == kinds[tuple(first.values())]
+    assert found["since_ns"] in {None, *(row.entry_start_ns for row in rows)}
 
 
 def test_a_scope_without_bad_requests_has_no_attribution(served: Filled) -> None:
@@ -108,7 +115,10 @@ def test_the_figure_of_an_open_incident_follows_the_present(served: Filled) -> N
     rows = [row for row in served.of(model="chat-large") if row.entry_start_ns in window]
     times = [row.ttft_ns / 1e6 for row in rows if row.ttft_ns is not None and is_good(SLOW.indicator, row) is not None]
     assert incident.burning["value"] == pytest.approx(np.quantile(times, 0.95))
-    assert f"is {TEXT.ms(incident.burning['value'])} against 1.5 s" in incident.summary
+    opened = incident.attribution["value"]  # type: ignore[index]
+    assert incident.burning["worst"] == max(opened, incident.burning["value"])
+    said = f"was {TEXT.ms(opened)} against 1.5 s at opening, {TEXT.ms(incident.burning['value'])} now"
+    assert said in incident.summary
 
 
 @pytest.mark.django_db

@@ -96,6 +96,33 @@ def test_each_kind_of_objective_in_its_unit(indicator: Any, value: float, expect
     )
 
 
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("firing", "TTFT p95 was 142 ms against 100 ms at opening, 180 ms at worst, 81.6 ms now; 68 %"),
+        (
+            "unknown",
+            "was 142 ms against 100 ms at opening, 180 ms at worst, 81.6 ms when it was last measured; what it is now is not known;",
+        ),
+    ],
+)
+def test_the_title_keeps_the_value_at_opening_and_the_worst(state: str, expected: str) -> None:
+    burning = {**FACTS.burning, "state": state, "value": 81.6, "worst": 180.0}
+    said = page_text.summary(replace(FACTS, burning=burning))
+    assert expected in said
+    assert "is 81.6 ms against" not in said
+
+
+def test_an_incident_of_errors_names_the_error_first() -> None:
+    definition = alert_record.definition(replace(TTFT, indicator=Availability()))
+    errors = [{"error_type": "queue_full", "http_status": 503, "stage": "queue", "requests": 82, "tenant": "acme"}]
+    attribution = {**ATTRIBUTION, "value": 0.9312, "bad": 100, "errors": errors, "segments": []}
+    facts = replace(FACTS, definition=definition, attribution=attribution)
+    said = "is 93.1 % against 95 %; 82 % of the failures are 503 queue_full in queue for tenant acme, since"
+    assert said in page_text.summary(facts)
+    assert page_text.details(facts)["errors"] == ["503 queue_full in queue for tenant acme: 82"]
+
+
 def test_99_95_is_not_rounded_to_a_target_that_nobody_promised() -> None:
     definition = alert_record.definition(replace(UP, target=0.9995))
     facts = replace(FACTS, definition=definition, attribution={**ATTRIBUTION, "value": 0.99})
@@ -142,12 +169,4 @@ def test_a_component_that_is_down_comes_before_the_stages() -> None:
     burning = {**FACTS.burning, "down": ["pool chat-large has 0 of 2 replicas up since 02:20:05 UTC"]}
     assert page_text.blame(replace(FACTS, burning=burning)).startswith(
         "pool chat-large has 0 of 2 replicas up since 02:20:05 UTC; 68 % of the burn is queue time"
-    )
-
-
-def test_the_figure_is_that_of_now_and_where_nobody_knows_it_that_is_said() -> None:
-    now = replace(FACTS, burning={**FACTS.burning, "value": 187.0})
-    assert page_text.measured(now) == "is 187 ms against 100 ms"
-    assert page_text.measured(replace(now, burning={**now.burning, "state": "unknown"})) == (
-        "was 187 ms against 100 ms when it was last measured; what it is now is not known"
     )
