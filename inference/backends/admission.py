@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from inference.contract.errors import RetryableError
 from inference.contract.snapshot_parts import Tier
-from inference.core.fair_queue import Claim, FairQueue
+from inference.core.fair_queue import Charge, Claim, FairQueue
 
-_Place = asyncio.Future[None]
+_Place = asyncio.Future[Charge]
 
 
 class QueueFullError(RetryableError):
@@ -54,10 +54,12 @@ class Admission:
             return True
         return False
 
-    async def acquire(self, claim: Claim, timeout_s: float) -> None:
-        """Take a place, waiting for at most `timeout_s`. Raises QueueFullError, TimeoutError."""
+    async def acquire(self, claim: Claim, timeout_s: float) -> Charge | None:
+        """Take a place, waiting for at most `timeout_s`. Returns the charge, for `settle`; None where nobody waited, so that nothing
+        was charged. Raises QueueFullError, TimeoutError.
+        """
         if self.try_acquire(claim.priority):
-            return
+            return None
         queue = self._queue
         # While worse ones leave a free place alone, the next waits no longer than until it is pushed.
         if self.in_flight >= self._room(claim.priority) and not queue.has_room(claim):
@@ -71,7 +73,7 @@ class Admission:
         self._hand_out()
         timer = loop.call_later(timeout_s, self._expire, claim, place)
         try:
-            await place
+            return await place
         except asyncio.CancelledError:
             if place.cancelled():
                 queue.remove(claim, place)
@@ -86,9 +88,10 @@ class Admission:
         self.in_flight -= 1
         self._hand_out()
 
-    def settle(self, claim: Claim, tokens: int) -> None:
-        """A request that had a place has used this many tokens, which its tier's share counts instead of what was expected."""
-        self._queue.settle(claim, tokens)
+    def settle(self, claim: Claim, tokens: int, charge: Charge | None) -> None:
+        """A request that had a place has used this many tokens, which its tier's share counts instead of what it was charged."""
+        if charge is not None:
+            self._queue.settle(claim, tokens, charge)
 
     def reserve(self, tiers: Iterable[Tier]) -> None:
         """Keep places for those of `tiers` that have a reserve."""
@@ -121,7 +124,7 @@ class Admission:
                 return
             if not place.done():
                 self.in_flight += 1
-                place.set_result(None)
+                place.set_result(self._queue.charge)
 
     def _expire(self, claim: Claim, place: _Place) -> None:
         self._queue.remove(claim, place)

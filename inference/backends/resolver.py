@@ -6,7 +6,7 @@ import socket
 from collections.abc import Sequence
 
 from inference.contract.address import is_link_local
-from inference.wires.http.client import Address
+from inference.wires.connect import Address
 
 _KEPT_S = 10.0
 """How long a name's addresses are used before it is looked up again."""

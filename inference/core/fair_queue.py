@@ -36,6 +36,13 @@ class Claim(NamedTuple):
         return self.weight * BETTER_COUNTS ** (3 - self.priority)
 
 
+class Charge(NamedTuple):
+    """When a request was charged. What tiers and flows got is forgotten while nobody waits, and the charge with it."""
+
+    queue: int
+    tier: int
+
+
 class _Flow(Generic[T]):
     """The requests of one tenant in one tier."""
 
@@ -48,12 +55,13 @@ class _Flow(Generic[T]):
 
 
 class _Tier(Generic[T]):
-    __slots__ = ("_heap", "_serial", "_virtual", "flows", "priority", "share", "size", "tag")
+    __slots__ = ("_heap", "_serial", "_virtual", "epoch", "flows", "priority", "share", "size", "tag")
 
     def __init__(self) -> None:
         self.priority, self.share = 2, 1.0
         self.tag = 0.0
         self.size = 0
+        self.epoch = 0  # how often its flows were forgotten
         self.flows: dict[str, _Flow[T]] = {}
         self._heap: list[tuple[float, int, _Flow[T]]] = []  # flows by their tag; some may have nobody waiting any more
         self._serial = 0
@@ -110,6 +118,7 @@ class _Tier(Generic[T]):
             self.flows.clear()
             self._heap.clear()
             self._virtual = 0.0
+            self.epoch += 1
         elif len(self.flows) > self.size + _FLOWS_KEPT:
             for tenant in [name for name, f in self.flows.items() if not f.waiting and f.tag <= self._virtual]:
                 del self.flows[tenant]
@@ -127,6 +136,8 @@ class FairQueue(Generic[T]):
         self._size = 0
         self._virtual = 0.0  # the smallest tag of tiers that wait
         self._mean_cost = 1.0
+        self._epoch = 0  # how often all tags were forgotten
+        self.charge = Charge(0, 0)  # of the request that was removed last
 
     def __len__(self) -> int:
         return self._size
@@ -188,6 +199,7 @@ class FairQueue(Generic[T]):
         waiting.sort(key=lambda tier: (tier.tag > limit, tier.priority, tier.tag))
         for tier in waiting:
             if may(tier.priority):
+                self.charge = Charge(self._epoch, tier.epoch)
                 claim, who = tier.pop()
                 tier.tag += claim.cost / tier.share
                 self._shrink()
@@ -202,14 +214,15 @@ class FairQueue(Generic[T]):
         self._shrink()
         return True
 
-    def settle(self, claim: Claim, cost: float) -> None:
-        """`claim` has cost this much in the end."""
+    def settle(self, claim: Claim, cost: float, charge: Charge) -> None:
+        """`claim`, which was charged then, has cost this much in the end."""
         tier = self._tiers.get(claim.tier)
-        if tier is not None and self._size:
-            tier.tag += (cost - claim.cost) / claim.share
-            flow = tier.flows.get(claim.tenant)
-            if flow is not None:
-                flow.tag += cost - claim.cost
+        if tier is None or charge.queue != self._epoch:
+            return
+        tier.tag += (cost - claim.cost) / claim.share
+        flow = tier.flows.get(claim.tenant)
+        if flow is not None and charge.tier == tier.epoch:
+            flow.tag += cost - claim.cost
 
     def _tier(self, claim: Claim) -> _Tier[T]:
         tier = self._tiers.get(claim.tier)
@@ -237,5 +250,6 @@ class FairQueue(Generic[T]):
         self._size -= 1
         if not self._size:  # whoever got more than its share did not take it from anybody
             self._virtual = 0.0
+            self._epoch += 1
             for tier in self._tiers.values():
                 tier.tag = 0.0

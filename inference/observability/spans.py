@@ -5,6 +5,7 @@ wall-clock times with one anchor per trace, so that children meet exactly.
 """
 
 import time
+from copy import copy
 from dataclasses import InitVar, dataclass, field
 from typing import Literal, NamedTuple
 
@@ -139,6 +140,20 @@ class Trace:
         """The flight ended for this request at `end_ns`. The next stage is its own answer."""
         self.shared_end_ns = max(end_ns, self.marks[-1].start_ns)
         self.marks.append(Mark(RESPOND, self.shared_end_ns))
+
+    def stay(self) -> None:
+        """The flight, which it has left, was not for it to the end. What it waited for becomes stages of its own, and it joins
+        another flight.
+        """
+        responds, joined = self.marks.pop(), self.marks.pop()
+        shared, out = self.shared_marks, list[tuple[Mark, int, int]]()
+        self._shared_intervals(out, joined.start_ns, responds.start_ns)
+        for mark, start_ns, _ in out:
+            if mark in shared:  # else a hedge
+                own = copy(mark)
+                own.start_ns, own.id = start_ns, b""
+                self.marks.append(own)
+        self.shared_marks, self.shared_end_ns = [], 0
 
     def finish(self) -> None:
         self.end_ns = now_ns()

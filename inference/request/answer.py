@@ -91,7 +91,7 @@ class Answer:
             done = flight.done  # read before the events: none is added after it
             if done:
                 self._landed(flight)
-                if flight.error is not None and not out.started:
+                if flight.error is not None and (not out.started or not (sent or flight.events)):
                     raise flight.error  # the error still gets a status of its own, so the client may try again
             events = flight.events[sent:] if sent else flight.events
             data = b""

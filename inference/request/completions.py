@@ -17,6 +17,7 @@ from inference.core.expected_tokens import OutputMeans, prompt_estimate, prompt_
 from inference.core.fair_queue import Claim
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
+from inference.core.openai.writers import Writer
 from inference.core.question import Question
 from inference.observability.context import CallerTraces, span_id
 from inference.observability.metrics import Metrics
@@ -39,6 +40,7 @@ from inference.wires.http.exchange import Exchange, Request
 _log = structlog.get_logger()
 
 _HASHES = 10**9  # the ledger takes no larger number
+_ITS_TIME = 0.9  # of a stage's time: who joined a flight at its beginning has waited for as long as that
 
 
 class Completions:
@@ -203,27 +205,43 @@ class Completions:
                 wanted.max_tokens is not None,
                 least(plan.max_output_tokens, step.max_output_tokens) if step else plan.max_output_tokens,
             )
-            flight, shared = self.coalescer.join(
-                key if model.cache.coalesce else None,
-                (context.trace_id, trace.id),
-                priority,
-                partial(self._generate, key, work),
-            )
-            try:
-                if answer.meter is not None and answer.meter.counts_tokens:
-                    flight.metered = True
-                if shared:
-                    trace.outcome, trace.coalesced_with = "coalesced", flight.leader
-                trace.join(flight.marks)
-                if body.streams:
-                    await answer.stream(writer, flight, timeouts.egress_ms)
-                else:
-                    await answer.whole(writer, flight)
-            finally:
-                self.coalescer.leave(flight)
-                answer.close(flight, model)
+            outcome = trace.outcome
+            while not await self._fly(key, work, trace, answer, writer):
+                trace.outcome, trace.coalesced_with = outcome, None
+                trace.stay()
         finally:
             state.release()
+
+    async def _fly(self, key: bytes | None, work: Work, trace: Trace, answer: Answer, writer: Writer) -> bool:
+        """Have the request answered by a flight. False where it joined one that ran out of a stage's time, of which it has some left:
+        then it waits for another. Raises ApiError.
+        """
+        joined_s, model = time.monotonic(), work.model
+        flight, shared = self.coalescer.join(
+            key if model.cache.coalesce else None,
+            (trace.context.trace_id, trace.id),
+            work.claim.priority,
+            partial(self._generate, key, work),
+        )
+        try:
+            if answer.meter is not None and answer.meter.counts_tokens:
+                flight.metered = True
+            if shared:
+                trace.outcome, trace.coalesced_with = "coalesced", flight.leader
+            trace.join(flight.marks)
+            if trace.stream:
+                await answer.stream(writer, flight, work.timeouts.egress_ms)
+            else:
+                await answer.whole(writer, flight)
+        except ApiError as error:
+            waited_ms = 1000 * (time.monotonic() - joined_s)
+            if shared and error is flight.error and not flight.given and waited_ms < _ITS_TIME * error.timeout_ms:
+                return False
+            raise
+        finally:
+            self.coalescer.leave(flight)
+            answer.close(flight, model)
+        return True
 
     def _plan(
         self, plans: Plans, caller: Caller, region: str, question: Question, trace: Trace, answer: Answer
@@ -250,7 +268,8 @@ class Completions:
             await generate(work, flight)
             if flight.error is None:
                 self._outputs.observe(work.model.name, flight.output_tokens)
-                if key is not None and flight.pool is work.pool.pool:  # the key names its variant
+                # The key names its variant. While it waited, the pool's endpoints may have changed.
+                if key is not None and flight.pool is not None and flight.pool.name == work.pool.pool.name:
                     self._write_back.start(key, flight, work.model.cache)
         finally:
             for pool in pools:

@@ -3,7 +3,7 @@
 import msgspec
 
 from inference.backends.admission import QueueFullError
-from inference.core.fair_queue import Claim
+from inference.core.fair_queue import Charge, Claim
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.observability.spans import ADMIT, TOKENIZE, Mark, now_ns
@@ -59,7 +59,7 @@ async def _serve(work: Work, flight: Flight) -> None:
     flight.prompt_tokens, flight.tokens_source = prepared.tokens, prepared.source
     flight.marks.append(Mark(ADMIT, now_ns()))
     claim = work.claim._replace(cost=work.claim.cost + flight.prompt_tokens)
-    await _admit(work, claim)
+    charge = await _admit(work, claim)
     flight.admitted = True
     if flight.metered:
         flight.wake()
@@ -72,18 +72,18 @@ async def _serve(work: Work, flight: Flight) -> None:
         tally.output_tokens += flight.output_tokens
     finally:
         pool.release()
-        work.pool.admission.settle(claim, flight.used_tokens)
+        work.pool.admission.settle(claim, flight.used_tokens, charge)
         work.pool.admission.release()
 
 
-async def _admit(work: Work, claim: Claim) -> None:
+async def _admit(work: Work, claim: Claim) -> Charge | None:
     admission, tally = work.pool.admission, work.pool.tally
     tally.waits += 1
     if admission.try_acquire(claim.priority):
-        return
+        return None
     start_ns = now_ns()
     try:
-        await admission.acquire(claim, work.timeouts.queue_ms / 1000)
+        return await admission.acquire(claim, work.timeouts.queue_ms / 1000)
     except QueueFullError as error:
         raise errors.overloaded(work.model.name, error.retry_after_s) from None
     except TimeoutError:

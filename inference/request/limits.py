@@ -163,8 +163,12 @@ class Limits:
                 for start in range(0, len(ids), _LEASES_AT_ONCE):
                     await self._renew_some(key, ids[start : start + _LEASES_AT_ONCE], pause_s)
 
-    async def _renew_some(self, key: bytes, ids: list[str], timeout_s: float) -> None:
+    async def _renew_some(self, key: bytes, given: list[str], timeout_s: float) -> None:
         for script in (_KNOWN, _WHOLE):
+            present = self._leases.get(key, ())
+            ids = [lease for lease in given if lease in present]  # others have ended while this waited for Redis
+            if not ids:
+                return
             command = (*script, 1, key, "renew", "", "", self._lease_ms, 0, 0, *ids)
             reply = self._send(command)
             try:

@@ -27,6 +27,7 @@ class ApiError(GatewayError):
     detail: str = field(default="", kw_only=True)
     reason: str = field(default="", kw_only=True)
     more: dict[str, str | int | float] = field(default_factory=dict, kw_only=True)
+    timeout_ms: int = field(default=0, kw_only=True)  # of the stage, where that is why
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         return []
@@ -254,8 +255,8 @@ def unavailable(
 def stage_timeout(stage: str, timeout_ms: int) -> ApiError:
     message = f"The {stage} stage took longer than its timeout of {timeout_ms} ms."
     if stage == "queue":
-        return _shed_late("stage_timeout", message, stage, "queue_timeout")
-    return PermanentApiError(504, "server_error", "stage_timeout", message, stage, stage)
+        return _shed_late("stage_timeout", message, stage, "queue_timeout", timeout_ms)
+    return PermanentApiError(504, "server_error", "stage_timeout", message, stage, stage, timeout_ms=timeout_ms)
 
 
 def deadline_missed(stage: str, deadline_s: float, rule: str = "") -> ApiError:
@@ -265,9 +266,18 @@ def deadline_missed(stage: str, deadline_s: float, rule: str = "") -> ApiError:
     return _shed_late("deadline_exceeded", message, stage, "deadline")
 
 
-def _shed_late(code: str, message: str, stage: str, reason: str) -> ApiError:
+def _shed_late(code: str, message: str, stage: str, reason: str, timeout_ms: int = 0) -> ApiError:
     return RetryableApiError(
-        504, "server_error", code, message, stage, stage, retry_after_s=1.0, by_itself=False, reason=reason
+        504,
+        "server_error",
+        code,
+        message,
+        stage,
+        stage,
+        retry_after_s=1.0,
+        by_itself=False,
+        reason=reason,
+        timeout_ms=timeout_ms,
     )
 
 

@@ -6,6 +6,7 @@ import ssl
 
 from inference.contract.address import is_ip, parse_address
 from inference.core.backend_errors import UnreachableError
+from inference.wires.connect import Address, close, connect
 from inference.wires.grpc import http2 as h2
 from inference.wires.grpc.call import Call
 from inference.wires.grpc.connection import Connection
@@ -157,28 +158,32 @@ class Channel:
         return connection
 
     async def _reach(self) -> tuple[Connection, str]:
-        """A connection, and the address that it goes to: the first that answers. Each may take its share of the time."""
+        """A connection, and the address that it goes to: the first that answers. One that speaks no HTTP/2 then, within its share of
+        the time, is left to the others.
+        """
         security = None if self.tls is None else await asyncio.to_thread(context, self.tls)
         addresses = await self._resolve()
-        for left in range(len(addresses), 0, -1):
-            address = addresses[-left]
+        while True:
+            made = await connect(addresses)
+            peer = str(made.getpeername()[0])
+            others = [address for address in addresses if address[1][0] != peer]
             try:
-                async with asyncio.timeout(self._connect_timeout_s / left if left > 1 else None):
-                    return await self._reach_address(address, security), address
+                async with asyncio.timeout(self._connect_timeout_s / len(addresses) if others else None):
+                    return await self._speak(made, security), peer
             except (OSError, TimeoutError, UnreachableError):
-                if left == 1:
+                close(made)
+                if not others:
                     raise
-        raise UnreachableError("the name has no address")
+            addresses = others
 
-    async def _reach_address(self, address: str, security: ssl.SSLContext | None) -> Connection:
+    async def _speak(self, made: socket.socket, security: ssl.SSLContext | None) -> Connection:
         scheme = b"http" if security is None else b"https"
         name = None if self.tls is None else self.tls.server_name or self._host
         connection = Connection(self.target, scheme, self._keepalive, self._lost)
         try:
             transport, _ = await asyncio.get_running_loop().create_connection(
                 lambda: connection,
-                address,
-                self._port,
+                sock=made,
                 ssl=security,
                 server_hostname=name,
             )
@@ -192,11 +197,9 @@ class Channel:
             raise
         return connection
 
-    async def _resolve(self) -> list[str]:
-        if not self._named:
-            return [self._host]
+    async def _resolve(self) -> list[Address]:
         infos = await asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(info[4][0]) for info in infos))
+        return list(dict.fromkeys((family, address) for family, *_, address in infos))  # type: ignore[misc]
 
     def _resolve_soon(self, connection: Connection) -> None:
         self._resolve_at_s = connection.loop.time() + _RESOLVE_S
@@ -209,7 +212,7 @@ class Channel:
             addresses = await self._resolve()
         except (OSError, ValueError):
             return  # the name server is away; the connection works
-        if self.peer not in addresses and self._connection is connection:
+        if all(address[1][0] != self.peer for address in addresses) and self._connection is connection:
             connection.close()
 
     def _lost(self, connection: Connection) -> None:

@@ -5,21 +5,17 @@ answers.
 """
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 
 from inference.contract.address import Url
 from inference.contract.errors import RetryableError
+from inference.wires.connect import Address, close, connect
 from inference.wires.http.response import LostError, Origin, Response
 
 KEPT_S = 4.0
 """How long an idle connection is kept: below the 5 s after which uvicorn, which most servers run on, closes it."""
-PATIENCE_S = 30
-"""Silence after which the kernel asks the other host for a sign of life, and gives up after three more like it."""
 
-Address = tuple[socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int]]
 Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
 """The addresses of a host, in the order in which they are tried. Raises OSError."""
 
@@ -141,13 +137,13 @@ class HttpClient:
             raise NotConnectedError(f"cannot connect: {error}") from None
 
     async def _connected(self, origin: Origin) -> Response:
-        """Tries each address. Raises OSError of the last one."""
+        """To the first address that answers; one that fails after that is left to the others. Raises OSError of the last one."""
         loop = asyncio.get_running_loop()
-        addresses = await self._resolve(origin.host, origin.port)
-        for number, address in enumerate(addresses, 1):
-            made = _socket(address[0])
+        addresses = list(await self._resolve(origin.host, origin.port))
+        while True:
+            made = await connect(addresses)
+            peer = made.getpeername()
             try:
-                await loop.sock_connect(made, address[1])
                 _, response = await loop.create_connection(
                     lambda: Response(self, origin),
                     sock=made,
@@ -155,13 +151,12 @@ class HttpClient:
                     server_hostname=(origin.server_name or origin.host) if origin.context else None,
                 )
             except BaseException as error:
-                with suppress(OSError):
-                    made.close()
-                if number == len(addresses) or not isinstance(error, OSError):
+                close(made)
+                addresses = [address for address in addresses if address[1][0] != peer[0]]
+                if not addresses or not isinstance(error, OSError):
                     raise
             else:
                 return response
-        raise OSError(f"{origin.host!r} has no address")
 
 
 def request_of(method: str, url: Url, headers: Mapping[str, str], body: bytes | None = None) -> bytes:
@@ -176,16 +171,3 @@ def request_of(method: str, url: Url, headers: Mapping[str, str], body: bytes | 
         lines.append(f"{name}: {value}\r\n")
     lines.append("\r\n" if body is None else f"Content-Length: {len(body)}\r\n\r\n")
     return "".join(lines).encode() + (body or b"")
-
-
-def _socket(family: socket.AddressFamily) -> socket.socket:
-    """A socket for a new connection, which notices a host that has vanished, and sends without waiting for more."""
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setblocking(False)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_KEEPIDLE"):
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PATIENCE_S)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PATIENCE_S // 3)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-    return made

@@ -1,12 +1,14 @@
 """One connection to a Redis server, with one write per turn of the event loop."""
 
 import asyncio
+import socket
 from collections import deque
 from typing import cast
 
 import hiredis
 
 from inference.contract.errors import RetryableError
+from inference.wires.connect import watch_over
 
 ReplyError = hiredis.ReplyError
 """An error reply of Redis."""
@@ -38,6 +40,9 @@ class Pipe(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        made = transport.get_extra_info("socket")
+        if made.family != socket.AF_UNIX:
+            watch_over(made)
 
     def send(self, *command: Argument, hurry: bool = True) -> asyncio.Future[object]:
         """Send a command. The future fails with RedisLostError, or holds the reply (an error reply as `ReplyError`).
@@ -45,6 +50,7 @@ class Pipe(asyncio.Protocol):
         """
         if self._transport is None or len(self._waiting) >= MAX_PENDING:
             raise RedisLostError("not connected")
+        packed = hiredis.pack_command(cast(tuple[bytes], command))  # first: what cannot be packed gets no reply either
         reply: asyncio.Future[object] = self.loop.create_future()
         if not self._waiting:
             self.quiet_since_s = self.loop.time()
@@ -56,7 +62,7 @@ class Pipe(asyncio.Protocol):
         elif not self._flushing:
             self._flushing = True
             self.loop.call_soon(self._flush)
-        self._out.append(hiredis.pack_command(cast(tuple[bytes], command)))
+        self._out.append(packed)
         return reply
 
     def _flush_delayed(self) -> None:

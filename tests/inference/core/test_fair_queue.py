@@ -123,8 +123,21 @@ def test_what_a_request_used_beyond_what_was_expected_counts_too() -> None:
         queue.push(greedy, f"greedy {number}")
         queue.push(modest, f"modest {number}")
     assert queue.pop() == "greedy 0"
-    queue.settle(greedy, 10.0)
+    queue.settle(greedy, 10.0, queue.charge)
     assert [queue.pop().split()[0] for _ in range(9)] == ["modest"] * 9
+
+
+def test_what_was_charged_before_all_was_forgotten_is_not_given_back() -> None:
+    queue: FairQueue[str] = FairQueue(1000, 0)
+    dear, cheap = Claim("t", "dear", cost=100.0), Claim("t", "cheap")
+    queue.push(dear, "dear")
+    queue.pop()
+    charge = queue.charge  # nobody waits: what tiers and tenants got is forgotten
+    for number in range(20):
+        queue.push(dear._replace(cost=1.0), f"dear {number}")
+        queue.push(cheap, f"cheap {number}")
+    queue.settle(dear, 0.0, charge)
+    assert Counter(queue.pop().split()[0] for _ in range(20)) == {"dear": 10, "cheap": 10}
 
 
 def test_a_tenant_with_many_requests_does_not_delay_the_others_of_its_tier() -> None:

@@ -3,11 +3,58 @@
 import asyncio
 import re
 from collections import Counter
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from inference.contract.snapshot import CacheRule, Snapshot
+import msgspec
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.contract.snapshot import CacheRule, Snapshot, StageTimeouts
+from inference.core.events import Event
+from inference.observability import spans
+from inference.observability.spans import INFER, Mark, Trace
 from tests.support.gateway.process import LARGE, SMALL, Gateway, StartGateway, unique, with_model
+from tests.support.gateway.scripted import DONE, ScriptedBackend, a_snapshot, serve_pools
 from tests.support.wait import eventually_async
+
+
+async def test_who_joins_late_has_all_of_its_own_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = ScriptedBackend((asyncio.Event().wait,), (Event("ab"), DONE))
+    timeouts = StageTimeouts(first_token_ms=1500)
+    snapshot = msgspec.structs.replace(a_snapshot(), timeouts=timeouts)
+    asked: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "temperature": 0}
+    async with serve_pools(lambda *_, **__: script, snapshot, tmp_path, monkeypatch) as client:
+        leader = asyncio.ensure_future(client.chat.completions.create(**asked))
+        await eventually_async(lambda: len(script.streams) == 1)
+        await asyncio.sleep(0.5)  # a third of the time that the leader has
+        late = [asyncio.ensure_future(client.chat.completions.create(**asked)) for _ in range(2)]
+        with pytest.raises(openai.InternalServerError) as ended:
+            await leader
+        assert (ended.value.status_code, ended.value.param) == (504, "model")
+        assert [answer.choices[0].message.content for answer in await asyncio.gather(*late)] == ["ab", "ab"]
+    assert len(script.calls) == 2, "they share the second inference"
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.integers(0, 8), st.integers(0, 8))
+def test_the_stages_of_one_that_joined_twice_have_no_gaps(lasts: list[int], joined: int, left: int) -> None:
+    shared = [Mark(INFER, 100 + sum(lasts[:number]), f"r{number}", "p", number + 1) for number in range(len(lasts))]
+    trace = Trace(90, None, "chat")
+    with patch.object(spans, "now_ns", lambda: 100 + joined):
+        trace.join(shared)
+    trace.leave(100 + joined + left)
+    trace.stay()
+    with patch.object(spans, "now_ns", lambda: 100 + joined + left):
+        trace.join([Mark(INFER, 100, "r9", "p", 1)])
+    trace.leave(150)
+    trace.end_ns = 160
+    edges = [(start, end) for _, start, end in trace.intervals()]
+    assert (edges[0][0], edges[-1][1]) == (90, 160)
+    assert all(before[1] == after[0] for before, after in pairwise(edges))
 
 
 async def text(gateway: Gateway, messages: Any, stream: bool, model: str = SMALL) -> str:

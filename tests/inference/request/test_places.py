@@ -11,6 +11,7 @@ from tests.support.gateway.process import (
     SMALL,
     Gateway,
     Serve,
+    StartGateway,
     a_snapshot,
     unique,
     with_pool,
@@ -65,6 +66,32 @@ async def test_requests_wait_in_the_gateway_and_a_new_replica_takes_them_at_once
         double.gate.set()
     await asyncio.gather(*standard, premium)
     assert max(double.most_at_once for double in doubles) == 1
+
+
+async def test_an_answer_is_stored_though_replicas_came_while_its_request_waited(
+    start_gateway: StartGateway, start_double: StartDouble, redis_url: str
+) -> None:
+    doubles = [await start_double() for _ in range(2)]
+    for double in doubles:
+        double.gate.clear()
+    gateway = await asyncio.to_thread(lambda: start_gateway(of(doubles[0]), redis_url=redis_url))
+    await ready(gateway, 1)
+    first = ask(gateway)
+    await eventually_async(lambda: doubles[0].at_once == 1)
+    asked: dict[str, Any] = {"model": SMALL, "messages": unique(), "max_tokens": 2, "temperature": 0}
+    create = gateway.client().chat.completions.with_raw_response.create
+    queued = asyncio.ensure_future(create(**asked))
+    await waiting(gateway, 1)
+    await obey(gateway, of(*doubles))
+    for double in doubles:
+        double.gate.set()
+    await asyncio.gather(first, queued)
+
+    async def stored() -> bool:
+        return (await create(**asked)).headers["x-weir-cache"] == "hit"
+
+    await eventually_async(stored)
+    assert sum(double.inferences.total() for double in doubles) == 2
 
 
 async def test_a_leaving_replica_takes_its_places_along(serve: Serve, start_double: StartDouble) -> None:

@@ -14,6 +14,7 @@ from deploy.local.redis import Redis
 from inference.contract.snapshot import Key, Tier
 from inference.core.openai.errors import ApiError, RetryableApiError
 from inference.core.rate_limit import Limit, Window, limits_of
+from inference.request import limits as limits_module
 from inference.request.limit_script import SCRIPT
 from inference.request.limits import Limits, Meter
 from inference.wires.redis import RedisClient, open_redis
@@ -183,6 +184,43 @@ async def test_the_places_of_a_gateway_that_was_killed_come_free_and_those_of_ot
 
     await eventually_async(free)
     assert isinstance(await enter(killed, of), RetryableApiError), "the living one has kept its place"
+
+
+async def test_a_place_that_was_given_back_during_a_renewal_stays_free(
+    open_gateways: OpenGateways, client: RedisClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More are held than are renewed at once, so that the others wait for Redis's answer meanwhile."""
+    monkeypatch.setattr(limits_module, "_LEASES_AT_ONCE", 3)
+    (service,) = await open_gateways(1, lease_ms=3_000)
+    of = limits(max_in_flight=100)
+    meters = [meter for _ in range(10) if isinstance(meter := await enter(service, of), Meter)]
+    wait, renewed = service.wait, asyncio.Event()
+
+    async def leave_meanwhile(reply: Any, timeout_s: float) -> object:
+        value = await wait(reply, timeout_s)
+        while meters:
+            meters.pop().leave()
+        renewed.set()
+        return value
+
+    monkeypatch.setattr(service, "wait", leave_meanwhile)
+    service.start()
+    await asyncio.sleep(0)
+    service._lease_ms = 600_000  # of what is renewed: longer than this test waits
+    await renewed.wait()
+
+    async def free() -> bool:
+        return await client.send("ZCARD", of[0].key) == 0
+
+    await eventually_async(free)
+
+
+async def test_a_command_that_cannot_be_packed_takes_no_other_s_reply(client: RedisClient) -> None:
+    before = client.send("PING")
+    with pytest.raises(TypeError):
+        client.send("GET", object())  # type: ignore[arg-type]
+    after = client.send("ECHO", "mine")
+    assert (await before, await after) == (b"PONG", b"mine") or (await before, await after) == ("PONG", b"mine")
 
 
 async def test_a_key_and_its_tenant_are_both_limited(open_gateways: OpenGateways) -> None:

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import pytest
 
 from inference.contract.address import Url
-from inference.wires.http.client import Address, HttpClient, NotConnectedError, request_of
+from inference.wires.connect import Address
+from inference.wires.http.client import HttpClient, NotConnectedError, request_of
 from inference.wires.http.response import LostError, NotHttpError, Origin, TooLongError
 from tests.support.wait import eventually_async
 
