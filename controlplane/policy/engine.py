@@ -141,8 +141,8 @@ class Engine:
             return Ticked(observation, None, None, policies)
         followed = follow(observation, policies.active, track.memory)
         decision, active = followed.decision, followed.policies
-        record = record_of(observation, active, track.memory, decision)
-        with transaction.atomic():
+        record = record_of(followed.observation, active, track.memory, decision)
+        with track.unless_it_fails(), transaction.atomic():
             leader.fence()
             seen = [cluster.seen() for cluster in clusters.values()]
             plan_actions.end_lost(observation.now_ms, leader.generation, leader.fence)
@@ -151,11 +151,9 @@ class Engine:
             if steps.begin or steps.returned or track.is_new(decision) or track.is_due(observation.now_ms):
                 begins = {each.target for each in steps.begin}
                 row = track.write_record(record, leader.holder, leader.generation, begins, took_s=self._took_s())
-            ended = write_outcomes(decision)
-            track.write_memory(decision, observation.now_ms, leader.generation, at_once=bool(row or ended))
+            moved = write_outcomes(decision)
+            track.write_memory(decision, observation.now_ms, leader.generation, at_once=bool(row) or moved)
             begun = [] if row is None else plan_actions.begin(steps, row, active, observation, leader.generation)
-        if ended:
-            publish.publish(author=f"Weir, canary {', '.join(ended)}")
         self._overlaid(decision, row, leader, observation.now_ms)
         turn = Turn(
             leader.generation,
@@ -176,9 +174,9 @@ class Engine:
         self._shadow = track = self._shadow or DecisionTrack.load(Memory.SHADOW)
         followed = follow(observation, policies.shadow, track.memory)
         decision = followed.decision
-        record = record_of(observation, followed.policies, track.memory, decision)
+        record = record_of(followed.observation, followed.policies, track.memory, decision)
         new = track.is_new(decision)
-        with transaction.atomic():
+        with track.unless_it_fails(), transaction.atomic():
             leader.fence()
             if new or track.is_due(observation.now_ms):
                 track.write_record(

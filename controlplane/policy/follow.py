@@ -1,42 +1,50 @@
-"""Decides with the policies that can be followed: a policy whose decision fails is left out, and stops no other."""
+"""Decides with the policies that can be followed: one whose decision fails is held as it is, as if it were paused, and stops no other."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
+from msgspec import structs
 
 from controlplane.policy.core.decide import decide
 from controlplane.policy.core.decision import Decision
 from controlplane.policy.core.memory import Memory
-from controlplane.policy.core.observation import Observation
+from controlplane.policy.core.observation import Observation, Pause
 from controlplane.policy.core.spec import InForce
 
 log = structlog.get_logger(__name__)
 
+WEIR, HELD = "Weir", "what it decides fails"
+
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """`policies` are those that were followed; `failing` says by reference why the others were not."""
+    """`policies` are those that were followed as `observation` says; `failing` says by reference which were held or left out, and why."""
 
     decision: Decision
     policies: tuple[InForce, ...]
+    observation: Observation
     failing: Mapping[str, str] = field(default_factory=dict)
 
 
 def follow(observation: Observation, policies: Sequence[InForce], memory: Memory) -> Followed:
-    """The decision with all of `policies`, or without those that fail by themselves, as if they were not in force.
+    """The decision with all of `policies`. Those that fail by themselves are held as they are: ladders, failovers and canaries that are
+    under way go on. Those that fail even so are left out, as if they were not in force.
 
     Raises what deciding raises where no single policy is the cause.
     """
     try:
-        return Followed(decide(observation, policies, memory), tuple(policies))
+        return Followed(decide(observation, policies, memory), tuple(policies), observation)
     except Exception:
         log.exception("policies.failed")
         failing = {each.reference: why for each in policies if (why := _failure(observation, each, memory))}
         if not failing:
             raise
-    left = tuple(each for each in policies if each.reference not in failing)
-    return Followed(decide(observation, left, memory), left, failing)
+    until_ms = observation.now_ms + 1
+    holds = (Pause(until_ms, "policy", each.name, WEIR, HELD) for each in policies if each.reference in failing)
+    paused = structs.replace(observation, pauses=(*observation.pauses, *holds))
+    left = tuple(each for each in policies if each.reference not in failing or not _failure(paused, each, memory))
+    return Followed(decide(paused, left, memory), left, paused, failing)
 
 
 def _failure(observation: Observation, policy: InForce, memory: Memory) -> str:

@@ -1,7 +1,9 @@
 """Writes what ticks decided: records, the index of their changes, and what the next tick must remember."""
 
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 
 from controlplane.policy.act.journal import at
@@ -43,6 +45,17 @@ class DecisionTrack:
         except RecordError as error:
             return cls(name, problem=str(error))
         return cls(name, memory, row.document.encode(), problem="; ".join(lost))
+
+    @contextmanager
+    def unless_it_fails(self) -> Iterator[None]:
+        """What the transaction inside remembers; what was remembered before, where it fails."""
+        before = copy(self)
+        try:
+            yield
+        except BaseException:
+            for each in fields(self):
+                setattr(self, each.name, getattr(before, each.name))
+            raise
 
     def is_new(self, decision: Decision) -> bool:
         return conclusions(decision) != self.concluded

@@ -82,6 +82,8 @@ class PoolSeen(msgspec.Struct, frozen=True):
     """What is under way while replicas of an older template are there, or what keeps replicas from being created; empty: neither."""
     rollout_stuck: bool = False
     """The cluster says that it makes no progress, or that replicas cannot be created."""
+    gpus_per_replica: int | None = None
+    """That a replica which is created now asks for; None where that is not said in numbers."""
 
 
 class GpusSeen(msgspec.Struct, frozen=True):

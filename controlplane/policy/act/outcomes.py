@@ -1,38 +1,68 @@
-"""Writes the outcome of a canary into the weights that owners entered: it lasts without the policy, and without the controller."""
+"""Writes what becomes of a canary into what owners entered: it lasts without the policy, and without the controller.
 
-from collections.abc import Mapping
+From its begin on a candidate has no weight of its own, so that its share ends where nobody renews it. Weights are those of the pools, and
+those of the rules of the model's routing policy that name one of the two.
+"""
 
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from django.db import transaction
+
+from controlplane.fleet import publish
 from controlplane.fleet.models import Pool
 from controlplane.policy.act.core.overlay import MAX_WEIGHT
 from controlplane.policy.core.decision import Decision
+from controlplane.policy.core.spec import Routing
+from controlplane.policy.models import PolicyRevision
+from controlplane.policy.revisions.core.route_text import with_routes
+from controlplane.policy.revisions.read import read_stored
+from controlplane.policy.revisions.steps import rewrite
 
 ALL = 100
 """Percent. Steps are below it: whoever gets all has won."""
 
 
-def write_outcomes(decision: Decision) -> list[str]:
-    """The names of the canaries that have ended in this decision. Within the caller's transaction, which remembers that they did.
+def write_outcomes(decision: Decision) -> bool:
+    """Whether a canary has begun, moved on or ended in this decision. Within the caller's transaction, which remembers that it did.
 
-    A pool of another model keeps its weight, which is of that model's requests, and where such a pool has won no weight changes.
+    A pool of another model keeps its weight, which is of that model's requests, and where such a pool has won no weight of pools changes.
     """
-    ended = []
+    changed = False
     for model in decision.models.values():
         names = [change.name for change in model.transitions if change.kind == "canary"]
-        if not names or ALL not in model.canary.values():
+        if not names:
             continue
+        changed, author = True, f"Weir, canary {', '.join(names)}"
+        transaction.on_commit(partial(publish.publish, author=author))  # before what the rows' own signals publish
+        baseline = next(iter(model.canary))
+        winner = next((pool for pool, percent in model.canary.items() if percent == ALL), baseline)
         rows = Pool.objects.select_for_update(of=("self",)).filter(
             variant__model__name=model.model, name__in=model.canary
         )
         entered = {row.name: row.weight for row in rows}
-        for name, weight in weights_after(model.canary, entered).items():
-            Pool.objects.filter(name=name).update(weight=weight)  # published by the caller, with its author
-        ended += names
-    return ended
+        if winner in entered:
+            for name, weight in weights_after(winner, entered, entered).items():
+                Pool.objects.filter(name=name).update(weight=weight)
+        why = next(change.reason for change in model.transitions if change.kind == "canary")
+        _write_rules(model.model, winner, model.canary, author, why)
+    return changed
 
 
-def weights_after(percent: Mapping[str, int], entered: Mapping[str, int]) -> dict[str, int]:
-    """The weights with which the winner gets what both pools got together. None change where it has none to get."""
-    together = min(sum(entered.values()), MAX_WEIGHT)
-    if not together or not any(percent[name] == ALL for name in entered):
-        return {}
-    return {name: together if percent[name] == ALL else 0 for name in entered}
+def _write_rules(model: str, winner: str, pools: Collection[str], author: str, why: str) -> None:
+    for row in PolicyRevision.objects.filter(kind=PolicyRevision.Kind.ROUTING, state=PolicyRevision.State.ACTIVE):
+        read = read_stored(row)
+        if read is None or not isinstance(read.policy, Routing) or read.policy.spec.model != model:
+            continue
+        every = {number: rule.routes for number, rule in enumerate(read.policy.spec.rules)}
+        after = {number: weights_after(winner, pools, routes) for number, routes in every.items()}
+        if changed := {number: routes for number, routes in after.items() if routes != every[number]}:
+            rewrite(row, with_routes(read, changed), author, why)
+
+
+def weights_after(winner: str, pools: Collection[str], weights: Mapping[str, int]) -> dict[str, int]:
+    """The weights of which the winner has what the pools of the canary have together, and the other one none."""
+    together = min(sum(weights.get(pool, 0) for pool in pools), MAX_WEIGHT)
+    if not together:
+        return dict(weights)
+    return {pool: 0 if pool in pools else weight for pool, weight in weights.items()} | {winner: together}

@@ -7,9 +7,10 @@ from msgspec import structs
 
 from controlplane.policy.core.decision import Alarm, Transition
 from controlplane.policy.core.memory import CanaryLook, CanaryMemory, Outcome
-from controlplane.policy.core.observation import CanaryCounts, fresh
+from controlplane.policy.core.observation import CanaryCounts, PoolFacts, fresh
 from controlplane.policy.core.sequential import CanaryTest, look, looks_at
 from controlplane.policy.core.spec import CanarySpec
+from controlplane.policy.core.words import replicas, seconds
 
 FRESH_S = 60.0
 """Counts that are older say nothing."""
@@ -17,9 +18,9 @@ CONCLUDED: dict[str, Outcome] = {"promote": "promoted", "roll_back": "rolled_bac
 
 
 class Advanced(NamedTuple):
-    """What is remembered, percent of the requests by pool, what changed, and what people have to know of."""
+    """What is remembered (nothing before it has begun), percent of the requests by pool, what changed, and what people have to know of."""
 
-    memory: CanaryMemory
+    memory: CanaryMemory | None
     percent: dict[str, int]
     transition: Transition | None
     alarm: Alarm | None
@@ -48,13 +49,36 @@ def due_at(spec: CanarySpec, memory: CanaryMemory) -> int:
     return min((*looks, *steps), default=spec.max_requests)
 
 
+def waits_for(pool: str, facts: PoolFacts | None) -> str:
+    """Why the pool cannot take more requests yet, as a sentence; empty where all its replicas that are asked for are ready."""
+    if facts is None or facts.disabled:
+        return f"{pool} is not in the fleet, or disabled"
+    if facts.reachable is False and fresh(facts.traffic_age_ms, FRESH_S):
+        return f"no gateway reaches a replica of {pool}"
+    if (
+        facts.wanted is None and facts.reachable and fresh(facts.traffic_age_ms, FRESH_S)
+    ):  # it runs in no cluster of Weir's
+        return ""
+    if facts.wanted is None or facts.ready is None or not fresh(facts.cluster_age_ms, FRESH_S):
+        return f"whether the replicas of {pool} are ready is not known"
+    if not facts.ready:
+        return f"no replica of {pool} is ready"
+    return f"{facts.ready} of {replicas(facts.wanted)} of {pool} are ready" if facts.ready < facts.wanted else ""
+
+
 def advance(
-    name: str, spec: CanarySpec, digest: str, counts: CanaryCounts | None, memory: CanaryMemory | None, now_ms: int
+    name: str,
+    spec: CanarySpec,
+    digest: str,
+    counts: CanaryCounts | None,
+    memory: CanaryMemory | None,
+    now_ms: int,
+    waits: str = "",
 ) -> Advanced:
-    """Moves the canary of this name on. Without fresh counts of its own it stays where it is.
+    """Moves the canary of this name on. Without fresh counts of its own it stays where it is, until its time is over.
 
     Each step lasts for an equal part of `max_requests` of the candidate, or until the candidate is shown to be as good. It is promoted
-    from the last step only, and rolled back from any. What a person concludes holds at once.
+    from the last step only, and rolled back from any. What a person concludes holds at once. While it `waits` no step begins.
     """
     before = memory
     if memory is None or memory.digest != digest:
@@ -63,8 +87,17 @@ def advance(
         reason = f"{spec.candidate} is {concluded.replace('_', ' ')}, because its policy says so"
         memory = structs.replace(memory, outcome=concluded, reason=reason, ended_ms=now_ms)
         return _moved(name, spec, before, memory, reason)
+    if before is None and waits:
+        share = {spec.baseline: 100, spec.candidate: 0}
+        return Advanced(None, share, None, _waiting(name, spec, f"{spec.candidate} gets no requests yet", waits))
     if before is None:
         return _moved(name, spec, None, memory, f"{spec.candidate} begins with {spec.steps[0]} % of the requests")
+    if memory.outcome == "running" and now_ms - memory.entered[0][0] >= spec.time_limit_s * 1_000:
+        verb = "is rolled back" if spec.on_fail == "roll_back" else "waits for a person"
+        reason = f"{spec.candidate} {verb}: {seconds(spec.time_limit_s)} did not show that it is as good"
+        outcome: Outcome = "rolled_back" if spec.on_fail == "roll_back" else "held"
+        after = structs.replace(memory, outcome=outcome, reason=reason, ended_ms=now_ms)
+        return _moved(name, spec, memory, after, reason)
     usable = counts is not None and counts.since_ms == memory.entered[0][0] and fresh(counts.age_ms, FRESH_S)
     if counts is None or not usable or memory.outcome != "running":
         return _moved(name, spec, memory, memory, memory.reason)
@@ -74,10 +107,16 @@ def advance(
     current, last = len(memory.entered) - 1, len(spec.steps) - 1
     served = sum(stratum.candidate.requests for stratum in counts.strata)
     ready = min(served * len(spec.steps) // spec.max_requests, last) > current
-    if seen and (outcome := _outcome(spec, seen, is_last=current == last or served >= spec.max_requests)):
-        after = structs.replace(after, outcome=outcome, reason=_sentence(spec, seen), ended_ms=now_ms)
+    ends = _outcome(spec, seen, is_last=current == last or served >= spec.max_requests) if seen else None
+    rises = ends == "promoted" or (ends is None and (ready or (seen is not None and seen.verdict == "equal")))
+    if rises and waits:
+        after = memory if seen and seen.verdict == "equal" else after  # a look that cannot be followed is taken again
+        text = f"{spec.candidate} gets no more than {memory.percent} % of the requests yet"
+        return _moved(name, spec, memory, after, "")._replace(alarm=_waiting(name, spec, text, waits))
+    if seen and ends:
+        after = structs.replace(after, outcome=ends, reason=_sentence(spec, seen), ended_ms=now_ms)
         return _moved(name, spec, memory, after, after.reason)
-    if ready or (seen and seen.verdict == "equal"):
+    if rises:
         after = structs.replace(after, entered=(*after.entered, (now_ms, spec.steps[current + 1])))
         reason = f"{served:,} requests of {spec.candidate} do not show that it is worse"
         return _moved(name, spec, memory, after, reason)
@@ -97,15 +136,18 @@ def _outcome(spec: CanarySpec, seen: CanaryLook, *, is_last: bool) -> Outcome | 
 def _moved(name: str, spec: CanarySpec, before: CanaryMemory | None, after: CanaryMemory, reason: str) -> Advanced:
     percent = {"promoted": 100, "rolled_back": 0}.get(after.outcome, after.percent)
     was, now = _words(before) if before else "not begun", _words(after)
-    failed = after.looks and after.looks[-1].verdict in ("worse", "undecided")
+    failed = after.ended_ms is not None and not spec.conclude and after.outcome in ("rolled_back", "held")
+    failed = failed and not (after.looks and after.looks[-1].verdict == "equal")
     return Advanced(
         after,
         {spec.baseline: 100 - percent, spec.candidate: percent},
         Transition("canary", name, was, now, reason) if was != now else None,
-        Alarm(f"canary:{name}", "canary", spec.model, after.reason)
-        if failed and after.outcome in ("rolled_back", "held")
-        else None,
+        Alarm(f"canary:{name}", "canary", spec.model, after.reason) if failed else None,
     )
+
+
+def _waiting(name: str, spec: CanarySpec, what: str, why: str) -> Alarm:
+    return Alarm(f"canary_waits:{name}", "canary_waits", spec.model, f"{what}: {why}.")
 
 
 def _words(memory: CanaryMemory) -> str:

@@ -1,5 +1,6 @@
 """What a tick concludes from what it has seen: the one judge of controller, shadow, preview and replay."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import structs
@@ -156,10 +157,13 @@ class _Models:
 
     def _canary(self, spec: CanarySpec, policy: InForce, before: ModelDecision, *, paused: bool) -> ModelDecision:
         counts = None if paused else self.observation.canaries.get(policy.name)
-        spec = structs.replace(spec, conclude=None) if paused else spec
-        memory = self.memory.canaries.get(policy.name)
-        advanced = canary.advance(policy.name, spec, policy.spec_digest, counts, memory, self.observation.now_ms)
-        self.canaries[policy.name] = advanced.memory
+        waits = canary.waits_for(spec.candidate, self.observation.pools.get(spec.candidate))
+        if paused:
+            spec, waits = structs.replace(spec, conclude=None, time_limit_s=math.inf), "the policy is paused"
+        memory, now_ms = self.memory.canaries.get(policy.name), self.observation.now_ms
+        advanced = canary.advance(policy.name, spec, policy.spec_digest, counts, memory, now_ms, waits)
+        if advanced.memory is not None:
+            self.canaries[policy.name] = advanced.memory
         self.alarms += (advanced.alarm,) if advanced.alarm else ()
         moved = (advanced.transition,) if advanced.transition else ()
         return structs.replace(before, canary=advanced.percent, transitions=moved)

@@ -215,6 +215,8 @@ class CanarySpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     """The highest probability to promote a candidate that is worse by the tolerance."""
     max_requests: Annotated[int, Meta(ge=100, le=100_000_000)] = 20_000
     """Requests to the candidate after which the analysis ends."""
+    time_limit_s: Annotated[float, Meta(ge=60, le=7_776_000)] = 604_800.0
+    """How long the candidate may take to show that it is as good."""
     on_fail: Literal["roll_back", "hold"] = "roll_back"
     on_equal: Literal["promote", "hold"] = "promote"
     conclude: Literal["promote", "roll_back"] | None = None

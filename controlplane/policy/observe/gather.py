@@ -20,7 +20,7 @@ from controlplane.policy.core.observation import (
     Spent,
     TierFacts,
 )
-from controlplane.policy.core.spec import InForce, Scaling
+from controlplane.policy.core.spec import Canary, InForce, Scaling
 from controlplane.policy.observe import objectives, people
 from controlplane.policy.observe.core.traffic import Traffic, pool_traffic, tier_traffic
 from controlplane.policy.observe.objectives import TierBurn
@@ -66,6 +66,7 @@ def gather(now_ms: int, policies: Sequence[InForce], known: Background) -> Obser
     }
     rows = _pool_rows()
     wanted = {spec.target for spec in scaled} | {name for name, row in rows.items() if row.model in of_models}
+    wanted |= {policy.policy.spec.candidate for policy in policies if isinstance(policy.policy, Canary)}
     of_models |= {rows[name].model for name in wanted if name in rows}
     burns = objectives.read()
     pools = {name: _pool(name, rows.get(name), known, now_ms) for name in sorted(wanted)}
@@ -165,8 +166,13 @@ def _counted(
     since = [replica.pending_since_ms for replica in pending if replica.pending_since_ms is not None]
     ready = sum(replica.ready and replica.name not in warming for replica in here)
     leaving = max(0, min(draining - ending, ready))
+    each, usd = seen.gpus_per_replica or facts.gpus_per_replica, facts.usd_per_replica_hour
+    if usd is not None and each and facts.gpus_per_replica:
+        usd *= each / facts.gpus_per_replica
     return structs.replace(
         facts,
+        gpus_per_replica=each,
+        usd_per_replica_hour=usd,
         wanted=seen.wanted,
         ready=ready - leaving,
         starting=len(here) - ready - len(pending) - len(failing),

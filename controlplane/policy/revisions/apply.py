@@ -142,6 +142,12 @@ def _step(
             f"is the text of revision {left.number}, which was rolled back to revision {active.restores}: change the file, or "
             "give --again",
         )
+    if active is not None and not again and (left := _followed(wanted, active, stored)):
+        return step(
+            "conflict",
+            f"is the text of revision {left.number}, whose weights follow a canary since revision {active.number}: put its weights into "
+            "the file, or give --again",
+        )
     changes = changed_fields(plain_of(active or newest), wanted.node.plain_mapping)
     return step("change", ahead, None, changes or (TEXT_ONLY,))
 
@@ -169,6 +175,15 @@ def _rolled_back(wanted: ReadPolicy, active: PolicyRevision, stored: Sequence[Po
         return None
     later = (revision for revision in stored if revision.activated_at is not None and revision.number > active.restores)
     return next((revision for revision in later if revision.text == wanted.text), None)
+
+
+def _followed(wanted: ReadPolicy, active: PolicyRevision, stored: Sequence[PolicyRevision]) -> PolicyRevision | None:
+    """The revision of this text whose weights a canary has changed: the text would give a candidate its share back."""
+    if active.source != steps.CANARY:
+        return None
+    earlier = (revision for revision in stored if revision.activated_at is not None and revision.source != steps.CANARY)
+    newest = next(earlier, None)
+    return newest if newest is not None and newest.text == wanted.text else None
 
 
 def _carry_out(

@@ -52,6 +52,12 @@ def policy_of(revision: PolicyRevision) -> Policy:
     return policy
 
 
+def read_stored(revision: PolicyRevision) -> ReadPolicy | None:
+    """With the places of its parts. None where this release cannot read it."""
+    policies, problems = document.read(revision.text, str(revision))
+    return policies[0] if len(policies) == 1 and not problems else None
+
+
 def try_policy_of(revision: PolicyRevision) -> Policy | None:
     """None where this release cannot read it: an older one has taken it."""
     return _try_read(revision.text)

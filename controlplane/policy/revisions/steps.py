@@ -28,6 +28,8 @@ from controlplane.policy.revisions.read import PolicyTextError, policy_of, read_
 
 log = structlog.get_logger(__name__)
 STATE, WHAT = PolicyRevision.State, RevisionEvent.What
+CANARY = "canary"
+"""The source of a revision that follows a canary."""
 RIGHTS: dict[lifecycle.RevisionStep, str] = {
     "preview": rights.PROPOSE,
     "shadow": rights.PROPOSE,
@@ -181,24 +183,40 @@ def roll_back(name: str, who: str, number: int | None = None, note: str = "") ->
             raise ValidationError(
                 {"number": f"number={earlier.number} {why}: choose a revision that was in force before"}
             )
-        made = PolicyRevision.objects.create(
-            name=name,
-            kind=earlier.kind,
-            number=rows.order_by("-number")[0].number + 1,
-            text=earlier.text,
-            team=earlier.team,
-            author=who[:150],
-            source=earlier.source,
-            label=earlier.label,
-            note=(note.strip() or f"Rolls back to revision {earlier.number}")[:500],
-            restores=earlier.restores or earlier.number,
-            preview=earlier.preview,
-            previewed_at=earlier.previewed_at,
-            approved_by=earlier.approved_by,
-            approved_at=earlier.approved_at,
-        )
-        _record(made, WHAT.PROPOSED, who, made.note)
+        why = note.strip() or f"Rolls back to revision {earlier.number}"
+        made = _successor(earlier, who, why, earlier.text, restores=earlier.restores or earlier.number)
         return _bring_into_force(made, who, note)
+
+
+def rewrite(active: PolicyRevision, text: str, who: str, note: str) -> PolicyRevision:
+    """A new revision with another text of what is in force, in force at once: Weir follows what another policy says about it.
+
+    Only weights of pools that the fleet has may differ.
+    """
+    return _in_force(_successor(active, who, note, text, source=CANARY), who, note)
+
+
+def _successor(
+    earlier: PolicyRevision, who: str, note: str, text: str, *, source: str = "", restores: int | None = None
+) -> PolicyRevision:
+    """The policy's next revision, which takes preview and approval of an earlier one over."""
+    made = PolicyRevision.objects.create(
+        name=earlier.name,
+        kind=earlier.kind,
+        number=_locked(earlier.name)[0].number + 1,
+        text=text,
+        team=earlier.team,
+        author=who[:150],
+        source=source or earlier.source,
+        label=earlier.label,
+        note=note[:500],
+        restores=restores,
+        preview=earlier.preview,
+        previewed_at=earlier.previewed_at,
+        approved_by=earlier.approved_by,
+        approved_at=earlier.approved_at,
+    )
+    return _record(made, WHAT.PROPOSED, who, made.note)
 
 
 def _bring_into_force(revision: PolicyRevision, who: str, note: str) -> PolicyRevision:
@@ -213,6 +231,11 @@ def _bring_into_force(revision: PolicyRevision, who: str, note: str) -> PolicyRe
                     "spec": f"{names.target(policy)} has a {revision.kind} policy in force, {other.name!r}: retire that one first"
                 }
             )
+    return _in_force(revision, who, note)
+
+
+def _in_force(revision: PolicyRevision, who: str, note: str) -> PolicyRevision:
+    policy = policy_of(revision)
     if isinstance(policy, Routing):
         publish.publish_rules(revision.name, route_rules(policy))
     for row in _locked(revision.name).filter(number__lt=revision.number).exclude(state=STATE.RETIRED):

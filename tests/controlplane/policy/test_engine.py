@@ -72,6 +72,25 @@ def test_a_policy_whose_decision_fails_stops_no_other(world: World, monkeypatch:
     assert world.tick(1).faults == ()
 
 
+def test_a_protection_whose_decision_fails_goes_on_as_it_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    revision(LADDER, name="ladder", kind="Degradation")
+    world.waiting = 30
+    world.tick(2)
+    assert [step.name for step in snapshot_in_force().overlay.degradation] == ["shorter"]
+    world.waiting = 0
+    with monkeypatch.context() as broken:
+        broken.setattr(ladder, "holds", lambda *_, **__: 1 / 0)
+        ticked = world.tick(70, every_s=5)
+        assert [step.name for step in snapshot_in_force().overlay.degradation] == ["shorter"]
+        assert [fault.text for fault in ticked.faults] == [
+            "ladder@1 cannot be followed: ZeroDivisionError: division by zero"
+        ]
+        record = decode(DecisionRecord.objects.latest("pk").record)
+        assert [pause.target for pause in record.observation.pauses] == ["ladder"]
+    world.tick(5)
+    assert snapshot_in_force().overlay.degradation == ()
+
+
 def test_more_traffic_scales_up_with_a_record(world: World) -> None:
     revision(scaling())
     world.tick(5)

@@ -87,7 +87,8 @@ def observations() -> Iterator[Observation]:
         }
         yield Observation(
             now_ms,
-            {POOL: pool(**{"kv_use": 0.5, **facts}), "far": structs.replace(pool(), pool="far", region="us")},
+            {POOL: pool(**{"kv_use": 0.5, **facts}), "far": structs.replace(pool(), pool="far", region="us")}
+            | {"new": structs.replace(pool(), pool="new")},
             {"chat": ModelFacts("chat", (POOL, "far"), tiers)},
             clusters={"eu": ClusterFacts("eu", 500, gpus={"h100": Gpus(24, 12)})},
             spent={POOL: Spent(100.0 + number, 499.0 + number / 2, 60_000)},

@@ -41,7 +41,7 @@ def fail_over(
     alarms: list[Alarm] = []
     for failover in spec.failover:
         before = memory.get(failover.name, FailoverMemory())
-        truth = _holds(failover, pools, clusters, model, now_ms)
+        truth = Truth(False) if paused else _holds(failover, pools, clusters, model, now_ms)
         to = {
             pool: weight
             for pool, weight in failover.to.items()

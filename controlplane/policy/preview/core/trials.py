@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from controlplane.policy.core.canary import advance, test_of
-from controlplane.policy.core.memory import Outcome
+from controlplane.policy.core.memory import CanaryMemory, Outcome
 from controlplane.policy.core.observation import Arm, CanaryCounts, Stratum
 from controlplane.policy.core.sequential import looks_at
 from controlplane.policy.core.spec import CanarySpec
@@ -48,8 +48,7 @@ def trial(
     random: np.random.Generator,
 ) -> Trial:
     """One canary. `rps` are the requests/s that both pools get together. `effects` are the design effects of candidate and baseline."""
-    begun = advance("canary", spec, "", None, None, 0)
-    memory, seconds, served, strata = begun.memory, 0.0, 0, [(_NOTHING, _NOTHING)]
+    memory, seconds, served, strata = _moved(spec, None, None, 0), 0.0, 0, [(_NOTHING, _NOTHING)]
     for due in thresholds(spec):
         percent = memory.percent
         seconds += (due - served) / (rps * percent / 100)
@@ -68,12 +67,19 @@ def trial(
             baseline_design_effect=effects[1],
             age_ms=0,
         )
-        after = advance("canary", spec, "", counts, memory, round(seconds * 1_000)).memory
+        after = _moved(spec, counts, memory, round(seconds * 1_000))
         strata += [(_NOTHING, _NOTHING)] * (len(after.entered) - len(memory.entered))
         memory = after
         if memory.outcome != "running":
             break
     return Trial(memory.outcome, served, seconds)
+
+
+def _moved(spec: CanarySpec, counts: CanaryCounts | None, memory: CanaryMemory | None, now_ms: int) -> CanaryMemory:
+    """With a candidate that is ready for each step."""
+    after = advance("canary", spec, "", counts, memory, now_ms).memory
+    assert after is not None
+    return after
 
 
 def steps_of(spec: CanarySpec, rps: float) -> Iterator[tuple[int, int, float]]:

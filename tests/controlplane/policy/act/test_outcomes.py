@@ -2,31 +2,16 @@
 
 import pytest
 
-from controlplane.fleet.models import PublishedSnapshot, SnapshotRevision
+from controlplane.fleet.models import PublishedSnapshot, SnapshotRevision, Tier
 from controlplane.policy.act.outcomes import weights_after
 from controlplane.policy.core.observation import Arm, CanaryCounts, Stratum
 from controlplane.policy.models import PolicyRevision
+from controlplane.policy.revisions.apply import apply
 from inference.contract import snapshot
 from inference.contract.plan import plans_of
 from inference.contract.rules import NO_OVERLAY
+from tests.support.policy.canary import CANARY, FAILING, SOUND
 from tests.support.policy.world import World, fleet, revision
-
-CANARY = """\
-    apiVersion: weir/v1
-    kind: Canary
-    metadata:
-      name: try-new
-    spec:
-      model: chat
-      baseline: old
-      candidate: new
-      steps: [50]
-      max_requests: 1000
-"""
-SERVED = 1_000
-FAILING = Arm(SERVED, SERVED)
-SOUND = Arm(SERVED, 0, SERVED, 50, 10)
-"""5 % above the 95th percentile."""
 
 
 @pytest.fixture
@@ -34,6 +19,8 @@ def world() -> World:
     fleet({"old": "chat", "new": "chat"})
     revision(CANARY, name="try-new", kind="Canary")
     world = World()
+    world.cluster.add("old", 1)
+    world.cluster.add("new", 1)
     world.tick(1)
     return world
 
@@ -61,6 +48,7 @@ def routed(*, expired: bool = False) -> dict[str, int]:
 @pytest.mark.parametrize(("candidate", "winner"), [(FAILING, "old"), (SOUND, "new")])
 def test_an_outcome_outlasts_controller_and_policy(world: World, candidate: Arm, winner: str) -> None:
     assert set(routed()) == {"old", "new"}
+    assert set(routed(expired=True)) == {"old"}, "a candidate on trial has no share of its own"
     end(world, candidate)
     assert set(routed()) == {winner}
     assert set(routed(expired=True)) == {winner}, "the controller is away"
@@ -85,15 +73,67 @@ def test_a_next_canary_begins_from_the_outcome_of_the_last(world: World) -> None
     assert routed() == {"old": 15_000, "new": 5_000}
 
 
+ROUTES = """\
+apiVersion: weir/v1
+kind: Routing
+metadata: {name: chat-routes}
+spec:
+  model: chat
+  rules:
+    - name: long  # prompts of whole books
+      when: {min_prompt_tokens: 8001}
+      routes: {old: 60, third: 7, new: 40}
+    - name: batch
+      when: {tiers: [batch]}
+      priority: 9
+    - name: rest
+      routes:
+        old: 100  # all of it
+"""
+
+
+def rules_in_force() -> dict[str, dict[str, int]]:
+    """The weights of each rule that has any, as gateways have them."""
+    rules = in_force().rules
+    return {rule.name: {route.pool: route.weight for route in rule.routes} for rule in rules if rule.routes}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("candidate", "winner"), [(FAILING, "old"), (SOUND, "new")])
+def test_an_outcome_is_written_where_its_weights_stand_in_rules(candidate: Arm, winner: str) -> None:
+    fleet({"old": "chat", "new": "chat", "third": "chat"})
+    Tier.objects.create(name="batch")
+    assert apply({"routes.yaml": ROUTES}, label="git", who="ada").done
+    revision(CANARY, name="try-new", kind="Canary")
+    world = World()
+    for pool in ("old", "new"):
+        world.cluster.add(pool, 1)
+    world.tick(1)
+    assert rules_in_force() == {"chat-routes/long": {"old": 100, "third": 7}, "chat-routes/rest": {"old": 100}}
+    end(world, candidate)
+    [row] = PolicyRevision.objects.filter(name="chat-routes", state="active")
+    assert rules_in_force() == {"chat-routes/long": {winner: 100, "third": 7}, "chat-routes/rest": {winner: 100}}
+    assert "# prompts of whole books" in row.text and "# all of it" in row.text
+    assert (row.author, row.source, row.label) == ("Weir, canary try-new", "canary", "git")
+    [conflict] = apply({"routes.yaml": ROUTES}, label="git", who="ada").steps
+    assert (conflict.action, conflict.note) == (
+        "conflict",
+        f"is the text of revision 1, whose weights follow a canary since revision {row.number}: put its weights into the file, or "
+        "give --again",
+    )
+    assert apply({"routes.yaml": row.text}, label="git", who="ada").steps[0].action == "unchanged"
+
+
 @pytest.mark.parametrize(
-    ("percent", "entered", "after"),
+    ("winner", "entered", "after"),
     [
-        ({"old": 100, "new": 0}, {"old": 80, "new": 20}, {"old": 100, "new": 0}),
-        ({"old": 0, "new": 100}, {"old": 100, "new": 0}, {"old": 0, "new": 100}),
-        ({"old": 0, "new": 100}, {"old": 9_000, "new": 9_000}, {"old": 0, "new": 10_000}),
-        ({"old": 0, "new": 100}, {"old": 100}, {}),
-        ({"old": 100, "new": 0}, {"old": 0, "new": 0}, {}),
+        ("old", {"old": 80, "new": 20}, {"old": 100, "new": 0}),
+        ("new", {"old": 100, "new": 0}, {"old": 0, "new": 100}),
+        ("new", {"old": 9_000, "new": 9_000}, {"old": 0, "new": 10_000}),
+        ("new", {"old": 100}, {"old": 0, "new": 100}),
+        ("old", {"old": 100, "third": 7}, {"old": 100, "third": 7}),
+        ("old", {"old": 0, "new": 0}, {"old": 0, "new": 0}),
     ],
 )
-def test_the_winner_gets_what_both_had(percent: dict[str, int], entered: dict[str, int], after: dict[str, int]) -> None:
-    assert weights_after(percent, entered) == after
+def test_the_winner_gets_what_both_had(winner: str, entered: dict[str, int], after: dict[str, int]) -> None:
+    assert weights_after(winner, ("old", "new"), entered) == after

@@ -6,9 +6,9 @@ from typing import Literal
 import pytest
 from msgspec import structs
 
-from controlplane.policy.core.canary import Advanced, advance
+from controlplane.policy.core.canary import Advanced, advance, waits_for
 from controlplane.policy.core.memory import CanaryMemory
-from controlplane.policy.core.observation import Arm, CanaryCounts, Stratum
+from controlplane.policy.core.observation import Arm, CanaryCounts, PoolFacts, Stratum
 from controlplane.policy.core.spec import CanarySpec
 
 SPEC = CanarySpec(model="chat", baseline="old", candidate="new", steps=(5, 25, 50), max_requests=4_000)
@@ -23,6 +23,7 @@ class Canary:
     memory: CanaryMemory | None = None
     seen: list[str] = field(default_factory=list)
     now_ms: int = 1_000
+    waits: str = ""
 
     def serve(self, requests: int, *, slow: float = EQUAL, too_slow: float = 0.02, age_ms: int | None = 0) -> Advanced:
         self.now_ms += 1_000
@@ -37,7 +38,7 @@ class Canary:
             ),
             age_ms=age_ms,
         )
-        advanced = advance("try-new", self.spec, "digest", counts, self.memory, self.now_ms)
+        advanced = advance("try-new", self.spec, "digest", counts, self.memory, self.now_ms, self.waits)
         self.memory = advanced.memory
         if advanced.transition:
             self.seen.append(advanced.transition.after)
@@ -78,6 +79,62 @@ def test_without_fresh_counts_it_stays_where_it_is(age_ms: int | None) -> None:
     advanced = canary.serve(4_000, slow=SLOWER, age_ms=age_ms)
     assert canary.seen == ["5 %"]
     assert advanced.percent == {"old": 95, "new": 5}
+
+
+def test_no_step_begins_before_the_candidate_is_ready_for_it() -> None:
+    canary = Canary(waits="no replica of new is ready")
+    waiting = [canary.serve(requests) for requests in range(0, 2_001, 50)][-1]
+    assert (canary.memory, waiting.percent, canary.seen) == (None, {"old": 100, "new": 0}, [])
+    assert waiting.alarm is not None
+    assert waiting.alarm.text == "new gets no requests yet: no replica of new is ready."
+    canary.waits = ""
+    canary.serve(0)
+    canary.waits = "1 of 2 replicas of new are ready"
+    waiting = [canary.serve(requests) for requests in range(0, 4_001, 50)][-1]
+    assert canary.seen == ["5 %"] and waiting.percent == {"old": 95, "new": 5}
+    assert waiting.alarm is not None
+    assert waiting.alarm.text == "new gets no more than 5 % of the requests yet: 1 of 2 replicas of new are ready."
+    canary.waits = ""
+    canary.serve(4_000)
+    assert canary.seen == ["5 %", "promoted"], "it was found to be as good"
+    worse = Canary()
+    worse.serve(0)
+    worse.waits = "no replica of new is ready"
+    for requests in range(50, 4_001, 50):
+        worse.serve(requests, slow=SLOWER, too_slow=EQUAL)
+    assert worse.seen == ["5 %", "rolled back"]
+
+
+READY = PoolFacts("new", wanted=2, ready=2, cluster_age_ms=0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        (READY, ""),
+        (structs.replace(READY, ready=1, starting=1), "1 of 2 replicas of new are ready"),
+        (structs.replace(READY, wanted=0, ready=0), "no replica of new is ready"),
+        (structs.replace(READY, cluster_age_ms=61_000), "whether the replicas of new are ready is not known"),
+        (structs.replace(READY, reachable=False, traffic_age_ms=0), "no gateway reaches a replica of new"),
+        (structs.replace(READY, disabled=True), "new is not in the fleet, or disabled"),
+        (PoolFacts("new"), "whether the replicas of new are ready is not known"),
+        (PoolFacts("new", reachable=True, traffic_age_ms=0), ""),
+        (None, "new is not in the fleet, or disabled"),
+    ],
+)
+def test_it_is_ready_where_all_its_replicas_are_known_to_be(facts: PoolFacts | None, why: str) -> None:
+    assert waits_for("new", facts) == why
+
+
+@pytest.mark.parametrize(("on_fail", "after"), [("roll_back", "rolled back"), ("hold", "held at 5 %")])
+def test_its_time_is_limited_whatever_is_counted(on_fail: Literal["roll_back", "hold"], after: str) -> None:
+    canary = Canary(structs.replace(SPEC, on_fail=on_fail, time_limit_s=3_600.0))
+    canary.serve(0)
+    canary.now_ms += 3_598_000
+    assert canary.serve(0, age_ms=None).transition is None
+    ended = canary.serve(0, age_ms=None)
+    assert canary.seen == ["5 %", after]
+    assert ended.alarm is not None and ended.alarm.text.endswith(": 60 min did not show that it is as good")
 
 
 def test_an_owner_may_keep_the_last_word() -> None:

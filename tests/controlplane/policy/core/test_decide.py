@@ -25,6 +25,7 @@ SHED = {"name": "shed", "enter": "queue_delay_s > 2.0", "exit": "queue_delay_s <
 LADDER = {"model": "chat", "tiers": ["batch"], "steps": [SHED]}
 FAILOVER = {"model": "chat", "failover": [{"name": "down", "pools": [POOL], "to": {"far": 1}}]}
 UNTIL_MS = NOW_MS + 60_000
+NEW = structs.replace(pool(), pool="new")
 
 
 def set_to(count: int, target: str = POOL) -> Override:
@@ -156,10 +157,10 @@ def test_a_canary_whose_description_or_team_is_edited_goes_on() -> None:
     spec = structs.replace(
         before, policy=structs.replace(before.policy, spec=structs.replace(before.policy.spec, steps=(7,)))
     )
-    memory = decide(seen(pool()), [before], Memory()).memory
+    memory = decide(seen(pool(), NEW), [before], Memory()).memory
     ended = structs.replace(memory.canaries["canary"], outcome="rolled_back", ended_ms=NOW_MS)
     for edited, percent in ((texts, 0), (spec, 7)):
-        decision = decide(seen(pool()), [edited], Memory(canaries={"canary": ended}))
+        decision = decide(seen(pool(), NEW), [edited], Memory(canaries={"canary": ended}))
         assert decision.models["chat"].canary == {POOL: 100 - percent, "new": percent}
 
 
@@ -169,7 +170,7 @@ def test_a_ladder_a_failover_and_a_canary_lie_over_the_same_model() -> None:
         policy("Routing", FAILOVER, "route"),
         policy("Canary", {"model": "chat", "baseline": POOL, "candidate": "new"}, "canary"),
     ]
-    observation = seen(pool(queue_delay_s=3.0, reachable=False), models=model())
+    observation = seen(pool(queue_delay_s=3.0, reachable=False), NEW, models=model())
     decided = decide(observation, policies, Memory()).models["chat"]
     assert decided.moved == {POOL: {"far": 1}}
     assert decided.canary == {POOL: 95, "new": 5}
@@ -240,9 +241,9 @@ def test_the_api_tier_is_scaled_too() -> None:
 def test_a_person_s_conclusion_of_a_canary_begins_nothing_anew_and_waits_for_the_end_of_a_pause() -> None:
     before = policy("Canary", {"model": "chat", "baseline": POOL, "candidate": "new"}, "canary")
     after = policy("Canary", {"model": "chat", "baseline": POOL, "candidate": "new", "conclude": "roll_back"}, "canary")
-    memory = decide(seen(pool()), [before], Memory()).memory
-    paused = decide(seen(pool(), pauses=(Pause(UNTIL_MS),)), [after], memory)
+    memory = decide(seen(pool(), NEW), [before], Memory()).memory
+    paused = decide(seen(pool(), NEW, pauses=(Pause(UNTIL_MS),)), [after], memory)
     assert paused.models["chat"].canary == {POOL: 95, "new": 5}
-    ended = decide(seen(pool()), [after], paused.memory)
+    ended = decide(seen(pool(), NEW), [after], paused.memory)
     assert ended.models["chat"].canary == {POOL: 100, "new": 0}
-    assert decide(seen(pool()), [before], ended.memory).models["chat"].canary == {POOL: 100, "new": 0}
+    assert decide(seen(pool(), NEW), [before], ended.memory).models["chat"].canary == {POOL: 100, "new": 0}
