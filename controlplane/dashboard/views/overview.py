@@ -37,6 +37,7 @@ MAX_INCIDENTS = 5
 STATE_LOOKS = {
     "up": ("●", "good"),
     "degraded": ("◐", "warn"),
+    "starting": ("◔", "muted"),
     "down": ("✕", "bad"),
     "stale": ("▲", "warn"),
     "unknown": ("○", "muted"),

@@ -10,7 +10,9 @@ from typing import Literal, Protocol
 
 from controlplane.core.formatting import TEXT
 
-State = Literal["up", "degraded", "down", "stale", "unknown"]
+State = Literal["up", "degraded", "starting", "down", "stale", "unknown"]
+MAX_START_S = 300.0
+"""For so long after it was first seen, a replica that has never been up is starting, and not down."""
 
 SHOWN_AS = {
     "gateway": "Gateway",
@@ -136,10 +138,18 @@ def judge(observed: Observed | None, now: datetime, stale_after_s: float) -> tup
     return ("stale" if age_s > stale_after_s else observed.state), age_s
 
 
+def is_starting(observed: Observed, now: datetime, max_start_s: float) -> bool:
+    """Whether what is down has never been up, and has not had its time yet."""
+    since = observed.down_since or observed.observed_at
+    return observed.up_at is None and (now - since).total_seconds() < max_start_s
+
+
 def overall(states: Sequence[State]) -> State:
-    """A pool's state from its replicas' states. A replica whose state is not known makes it degraded at best."""
+    """A pool's state from its replicas' states. One whose state is not known makes it degraded at best; those that start are left out."""
     if not states:
         return "unknown"
+    if "starting" in states and (started := [state for state in states if state != "starting"]):
+        return overall(started)
     if all(state == states[0] for state in states):
         return states[0]
     if any(state in ("up", "degraded") for state in states):
@@ -177,6 +187,8 @@ def _replica(
     stale_after_s: float,
 ) -> Row:
     state, age_s = judge(observed, now, stale_after_s)
+    if state == "down" and observed and is_starting(observed, now, MAX_START_S):
+        state = "starting"
     figures = observed.figures if observed and state in ("up", "degraded") else {}
     traffic = ledger.replicas.get((pool.name, replica.name)) if ledger else None
     parts = (observed.server if observed else "", _detail(observed, state))
@@ -208,7 +220,9 @@ def _pool(pool: PoolEntry, replicas: Sequence[Row], ledger: Ledger | None, now: 
     elif not replicas:
         detail = f"no replica: add one in the admin · {serves}"
     else:
-        detail = f"{healthy} of {TEXT.counted(len(replicas), 'replica')} up · {serves}"
+        starting = sum(row.state == "starting" for row in replicas)
+        more = f", {starting} starting" if starting else ""
+        detail = f"{healthy} of {TEXT.counted(len(replicas), 'replica')} up{more} · {serves}"
     return Row(
         component=f"pool:{pool.name}",
         name=pool.name,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from controlplane.fleet.core.stack_rows import SHOWN_AS, Observed, PoolEntry, ReplicaEntry, judge
+from controlplane.fleet.core.stack_rows import MAX_START_S, SHOWN_AS, Observed, PoolEntry, ReplicaEntry, judge
 from controlplane.incidents.components.core import policies, unjudged
 from controlplane.incidents.components.core.alert import ComponentAlert, Kind, key_of
 from controlplane.incidents.components.core.unjudged import ObjectiveSeen
@@ -37,7 +37,7 @@ class Limits:
 
     page_after_s: float = 15.0
     ticket_after_s: float = 60.0
-    start_s: float = 300.0
+    start_s: float = MAX_START_S
     stale_after_s: float = 20.0
     unknown_after_s: float = 300.0
 
