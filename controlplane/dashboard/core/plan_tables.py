@@ -28,7 +28,7 @@ class PoolRow:
     """A pool over the whole plan. `binds`: how many hours each assumption binds, the most frequent first."""
 
     plan: PoolPlan
-    replicas_now: int
+    replicas_first: int  # in the plan's first hour
     replicas_least: int
     replicas_most: int
     gpu_hours: float
@@ -47,11 +47,15 @@ class RegionRow:
     gpu_hours: float
     cost_usd: float
     short_hours: int
+    unknown: int = 0  # further pools, whose capacity is not known: no total counts them
 
 
 @dataclass(frozen=True, slots=True)
 class HourRow:
-    """One hour of several pools. `cells` are replicas and what binds, in the order of the pools."""
+    """One hour of several pools; totals are of those whose capacity is known.
+
+    `cells` are replicas and what binds, in the order of the pools.
+    """
 
     start_s: int
     replicas: int
@@ -65,7 +69,7 @@ def pool_row(pool: PoolPlan) -> PoolRow:
     order = sorted(np.flatnonzero(counts).tolist(), key=lambda code: -int(counts[code]))
     return PoolRow(
         plan=pool,
-        replicas_now=int(pool.replicas[0]) if len(pool.replicas) else 0,
+        replicas_first=int(pool.replicas[0]) if len(pool.replicas) else 0,
         replicas_least=int(pool.replicas.min(initial=10**9)) if len(pool.replicas) else 0,
         replicas_most=int(pool.replicas.max(initial=0)),
         gpu_hours=float(pool.gpu_hours.sum()),
@@ -85,11 +89,20 @@ def basis_words(basis: Basis) -> str:
     return f"{basis.forecaster}, skill {PAGE.share(basis.skill)}{days}"
 
 
+def known(pools: Sequence[PoolPlan]) -> list[PoolPlan]:
+    """Those of which it is known what a replica carries. The others keep what they have: that is no plan, and no total counts it."""
+    return [pool for pool in pools if pool.capacity is not None]
+
+
 def region_rows(pools: Sequence[PoolPlan]) -> list[RegionRow]:
-    """Totals by region. The most replicas are those of the hour that has the most over all of its pools."""
+    """Totals by region, of pools whose capacity is known.
+
+    The most replicas are those of the hour that has the most over all of its pools.
+    """
     rows = []
     for region in sorted({pool.assumptions.region for pool in pools}):
-        own = [pool for pool in pools if pool.assumptions.region == region]
+        every = [pool for pool in pools if pool.assumptions.region == region]
+        own = known(every)
         together = np.sum([pool.replicas for pool in own], axis=0)
         short = np.any([pool.shortfall_rps > 0 for pool in own], axis=0)
         rows.append(
@@ -100,6 +113,7 @@ def region_rows(pools: Sequence[PoolPlan]) -> list[RegionRow]:
                 gpu_hours=float(sum(pool.gpu_hours.sum() for pool in own)),
                 cost_usd=float(sum(pool.cost_usd.sum() for pool in own)),
                 short_hours=int(short.sum()),
+                unknown=len(every) - len(own),
             )
         )
     return rows
@@ -108,12 +122,13 @@ def region_rows(pools: Sequence[PoolPlan]) -> list[RegionRow]:
 def hour_rows(pools: Sequence[PoolPlan]) -> list[HourRow]:
     if not pools:
         return []
-    gpu_hours = [pool.gpu_hours for pool in pools]
-    costs = [pool.cost_usd for pool in pools]
+    counted = known(pools)
+    gpu_hours = [pool.gpu_hours for pool in counted]
+    costs = [pool.cost_usd for pool in counted]
     return [
         HourRow(
             start_s=pools[0].start_s + hour * HOUR_S,
-            replicas=sum(int(pool.replicas[hour]) for pool in pools),
+            replicas=sum(int(pool.replicas[hour]) for pool in counted),
             gpu_hours=float(sum(each[hour] for each in gpu_hours)),
             cost_usd=float(sum(each[hour] for each in costs)),
             cells=[(int(pool.replicas[hour]), BINDS[pool.binding_at(hour)]) for pool in pools],

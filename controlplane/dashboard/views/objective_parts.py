@@ -23,7 +23,7 @@ def now(status: ObjectiveStatus) -> Badge:
     return NOW["empty" if status.is_empty else status.severity if status.state == "firing" else status.state]
 
 
-def promise(status: ObjectiveStatus) -> Badge | None:
+def over_period(status: ObjectiveStatus) -> Badge | None:
     """Whether the promise is kept over its period so far, whatever burns now; None where that is not known."""
     if status.state not in ("firing", "quiet") or status.budget_left is None:
         return None

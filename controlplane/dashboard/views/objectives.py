@@ -14,7 +14,7 @@ from controlplane.dashboard import links, vendor
 from controlplane.dashboard.changes import changes_in, marked
 from controlplane.dashboard.core.figures.burndown import burndown_figure
 from controlplane.dashboard.views.common import facet, freshness_context, is_fragment, page
-from controlplane.dashboard.views.objective_parts import INCIDENT_STATES, now, promise, rates
+from controlplane.dashboard.views.objective_parts import INCIDENT_STATES, now, over_period, rates
 from controlplane.incidents.models import Incident
 from controlplane.slo import queries
 from controlplane.slo.core import words
@@ -107,7 +107,7 @@ def row(status: ObjectiveStatus) -> dict[str, Any]:
         "href": f"{reverse('objective', args=[status.row.slug])}"
         + (f"?{query_string([('of', status.key)])}" if status.row.split_by else ""),
         "now": now(status),
-        "promise": promise(status),
+        "over_period": over_period(status),
         "scope": words.scope(status.scope),
         "nowhere": words.missing_values(status.scope),
         "why": status.why or (words.no_requests(objective) if status.is_empty and objective else ""),

@@ -1,5 +1,6 @@
 """The plan by hour: replicas, GPU-hours and cost of each pool and region, what binds, and what must start when."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from controlplane.dashboard.core.plan_tables import (
     basis_words,
     cost_line,
     hour_rows,
+    known,
     pool_row,
     region_rows,
     replica_lines,
@@ -22,6 +24,7 @@ from controlplane.dashboard.core.plan_tables import (
 from controlplane.dashboard.history import synthetic
 from controlplane.dashboard.views.common import facet, page
 from controlplane.dashboard.views.planning.frame import choices, framed, level_of, levels, missing, replaced
+from controlplane.fleet.inventory import pool_entries
 from controlplane.planning import rights
 from controlplane.planning.inputs import plan_inputs
 from controlplane.planning.questions import pools_of, this_hour_s
@@ -114,16 +117,20 @@ def without(planned: Planned, name: str, value: str) -> str:
 
 def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan]) -> dict[str, Any]:
     rows = [pool_row(pool) for pool in shown]
+    counted = known(shown)
+    of_known = [row for row in rows if row.plan.capacity is not None]
     regions = region_rows(shown)
-    priced = any(row.priced for row in rows)
-    cost = cost_line(shown)
+    priced = any(row.priced for row in of_known)
+    cost = cost_line(counted)
     hourly = hour_rows(shown)
-    short_hours = sum(any(pool.shortfall_rps[hour] > 0 for pool in shown) for hour in range(made.hours))
+    short_hours = sum(any(pool.shortfall_rps[hour] > 0 for pool in counted) for hour in range(made.hours))
+    running = {pool.name: sum(replica.enabled for replica in pool.replicas) for pool in pool_entries()}
     return {
         "pools": [
             {
                 "row": row,
                 "plan": row.plan,
+                "running": running.get(row.plan.pool),
                 "query": replaced(planned.pairs, pool=row.plan.pool),
                 "forecast": basis_words(row.plan.basis),
                 "capacity_from": capacity_words(row.plan),
@@ -140,10 +147,13 @@ def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan]) -> dic
         "start": minute(made.start_s * SECOND_NS),
         "percent": f"{made.level * 100:g}",
         "most": max(row.replicas for row in hourly) if hourly else 0,
-        "gpu_hours": sum(row.gpu_hours for row in rows),
-        "cost_usd": sum(row.cost_usd for row in rows) if priced else None,
+        "planned": len(counted),
+        "unknown": [pool.pool for pool in shown if pool.capacity is None],
+        "gpu_hours": sum(row.gpu_hours for row in of_known),
+        "cost_usd": sum(row.cost_usd for row in of_known) if priced else None,
+        "unpriced": [row.plan.pool for row in of_known if not row.priced and row.plan.gpus_per_replica],
         "short_hours": short_hours,
-        "short_words": short_words(shown),
+        "short_words": short_words(counted),
         "hour_rows": hourly,
         "looks": BINDS.values(),
         "detail": detail(shown[0]) if len(shown) == 1 else None,
@@ -192,7 +202,8 @@ def cold_start_words(pool: PoolPlan) -> str:
 def warm_context(inputs: PlanInputs, pools: set[str]) -> dict[str, Any]:
     """Changes of what must be warm, in order of when to start."""
     rows = sorted(
-        (row for each in warm_plans(inputs) if each.pool in pools for row in warm_rows(each)), key=lambda row: row["at"]
+        (row for each in warm_plans(inputs) if each.pool in pools for row in warm_rows(each, time.time())),
+        key=lambda row: row["at"],
     )
     return {
         "warm": rows[:MAX_WARM],
@@ -201,7 +212,8 @@ def warm_context(inputs: PlanInputs, pools: set[str]) -> dict[str, Any]:
     }
 
 
-def warm_rows(warm: WarmPlan) -> list[dict[str, Any]]:
+def warm_rows(warm: WarmPlan, now_s: float) -> list[dict[str, Any]]:
+    """What should have started before `now_s` starts at once: no plan is for the past."""
     rows: list[dict[str, Any]] = []
     before = 0
     for change in warm.changes():
@@ -209,7 +221,7 @@ def warm_rows(warm: WarmPlan) -> list[dict[str, Any]]:
         rows.append(
             {
                 "at": change.start_by_s,
-                "start_at": minute(change.start_by_s * SECOND_NS) if more > 0 else "–",
+                "start_at": _start_at(change.start_by_s, now_s) if more > 0 else "–",
                 "warm_by": minute(change.warm_at_s * SECOND_NS),
                 "pool": warm.pool,
                 "replicas": change.replicas,
@@ -218,3 +230,7 @@ def warm_rows(warm: WarmPlan) -> list[dict[str, Any]]:
         )
         before = change.replicas
     return rows
+
+
+def _start_at(start_by_s: float, now_s: float) -> str:
+    return minute(int(start_by_s) * SECOND_NS) if start_by_s > now_s else "now: it is late"

@@ -106,11 +106,11 @@ def measured(facts: Facts) -> str:
         return component_text.measured(facts)
     against, is_known = threshold(facts.definition), facts.burning.get("state") != "unknown"
     opened, latest = (facts.attribution or {}).get("value"), facts.burning.get("value")
-    one = latest if opened is None else opened
-    if one is None or not against:
+    either = latest if opened is None else opened
+    if either is None or not against:
         said = f"{'burns' if is_known else 'burned'} its budget {burn_text(facts.burning)}".rstrip()
     elif opened is None or latest is None:
-        said = f"{'is' if is_known else 'was'} {amount(facts.definition, float(one))} against {against}"
+        said = f"{'is' if is_known else 'was'} {amount(facts.definition, float(either))} against {against}"
     else:
         then, now, worst = (
             amount(facts.definition, float(value)) for value in (opened, latest, facts.burning.get("worst", latest))
@@ -120,9 +120,9 @@ def measured(facts: Facts) -> str:
     return said if is_known else f"{said} when it was last measured; what it is now is not known"
 
 
-def worse(definition: Mapping[str, Any], one: float, other: float) -> float:
-    """The worse of two values of an objective: of availability the lower one."""
-    return min(one, other) if definition.get("kind") == "availability" else max(one, other)
+def worse(definition: Mapping[str, Any], *values: float) -> float:
+    """The worst of values of an objective: of availability the lowest one."""
+    return min(values) if definition.get("kind") == "availability" else max(values)
 
 
 def threshold(definition: Mapping[str, Any]) -> str:

@@ -34,6 +34,18 @@ def test_every_pool_says_what_binds_and_what_it_costs(reader: Client, planned: N
     assert 'id="figure"' in text
 
 
+def test_what_is_not_known_is_said_first_and_is_no_figure(reader: Client, planned: None, served: object) -> None:
+    """One of the pools has no known capacity: no total counts it, and it is not "never short"."""
+    plain = re.sub(r"<[^>]+>", "", get(reader)[1])
+    [unknown] = re.findall(r"not known what a replica of (\S+) carries", plain)
+    row = next(row for row in re.findall(r"<tr data-row.*?</tr>", get(reader)[1]) if f">{unknown}</a>" in row)
+    assert "○ not known" in row and "never" not in row
+    assert "USD" not in row and "GPU-hours" not in row
+    alone = re.sub(r"<[^>]+>", "", get(reader, pool=unknown)[1])
+    assert "○ 1 of 4 pools cannot be planned" in plain and "○ Nothing can be planned: it is" in alone
+    assert "need at most" not in alone
+
+
 def test_a_pool_shows_the_reason_of_every_hour(reader: Client, planned: None, served: object) -> None:
     status, text = get(reader, pool="chat-large-eu", hours="72")
     assert status == 200
