@@ -30,7 +30,7 @@ def _row(source: random.Random, at_ns: int) -> LedgerRow:
         ttft_ns=source.choice((None, 0, 100 * MS, source.randrange(10**9))),
         ttft_definition=source.choice(("gateway", "vllm-arrival", "")),
         status=status,
-        http_status=source.choice((None, 400, 401, 404, 408, 413, 422, 429, 499, 500, 503)) if status != "ok" else 200,
+        http_status=None,
         error_type=source.choice(("", "rate_limit_exceeded", "queue_full")) if status != "ok" else "",
         error_stage="",
         operation="chat",

@@ -67,12 +67,11 @@ def test_half_of_what_an_hour_allows_does_not_last_days() -> None:
     ("left_share", "burn_rate", "elapsed_s", "lasts_s"),
     [
         (0, None, None, 0),  # used up, whatever the rate
-        (0.5, 0.5, None, 1_000),
+        (0.5, 0.5, None, math.inf),  # each second allows more than it uses
         (0.5, 2, None, 250),
         (0.5, 2, 1_500, 250),  # no more than the period has passed
-        (1, 1, 0, 1_000),  # at its start: each second adds what it uses
-        (0.5, 1, 100, 900 + 50),
-        (0.5, 0.5, 100, 900 + (50 + 450) / 0.5),  # 50 s are left, and 900 s to come add half of themselves
+        (1, 1, 0, math.inf),  # each second allows what it uses
+        (0.5, 1, 100, math.inf),
         (0.5, 1.5, 100, 50 / 0.5),
         (1, 1.5, 900, 100 + (900 - 50) / 1.5),
         (1, 2, 500, 500),  # used up just as the period ends

@@ -91,7 +91,10 @@ def random_objectives(source: random.Random, ledger: list[LedgerRow], count: int
 @pytest.mark.parametrize("seed", range(sized(2, soak=20)))
 def test_the_store_counts_what_judging_row_by_row_gives(store: Store, seed: int) -> None:
     source = random.Random(seed)
-    ledger = rows(source, 1_500, FROM_S * NS, TO_S * NS)
+    ledger = [
+        replace(row, http_status=source.choice((None, 400, 401, 404, 408, 413, 422, 429, 499, 500, 503)))
+        for row in rows(source, 1_500, FROM_S * NS, TO_S * NS)
+    ]
     objectives = random_objectives(source, ledger, 80)
     store.writer.insert_requests(ledger, 1)
 
