@@ -129,6 +129,8 @@ class Gateway:
                 status, headers, body = await self._page_of_metrics(request, out)
             elif path == "/signals":
                 status, headers, body = await self._signals(request, out)
+            elif path == "/v1/models" or path.startswith("/v1/models/"):
+                status, headers, body = await self._models(request)
             else:
                 status, headers, body = self._answer(request, out)
         except ApiError as error:
@@ -144,21 +146,29 @@ class Gateway:
         method, path = request.method, request.path
         if path in ENDPOINTS:
             raise errors.method_not_allowed(method, path, "POST")
-        known = path in ("/healthz", "/readyz", "/v1/models") or path.startswith("/v1/models/")
-        if known and method not in ("GET", "HEAD"):
+        if path in ("/healthz", "/readyz") and method not in ("GET", "HEAD"):
             raise errors.method_not_allowed(method, path, "GET, HEAD")
         if path == "/healthz":
             return 200, [JSON], b'{"status":"ok"}'
         if path == "/readyz":
             return self._readiness(may_read_metrics(self._config.metrics_token, out.peer, request.headers))
+        authenticate(self._current(), request.headers)
+        raise errors.no_such_url(method, path)
+
+    async def _models(self, request: Request) -> tuple[int, Headers, bytes]:
+        """The models that the caller's key may use, or one of them. It counts against the caller's limits. Raises ApiError."""
+        method, path = request.method, request.path
+        if method not in ("GET", "HEAD"):
+            raise errors.method_not_allowed(method, path, "GET, HEAD")
         current = self._current()
-        authenticate(current, request.headers)
+        caller = authenticate(current, request.headers)
+        await self.completions.count(caller)
         if path == "/v1/models":
-            return 200, [JSON], writers.models(list(current.models))
+            return 200, [JSON], writers.models([name for name in current.models if caller.may_use(name)])
         name = path.removeprefix("/v1/models/")
-        if known and name in current.models:
-            return 200, [JSON], writers.model(name)
-        raise errors.no_such_model(name) if known else errors.no_such_url(method, path)
+        if name not in current.models or not caller.may_use(name):
+            raise errors.no_such_model(name)
+        return 200, [JSON], writers.model(name)
 
     def _may_read(self, request: Request, out: Exchange) -> None:
         """Raises ApiError where the caller may not read the metrics."""

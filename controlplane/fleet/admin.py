@@ -22,6 +22,7 @@ from controlplane.fleet.models import (
     LLMModel,
     Observation,
     Pool,
+    Price,
     Region,
     Replica,
     SnapshotRevision,
@@ -139,6 +140,14 @@ class AllowedRegionInline(TabularInline):
     fields = autocomplete_fields = ["region"]
 
 
+class PriceInline(TabularInline):
+    """What requests cost. The pool's counts before the variant's, and that before the model's; without any it is unknown."""
+
+    model = Price
+    extra = 0
+    fields = [field.name for field in Price._meta.fields if field.name.startswith(("usd_", "valid_"))]
+
+
 class GatewayKeyInline(ShownInline):
     """Keys are made on their own page, which shows the key once, and switched off there."""
 
@@ -172,7 +181,7 @@ class LLMModelAdmin(ModelAdmin):
     list_filter = ["enabled", "team"]
     search_fields = ["name", "variants__pools__name"]
     autocomplete_fields = ["team"]
-    inlines = [VariantInline, FallbackInline, AllowedRegionInline]
+    inlines = [VariantInline, FallbackInline, AllowedRegionInline, PriceInline]
     fieldsets = [
         (None, {"fields": ["name", "team", "enabled"]}),
         ("Limits", {"fields": ["tokenizer", "max_prompt_tokens", "max_output_tokens", "max_context_tokens"]}),
@@ -202,7 +211,7 @@ class LLMModelAdmin(ModelAdmin):
             },
         ),
         ("Cache", {"fields": ["cache_mode", "cache_scope", "cache_ttl_s", "cache_coalesce", "prompt_version"]}),
-        ("Price", {"fields": ["usd_per_1k_prompt_tokens", "usd_per_1k_output_tokens"]}),
+        ("Images", {"fields": ["image_hosts"]}),
     ]  # fmt: skip
 
 
@@ -211,6 +220,7 @@ class VariantAdmin(ModelAdmin):
     list_display = ["name", "model", "description"]
     search_fields = ["name", "model__name"]
     autocomplete_fields = ["model"]
+    inlines = [PriceInline]
 
 
 @admin.register(Pool)
@@ -226,7 +236,7 @@ class PoolAdmin(ModelAdmin):
             {
                 "fields": [
                     "protocol", "server", "signature", "mapping", "model_name", "model_version", "credential",
-                    "tls_enabled", "tls_ca", "tls_server_name",
+                    "tls_enabled", "tls_ca", "tls_server_name", "keep_error_texts",
                 ]
             },
         ),
@@ -254,7 +264,7 @@ class PoolAdmin(ModelAdmin):
 
     def get_inlines(self, request: HttpRequest, obj: Pool | None) -> list[type[TabularInline]]:
         """Discovered replicas are those of a pool that runs in a cluster."""
-        return [ReplicaInline, DiscoveredReplicaInline] if obj is not None and obj.cluster_id else [ReplicaInline]
+        return [ReplicaInline, *([DiscoveredReplicaInline] if obj is not None and obj.cluster_id else []), PriceInline]
 
 
 @admin.register(Replica)
@@ -319,7 +329,7 @@ class GatewayKeyAdmin(ModelAdmin):
     list_display = ["name", "tenant", "prefix", "created_at", "enabled"]
     list_filter = ["enabled", "tenant"]
     search_fields = ["name", "prefix", "tenant__name"]
-    autocomplete_fields = ["tenant"]
+    autocomplete_fields = ["tenant", "only_models"]
     readonly_fields = ["prefix", "created_at"]
 
     def save_model(self, request: HttpRequest, obj: GatewayKey, form: Any, change: bool) -> None:

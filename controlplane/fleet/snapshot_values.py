@@ -1,5 +1,6 @@
 """Reads the enabled part of the fleet from the database, for `core/snapshot.py`. A column is the field of its name in the snapshot."""
 
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -7,7 +8,7 @@ from django.db import models
 
 from controlplane.fleet.core.metrics_page import entered_url
 from controlplane.fleet.core.snapshot import FleetValues, ServingPool
-from controlplane.fleet.models import LLMModel, Pool, Replica, RoutingRules, StageTimeouts, Tenant, Tier
+from controlplane.fleet.models import LLMModel, Pool, Replica, RoutingRules, StageTimeouts, Tenant, Tier, Variant
 from inference.contract import snapshot
 from inference.contract.rules import NO_OVERLAY, Overlay, RouteRule
 from inference.contract.tensor_mapping import TensorMapping
@@ -28,7 +29,7 @@ def fleet_values() -> FleetValues:
             _tenant(row)
             for row in Tenant.objects.filter(enabled=True)
             .select_related("tier")
-            .prefetch_related("keys", "regions__region")
+            .prefetch_related("keys__only_models", "regions__region")
         ),
         timeouts=_part(snapshot.StageTimeouts, StageTimeouts.objects.first() or StageTimeouts()),
         rules=_rules(),
@@ -56,6 +57,7 @@ def _model(row: LLMModel) -> snapshot.Model:
         ),
         fallbacks=tuple(fallback.pool.name for fallback in row.fallbacks.all()),
         regions=_regions(row),
+        image_hosts=tuple(row.image_hosts),
     )
 
 
@@ -64,7 +66,11 @@ def _regions(row: LLMModel | Tenant) -> tuple[str, ...]:
 
 
 def _pools() -> tuple[ServingPool, ...]:
-    rows = Pool.objects.filter(enabled=True).select_related("variant__model", "region").prefetch_related("replicas")
+    rows = (
+        Pool.objects.filter(enabled=True)
+        .select_related("variant__model", "region")
+        .prefetch_related("replicas", "prices", "variant__prices", "variant__model__prices")
+    )
     return tuple(ServingPool(_pool(row), row.variant.model.name, row.weight) for row in rows)
 
 
@@ -77,6 +83,9 @@ def _pool(row: Pool) -> snapshot.Pool:
         region=row.region.name,
         endpoints=tuple(_endpoint(replica, row.protocol) for replica in replicas if replica.enabled),
         mapping=mapping_of(row),
+        prices=tuple(
+            price for of in (row, row.variant, row.variant.model) for price in _prices(of)
+        ),  # the closest first
         tls=snapshot.Tls(enabled=row.tls_enabled, ca=row.tls_ca, server_name=row.tls_server_name),
         warm_up=snapshot.WarmUp(
             requests=row.warm_up_requests,
@@ -105,6 +114,19 @@ def _ejection(row: LLMModel) -> snapshot.Ejection:
     )
 
 
+def _prices(of: Pool | Variant | LLMModel) -> list[snapshot.Price]:
+    """Those of one of them. Where several hold, the one that began last counts."""
+    known = (
+        _part(snapshot.Price, row, from_ms=_unix_ms(row.valid_from), until_ms=_unix_ms(row.valid_until))
+        for row in of.prices.all()
+    )
+    return sorted(known, key=lambda price: -price.from_ms)
+
+
+def _unix_ms(at: datetime | None) -> int:
+    return round(at.timestamp() * 1000) if at else 0
+
+
 def _endpoint(row: Replica, protocol: str) -> snapshot.Endpoint:
     return snapshot.Endpoint(
         replica=row.name,
@@ -129,7 +151,16 @@ def _tenant(row: Tenant) -> snapshot.Tenant:
         name=row.name,
         tier=row.tier.name,
         key_sha256=tuple(key.sha256 for key in keys if not key.has_settings),
-        keys=tuple(_part(snapshot.Key, key) for key in keys if key.has_settings),
+        keys=tuple(
+            _part(
+                snapshot.Key,
+                key,
+                models=tuple(sorted(model.name for model in key.only_models.all())),
+                expires_ms=_unix_ms(key.expires_at),
+            )
+            for key in keys
+            if key.has_settings
+        ),
         regions=_regions(row),
     )
 

@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import BaseValidator, MaxValueValidator, MinValueValidator
 
 from inference.contract.address import parse_address, parse_base_url, parse_url
+from inference.contract.image_hosts import is_host
 from inference.contract.snapshot import TOKENIZERS, is_name
 from inference.contract.snapshot_parts import WARM_UP_BOUNDS
 from inference.contract.tensor_mapping import TensorMapping, check_mapping
@@ -111,6 +112,14 @@ def validate_mapping(value: object) -> None:
         check_mapping(msgspec.convert(value, TensorMapping))
     except ValueError as error:  # msgspec's are ValueErrors too
         raise ValidationError(f"{error}.") from error
+
+
+def validate_image_hosts(value: object) -> None:
+    """A list of hosts, or of `*.` and a host."""
+    if not isinstance(value, list) or not all(isinstance(each, str) and is_host(each) for each in value):
+        raise ValidationError(
+            'Write a list of hosts in lower case, without scheme and port, such as ["images.example.com", "*.cdn.example.com"].'
+        )
 
 
 def validate_host(value: str) -> None:

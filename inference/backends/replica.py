@@ -189,6 +189,7 @@ class Replica:
                 self.changed()
             return
         except BackendError as error:
+            error.quote()  # a probe has no prompt that it could repeat
             ready, reason, unfit = False, str(error), error.error_type in _UNFIT
             if isinstance(error, FailedError) and self.detected is None:  # it answers: what is it?
                 with suppress(BackendError, TimeoutError):

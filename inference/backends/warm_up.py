@@ -117,6 +117,9 @@ class WarmUps:
         call = OwnCall("warm_up", replica.pool, replica.name)
         try:
             await _send(replica.backend, question, warm_up, within_s, call)
+        except BackendError as error:
+            error.quote()  # the prompt is the owner's
+            raise
         finally:
             call.end_ns = now_ns()
             self._record(call)

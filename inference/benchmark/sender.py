@@ -162,6 +162,9 @@ class Sender:
         own = OwnCall("benchmark", pool.name, pool.endpoints[0].replica)
         try:
             return await self._call(number, prompt, words, outputs, own)
+        except BackendError as error:
+            error.quote()  # the prompt is made up
+            raise
         finally:
             own.end_ns = now_ns()
             self._record(own)

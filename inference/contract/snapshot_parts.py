@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from inference.contract.failure_rules import EJECTION, RETRIES, Ejection, Retries
-from inference.contract.rules import Amount, AtLeastOne, Count, Priority, Route
+from inference.contract.rules import Amount, AtLeastOne, Count, Large, Priority, Route
 from inference.contract.tensor_mapping import TensorMapping
 
 Protocol = Literal["triton", "openai"]
@@ -54,6 +54,20 @@ WARM_UP_BOUNDS = {"requests": (0, 100), "max_tokens": (1, 1024), "within_s": (1,
 """The least and the most of each number of a warm-up."""
 
 
+class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """In USD, from `from_ms` until before `until_ms` (Unix time; 0 is no bound). None: as the other tokens of its kind, and an
+    image as its tokens alone.
+    """
+
+    usd_per_1k_prompt_tokens: Amount
+    usd_per_1k_output_tokens: Amount
+    usd_per_1k_cached_tokens: Amount | None = None  # of the prompt, where the server found them in its cache
+    usd_per_1k_audio_tokens: Amount | None = None  # of the prompt
+    usd_per_image: Amount | None = None  # beside its tokens
+    from_ms: Large = 0
+    until_ms: Large = 0
+
+
 class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The replicas of a variant in one region. `model_name` is what its servers call the model. `credential` names the
     secret that its servers want; the gateway has the secret (`inference/backends/credentials.py`).
@@ -78,6 +92,10 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     warm_up: WarmUp = WarmUp()
     ejection: Ejection = EJECTION
     retries: Retries = RETRIES
+    prices: tuple[Price, ...] = ()  # of what it serves, the first that holds counts; none: unknown
+    keep_error_texts: bool = (
+        False  # what its servers say of a failure goes into logs and spans; it may repeat the prompt
+    )
 
 
 class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,8 +121,6 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_output_tokens: Count = 4_096
     prompt_version: str = "1"
     cache: CacheRule = CacheRule()
-    usd_per_1k_prompt_tokens: Amount = 0.0
-    usd_per_1k_output_tokens: Amount = 0.0
     template: Literal["auto", "chatml"] = "auto"  # `auto` takes the tokenizer's, and ChatML where it has none
     tool_parser: ToolParser = ""  # for servers that answer plain text; empty leaves tool calls to the server
     reasoning_parser: ReasoningParser = ""  # the same for reasoning
@@ -115,6 +131,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hedge_output_tokens: Count = 256  # nor of requests that may have longer answers
     max_context_tokens: Count = 0  # prompt and answer together; 0 is what the server says
     regions: tuple[str, ...] = ()  # the only ones where it may be served; none is all
+    image_hosts: tuple[str, ...] = ()  # where its servers may fetch images: names, or `*.` and a name; none is nowhere
 
 
 class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -141,6 +158,8 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tokens_per_minute: Count = 0
     max_in_flight: Count = 0
     names_region: bool = False  # `x-weir-region` of its requests counts
+    models: tuple[str, ...] = ()  # the only ones that it may use and list; none is all
+    expires_ms: Large = 0  # Unix time from which on it is refused; 0 is never
 
 
 class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -3,18 +3,28 @@
 from inference.contract.errors import GatewayError, PermanentError, RetryableError
 
 MAX_MESSAGE_CHARS = 500
-"""Characters of what a server says: it goes into logs and spans."""
+"""Characters of one message in logs and spans."""
 
 
 class BackendError(GatewayError):
-    """A call failed. `message` is what the server said. `error_type` is the attempt's `error.type`: a word of ours, a gRPC
-    status in lower case, or an HTTP status.
+    """A call failed. `error_type` is the attempt's `error.type`: a word of ours, a gRPC status in lower case, or an HTTP status.
+
+    `message` goes into logs and spans. It is in our words, and says of the server's, `said`, how long they are: a server may
+    repeat the prompt in them.
     """
 
-    def __init__(self, message: str, error_type: str) -> None:
-        self.message = message[:MAX_MESSAGE_CHARS]
+    def __init__(self, message: str, error_type: str, said: str = "") -> None:
         self.error_type = error_type
-        super().__init__(f"{error_type}: {self.message}")
+        self._words, self._said = message, said
+        self.message = f"{message} (it said {len(said)} characters)" if said else message[:MAX_MESSAGE_CHARS]
+
+    def quote(self) -> None:
+        """Have the server's words in `message`, as an owner allows it for a pool."""
+        if self._said:
+            self.message = f"{self._words}: {self._said}"[:MAX_MESSAGE_CHARS]
+
+    def __str__(self) -> str:
+        return f"{self.error_type}: {self.message}"
 
 
 class UnreachableError(BackendError, RetryableError):
@@ -40,8 +50,8 @@ class BusyError(BackendError, RetryableError):
     it wants to be left alone; 0 where it does not say.
     """
 
-    def __init__(self, message: str, error_type: str = "unavailable", pause_s: float = 0.0) -> None:
-        super().__init__(message, error_type)
+    def __init__(self, message: str, error_type: str = "unavailable", pause_s: float = 0.0, said: str = "") -> None:
+        super().__init__(message, error_type, said)
         self.pause_s = pause_s
         self.retry_after_s = pause_s or RetryableError.retry_after_s
 
@@ -62,18 +72,16 @@ class InvalidError(BackendError, PermanentError):
     holds no traceback, path or address. `param` and `code` are empty where the server names none.
     """
 
-    def __init__(self, message: str, status: int = 400, param: str = "", code: str = "") -> None:
-        super().__init__(message, str(status))
+    def __init__(self, message: str, status: int = 400, param: str = "", code: str = "", said: str = "") -> None:
+        super().__init__(message, str(status), said)
         self.status = status
         self.param = param
         self.code = code
 
 
 class UnservedError(InvalidError):
-    """The server does not do this with its model: it has no such route, or says that the model is not for it. What the
-    server said is for spans alone.
-    """
+    """The server does not do this with its model: it has no such route, or says that the model is not for it."""
 
-    def __init__(self, message: str, error_type: str) -> None:
-        super().__init__(message, param="model")
+    def __init__(self, message: str, error_type: str, said: str = "") -> None:
+        super().__init__(message, param="model", said=said)
         self.error_type = error_type

@@ -30,6 +30,7 @@ class Usage(NamedTuple):
     output_tokens: int = -1
     cached_tokens: int = -1  # of the prompt's
     reasoning_tokens: int = -1  # of the output's
+    audio_tokens: int = -1  # of the prompt's
 
 
 class Event(NamedTuple):

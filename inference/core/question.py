@@ -113,6 +113,16 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return self.n * max(1, len(self.prompt))
 
     @property
+    def images(self) -> int:
+        """How many images its messages have."""
+        return sum(
+            part.image_url is not None
+            for message in self.messages
+            if type(message.content) is tuple
+            for part in message.content
+        )
+
+    @property
     def prompt_param(self) -> str:
         """The parameter that holds the prompt."""
         return "messages" if self.operation == "chat" else "prompt" if self.operation == "text_completion" else "input"

@@ -162,7 +162,9 @@ def encode_trace(trace: Trace, offset_ns: int) -> bytes:
         trace.policy_rule,
         trace.degraded,
         trace.repeated,
-    ) + _cost_usd(trace.cost_usd)
+    )
+    if trace.cost_usd is not None:
+        rest += _cost_usd(trace.cost_usd)
     if trace.caller is not None:
         rest += otlp.link(*trace.caller)
     if trace.idempotency_key:

@@ -103,7 +103,7 @@ class Trace:
     output_tokens: int = -1
     ttft_ns: int = -1
     tokens_source: str = ""
-    cost_usd: float = 0.0
+    cost_usd: float | None = None  # None where it is not known
     policy_version: int = 0
     policy_rule: str = ""  # the owner's rule that it followed
     degraded: str = ""  # the step of a ladder that changed or refused it

@@ -23,6 +23,11 @@ class Caller(NamedTuple):
     limits: tuple[Limit, ...]
     regions: frozenset[str] = frozenset()  # the only ones where its requests may be served; none is all
     names_region: bool = False
+    models: frozenset[str] = frozenset()  # the only ones that it may use and list; none is all
+    expires_ms: int = 0  # Unix time from which on the key is refused; 0 is never
+
+    def may_use(self, model: str) -> bool:
+        return not self.models or model in self.models
 
 
 class Served(NamedTuple):
@@ -76,7 +81,15 @@ def build(checked: Checked, fleet: Fleet, tokenizers: Tokenizers, before: Servin
         callers.update(
             (
                 key.sha256,
-                Caller(tenant.name, tier, limits_of(tenant.name, tier, key), regions, key.names_region),
+                Caller(
+                    tenant.name,
+                    tier,
+                    limits_of(tenant.name, tier, key),
+                    regions,
+                    key.names_region,
+                    frozenset(key.models),
+                    key.expires_ms,
+                ),
             )
             for key in tenant.keys
         )

@@ -2,12 +2,14 @@
 
 from inference.backends.fleet import PoolState
 from inference.contract.plan import Plan, Step
-from inference.contract.snapshot import Model
-from inference.core.events import WholeAnswer
+from inference.contract.snapshot import Pool
+from inference.core.cost import Used, cost_usd, price_now
+from inference.core.events import Usage, WholeAnswer
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.core.openai.writers import COMMENT, Writer
 from inference.observability.spans import RESPOND, Trace, now_ns
+from inference.policy.serving import Caller
 from inference.request.coalesce import Flight
 from inference.request.limits import Meter
 from inference.wires.http.exchange import EVENT_STREAM, JSON, Exchange, Headers
@@ -27,6 +29,7 @@ class Answer:
         "_out",
         "_policy",
         "_trace",
+        "caller",
         "dropped",
         "identity",
         "meter",
@@ -35,6 +38,7 @@ class Answer:
 
     def __init__(self, trace: Trace, out: Exchange, deadline: bytes | None, keepalive_s: float) -> None:
         self.identity = trace.context.trace_id.hex()
+        self.caller: Caller | None = None  # once it is known
         self.meter: Meter | None = None  # where the tenant has a limit
         self.writer: Writer | None = None  # once the request is understood
         self.dropped: list[str] = []  # parameters without effect here
@@ -59,9 +63,10 @@ class Answer:
             refused = state.capabilities.parameters.get("continue_final_message", "refused") == "refused"
             self.writer.cut_at(step, can_continue=not refused)
 
-    def replay(self, writer: Writer, answer: WholeAnswer) -> None:
-        """Send an answer that the cache had."""
+    def replay(self, writer: Writer, answer: WholeAnswer, pool: Pool) -> None:
+        """Send an answer of the pool that the cache had. It costs nothing where it would have a price."""
         trace, out = self._trace, self._out
+        trace.cost_usd = None if price_now(pool) is None else 0.0
         trace.http_status, trace.finish_reason = 200, answer.choices[0].finish_reason if answer.choices else ""
         trace.input_tokens, trace.output_tokens = answer.prompt_tokens, answer.output_tokens
         if self.meter is not None:
@@ -143,7 +148,7 @@ class Answer:
             out.write((self.writer or Writer()).error(error))
             out.end_stream()
 
-    def close(self, flight: Flight, model: Model) -> None:
+    def close(self, flight: Flight, images: int) -> None:
         """Charge and record what the flight used, however the request ended."""
         trace = self._trace
         if self.meter is not None:
@@ -153,9 +158,12 @@ class Answer:
             trace.show(flight.pool)
         trace.input_tokens, trace.output_tokens = flight.prompt_tokens, flight.output_tokens
         trace.tokens_source = flight.tokens_source
-        if trace.outcome != "coalesced" and flight.prompt_tokens >= 0 and (flight.events or flight.vectors):
-            prompt_usd = flight.prompt_tokens * model.usd_per_1k_prompt_tokens
-            trace.cost_usd = (prompt_usd + flight.output_tokens * model.usd_per_1k_output_tokens) / 1000
+        if flight.pool is not None and (flight.events or flight.vectors):
+            usage = flight.usage or Usage()
+            used = Used(flight.prompt_tokens, flight.output_tokens, usage.cached_tokens, usage.audio_tokens, images)
+            price = price_now(flight.pool)
+            nothing = price is not None and trace.outcome == "coalesced"
+            trace.cost_usd = 0.0 if nothing else cost_usd(price, used)
 
     def _begin(self, flight: Flight) -> None:
         """Send the status with the first token, not before: until then a failure can still have a status of its own."""

@@ -235,6 +235,8 @@ class Attempt:
 
     def _blame(self, error: BackendError) -> None:
         self.mark.error = error.error_type
+        if self.work.pool.pool.keep_error_texts:
+            error.quote()
         replica = self.replica
         match error:
             case InvalidError():

@@ -1,5 +1,7 @@
 """Finds the tenant whose API key a request carries."""
 
+import time
+
 from inference.contract.snapshot import key_digest
 from inference.core.openai import errors
 from inference.policy.serving import Caller, Serving
@@ -17,4 +19,6 @@ def authenticate(serving: Serving, headers: dict[bytes, bytes]) -> Caller:
     caller = serving.callers.get(key_digest(key.strip().decode("utf-8", "replace")))
     if caller is None:
         raise errors.wrong_key()
+    if caller.expires_ms and time.time_ns() // 1_000_000 >= caller.expires_ms:
+        raise errors.expired_key()
     return caller

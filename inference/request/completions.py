@@ -30,6 +30,7 @@ from inference.request.cache import SKIPPED, Cache
 from inference.request.coalesce import Coalescer, Flight
 from inference.request.degrade import Degraded, degrade, least
 from inference.request.generate import generate
+from inference.request.images import check_images
 from inference.request.limits import Limits
 from inference.request.parse import Endpoint
 from inference.request.route import any_available, choose_pool, fallbacks_of, find_model, for_pool
@@ -78,7 +79,12 @@ class Completions:
         answer = Answer(trace, out, request.headers.get(b"x-stainless-read-timeout"), self._keepalive_s)
         self.in_flight += 1
         try:
-            await self._pass(endpoint, request, out, trace, answer)
+            try:
+                await self._pass(endpoint, request, out, trace, answer)
+            except ApiError as error:
+                if error.status < 500 and answer.meter is None and answer.caller is not None:
+                    await self.count(answer.caller, answer)
+                raise
         except ApiError as error:
             answer.refuse(error)
         except asyncio.CancelledError:
@@ -95,6 +101,20 @@ class Completions:
             self.in_flight -= 1
             self._metrics.observe(trace)
             self._export.submit(trace)
+
+    async def count(self, caller: Caller, answer: Answer | None = None) -> None:
+        """Count a request that no model gets against the limits of its caller. Raises ApiError where one is reached."""
+        serving = self._serving()
+        if caller.limits and serving is not None:
+            timeout_s = serving.snapshot.timeouts.cache_ms / 1000
+            meter = self._limits.begin(caller.limits, caller.tier.name, 0, timeout_s)
+            try:
+                await meter.entered()
+            finally:
+                if answer is None:
+                    meter.leave()
+                else:
+                    answer.meter = meter  # which it leaves at its end
 
     async def close(self, timeout_s: float) -> None:
         """Let writes to the cache finish."""
@@ -117,13 +137,15 @@ class Completions:
             trace.repeated = request.headers.get(b"x-stainless-retry-count", b"0") != b"0"
         out.known = True
 
+        answer.caller = caller
         body = endpoint.parse(request.body)
-        served = find_model(serving, body.model)
+        served = find_model(serving, body.model, caller)
         model, plans = served.model, served.plans_for(caller)
         regions = allowed_regions(model, caller.regions)
         trace.model, trace.stream, trace.caller_region = model.name, body.streams, region or served.home
         self._metrics.arrived(model.name, trace.tier)
         wanted = body.question(model)
+        await check_images(wanted, model)
         plan = plans.only or self._plan(plans, caller, region, wanted, trace, answer)
         cacheable = plan.cache == "always" or (plan.cache == "deterministic" and wanted.deterministic)
 
@@ -163,7 +185,8 @@ class Completions:
                     better = cache_key(whole.question, model, whole.state.pool, caller.tenant, regions)
                     (stored, trace.outcome), number = await self._cache.first((better, key), timeouts.cache_ms / 1000)
                     if number == 0:
-                        trace.show(whole.state.pool)
+                        pool = whole.state.pool
+                        trace.show(pool)
                         whole = None
             if answer.meter is not None:
                 if key is None:
@@ -176,7 +199,7 @@ class Completions:
                     answer.degraded_by(step, state)
             if stored is not None:
                 trace.enter(RESPOND)
-                answer.replay(writer, stored)
+                answer.replay(writer, stored, pool)
                 return
 
             context, tier = trace.context, caller.tier
@@ -240,7 +263,7 @@ class Completions:
             raise
         finally:
             self.coalescer.leave(flight)
-            answer.close(flight, model)
+            answer.close(flight, work.question.images)
         return True
 
     def _plan(

@@ -12,11 +12,13 @@ from inference.core.capabilities import fit
 from inference.core.openai import errors
 from inference.core.question import Question
 from inference.core.routing.routes import choose_route
-from inference.policy.serving import Served, Serving
+from inference.policy.serving import Caller, Served, Serving
 
 
-def find_model(serving: Serving, name: str) -> Served:
-    """The model that a client asks for. Raises ApiError."""
+def find_model(serving: Serving, name: str, caller: Caller) -> Served:
+    """The model that a client asks for. A model that its key may not use is none. Raises ApiError."""
+    if not caller.may_use(name):
+        raise errors.no_such_model(name)
     served = serving.models.get(name)
     if served is None:
         raise errors.refused_model(name) if serving.refused(name) else errors.no_such_model(name)

@@ -62,7 +62,9 @@ class RequestOut(Schema):
     cache_outcome: str
     stream: bool
     cold_start: bool
-    cost_usd: float | None
+    cost_usd: float | None = Field(
+        description="null: nobody has entered a price for what served it, or it used nothing"
+    )
     policy_version: int | None
     policy_rule: str = Field(description="The routing rule that it followed; empty for none")
     degraded: str = Field(description="The step of a ladder that changed or refused it; empty for none")

@@ -114,13 +114,20 @@ def facts(row: LedgerRow) -> list[tuple[str, str]]:
         ("decode rate", "" if tokens_per_s is None else f"{tokens_per_s:.1f} tokens/s"),
         ("HTTP status", "" if row.http_status is None else str(row.http_status)),
         ("error", " in ".join(part for part in (row.error_type, row.error_stage) if part)),
-        ("cost", "" if row.cost_usd is None else f"${row.cost_usd:.6f}"),
+        ("cost", _cost(row)),
         ("policy version", "" if row.policy_version is None else str(row.policy_version)),
         ("routing rule", row.policy_rule),
         ("degraded", row.degraded),
         ("recognised by", row.adapter),
     ]
     return [(name, value) for name, value in written if value]
+
+
+def _cost(row: LedgerRow) -> str:
+    """Said to be unknown where there was something to pay for."""
+    if row.cost_usd is not None:
+        return f"${row.cost_usd:.6f}"
+    return "unpriced: nobody has entered a price" if row.pool and row.output_tokens else ""
 
 
 def _attempt(attempt: Attempt) -> str:

@@ -190,8 +190,7 @@ class Migration(migrations.Migration):
                 ('cache_ttl_s', models.PositiveIntegerField(default=3600, validators=[django.core.validators.MinValueValidator(1)], verbose_name='cache time to live, s')),
                 ('cache_scope', models.CharField(choices=[('tenant', 'Each tenant its own'), ('all', 'All tenants share')], default='tenant', help_text="Who meets an answer again. Sharing saves inferences, and lets a tenant learn from an answer's speed what others have asked: share only what is no secret between tenants.", max_length=10)),
                 ('cache_coalesce', models.BooleanField(default=True, help_text='Identical requests in flight at the same moment cost one inference.', verbose_name='coalesce')),
-                ('usd_per_1k_prompt_tokens', models.FloatField(default=0, validators=[django.core.validators.MinValueValidator(0)], verbose_name='USD per 1,000 prompt tokens')),
-                ('usd_per_1k_output_tokens', models.FloatField(default=0, validators=[django.core.validators.MinValueValidator(0)], verbose_name='USD per 1,000 output tokens')),
+                ('image_hosts', models.JSONField(blank=True, default=list, help_text='Where images of requests may be, such as ["images.example.com", "*.cdn.example.com"]; empty: only such that are in the request itself. The model\'s servers fetch them.', validators=[controlplane.fleet.validators.validate_image_hosts], verbose_name='hosts of images')),
                 ('team', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='models', to='fleet.team')),
             ],
             options={
@@ -211,6 +210,8 @@ class Migration(migrations.Migration):
                 ('requests_per_minute', models.PositiveIntegerField(default=0, help_text="Limit of this key, below its tier's; 0 is none of its own.")),
                 ('tokens_per_minute', models.PositiveIntegerField(default=0, help_text='Limit of this key, of prompts and answers together; 0 is none of its own.')),
                 ('max_in_flight', models.PositiveIntegerField(default=0, help_text='Requests of this key in flight; 0 is no limit of its own.')),
+                ('only_models', models.ManyToManyField(blank=True, help_text='The only models that it may use and list; none chosen: all.', related_name='keys', to='fleet.llmmodel')),
+                ('expires_at', models.DateTimeField(blank=True, help_text='From then on it is refused; empty: never.', null=True)),
                 ('names_region', models.BooleanField(default=False, help_text="Its header x-weir-region says where a request comes from, for routing rules and demand; else the gateway's region.")),
                 ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='keys', to='fleet.tenant')),
             ],
@@ -252,6 +253,7 @@ class Migration(migrations.Migration):
                 ('signature', models.CharField(choices=controlplane.fleet.choices.signatures, default='weir', help_text="The tensors of the model on Triton. The gateway can find them out from the model's metadata.", max_length=30)),
                 ('mapping', models.JSONField(blank=True, help_text='For other tensors: {"inputs": [{"name": "text_input", "datatype": "BYTES", "value": "prompt"}, …], "outputs": [{"name": "text_output", "datatype": "BYTES", "value": "text"}, …]}.', null=True, validators=[controlplane.fleet.validators.validate_mapping])),
                 ('credential', models.CharField(blank=True, default='', help_text='The name of the secret that the servers want, not the secret. The gateway reads it from WEIR_BACKEND_CREDENTIALS_DIR/name.', max_length=100, validators=[controlplane.fleet.validators.validate_file_name])),
+                ('keep_error_texts', models.BooleanField(default=False, help_text="What its servers say of a failure goes into traces and logs. It may repeat users' prompts.", verbose_name="keep the servers' error texts")),
                 ('tls_enabled', models.BooleanField(default=False, help_text="For gRPC. Servers with OpenAI's API have it where their URL is https.", verbose_name='TLS')),
                 ('tls_ca', models.CharField(blank=True, default='', help_text="The name of a PEM file in WEIR_BACKEND_CREDENTIALS_DIR; empty trusts what the gateway's system trusts.", max_length=100, validators=[controlplane.fleet.validators.validate_file_name], verbose_name='certificate authority')),
                 ('tls_server_name', models.CharField(blank=True, default='', help_text="Where it is not the servers' address.", max_length=253, validators=[controlplane.fleet.validators.validate_host], verbose_name='name in the certificate')),
@@ -354,6 +356,26 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ['region__name'],
                 'constraints': [models.CheckConstraint(condition=models.Q(('model__isnull', True), ('tenant__isnull', True), _connector='XOR'), name='allowed_region_of_model_or_tenant'), models.UniqueConstraint(fields=('model', 'region'), name='allowed_region_of_model'), models.UniqueConstraint(fields=('tenant', 'region'), name='allowed_region_of_tenant')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Price',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('usd_per_1k_prompt_tokens', models.FloatField(validators=[django.core.validators.MinValueValidator(0)], verbose_name='USD per 1,000 prompt tokens')),
+                ('usd_per_1k_output_tokens', models.FloatField(validators=[django.core.validators.MinValueValidator(0)], verbose_name='USD per 1,000 output tokens')),
+                ('usd_per_1k_cached_tokens', models.FloatField(blank=True, help_text='Of the prompt, where the server says so; empty: as the other prompt tokens.', null=True, validators=[django.core.validators.MinValueValidator(0)], verbose_name='USD per 1,000 cached tokens')),
+                ('usd_per_1k_audio_tokens', models.FloatField(blank=True, help_text='Of the prompt, where the server says so; empty: as the other prompt tokens.', null=True, validators=[django.core.validators.MinValueValidator(0)], verbose_name='USD per 1,000 audio tokens')),
+                ('usd_per_image', models.FloatField(blank=True, help_text='Beside its tokens; empty: its tokens alone.', null=True, validators=[django.core.validators.MinValueValidator(0)], verbose_name='USD per image')),
+                ('valid_from', models.DateTimeField(blank=True, help_text='Empty: always until then.', null=True)),
+                ('valid_until', models.DateTimeField(blank=True, help_text='Not at this moment any more. Empty: without end.', null=True)),
+                ('model', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='prices', to='fleet.llmmodel')),
+                ('pool', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='prices', to='fleet.pool')),
+                ('variant', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='prices', to='fleet.variant')),
+            ],
+            options={
+                'ordering': ['-valid_from', 'pk'],
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('model__isnull', False), ('pool__isnull', True), ('variant__isnull', True)), models.Q(('model__isnull', True), ('pool__isnull', True), ('variant__isnull', False)), models.Q(('model__isnull', True), ('pool__isnull', False), ('variant__isnull', True)), _connector='OR'), name='price_of_model_variant_or_pool'), models.CheckConstraint(condition=models.Q(('valid_from__isnull', True), ('valid_until__isnull', True), ('valid_until__gt', models.F('valid_from')), _connector='OR'), name='price_ends_after_it_begins', violation_error_message='It ends before it begins.')],
             },
         ),
     ]

@@ -2,6 +2,7 @@
 
 from controlplane.fleet.models.cluster import Cluster
 from controlplane.fleet.models.observation import Observation
+from controlplane.fleet.models.prices import Price
 from controlplane.fleet.models.published import PublishedSnapshot, RoutingRules, SnapshotRevision
 from controlplane.fleet.models.serving import Fallback, LLMModel, Pool, Region, Replica, Team, Variant
 from controlplane.fleet.models.traffic import AllowedRegion, GatewayKey, StageTimeouts, Tenant, Tier
@@ -15,6 +16,7 @@ __all__ = [
     "LLMModel",
     "Observation",
     "Pool",
+    "Price",
     "PublishedSnapshot",
     "Region",
     "Replica",

@@ -15,6 +15,7 @@ from controlplane.fleet.validators import (
     validate_dns_name,
     validate_file_name,
     validate_host,
+    validate_image_hosts,
     validate_mapping,
     validate_metrics,
     validate_model_name,
@@ -114,11 +115,13 @@ class LLMModel(FailureRules, Named):
     cache_coalesce = models.BooleanField(
         "coalesce", default=True, help_text="Identical requests in flight at the same moment cost one inference."
     )
-    usd_per_1k_prompt_tokens = models.FloatField(
-        "USD per 1,000 prompt tokens", default=0, validators=[MinValueValidator(0)]
-    )
-    usd_per_1k_output_tokens = models.FloatField(
-        "USD per 1,000 output tokens", default=0, validators=[MinValueValidator(0)]
+    image_hosts = models.JSONField(
+        "hosts of images",
+        default=list,
+        blank=True,
+        validators=[validate_image_hosts],
+        help_text='Where images of requests may be, such as ["images.example.com", "*.cdn.example.com"]; empty: only such that are in '
+        "the request itself. The model's servers fetch them.",
     )
 
     class Meta(Named.Meta):
@@ -189,6 +192,11 @@ class Pool(Named):
         validators=[validate_file_name],
         help_text="The name of the secret that the servers want, not the secret. The gateway reads it from "
         "WEIR_BACKEND_CREDENTIALS_DIR/name.",
+    )
+    keep_error_texts = models.BooleanField(
+        "keep the servers' error texts",
+        default=False,
+        help_text="What its servers say of a failure goes into traces and logs. It may repeat users' prompts.",
     )
     tls_enabled = models.BooleanField(
         "TLS", default=False, help_text="For gRPC. Servers with OpenAI's API have it where their URL is https."

@@ -115,6 +115,13 @@ class GatewayKey(models.Model):
     max_in_flight = models.PositiveIntegerField(
         default=0, help_text="Requests of this key in flight; 0 is no limit of its own."
     )
+    only_models = models.ManyToManyField(
+        LLMModel,
+        blank=True,
+        related_name="keys",
+        help_text="The only models that it may use and list; none chosen: all.",
+    )
+    expires_at = models.DateTimeField(null=True, blank=True, help_text="From then on it is refused; empty: never.")
     names_region = models.BooleanField(
         default=False,
         help_text="Its header x-weir-region says where a request comes from, for routing rules and demand; else the gateway's region.",
@@ -131,7 +138,8 @@ class GatewayKey(models.Model):
     @property
     def has_settings(self) -> bool:
         """Whether it has anything of its own."""
-        return bool(self.requests_per_minute or self.tokens_per_minute or self.max_in_flight or self.names_region)
+        limits = self.requests_per_minute or self.tokens_per_minute or self.max_in_flight
+        return bool(limits or self.names_region or self.expires_at or self.only_models.all())
 
     def renew(self) -> str:
         """Give the record a new key, unsaved, and return its text."""

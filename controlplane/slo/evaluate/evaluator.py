@@ -25,6 +25,7 @@ from controlplane.slo.core.windows import DAY_S, HOUR_S, MINUTE_S, MINUTES_S, le
 from controlplane.slo.evaluate.kept_hours import KeptHours
 from controlplane.slo.evaluate.known_objective import KnownObjective, known_objective, late_s, series_of
 from controlplane.slo.evaluate.ledger_counts import LedgerQuery
+from controlplane.slo.evaluate.unpriced import Unpriced
 from controlplane.slo.isolation import isolated, reason
 from controlplane.telemetry.store import Store, StoreLimitError
 
@@ -47,6 +48,7 @@ class Evaluator:
         self._maintenance: tuple[MaintenanceWindow, ...] = ()
         self._recorded_s: int | None = None  # when the first request was recorded
         self._again: list[int] = []  # hours to count again
+        self._unpriced = Unpriced(store)
         self._round = 0
 
     def tick(
@@ -81,6 +83,7 @@ class Evaluator:
         for known in done:
             known.read(now_s, TAIL_S // 2)
         self._recorded_s = self._since()
+        self._unpriced.look(done, now_s)
         return self._judge(now_ns, staleness(self._store))
 
     def sweep(self, now_ns: int) -> bool:
@@ -256,12 +259,15 @@ class Evaluator:
         why = known.why or why
         for split in sums.splits(known.definition):
             seen = self._seen(known, split, sums, since_s)
-            if split and not known.missing and seen.is_empty:
+            unsure = why or self._unpriced.why(objective.slug, split)
+            if split and not known.missing and seen.is_empty and not unsure:
                 continue  # all its events are older than the period
             scope = scope_of(objective, split)
             evaluations.append(
-                replace(evaluate(objective, scope, seen, now_ns, self._maintenance, why), note=known.note)
+                replace(evaluate(objective, scope, seen, now_ns, self._maintenance, unsure), note=known.note)
             )
+        for split, text in self._unpriced.elsewhere(objective, set(sums.splits(known.definition))):
+            evaluations.append(unjudged(objective, scope_of(objective, split), now_ns, text))
         if not evaluations and objective.split_by:  # no value has events yet
             none = Counted(dict.fromkeys(lengths_s(objective.windows), Counts()), Counts(), since_s, self._recorded_s)
             return [evaluate(objective, objective.scope, none, now_ns, self._maintenance, why)]

@@ -30,7 +30,8 @@ async def detect(get: Get, url: str, model: str) -> Detection:
     status, body = await get("/models", of_api=True)
     listing = identify.read_listing(body, model) if status == 200 else None
     if listing is None:
-        said = refusals.read(status, body).detail if status != 200 else "the answer is no list of models"
+        refusal = refusals.read(status, body)
+        said = f"{refusal.what}: {refusal.said}" if status != 200 else "the answer is no list of models"
         raise FailedError(f"{url}/models: {said}. Check the URL, which ends in /v1, and the credential", str(status))
     kind, version, context_length = listing.kind, "", listing.context_length
     takes_priority = lower_first = False

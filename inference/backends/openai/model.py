@@ -127,7 +127,7 @@ class OpenAIModel:
             answer = _decode_embeddings(await read_all(response))
             vectors = [_floats(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
         except (msgspec.DecodeError, ValueError) as error:
-            raise FailedError(f"the server sent no embeddings: {error}", "bad_response") from None
+            raise FailedError("the server sent no embeddings", "bad_response", str(error)) from None
         finally:
             self.link.release(response)
         if len(vectors) != len(question.input):
@@ -233,23 +233,24 @@ class OpenAIModel:
             self.link.release(response)
         refusal = refusals.read(status, said, blames_client_for_all=self.dialect.blames_client_for_all)
         if refusal.kind == "missing" and refusal.param != "model" and not await self._misfit():
-            raise UnservedError(refusal.detail, str(status))  # it has the model, so it lacks the route
+            raise UnservedError(refusal.what, str(status), refusal.said)  # it has the model, so it lacks the route
         raise self._error(refusal, status, retry_after)
 
     def _error(self, refusal: Refusal, status: int, retry_after: str) -> BackendError:
         if refusal.kind == "unserved":
-            return UnservedError(refusal.detail, str(status))
+            return UnservedError(refusal.what, str(status), refusal.said)
         if refusal.kind == "invalid":
             return InvalidError(refusal.message, 413 if status == 413 else 400, refusal.param or "", refusal.code)
         if refusal.kind == "busy":
-            return BusyError(refusal.detail, str(status), min(read_retry_after(retry_after), _MAX_RETRY_S))
+            wait_s = min(read_retry_after(retry_after), _MAX_RETRY_S)
+            return BusyError(refusal.what, str(status), wait_s, refusal.said)
         if status in (401, 403):
             return FailedError(_wrong_credential(self._pool, self.link.target, status), str(status))
         if (
             status == 404 and refusal.param == "model"
         ):  # it has unloaded it, as vLLM can an adapter: found out again before it is used
             return UnreachableError(f"{self.link.target} no longer serves {self._pool.model_name!r}", "404")
-        return FailedError(refusal.detail, str(status))
+        return FailedError(refusal.what, str(status), refusal.said)
 
     def _headers(self) -> Headers:
         """Raises FailedError where the pool's credential is missing."""

@@ -121,7 +121,7 @@ class HttpStream:
         try:
             chunk = chunks.decode(data)
         except msgspec.DecodeError as error:
-            raise FailedError(f"the server sent what is no chunk of an answer: {error}", "bad_response") from None
+            raise FailedError("the server sent what is no chunk of an answer", "bad_response", str(error)) from None
         if chunks.has_error(chunk):
             raise _error(read_event(data))
         for event in chunks.events(chunk):
@@ -156,10 +156,10 @@ class HttpStream:
 
 def _error(refusal: Refusal) -> BackendError:
     if refusal.kind == "busy":
-        return BusyError(refusal.detail, "busy")
+        return BusyError(refusal.what, "busy", said=refusal.said)
     if refusal.kind == "invalid":
         return InvalidError(refusal.message, 400, refusal.param or "", refusal.code)
-    return FailedError(refusal.detail, "stream_error")
+    return FailedError(refusal.what, "stream_error", refusal.said)
 
 
 def _failure(error: Exception) -> BackendError:

@@ -116,7 +116,7 @@ class Answer:
         try:
             message = pb.ModelStreamInferResponse.FromString(raw)
         except DecodeError as error:
-            raise FailedError(f"the server sent what is no response of a model: {error}", "bad_response") from None
+            raise FailedError("the server sent what is no response of a model", "bad_response", str(error)) from None
         if message.error_message:
             raise errors.of_message(message.error_message)
         response, plan = message.infer_response, self._plan

@@ -17,6 +17,7 @@ _BUSY = re.compile(
     r"maximum queue size|request timeout expired|has no available versions|is not (?:ready|available)|is unavailable|unloading",
     re.IGNORECASE,
 )
+_BUSY_NOW = "Triton did not begin the request"
 # vLLM's backend does not say which sampling parameter it could not take (vllm_backend:src/utils/request.py).
 _BAD_SAMPLING = "object has no attribute 'lora_name'"
 
@@ -24,7 +25,7 @@ _BAD_SAMPLING = "object has no attribute 'lora_name'"
 def of_status(error: GrpcError) -> BackendError:
     """The error of a call that ended with a status."""
     if error.status is Status.UNAVAILABLE:
-        return BusyError(one_line(error.message))
+        return BusyError(_BUSY_NOW, said=one_line(error.message))
     return of_message(error.message, error.status.name.lower())
 
 
@@ -40,8 +41,8 @@ def of_message(message: str, error_type: str = Status.INTERNAL.name.lower()) -> 
             "The model's server does not take one of the sampling parameters of this request. Its own log says which."
         )
     if _BUSY.search(message) and _TRACEBACK not in message:
-        return BusyError(one_line(message))
-    return FailedError(one_line(message), error_type)
+        return BusyError(_BUSY_NOW, said=one_line(message))
+    return FailedError("Triton's model failed", error_type, one_line(message))
 
 
 def one_line(message: str) -> str:

@@ -133,6 +133,10 @@ def wrong_key() -> ApiError:
     return PermanentApiError(401, _INVALID, "invalid_api_key", "The API key is not known here.")
 
 
+def expired_key() -> ApiError:
+    return PermanentApiError(401, _INVALID, "invalid_api_key", "The API key has expired: ask its owner for a new one.")
+
+
 def no_metrics() -> ApiError:
     message = "/metrics is for `Authorization: Bearer` with WEIR_METRICS_TOKEN; without such a token, for this machine."
     return PermanentApiError(401, _INVALID, "invalid_api_key", message)

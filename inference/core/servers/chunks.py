@@ -59,6 +59,7 @@ class _Choice(msgspec.Struct):
 
 class _Details(msgspec.Struct):
     cached_tokens: int | None = None
+    audio_tokens: int | None = None
     reasoning_tokens: int | None = None
 
 
@@ -129,6 +130,7 @@ def usage(chunk: Chunk) -> Usage | None:
         counts.completion_tokens or 0,
         _known(prompt.cached_tokens if prompt is not None else None),
         _known(reasoning),
+        _known(prompt.audio_tokens if prompt is not None else None),
     )
 
 

@@ -43,15 +43,16 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Refusal(NamedTuple):
-    """`message` may be shown to a client; it is empty where nothing of the body may be. `detail` is for spans and logs
-    alone. `param` is the parameter that is wrong, `code` is OpenAI's.
+    """`message` may be shown to a client; it is empty where nothing of the body may be. `what` is how it was refused, in our
+    words, `said` the server's. `param` is the parameter that is wrong, `code` is OpenAI's.
     """
 
     kind: Kind
     message: str
     param: str | None
     code: str
-    detail: str
+    what: str
+    said: str
 
 
 def read(status: int, body: bytes, *, blames_client_for_all: bool = False) -> Refusal:
@@ -94,7 +95,8 @@ def _refusal(kind: Kind, said: _Said, what: str) -> Refusal:
         shown or ("The model server refused this request as invalid." if kind == "invalid" else ""),
         said.param if said.param and len(said.param) <= 100 else None,
         code or "invalid_value",
-        f"{what}: {_one_line(said.message)[:MAX_MESSAGE_CHARS]}",
+        what,
+        _one_line(said.message)[:MAX_MESSAGE_CHARS],
     )
 
 

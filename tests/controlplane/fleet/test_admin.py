@@ -112,10 +112,10 @@ def test_a_key_is_shown_once_and_stored_as_a_digest(owner: Client, home: Path) -
 
 
 def model_form(**values: str) -> dict[str, str]:
-    defaults = {field.name: str(field.default) for field in LLMModel._meta.fields if field.has_default()}
+    defaults = {field.name: str(field.get_default()) for field in LLMModel._meta.fields if field.has_default()}
     inline = {
         f"{part}-{name}": "0"
-        for part in ("variants", "fallbacks", "regions")
+        for part in ("variants", "fallbacks", "regions", "prices")
         for name in ("TOTAL_FORMS", "INITIAL_FORMS")
     }
     return {**defaults, "name": "chat", "team": "", **inline, **values}

@@ -1,6 +1,7 @@
 """Pools of model servers in the admin, and what the snapshot has of them."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from controlplane.fleet.models import (
     LLMModel,
     Observation,
     Pool,
+    Price,
     Region,
     Replica,
     Tenant,
@@ -61,6 +63,8 @@ def pool_form(variant: Variant, *replicas: dict[str, str], **values: str) -> dic
         "model_name": "meta-llama/Llama-3.1-8B",
         "tls_enabled": "",
         "replicas-TOTAL_FORMS": str(len(replicas)),
+        "prices-TOTAL_FORMS": "0",
+        "prices-INITIAL_FORMS": "0",
         "replicas-INITIAL_FORMS": "0",
         **values,
     }
@@ -275,15 +279,37 @@ def test_a_key_has_limits_and_rights_of_its_own(variant: Variant, home: Path) ->
     narrow, _ = GatewayKey.objects.issue(tenant, "narrow")
     edge, _ = GatewayKey.objects.issue(tenant, "edge")
     GatewayKey.objects.filter(pk=narrow.pk).update(requests_per_minute=60, max_in_flight=2)
-    GatewayKey.objects.filter(pk=edge.pk).update(names_region=True)
+    GatewayKey.objects.filter(pk=edge.pk).update(names_region=True, expires_at=datetime.fromtimestamp(1.5, UTC))
+    edge.only_models.add(variant.model)
     publish()
     document = in_force(home).snapshot
     assert document.tenants[0].key_sha256 == (plain.sha256,)
     assert set(document.tenants[0].keys) == {
         snapshot.Key(narrow.sha256, requests_per_minute=60, max_in_flight=2),
-        snapshot.Key(edge.sha256, names_region=True),
+        snapshot.Key(edge.sha256, names_region=True, models=(variant.model.name,), expires_ms=1_500),
     }
     assert (document.tiers[0].weight, document.tiers[0].max_in_flight) == (3, 20)
+
+
+def test_the_closest_price_counts_and_of_equals_the_one_that_began_last(variant: Variant, home: Path) -> None:
+    region = Region.objects.create(name="edge")
+    pool = Pool.objects.create(name="edge", variant=variant, region=region, model_name="m")
+    for of, usd, since_s in (
+        ({"model": variant.model}, 1.0, None),
+        ({"variant": variant}, 2.0, 10),
+        ({"variant": variant}, 3.0, 20),
+        ({"pool": pool}, 4.0, 30),
+    ):
+        since = datetime.fromtimestamp(since_s, UTC) if since_s else None
+        Price.objects.create(**of, usd_per_1k_prompt_tokens=usd, usd_per_1k_output_tokens=usd, valid_from=since)
+    publish()
+    [served] = in_force(home).snapshot.pools
+    assert [(price.usd_per_1k_prompt_tokens, price.from_ms) for price in served.prices] == [
+        (4.0, 30_000),
+        (3.0, 20_000),
+        (2.0, 10_000),
+        (1.0, 0),
+    ]
 
 
 @pytest.mark.parametrize(

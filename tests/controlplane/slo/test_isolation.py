@@ -211,6 +211,7 @@ def test_while_it_cannot_be_counted_its_time_is_missing_afterwards(
     for later_s in range(0, 1_200, 60):
         evaluator.tick(objectives, [], (NOW_S + later_s) * NS)
     ledger = rows(random.Random(7), 400, NOW_S * NS, (NOW_S + 1_200) * NS)
+    ledger = [replace(row, cost_usd=row.cost_usd or 0.0) for row in ledger]
     store.writer.insert_requests(ledger, 1)
     fails[0] = False
     [_, dear] = evaluator.tick(objectives, [], (NOW_S + 1_260) * NS)

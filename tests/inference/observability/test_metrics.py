@@ -70,6 +70,13 @@ def test_a_token_of_its_own_may_read_metrics_and_nothing_else(start_gateway: Sta
         ("", "10.0.0.7", {}, False),
         ("", "10.0.0.7", {b"authorization": b"Bearer " + KEY.encode()}, False),
         ("", "127.0.0.1", {b"x-forwarded-for": b"10.0.0.7"}, False),
+        *(
+            ("", "127.0.0.1", {name: b"x"}, False)
+            for name in (b"via", b"x-real-ip", b"x-forwarded-proto", b"forwarded")
+        ),
+        ("", "127.0.0.1", {b"host": b"weir.example.com"}, False),
+        ("", "127.0.0.1", {b"host": b"127.0.0.1.nip.io:8080"}, False),
+        *(("", "127.0.0.1", {b"host": host}, True) for host in (b"127.0.0.1:8080", b"LOCALHOST", b"[::1]:8080")),
         ("", "127.0.0.1", {b"forwarded": b"for=10.0.0.7"}, False),
         ("", "", {}, False),
         ("", "127.0.0.1", {b"authorization": b"Bearer "}, True),

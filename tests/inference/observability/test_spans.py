@@ -107,7 +107,7 @@ async def test_the_root_says_what_is_known(gateway: Gateway, receiver: Receiver)
     assert known["gen_ai.response.finish_reasons"] in (("length",), ("stop",))
     assert known["gen_ai.usage.input_tokens"] > 0
     assert 0 < known["gen_ai.usage.output_tokens"] <= 4
-    assert isinstance(known["weir.cost_usd"], float)
+    assert "weir.cost_usd" not in known, "nobody has entered a price"
     assert known["gen_ai.response.time_to_first_chunk"] == known["weir.ttft_ns"] / 1e9
     infer = next(span for span in stages if span.name == "model.infer")
     assert (infer.kind, infer.attributes["weir.replica"], infer.attributes["weir.pool"]) == (otlp.CLIENT, "r0", SMALL)
@@ -235,7 +235,6 @@ async def test_coalesced_requests_share_stages_and_name_their_leader(gateway: Ga
     for root, stages in followers:
         infer = next(span for span in stages if span.name == "model.infer")
         assert infer.raw.links[0].span_id.hex() == leader.span_id
-        assert root.attributes["weir.cost_usd"] == 0
         assert sum(span.end_ns - span.start_ns for span in stages) == root.end_ns - root.start_ns
 
 

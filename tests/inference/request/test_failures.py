@@ -36,7 +36,7 @@ async def collect(client: openai.AsyncOpenAI, **options: Any) -> str:
 
 async def test_a_failure_mid_stream_is_raised_by_the_client(tune: Tune, start_gateway: StartGateway) -> None:
     triton = tune(fail_after_tokens="3", time_scale="10")
-    gateway = start_gateway(a_snapshot(triton.grpc))
+    gateway = start_gateway(with_pool(a_snapshot(triton.grpc), SMALL, keep_error_texts=True))
     seen = []
     with pytest.raises(openai.APIError) as caught:
         async for chunk in await gateway.client().chat.completions.create(model=SMALL, messages=unique(), stream=True):

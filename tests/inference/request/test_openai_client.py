@@ -113,7 +113,10 @@ async def test_what_is_not_supported_is_refused_by_name(gateway: Gateway, param:
 
 
 async def test_an_image_is_refused_by_a_model_that_takes_none(gateway: Gateway) -> None:
-    parts = [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": "https://x.test/i.png"}}]
+    parts = [
+        {"type": "text", "text": "look"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+    ]
     with pytest.raises(openai.BadRequestError) as caught:
         await gateway.client().chat.completions.create(model=SMALL, messages=[{"role": "user", "content": parts}])
     assert caught.value.param == "image_url"

@@ -14,6 +14,7 @@ NS_PER_MS = 1_000_000
 _TOKENS = "(ifNull(prompt_tokens, 0) + ifNull(output_tokens, 0))"
 _COST = f"(cost_usd IS NOT NULL AND {_TOKENS} != 0)", f"assumeNotNull(cost_usd) / {_TOKENS} * 1000"
 """Whether a request has a cost per 1,000 tokens, and its value in USD."""
+UNPRICED = f"status = 'ok' AND cost_usd IS NULL AND {_TOKENS} != 0"
 
 
 def code(cut: Cut, index: int, parameters: dict[str, object]) -> str:

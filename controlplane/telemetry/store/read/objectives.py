@@ -16,7 +16,7 @@ from controlplane.telemetry.core.query_types import Window
 
 from ..client import StorePart
 from ..errors import StoreInputError
-from .judged import code
+from .judged import UNPRICED, code
 from .where import column, where
 
 CLOCKS_DIFFER_NS = 10 * 10**9
@@ -67,6 +67,17 @@ class ObjectiveReader(StorePart):
             bound=(coded & 1).astype(bool),
             requests=_whole(table, "requests"),
         )
+
+    def unpriced(self, window: Window, scope: Mapping[str, str], split_by: Sequence[str]) -> dict[tuple[str, ...], int]:
+        """How many answered requests with tokens have no cost, by the values of `split_by`."""
+        condition = where(window, {name: (value,) for name, value in scope.items()})  # type: ignore[misc]
+        names = "".join(f"{_bounded(f'toString({column(name)})')} AS d_{name}, " for name in split_by)
+        groups = f" GROUP BY {', '.join(f'd_{name}' for name in split_by)}" if split_by else ""
+        found = self._connection.rows(
+            f"SELECT {names}count() FROM requests FINAL WHERE {condition.sql} AND {UNPRICED}{groups}",
+            condition.parameters,
+        )
+        return {tuple(map(str, values)): int(number) for *values, number in found if number}
 
     def oldest_entry(self) -> int | None:
         """When the oldest stored request began, ns; None in an empty store. Read from the index of the parts."""

@@ -77,8 +77,10 @@ async def test_a_full_server_is_busy_and_a_broken_one_has_failed(
         await model.generate(chat(), CALL)
     server.fault = ""
     server.model = "another"  # the pool's model has gone: nothing that the client could mend
-    with pytest.raises(FailedError, match="does not exist"):
+    with pytest.raises(FailedError, match=r"HTTP 404 \(it said \d+ characters\)") as gone:
         await model.generate(chat(), CALL)
+    gone.value.quote()
+    assert "does not exist" in str(gone.value)
     await eventually_async(lambda: model.link.idle)
 
 

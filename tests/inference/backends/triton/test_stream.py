@@ -53,7 +53,7 @@ async def test_a_failure_comes_after_the_events_before_it() -> None:
     stream = a_stream((token("one"), token(" two"), FAILED, token("never")))
     assert await stream.next() == [Event("one"), Event(" two")]
     for _ in range(2):
-        with pytest.raises(FailedError, match="the model has failed"):
+        with pytest.raises(FailedError, match="Triton's model failed"):
             await stream.next()
 
 

@@ -65,7 +65,7 @@ def test_busy_is_not_broken_and_a_wrong_key_is_not_the_clients_fault(status: int
 def test_a_model_that_is_not_for_this_is_no_failure(status: int, said: str) -> None:
     refusal = read(status, json.dumps({"error": {"message": said, "param": "model"}}).encode())
     assert (refusal.kind, refusal.message) == ("unserved", "")
-    assert said in refusal.detail
+    assert said in refusal.said
     assert read(500, json.dumps({"error": said}).encode()).kind == "failed"
 
 

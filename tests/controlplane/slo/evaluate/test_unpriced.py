@@ -1,0 +1,43 @@
+"""A cost objective over requests without a price is unknown, and says so."""
+
+import random
+from dataclasses import replace
+
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Cost
+from controlplane.slo.core.windows import HOUR_S
+from controlplane.slo.evaluate.evaluator import Evaluator
+from controlplane.telemetry.store import Store
+from tests.support.slo.evaluations import NOW_S, NS, swept
+from tests.support.slo.ledger_rows import rows
+
+CHEAP = Objective("cheap", "", Cost(1e6), 0.5)
+PER_MODEL = replace(CHEAP, slug="per-model", split_by=("model",))
+
+
+def states(store: Store) -> dict[tuple[str, str], tuple[str, str]]:
+    evaluator = Evaluator(store)
+    evaluator.tick([CHEAP, PER_MODEL], [], NOW_S * NS)
+    swept(evaluator)
+    found = evaluator.tick([CHEAP, PER_MODEL], [], NOW_S * NS)
+    return {(one.alert.objective.slug, one.alert.scope.get("model", "")): (one.alert.state, one.why) for one in found}
+
+
+def test_requests_without_a_price_are_not_good(store: Store) -> None:
+    made = rows(random.Random(7), 400, (NOW_S - HOUR_S // 2) * NS, NOW_S * NS)
+    answered = [replace(row, status="ok", prompt_tokens=100, output_tokens=10, cost_usd=0.001) for row in made]
+    store.writer.insert_requests(answered, 1)
+    models = {row.model for row in answered}
+    before = states(store)
+    assert set(before) == {("cheap", ""), *(("per-model", model) for model in models)}
+    assert not any("no price" in why for _, why in before.values())
+
+    unpriced = min(models)
+    without = [replace(row, cost_usd=None) for row in answered if row.model == unpriced]
+    store.writer.insert_requests(without, 2)
+    after = states(store)
+    assert set(after) == set(before), "a model without any price is there, and not left out"
+    for (slug, model), (state, why) in after.items():
+        concerned = slug == "cheap" or model == unpriced
+        assert ("no price" in why) is concerned and (state == "unknown" or not concerned), (slug, model)
+    assert after["per-model", unpriced][1].startswith(f"{len(without):,} requests of the last hour")
