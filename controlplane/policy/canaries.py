@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from controlplane.policy.core.canary import due_at, test_of
 from controlplane.policy.core.memory import CanaryMemory
-from controlplane.policy.core.observation import Arm, CanaryCounts, Stratum
+from controlplane.policy.core.observation import Arm, CanaryCounts, Measured, Stratum
 from controlplane.policy.core.sequential import design_effect, first_share
 from controlplane.policy.core.spec import Canary, CanarySpec, InForce
 from controlplane.telemetry.core.canary_rows import CanaryReading, CanaryRow
@@ -92,6 +92,7 @@ class Counter:
             until_ms * MS_NS,
             spec.latency_quantile,
             spec.latency_tolerance,
+            test_of(spec).measures,
         )
         return _Counted(standing.entered, summed(spec, reading, starts, until_ms), until_ms)
 
@@ -102,7 +103,15 @@ def summed(spec: CanarySpec, reading: CanaryReading, starts_ms: list[int], until
 
     def arm(stratum: int, pool: str) -> Arm:
         rows = [row for row in reading.rows if (row.stratum, row.pool) == (stratum, pool)]
-        return Arm(*(sum(getattr(row, name) for row in rows) for name in Arm.__struct_fields__))
+        names = ("requests", "failed", "answered", "slow", "too_slow")
+        return Arm(
+            **{name: sum(getattr(row, name) for row in rows) for name in names},
+            measures={
+                row.measure: Measured(row.known, row.high, row.too_high)
+                for row in reading.measured
+                if (row.stratum, row.pool) == (stratum, pool)
+            },
+        )
 
     return CanaryCounts(
         since_ms=starts_ms[0],

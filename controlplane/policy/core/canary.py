@@ -34,6 +34,7 @@ def test_of(spec: CanarySpec) -> CanaryTest:
         error_tolerance=spec.error_tolerance,
         alpha=spec.alpha,
         beta=spec.beta,
+        measures={each.measure: (each.quantile, each.tolerance) for each in spec.measures},
     )
 
 

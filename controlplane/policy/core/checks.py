@@ -151,6 +151,8 @@ def _canary(spec: CanarySpec) -> Iterator[Fault]:
         yield (*SPEC, "candidate"), f"spec.candidate is {spec.candidate!r}, as spec.baseline: name another pool"
     if not spec.steps:
         yield (*SPEC, "steps"), "spec.steps is empty: write percents, such as [5, 25, 50]"
+    if len({each.measure for each in spec.measures}) < len(spec.measures):
+        yield (*SPEC, "measures"), "spec.measures has a measure twice: keep it once"
     if list(spec.steps) != sorted(set(spec.steps)):
         yield (*SPEC, "steps"), f"spec.steps is {list(spec.steps)}: write percents that rise"
 

@@ -54,7 +54,7 @@ class FailoverMemory(Remembered, frozen=True, omit_defaults=True):
     """Since when the condition has not held. None: it holds, or is unknown."""
 
 
-class Chances(Remembered, frozen=True):
+class Chances(Remembered, frozen=True, omit_defaults=True):
     """The chances of counts at least as extreme as those seen, each if the hypothesis of its name holds. `slower` and `failing_more` are
     so by the tolerance.
     """
@@ -63,6 +63,8 @@ class Chances(Remembered, frozen=True):
     slower: float
     not_failing_more: float
     failing_more: float
+    measures: dict[str, tuple[float, float]] = {}
+    """By name of what else is compared: if it is not higher, and if it is so by the tolerance."""
 
 
 class CanaryLook(Remembered, frozen=True):

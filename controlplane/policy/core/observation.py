@@ -215,6 +215,14 @@ class Override(Facts, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
+class Measured(Facts, frozen=True, omit_defaults=True):
+    """Of the answered requests of an arm that have a measure, those above the baseline's quantile, and above `1 + tolerance` times it."""
+
+    known: int = 0
+    high: int = 0
+    too_high: int = 0
+
+
 class Arm(Facts, frozen=True, omit_defaults=True):
     """Requests of one pool of a canary. Of the answered ones `slow` took longer than the baseline's quantile, `too_slow` longer than
     `1 + latency_tolerance` times it.
@@ -225,6 +233,8 @@ class Arm(Facts, frozen=True, omit_defaults=True):
     answered: int = 0
     slow: int = 0
     too_slow: int = 0
+    measures: dict[str, Measured] = {}
+    """What else is compared, by its name."""
 
 
 class Stratum(Facts, frozen=True, omit_defaults=True):

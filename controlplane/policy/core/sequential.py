@@ -31,12 +31,13 @@ from typing import NamedTuple
 import msgspec
 
 from controlplane.policy.core.memory import CanaryLook, Chances, Verdict
-from controlplane.policy.core.observation import Arm, Stratum
+from controlplane.policy.core.observation import Arm, Measured, Stratum
 
 LOOKS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 """The shares of `max_requests` at which the test looks. Early ones end a bad canary soon, and cost little of the error rates."""
 EARLY_REQUESTS = 5
 """Of the first early look."""
+_NONE = Measured()
 EARLY = 0.1
 """The share of the chance to reject an equal candidate as worse that early looks spend."""
 
@@ -52,6 +53,8 @@ class CanaryTest(msgspec.Struct, frozen=True):
     error_tolerance: float = 0.01
     alpha: float = 0.05
     beta: float = 0.05
+    measures: dict[str, tuple[float, float]] = {}
+    """Quantile and tolerance of what else may not be higher, by its name."""
 
 
 def looks_at(test: CanaryTest) -> list[int]:
@@ -80,7 +83,8 @@ def look(
     due = next((share for share in LOOKS if share > before), None)
     if due is None or now < due:
         return None
-    alpha, beta = (now - before) * (1 - EARLY) * test.alpha / 4, (now - before) * test.beta
+    hypotheses = 2 * (2 + len(test.measures))
+    alpha, beta = (now - before) * (1 - EARLY) * test.alpha / hypotheses, (now - before) * test.beta
     slow = _pooled(((_slow(each.candidate), _slow(each.baseline)) for each in strata), design_effects)
     too_slow = _pooled(((_too_slow(each.candidate), _slow(each.baseline)) for each in strata), design_effects)
     tolerated = min(failed.share + test.error_tolerance, 1.0)
@@ -93,9 +97,21 @@ def look(
             if failed.base
             else 1.0
         ),
+        measures={name: _higher(name, strata, design_effects) for name in test.measures},
     )
     verdict, reason = _verdict(test, chances, alpha, beta, last=now >= 1)
     return CanaryLook(requests, _digits(alpha), _digits(beta), chances, verdict, reason)
+
+
+def _higher(name: str, strata: Sequence[Stratum], design_effects: tuple[float, float]) -> tuple[float, float]:
+    """The chances of these counts if a measure is not higher, and if it is so by the tolerance."""
+    arms = [(each.candidate.measures.get(name, _NONE), each.baseline.measures.get(name, _NONE)) for each in strata]
+    high = _pooled((((ours.high, ours.known), (its.high, its.known)) for ours, its in arms), design_effects)
+    too_high = _pooled((((ours.too_high, ours.known), (its.high, its.known)) for ours, its in arms), design_effects)
+    return (
+        _digits(at_least(high.exceed, high.of, high.above, high.below)),
+        _digits(at_most(too_high.exceed, too_high.of, too_high.above, too_high.below)),
+    )
 
 
 def _early_look(test: CanaryTest, failed: "_Counts", requests: int, last: int) -> CanaryLook | None:
@@ -276,15 +292,28 @@ def _verdict(test: CanaryTest, chances: Chances, alpha: float, beta: float, *, l
         return "worse", f"its {level} is higher than the baseline's: {otherwise.format(_words(chances.not_slower))}"
     if chances.not_failing_more <= alpha:
         return "worse", f"it fails more often than the baseline: {otherwise.format(_words(chances.not_failing_more))}"
+    for name, (not_higher, _) in chances.measures.items():
+        if not_higher <= alpha:
+            what = f"its {name} at {_level(test, name)} is higher than the baseline's"
+            return "worse", f"{what}: {otherwise.format(_words(not_higher))}"
     as_fast = f"that its {level} is not {test.tolerance:.0%} higher"
     as_sound = f"that it does not fail {test.error_tolerance:.2%} of its requests more"
-    missing = [text for chance, text in ((chances.slower, as_fast), (chances.failing_more, as_sound)) if chance > beta]
+    shown = [(chances.slower, as_fast), (chances.failing_more, as_sound)]
+    shown += [
+        (higher, f"that its {name} at {_level(test, name)} is not {test.measures[name][1]:.0%} higher")
+        for name, (_, higher) in chances.measures.items()
+    ]
+    missing = [text for chance, text in shown if chance > beta]
     if not missing:
-        larger = _words(max(chances.slower, chances.failing_more))
-        return "equal", f"the counts show {as_fast}, and {as_sound}: {otherwise.format(larger)}"
+        larger = _words(max(chance for chance, _ in shown))
+        return "equal", f"the counts show {', and '.join(text for _, text in shown)}: {otherwise.format(larger)}"
     if last:
         return "undecided", f"{test.max_requests:,} requests do not show {' or '.join(missing)}"
     return "continue", "the counts do not yet show whether it is worse or as good"
+
+
+def _level(test: CanaryTest, name: str) -> str:
+    return f"p{test.measures[name][0] * 100:g}"
 
 
 def _words(chance: float) -> str:

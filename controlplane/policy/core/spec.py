@@ -196,6 +196,15 @@ class DegradationSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaul
     """How long a tier may be on a step whose `exit` is unknown before somebody is paged."""
 
 
+class Compared(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a canary compares beside E2E latency and failures."""
+
+    measure: Literal["ttft", "itl", "cost"]
+    quantile: Annotated[float, Meta(ge=0.5, lt=1)] = 0.95
+    tolerance: Annotated[float, Meta(gt=0, le=10)] = 0.2
+    """By how much the candidate's quantile may be higher, as a share of the baseline's."""
+
+
 class CanarySpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Part of a model's requests goes to the candidate while it is compared with the baseline."""
 
@@ -209,6 +218,8 @@ class CanarySpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     """How much slower the candidate may be, as a share of the baseline's latency."""
     error_tolerance: Annotated[float, Meta(gt=0, lt=1)] = 0.01
     """How much higher the candidate's share of failed requests may be."""
+    measures: tuple[Compared, ...] = ()
+    """What else may not be higher."""
     alpha: Probability = 0.05
     """The highest probability to roll back a candidate that is equal."""
     beta: Probability = 0.1

@@ -21,8 +21,23 @@ class CanaryRow:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredRow:
+    """Answered requests of a pool in one stratum that have a measure. `high` of them are above the baseline's quantile of that stratum,
+    `too_high` above `1 + tolerance` times it.
+    """
+
+    measure: str
+    stratum: int
+    pool: str
+    known: int
+    high: int
+    too_high: int
+
+
+@dataclass(frozen=True, slots=True)
 class CanaryReading:
     """`quantiles_ms` are of the answered requests, by (stratum, pool)."""
 
     rows: tuple[CanaryRow, ...]
     quantiles_ms: dict[tuple[int, str], float]
+    measured: tuple[MeasuredRow, ...] = ()

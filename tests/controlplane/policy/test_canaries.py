@@ -3,14 +3,15 @@
 import dataclasses
 import random
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+import pytest
 
 from controlplane.policy.canaries import SETTLED_MS, WHOLE_EVERY_MS, Counter
 from controlplane.policy.core.canary import advance, due_at
 from controlplane.policy.core.memory import CanaryLook, CanaryMemory, Chances
-from controlplane.policy.core.spec import Canary, CanarySpec, InForce, Metadata
+from controlplane.policy.core.spec import Canary, CanarySpec, Compared, InForce, Metadata
 from controlplane.telemetry.core.canary_rows import CanaryReading
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
@@ -47,6 +48,40 @@ def test_a_candidate_that_is_slower_in_the_ledger_is_rolled_back(store: Store) -
     assert seen.candidate_ms > seen.baseline_ms
     after = advance("try-new", SPEC, POLICY.spec_digest, seen, RUNNING["try-new"], now_ms)
     assert after.percent == {"old": 100, "new": 0}
+
+
+@pytest.mark.parametrize(
+    ("measure", "changes"),
+    [
+        ("ttft", {"ttft_ns": 6_000_000}),
+        ("itl", {"decode_ns": 14_000_000}),
+        ("cost", {"cost_usd": 0.0024}),
+    ],
+)
+def test_a_candidate_that_is_as_fast_and_worse_in_what_else_is_compared_is_rolled_back(
+    store: Store, measure: Literal["ttft", "itl", "cost"], changes: dict[str, Any]
+) -> None:
+    spec = msgspec.structs.replace(SPEC, measures=(Compared(measure),))
+    policy = msgspec.structs.replace(POLICY, policy=msgspec.structs.replace(POLICY.policy, spec=spec))
+    running = {"try-new": msgspec.structs.replace(RUNNING["try-new"], digest=policy.spec_digest)}
+    rng = random.Random(7)
+
+    def spread(each: LedgerRow, **more: Any) -> LedgerRow:
+        """What is compared differs from request to request, as it does in earnest."""
+        its = {"ttft_ns": each.ttft_ns, "decode_ns": each.decode_ns, "cost_usd": each.cost_usd} | more
+        by = rng.lognormvariate(0, 0.2)
+        return dataclasses.replace(each, **{key: type(value)(value * by) for key, value in its.items() if value})
+
+    rows = [spread(each) for each in served("old", 600, 1.0, 1)]
+    rows += [spread(each, **changes) for each in served("new", 600, 1.0, 2)]
+    store.writer.insert_requests(rows, version=1)
+    now_ms = BEGAN_MS + 600_000 + SETTLED_MS
+    seen = Counter(store).counts([policy], running, now_ms)["try-new"]
+    ours, its = seen.strata[0].candidate.measures[measure], seen.strata[0].baseline.measures[measure]
+    assert (ours.known, its.known, its.high) == (600, 600, 29) and ours.high > 300
+    after = advance("try-new", spec, policy.spec_digest, seen, running["try-new"], now_ms)
+    assert after.memory is not None and after.memory.outcome == "rolled_back"
+    assert f"its {measure} at p95 is higher than the baseline's" in after.memory.reason
 
 
 def test_requests_that_may_not_have_ended_are_left_out(store: Store) -> None:

@@ -1,13 +1,15 @@
 """Compares the requests of two pools."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from controlplane.telemetry.core.canary_rows import CanaryReading, CanaryRow
+from controlplane.telemetry.core.canary_rows import CanaryReading, CanaryRow, MeasuredRow
+from controlplane.telemetry.core.objective_counts import Cut
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.ledger.row import RATE_LIMITED
 
 from ...client import StorePart
 from ...errors import StoreInputError
+from ..judged import measured
 from ..where import ANSWERED, CANCELLED, OWN, Where, where
 
 FIRST_POOL = "toString(if(empty(attempt_pool), pool, attempt_pool[1]))"
@@ -37,11 +39,13 @@ class CanaryReader(StorePart):
         to_ns: int,
         quantile: float,
         tolerance: float,
+        measures: Mapping[str, tuple[float, float]] = {},
     ) -> CanaryReading:
         """Counts the requests of a model by the pool that they were first sent to, by minute and stratum.
 
         `starts_ns` are the ascending starts of the strata; the last one ends at `to_ns`. Answers of the cache and of other requests in
         flight, and requests over a limit, are not counted. Of the cancelled ones those are that had waited longer than the quantile.
+        `measures` are what else is counted, with its quantile and tolerance, of the answered requests that have it.
         """
         if not starts_ns or list(starts_ns) != sorted(starts_ns):
             raise StoreInputError(f"starts_ns {list(starts_ns)} are not ascending: give the start of each stratum")
@@ -73,7 +77,29 @@ class CanaryReader(StorePart):
         return CanaryReading(
             tuple(CanaryRow(int(stratum), arm, *map(int, numbers)) for stratum, arm, *numbers in counts),
             {(stratum - 1, arm): int(value) / 1e6 for stratum, arm, value in quantiles},
+            tuple(
+                row for name, levels in measures.items() for row in self._measured(name, levels, baseline, condition)
+            ),
         )
+
+    def _measured(
+        self, name: str, levels: tuple[float, float], baseline: str, condition: Where
+    ) -> Iterator[MeasuredRow]:
+        """Of the requests of `condition`, whose parameters have the starts of strata."""
+        quantile, tolerance = levels
+        parameters = {**condition.parameters, "baseline": baseline}
+        value = measured(Cut(name, ttft_definition="gateway"), parameters)  # whose pools these are
+        rows = self._connection.rows(
+            f"WITH requests AS (SELECT {FIRST_POOL} AS arm, toFloat64({value}) AS value,"
+            " arrayCount(start -> start <= entry_start_ns, {starts_ns:Array(UInt64)}) AS stratum"
+            f" FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} AND toString(pool) = arm AND value IS NOT NULL)"
+            f" SELECT toUInt32(stratum) - 1, arm, count(), countIf(value > edge), countIf(value > edge * {1 + tolerance!r})"
+            f" FROM requests INNER JOIN (SELECT stratum, quantileExact({float(quantile)!r})(value) AS edge FROM requests"
+            " WHERE arm = {baseline:String} GROUP BY stratum) AS edges USING stratum GROUP BY stratum, arm ORDER BY stratum, arm",
+            parameters,
+        )
+        for stratum, arm, *numbers in rows:
+            yield MeasuredRow(name, int(stratum), arm, *map(int, numbers))
 
     def requests(self, model: str, pool: str, from_ns: int, to_ns: int) -> int:
         """How many requests of a model that began in this time were first sent to a pool, with those that `canary` leaves out because
