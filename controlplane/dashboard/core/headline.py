@@ -21,6 +21,8 @@ NAMED_SHARE = 0.6
 class Headline:
     """`cause` is a stage (or "unattributed"), or "" where none stands out. `steady`: shares are of all time, not of the excess.
 
+    Stages in which slow requests were quicker than others are no part of the excess, so that no share is above 1.
+
     `second` is the stage after it, where that too has a good part.
     """
 
@@ -46,6 +48,8 @@ def headline(report: LatencyReport | Group, by_model: Mapping[str, Group], quant
         for stage in BANDS
         if stage in report.stages
     }
+    whole = 1.0 if steady else sum(share for share in shares.values() if share > 0) or 1.0
+    shares = {stage: share / whole for stage, share in shares.items()}
     ranked = sorted((stage for stage in shares if shares[stage] > 0), key=lambda stage: -shares[stage])
     cause = ranked[0] if ranked else ""
     second = ranked[1] if len(ranked) > 1 and shares[ranked[1]] >= SECOND_SHARE else ""

@@ -8,6 +8,12 @@ PROMPT_BUCKET_EDGES = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 131072)
 """Upper edges of the buckets in tokens, exclusive. The last bucket has no upper edge."""
 
 
+def bucket_start(name: str) -> int:
+    """The fewest tokens of a bucket, by which buckets are in order: 512 of `"512-1023"`. -1 of a name that is none."""
+    start = name.rstrip("+").partition("-")[0]
+    return int(start) if start.isdecimal() else -1
+
+
 def prompt_bucket(tokens: int | None) -> str:
     """The bucket's name, such as `"512-1023"` or `"131072+"`; empty where the length is not known."""
     if tokens is None:

@@ -26,7 +26,7 @@ from controlplane.telemetry.core.query_types import (
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
 from controlplane.telemetry.explain.difference import Explanation
 from controlplane.telemetry.ledger.path_segments import Segment, paths, segments
-from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.ledger.row import LedgerRow, bucket_start
 from controlplane.telemetry.query.core import timerange
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.question import DIMENSIONS, Question
@@ -196,9 +196,12 @@ def trace(trace_id: str) -> Trace | None:
 
 
 def values(window: Window, dimensions: Sequence[Dimension] = DIMENSIONS) -> dict[Dimension, list[str]]:
-    """The values of each dimension in this window, the most frequent first."""
+    """The values of each dimension in this window, the most frequent first; lengths of prompts from the shortest on."""
     answers = {dimension: submit_query(store().overview.values, window, dimension) for dimension in dimensions}
-    return {dimension: answer.result() for dimension, answer in answers.items()}
+    found = {dimension: answer.result() for dimension, answer in answers.items()}
+    if "prompt_bucket" in found:
+        found["prompt_bucket"].sort(key=bucket_start)
+    return found
 
 
 def health(window: Window, dimension: Dimension) -> dict[str, Health]:

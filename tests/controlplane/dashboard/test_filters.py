@@ -52,6 +52,13 @@ def test_each_value_can_be_taken_away_and_the_rest_stays(reader: Client, served:
     assert all(query["order"] == ["newest"] for query in queries)
 
 
+def test_lengths_of_prompts_are_offered_from_the_shortest_on(reader: Client, served: Filled) -> None:
+    page = shown(reader, "/requests", **served.range)
+    [options] = re.findall(r'<select name="prompt_bucket"[^>]*>(.*?)</select>', page, re.S)
+    starts = [int(start) for start in re.findall(r'value="(\d+)', options)]
+    assert len(starts) > 2 and starts == sorted(starts)
+
+
 def test_a_filter_that_few_requests_pass_makes_no_page_stale(reader: Client, annexed: Store) -> None:
     now_ns = time.time_ns()
     annexed.writer.insert_requests(

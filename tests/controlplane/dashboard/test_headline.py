@@ -1,5 +1,7 @@
 """The sentence that says which stage makes the slow requests slow."""
 
+import pytest
+
 from controlplane.dashboard.core.headline import headline
 from controlplane.telemetry.core.query_types import Group, LatencyReport, Quantiles, StageFigures, StageShare
 
@@ -24,6 +26,13 @@ def test_it_names_the_stage_with_most_of_the_time_above_the_median() -> None:
     assert found is not None
     assert (found.cause, found.share, found.value_ms, found.steady) == ("queue", 0.68, 1900, False)
     assert (found.second, found.second_share) == ("model", 0.30)
+
+
+def test_no_stage_has_more_than_all_of_the_time_above_the_median() -> None:
+    """Slow requests whose answers are shorter spend less in the model: 102 % of the excess would be queue."""
+    found = headline(report(queue=stage(0.5, 1.02), model=stage(0.4, -0.12), cache=stage(0.1, 0.1)), {}, "p95")
+    assert found is not None
+    assert (found.cause, found.share) == ("queue", pytest.approx(1.02 / 1.12))
 
 
 def test_it_names_the_model_that_spends_most_of_that_stage() -> None:
