@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from controlplane.policy.core.observation import PoolPlan
-from controlplane.policy.core.plans import pool_plan
+from controlplane.policy.observe.core.plans import pool_plan
 from forecasting.calendar import Calendar
 from forecasting.capacity.assumptions import HOUR_S, Demand, PlanInputs, PoolAssumptions
 from forecasting.capacity.warm_plan import warm_plans

@@ -22,6 +22,7 @@ from controlplane.policy.observe.canaries import CanaryReader
 from controlplane.policy.observe.gateways import Gateways
 from controlplane.policy.observe.gather import Background
 from controlplane.policy.observe.planned import PlannedReader
+from controlplane.policy.observe.stages import StageReader
 from controlplane.telemetry.store import Store
 
 log = structlog.get_logger(__name__)
@@ -74,12 +75,13 @@ class PolicyLoop(threading.Thread):
             strangers=lambda: self._strangers,
         )
         self._canaries = CanaryReader(store)
+        self._stages = StageReader(store)
         self._engine = Engine(self._background, self._refreshed)
         self._stopping = stopping
         self._beat_s = float("-inf")
 
     def run(self) -> None:
-        for reader in (self._planned, self._gateways, self._canaries):
+        for reader in (self._planned, self._gateways, self._canaries, self._stages):
             reader.start()
         while not self._stopping.is_set():
             self._gateways.wait(2 * EVERY_S)  # what it decides about is then as new as can be
@@ -96,7 +98,7 @@ class PolicyLoop(threading.Thread):
                 TICKS.labels("failed").inc()
                 note_failure(error)
         self._engine.stop()
-        for reader in (self._planned, self._gateways, self._canaries):
+        for reader in (self._planned, self._gateways, self._canaries, self._stages):
             reader.stop()
         self._clusters.close()
         close_old_connections()
@@ -109,11 +111,17 @@ class PolicyLoop(threading.Thread):
         fence = partial(lease.fence, self._lease, self._holder, generation)
         ticked = self._engine.tick(Leader(self._holder, generation, fence), int(time.time() * 1_000))
         self._canaries.follow(ticked.policies, ticked.decision)
+        self._stages.follow(ticked.policies.all, ticked.observation)
         self._beat(ticked, fence)
         measure(ticked)
 
     def _background(self) -> Background:
-        return Background(self._gateways.traffic(), self._planned.planned(), canaries=self._canaries.counts())
+        return Background(
+            self._gateways.traffic(),
+            self._planned.planned(),
+            canaries=self._canaries.counts(),
+            stages=self._stages.stages(),
+        )
 
     def _refreshed(self) -> Mapping[str, Cluster]:
         """The clusters of now; their gateways are read from, or on a machine without any the one that is observed."""

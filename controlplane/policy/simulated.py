@@ -42,7 +42,7 @@ class Simulated:
     _replica_hours: float = field(default=0.0, repr=False)
 
     def begin(self, arrivals: Arrivals, replicas: int) -> None:
-        reactive = msgspec.structs.replace(self.spec.reactive, kv_use=None, cpu_use=None)
+        reactive = msgspec.structs.replace(self.spec.reactive, kv_use=None, cpu_use=None, burn_rate=None)
         spec = msgspec.structs.replace(self.spec, reactive=reactive)
         document = Scaling(api_version="weir/v1", metadata=Metadata(name="simulated"), spec=spec)
         self._policies = (InForce(0, 1, "", document),)

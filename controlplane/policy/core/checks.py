@@ -1,7 +1,11 @@
 """What must hold between the fields of a policy, and between a policy and the fleet."""
 
+import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
+from zoneinfo import available_timezones
 
 from controlplane.core.documents.problem import dotted
 from controlplane.policy.core.conditions import Where, fault_of
@@ -16,10 +20,12 @@ from controlplane.policy.core.spec import (
     RoutingSpec,
     Scaling,
     ScalingSpec,
+    Schedule,
 )
 from controlplane.policy.core.structure import Fault, Path, near
 
 SPEC: Path = ("spec",)
+TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d|24:00")
 
 
 def faults_of(policy: Policy) -> Iterator[Fault]:
@@ -43,6 +49,14 @@ def _scaling(spec: ScalingSpec) -> Iterator[Fault]:
         yield (*SPEC, "min"), f"spec.min is {spec.min}, and spec.max is {spec.max}: write at most {spec.max}"
     if spec.warm_floor > spec.max:
         yield (*SPEC, "warm_floor"), f"spec.warm_floor is {spec.warm_floor}: write at most spec.max, {spec.max}"
+    for number, schedule in enumerate(spec.schedules):
+        yield from _schedule(schedule, spec.max, (*SPEC, "schedules", number))
+    yield from _unique([schedule.name for schedule in spec.schedules], (*SPEC, "schedules"))
+    if spec.reactive.burn_rate is not None and spec.objective is None:
+        yield (
+            (*SPEC, "reactive", "burn_rate"),
+            "spec.reactive.burn_rate is given, and spec.objective is not: name the objective whose burn rate it limits",
+        )
     if spec.gateway is not None:
         yield from _gateway(spec)
     elif spec.reactive.cpu_use is not None:
@@ -51,13 +65,35 @@ def _scaling(spec: ScalingSpec) -> Iterator[Fault]:
     yield from _condition(spec.hold_when, "hold", (*SPEC, "hold_when"))
 
 
+def _schedule(schedule: Schedule, most: int, path: Path) -> Iterator[Fault]:
+    if schedule.floor > most:
+        yield (*path, "floor"), f"{dotted((*path, 'floor'))} is {schedule.floor}: write at most spec.max, {most}"
+    for name, text in (("start", schedule.start), ("end", schedule.end)):
+        if not TIME_OF_DAY.fullmatch(text):
+            yield (*path, name), f"{dotted((*path, name))} is {text!r}: write a time of day from 00:00 to 24:00"
+    if schedule.start == schedule.end or schedule.start == "24:00":
+        yield (
+            (*path, "start"),
+            f"{dotted((*path, 'start'))} is {schedule.start}: write a time before the end, such as 08:00",
+        )
+    if schedule.zone not in available_timezones():
+        remedy = near(schedule.zone, sorted(available_timezones()))
+        yield (*path, "zone"), f"{dotted((*path, 'zone'))}: there is no time zone {schedule.zone!r}: {remedy}"
+    for number, day in enumerate(schedule.dates):
+        with suppress(ValueError):
+            if date.fromisoformat(day).isoformat() == day:
+                continue
+        at = (*path, "dates", number)
+        yield at, f"{dotted(at)}: there is no day {day}: write one as 2026-12-24"
+
+
 def _gateway(spec: ScalingSpec) -> Iterator[Fault]:
     if spec.reactive.replica_rps is None and spec.reactive.cpu_use is None:
         yield (
             (*SPEC, "reactive"),
             "spec.reactive has neither replica_rps nor cpu_use: name what a gateway may carry, such as replica_rps: 200",
         )
-    for name in ("queue_delay_s", "waiting_per_replica", "kv_use"):
+    for name in ("queue_delay_s", "waiting_per_replica", "kv_use", "burn_rate"):
         if getattr(spec.reactive, name) is not None:
             yield (
                 (*SPEC, "reactive", name),

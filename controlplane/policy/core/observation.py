@@ -4,12 +4,24 @@ from typing import Literal
 
 import msgspec
 
+BURN_STALE_AFTER_S = 60.0
+"""Objectives are judged every few seconds, and written at least every 15 s."""
 CLUSTER_STALE_AFTER_S = 60.0
 """Watches that are older than this are not trusted. They renew themselves every few seconds."""
 
 
 class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Values that a record keeps."""
+
+
+class BurnFacts(Facts, frozen=True, omit_defaults=True):
+    """How fast an objective burns, where a pool's requests count for it."""
+
+    burn_rate: float | None = None
+    """Over the shortest pair of burn windows."""
+    age_ms: int | None = None
+    stage: str = ""
+    """In which the pool's bad requests of the last minutes differ most from the others. Empty: not known, or not asked."""
 
 
 class PoolFacts(Facts, frozen=True, omit_defaults=True):
@@ -36,6 +48,8 @@ class PoolFacts(Facts, frozen=True, omit_defaults=True):
     """Sent to a replica and not answered yet, over all gateways."""
     kv_use: float | None = None
     cpu_use: float | None = None
+    burns: dict[str, BurnFacts] = {}
+    """By objective that a policy of the pool names."""
 
     wanted: int | None = None
     """The count in the cluster: Kubernetes' `spec.replicas`."""

@@ -10,6 +10,7 @@ from controlplane.policy.core import load
 from controlplane.policy.core.decision import Candidate, Proposed
 from controlplane.policy.core.memory import LoadMemory, TargetMemory
 from controlplane.policy.core.observation import PoolFacts, PoolPlan
+from controlplane.policy.core.schedules import scheduled
 from controlplane.policy.core.spec import ScalingSpec
 from controlplane.policy.core.words import replicas, seconds
 from forecasting.capacity.assumptions import ReplicaCapacity
@@ -22,6 +23,8 @@ TRIED = 1.1
 """A replica whose limit no traffic has shown is filled to so many times the most that it has carried, so that traffic shows it."""
 OVERTAKEN = 1.1
 """A load that needs more than the forecast's replicas and is so many times what they carry has overtaken it (HPA's tolerance)."""
+HELPED = ("queue", "model")
+"""Stages that more replicas shorten."""
 SLACK = 1e-9
 
 
@@ -38,8 +41,7 @@ def candidates(
     """The candidates, and the highest of them after the scale-down was slowed. Rails come afterwards."""
     seen = _load(facts, memory.load, now_ms)
     forecast = _forecast(plan, now_ms) if plan is not None and spec.forecast == "auto" else None
-    floor = max(spec.min, spec.warm_floor)
-    needed = [_Needed(Candidate(floor, "floor", f"{spec.min} at least, {spec.warm_floor} warm"), floor)]
+    needed = [_floor(spec, facts, now_ms)]
     needed += _by_load(spec, facts, seen, forecast)
     needed += _by_signals(spec, facts)
     if forecast is not None:
@@ -60,6 +62,13 @@ def candidates(
             )
     after = msgspec.structs.replace(memory, recommended=recommended, load=seen)
     return Proposed(tuple(each.candidate for each in needed), wanted, reason, after)
+
+
+def _floor(spec: ScalingSpec, facts: PoolFacts, now_ms: int) -> _Needed:
+    running = scheduled(spec.schedules, now_ms, facts.cold_start_s or 0.0)
+    floor = max(spec.min, spec.warm_floor, running.floor if running else 0)
+    by_clock = f", {running.floor} by the schedule {running.name}" if running else ""
+    return _Needed(Candidate(floor, "floor", f"{spec.min} at least, {spec.warm_floor} warm{by_clock}"), floor)
 
 
 def _load(facts: PoolFacts, before: LoadMemory | None, now_ms: int) -> LoadMemory | None:
@@ -177,11 +186,34 @@ def _by_signals(spec: ScalingSpec, facts: PoolFacts) -> Iterator[_Needed]:
             reason = f"{use:.0%} of the {name} of {replicas(facts.ready)} in use, at {most:.0%}"
             yield _signal(math.ceil(work - SLACK), math.ceil(KEPT_FOR * work - SLACK), reason)
     if facts.queue_delay_s is not None and wanted.queue_delay_s and facts.queue_delay_s > wanted.queue_delay_s:
-        # How much more is needed does not follow from a delay: a step at a time, while none is on its way.
-        present = (facts.ready or 0) + (facts.starting or 0)
-        added = 0 if facts.starting or facts.pending or facts.failing else max(1, math.ceil(present * (KEPT_FOR - 1)))
-        reason = f"a wait of {facts.queue_delay_s:.3g} s, and {wanted.queue_delay_s:g} s is accepted"
-        yield _signal(present + added, present + added, reason)
+        count = _a_step_more(facts)
+        yield _signal(
+            count, count, f"a wait of {facts.queue_delay_s:.3g} s, and {wanted.queue_delay_s:g} s is accepted"
+        )
+    yield from _by_burn(spec, facts)
+
+
+def _by_burn(spec: ScalingSpec, facts: PoolFacts) -> Iterator[_Needed]:
+    """An objective that burns too fast: more replicas where its bad requests lose their time to queue or model, which those shorten.
+    Elsewhere, and where that is not known, what stands stays.
+    """
+    most, burn = spec.reactive.burn_rate, facts.burns.get(spec.objective or "")
+    if most is None or burn is None or burn.burn_rate is None or burn.burn_rate <= most:
+        return
+    count = _a_step_more(facts) if burn.stage in HELPED else (facts.wanted or 0)
+    where = f"its bad requests lose their time in {burn.stage}" if burn.stage else "in which stage is not known"
+    helps = "" if burn.stage in HELPED else ", so none is added"
+    reason = (
+        f"{spec.objective} burns {burn.burn_rate:.3g} times as fast as it may, and {most:g} is accepted; {where}{helps}"
+    )
+    yield _signal(count, count, reason)
+
+
+def _a_step_more(facts: PoolFacts) -> int:
+    """How much more is needed does not follow from a delay: a step at a time, while none is on its way."""
+    present = (facts.ready or 0) + (facts.starting or 0)
+    on_its_way = facts.starting or facts.pending or facts.failing
+    return present + (0 if on_its_way else max(1, math.ceil(present * (KEPT_FOR - 1))))
 
 
 def _signal(count: int, kept: int, reason: str) -> _Needed:

@@ -24,6 +24,9 @@ Share = Annotated[float, Meta(gt=0, le=1)]
 Positive = Annotated[float, Meta(gt=0, le=1e12)]
 Tokens = Annotated[int, Meta(ge=1, le=100_000_000)]
 Weight = Annotated[int, Meta(ge=0, le=10_000)]
+TimeOfDay = Annotated[str, Meta(max_length=20)]
+Date = Annotated[str, Meta(max_length=20)]
+"""Both are checked by `checks.py`."""
 Probability = Annotated[float, Meta(gt=0, lt=0.5)]
 
 
@@ -44,6 +47,8 @@ class Reactive(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     in_flight_per_replica: Positive | None = None
     kv_use: Share | None = None
     cpu_use: Share | None = None
+    burn_rate: Positive | None = None
+    """The fastest burn of `objective` that is accepted, over its shortest windows."""
 
 
 class ScaleUp(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -76,6 +81,21 @@ class Budget(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     usd_per_day: Positive | None = None
 
 
+class Schedule(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Replicas that are warm at certain times: each day from `start` to `end`, which is on the next day where it is not later."""
+
+    name: Name
+    floor: AtLeastOne
+    start: TimeOfDay = "00:00"
+    end: TimeOfDay = "24:00"
+    weekdays: tuple[Annotated[int, Meta(ge=1, le=7)], ...] = ()
+    """1 is Monday. Empty, and without `dates`: every day."""
+    dates: tuple[Date, ...] = ()
+    """Days beside the weekdays."""
+    zone: Annotated[str, Meta(min_length=1, max_length=64)] = "UTC"
+    """The time zone of the clock, such as Europe/Berlin."""
+
+
 class ScalingSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """How many replicas a pool has, or the API tier (`gateway` names its workload)."""
 
@@ -85,8 +105,9 @@ class ScalingSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     gateway: Name | None = None
     warm_floor: Count = 0
     """Replicas that are always warm. Unlike `min` it gives way to a budget."""
+    schedules: Annotated[tuple[Schedule, ...], Meta(max_length=100)] = ()
     objective: Name | None = None
-    """The slug of the objective at which a replica's capacity is measured."""
+    """The slug of the objective whose burn rate `reactive.burn_rate` limits."""
     reactive: Reactive = Reactive()
     forecast: Literal["auto", "off"] = "auto"
     scale_up: ScaleUp = ScaleUp()

@@ -10,6 +10,7 @@ from msgspec import structs
 from controlplane.fleet.clusters.port import HAND, WEIR, ClusterSeen, PoolSeen
 from controlplane.fleet.models import Fallback, Pool, Replica
 from controlplane.policy.core.observation import (
+    BurnFacts,
     CanaryCounts,
     ClusterFacts,
     GatewayFacts,
@@ -20,7 +21,7 @@ from controlplane.policy.core.observation import (
     Spent,
     TierFacts,
 )
-from controlplane.policy.core.spec import Canary, InForce, Scaling
+from controlplane.policy.core.spec import Canary, InForce, Scaling, ScalingSpec
 from controlplane.policy.observe import objectives, people
 from controlplane.policy.observe.core.traffic import Traffic, pool_traffic, tier_traffic
 from controlplane.policy.observe.objectives import TierBurn
@@ -55,6 +56,8 @@ class Background:
     clusters: Mapping[str, ClusterSeen] = field(default_factory=dict)
     spent: Mapping[str, Spent] = field(default_factory=dict)
     canaries: Mapping[str, CanaryCounts] = field(default_factory=dict)
+    stages: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """By pool and objective, where bad requests lose their time."""
 
 
 def gather(now_ms: int, policies: Sequence[InForce], known: Background) -> Observation:
@@ -70,6 +73,7 @@ def gather(now_ms: int, policies: Sequence[InForce], known: Background) -> Obser
     of_models |= {rows[name].model for name in wanted if name in rows}
     burns = objectives.read()
     pools = {name: _pool(name, rows.get(name), known, now_ms) for name in sorted(wanted)}
+    pools |= _burning(scaled, pools, known.stages, now_ms)
     return Observation(
         now_ms=now_ms,
         pools=pools,
@@ -146,6 +150,29 @@ def _pool(name: str, row: PoolRow | None, known: Background, now_ms: int) -> Poo
     its = known.clusters.get(row.cluster)
     warming = known.traffic.warming_in(name)
     return _counted(facts, its.pools.get(name) if its else None, its, row.draining, now_ms, warming)
+
+
+def _burning(
+    specs: Iterable[ScalingSpec], pools: Mapping[str, PoolFacts], stages: Mapping[tuple[str, str], str], now_ms: int
+) -> dict[str, PoolFacts]:
+    """The pools whose policies name an objective, with how fast it burns: in the worst of the scopes that have their requests."""
+    wanted = {(spec.target, spec.objective) for spec in specs if spec.objective and spec.reactive.burn_rate is not None}
+    burns = objectives.burning({slug for _, slug in wanted})
+    facts: dict[str, PoolFacts] = {}
+    for name, slug in sorted(wanted):
+        pool = facts.get(name, pools[name])
+        own = {"model": pool.model, "variant": pool.variant, "region": pool.region, "pool": name}
+        rates = [
+            burn
+            for scope, burn in burns.get(slug, ())
+            if burn.fast is not None and all(own.get(key, value) == value for key, value in scope.items())
+        ]
+        if rates:
+            worst = max(rates, key=lambda burn: burn.fast or 0.0)
+            age_ms = max(0, now_ms - int(min(burn.at for burn in rates).timestamp() * MS_PER_S))
+            burn = BurnFacts(worst.fast, age_ms, stages.get((name, slug), ""))
+            facts[name] = structs.replace(pool, burns={**pool.burns, slug: burn})
+    return facts
 
 
 def _counted(

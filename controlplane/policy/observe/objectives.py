@@ -1,6 +1,6 @@
 """How objectives stand for each model and tier, as the controller has written it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -31,6 +31,17 @@ def read() -> dict[tuple[str, str], TierBurn]:
         burn = _burn(slug, document, at)
         if key not in burns or (burn.fast or 0.0) > (burns[key].fast or 0.0):
             burns[key] = burn
+    return burns
+
+
+def burning(slugs: Collection[str]) -> dict[str, list[tuple[Mapping[str, str], TierBurn]]]:
+    """Of each of these objectives, how fast it burns by scope."""
+    burns: dict[str, list[tuple[Mapping[str, str], TierBurn]]] = {}
+    if slugs:
+        rows = ObjectiveState.objects.filter(objective__enabled=True, objective__slug__in=slugs)
+        rows = rows.exclude(state=ObjectiveState.State.UNKNOWN)
+        for slug, scope, at, document in rows.values_list("objective__slug", "scope", "at", "document"):
+            burns.setdefault(slug, []).append((scope, _burn(slug, document, at)))
     return burns
 
 

@@ -8,7 +8,7 @@ from controlplane.core.periodic import PeriodicThread
 from controlplane.planning import inputs
 from controlplane.planning.models import MeasuredPool
 from controlplane.policy.core.observation import PoolPlan
-from controlplane.policy.core.plans import pool_plan
+from controlplane.policy.observe.core.plans import pool_plan
 from forecasting.capacity.assumptions import HOUR_S, ReplicaCapacity
 from forecasting.capacity.warm_plan import warm_plans
 

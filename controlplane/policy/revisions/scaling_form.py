@@ -10,6 +10,7 @@ from unfold.widgets import (
     UnfoldAdminDecimalFieldWidget,
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
     UnfoldBooleanSwitchWidget,
 )
@@ -42,8 +43,13 @@ GROUPS: Mapping[str, tuple[Shown, ...]] = {
         Shown(
             "warm_floor", "Always warm", "replicas", "A budget goes before it, and “at least” before a budget of a day."
         ),
+        Shown(
+            "schedules",
+            "Warm at certain times",
+            help='A list in JSON, such as [{"name": "day", "floor": 4, "start": "08:00", "end": "20:00", "zone": "Europe/Berlin"}].',
+        ),
         Shown("forecast", "Forecast", help="auto uses the warm plan where its forecast is better than the baseline."),
-        Shown("objective", "Objective", help="At which a replica's capacity is measured."),
+        Shown("objective", "Objective", help="Whose burn rate adds replicas, where one is given below."),
     ),
     "How full a replica may be": (
         Shown("reactive.utilisation", "Share of its measured capacity", "0..1"),
@@ -53,6 +59,7 @@ GROUPS: Mapping[str, tuple[Shown, ...]] = {
         Shown("reactive.in_flight_per_replica", "Requests in flight per replica"),
         Shown("reactive.kv_use", "Use of KV cache", "0..1"),
         Shown("reactive.cpu_use", "Use of CPUs", "0..1", "For the API tier."),
+        Shown("reactive.burn_rate", "Burn rate of the objective", help="Over its shortest windows, such as 14.4."),
     ),
     "How fast the count changes": (
         Shown("scale_up.max_step", "Added by a decision at most", "replicas", "Empty: no limit."),
@@ -148,7 +155,7 @@ def document_of(values: Mapping[str, Any]) -> dict[str, Any]:
     spec: dict[str, Any] = {}
     for path, leaf in known.items():
         value = values.get(named(path))
-        if value in (None, "") or (value == leaf.default and path not in NEW):
+        if value in (None, "", []) or (value == leaf.default and path not in NEW):
             continue
         *parts, last = path.split(".")
         part = spec
@@ -168,6 +175,8 @@ def values_of(spec: ScalingSpec | None, metadata: Mapping[str, str]) -> dict[str
             value = getattr(value, step, None)
         if spec is None:
             value = NEW.get(path, None if leaf.default is msgspec.NODEFAULT else leaf.default)
+        if isinstance(value, tuple):
+            value = msgspec.to_builtins(value)
         values[named(path)] = int(value) if isinstance(value, float) and value.is_integer() else value
     return values
 
@@ -192,6 +201,8 @@ def _field(shown: Shown, leaf: Leaf) -> forms.Field:
             )
         case inspect.FloatType():
             return forms.FloatField(**common, widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "any"}))
+        case inspect.VarTupleType():
+            return forms.JSONField(**common | {"required": False}, widget=UnfoldAdminTextareaWidget())
         case inspect.LiteralType(values=choices):
             pairs = [(str(each), str(each)) for each in choices]
             return forms.ChoiceField(**common | {"required": True}, choices=pairs, widget=UnfoldAdminSelectWidget())

@@ -14,7 +14,7 @@ from msgspec import structs
 from controlplane.policy.core.decide import decide
 from controlplane.policy.core.decision import Decision, Transition
 from controlplane.policy.core.memory import Memory
-from controlplane.policy.core.observation import Observation, Override
+from controlplane.policy.core.observation import Observation, Override, PoolFacts
 from controlplane.policy.core.spec import InForce
 from tests.bench.unknown.truth import SLOTS, TICK_S, TICKS, Truth
 from tests.support.policy.cases import NOW_MS, POOL, policy, scaling
@@ -25,6 +25,8 @@ SAID_WITHIN_TICKS = 6
 """Two minutes: what is unknown for longer is said."""
 BY_UNKNOWN = ("not known", "unknown", "missing", "last seen", "never seen", "was read once", "cannot be read")
 """How the reason of a hold says that something is unknown."""
+BELOW_MIN = {"cluster", "pending", "quota", "gpus"}
+"""Rails that may keep a count below `min`: where nothing is known of the cluster, or it has no place."""
 REMEMBERED = 3
 """Ticks whose truth may still be trusted: as long as the longest limit of an age, a minute."""
 
@@ -67,7 +69,7 @@ def _run(draw: random.Random) -> Iterator[tuple[str, str]]:
         for moved in _moves(decision):
             if not any(moved in _moves(decide(ago, policies, memory)) for ago in asked):
                 yield "wrong_moves", f"{at}{moved}"
-        for held in _unsaid(decision, unsaid):
+        for held in _unsaid(decision, seen.pools[POOL], unsaid):
             yield "unsaid", f"{at}{held}"
         memory, twin_memory = decision.memory, twin.memory
         target = decision.targets[POOL]
@@ -82,9 +84,11 @@ def _counts(
         return
     target, beside, pool = decision.targets[POOL], twin.targets[POOL], known.pools[POOL]
     wanted, there, ready = target.wanted, pool.wanted or 0, pool.ready or 0
+    spec: Any = policy_.policy.spec
+    if wanted is not None and wanted < spec.min and not {rail.name for rail in target.rails} & BELOW_MIN:
+        yield "below_min", f"{at}{wanted} are wanted, and min is {spec.min}: {target.reason}"
     if wanted is None or wanted == target.seen or wanted >= there:
         return
-    spec: Any = policy_.policy.spec
     text = f"{at}{there} → {wanted}, of which {needed} are needed: {target.reason}"
     if wanted < min(spec.min, there):
         yield "below_min", text
@@ -107,13 +111,17 @@ def _move(each: Transition) -> tuple[str, str, str, str]:
     return each.kind, each.name, each.before, each.after
 
 
-def _unsaid(decision: Decision, since: dict[str, int]) -> Iterator[str]:
-    """The holds because of something unknown that lasted too long while nothing was said. `since` counts their ticks."""
+def _unsaid(decision: Decision, pool: PoolFacts, since: dict[str, int]) -> Iterator[str]:
+    """The holds because of something unknown, and the replicas that do not serve, that lasted too long while nothing was said of them.
+    `since` counts their ticks.
+    """
     target = decision.targets[POOL]
     kinds = {alarm.kind for alarm in decision.alarms}
     holds = dict[str, tuple[str, bool]]()
     if target.action == "hold" and any(word in target.reason for word in BY_UNKNOWN):
         holds["count"] = (target.reason, any(alarm.subject in (POOL, "eu") for alarm in decision.alarms))
+    if pool.failing and "cluster" not in {rail.name for rail in target.rails}:
+        holds["failing"] = (pool.failing_reason, "failing" in kinds)
     for model in decision.models.values():
         for each in model.transitions:
             if each.reason.startswith("stays") and (each.kind == "ladder" or "the state of" in each.reason):

@@ -40,8 +40,9 @@ def _unknown_is_true(where: Any) -> Patch:
     return lambda: patch.object(where, "holds", holds)
 
 
+RAILS_NEEDED = ("cluster", "metrics", "capacity", "min", "in_flight", "failing", "outage", "rollout")
 PROTECTIONS: dict[str, Patch] = {
-    **{f"rail {name}": _no_rail(name) for name in ("cluster", "metrics", "capacity", "outage", "rollout", "in_flight")},
+    **{f"rail {name}": _no_rail(name) for name in RAILS_NEEDED},
     "an unknown condition ends no failover": _unknown_is_false(failover),
     "an unknown condition begins no failover": _unknown_is_true(failover),
     "an unknown condition ends no step of a ladder": _unknown_is_true(ladder),

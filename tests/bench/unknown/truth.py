@@ -27,7 +27,7 @@ TICKS = 75
 """25 minutes."""
 UNKNOWNS = (
     "cluster_problem", "cluster_old", "cluster_never", "capacity", "servers_old", "in_flight", "plan", "reachable", "tiers", "spent",
-    "gpus_of_replica", "canary_counts",
+    "gpus_of_replica", "canary_counts", "limit_of_replica",
 )  # fmt: skip
 TROUBLES = ("crash", "crash_of_all", "pending", "rollout", "unreachable", "burning", "bad_candidate")
 """Things that happen, and are seen unless they are unknown."""
@@ -37,6 +37,7 @@ OF_CLUSTER = (
 LONGEST = 25
 """Ticks that one of them lasts at most."""
 SLOTS = 16
+CARRIED_SO_FAR = 0.6
 GIVEN_UP = 0.1
 """The share of the requests that still come while all replicas crash: clients go elsewhere, and come back."""
 LASTS = 0.9
@@ -195,6 +196,8 @@ class Truth:
         ):  # fmt: skip
             if name in unknown:
                 pool = structs.replace(pool, **dict.fromkeys(fields))
+        if "limit_of_replica" in unknown and pool.capacity_rps:  # only what it has carried so far is known
+            pool = structs.replace(pool, capacity_rps=CARRIED_SO_FAR * pool.capacity_rps, capacity_is_lower_bound=True)
         clusters = dict(known.clusters)
         if {"cluster_old", "cluster_problem"} & unknown:
             age_ms = (last.cluster_age_ms or 0) + TICK_S * 1_000

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from controlplane.policy.core.conditions import holds
-from controlplane.policy.core.observation import CLUSTER_STALE_AFTER_S, fresh
+from controlplane.policy.core.observation import BURN_STALE_AFTER_S, CLUSTER_STALE_AFTER_S, BurnFacts, fresh
 from controlplane.policy.core.pool_values import hold_values
 from controlplane.policy.core.rails import owners, spending
 from controlplane.policy.core.rails.case import Case, Verdict, alarm, lower, raise_
@@ -59,6 +59,9 @@ def metrics(case: Case, count: int) -> Verdict | None:
     missing = [
         name for name in missing if getattr(facts, name) is None or not fresh(facts.servers_age_ms, spec.stale_after_s)
     ]
+    burn = facts.burns.get(spec.objective or "", BurnFacts())
+    if spec.reactive.burn_rate is not None and (burn.burn_rate is None or not fresh(burn.age_ms, BURN_STALE_AFTER_S)):
+        missing.append(f"the burn rate of {spec.objective}")
     if missing and count < case.seen:
         text = f"{' and '.join(missing)} of {facts.pool} is missing or old. No replica is removed."
         return Verdict(case.seen, text, alarm=alarm("metrics", facts.pool, text, "ticket"), hold="metrics")

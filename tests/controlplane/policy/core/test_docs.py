@@ -15,7 +15,7 @@ PAGE = (ROOT / "docs/policies.md").read_text()
 
 def test_every_example_can_be_followed() -> None:
     examples = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    assert len(examples) == 5
+    assert len(examples) == 6
     for text in examples:
         policies, problems = read(text)
         assert [problem.text() for problem in problems] == []

@@ -95,6 +95,21 @@ def test_the_digest_is_that_of_the_meaning() -> None:
             "spec.reactive.utilisation is 80: write a number above 0 and at most 1",
         ),
         (SCALING + "  reactive: {cpu_use: 0.5}\n", "spec.reactive.cpu_use is 0.5: it is for the API tier"),
+        (
+            SCALING + "  reactive: {burn_rate: 6}\n",
+            "spec.objective is not: name the objective whose burn rate it limits",
+        ),
+        (SCALING + "  schedules: [{name: a, floor: 9}]\n", "spec.schedules[0].floor is 9: write at most spec.max, 8"),
+        (SCALING + "  schedules: [{name: a, floor: 2, start: '25:00'}]\n", "spec.schedules[0].start is '25:00'"),
+        (
+            SCALING + "  schedules: [{name: a, floor: 2, end: '00:00'}]\n",
+            "spec.schedules[0].start is 00:00: write a time",
+        ),
+        (
+            SCALING + "  schedules: [{name: a, floor: 2, zone: Europe/Berlim}]\n",
+            "there is no time zone 'Europe/Berlim': write Europe/Berlin",
+        ),
+        (SCALING + "  schedules: [{name: a, floor: 2, dates: ['2026-02-30']}]\n", "there is no day 2026-02-30"),
         (SCALING + "  reactive: null\n", "spec.reactive is null: write a mapping with utilisation"),
         (SCALING + "  hold_when: waiting > 3\n", "every number here has a decimal point: write 'waiting > 3.0'"),
         (SCALING + "---\n" + SCALING, ":10:12: error: 'chat-large' is also on line 1: rename either"),

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from controlplane.policy.core.decision import Proposed
 from controlplane.policy.core.memory import TargetMemory
-from controlplane.policy.core.observation import PoolFacts, PoolPlan
+from controlplane.policy.core.observation import BurnFacts, PoolFacts, PoolPlan
 from controlplane.policy.core.scaling import candidates
-from controlplane.policy.core.spec import Reactive, ScaleDown, ScalingSpec
+from controlplane.policy.core.spec import Reactive, ScaleDown, ScalingSpec, Schedule
 
 NOW_MS = 1_795_392_000_000
 STEP_MS = 300_000
@@ -107,6 +107,35 @@ def test_what_is_not_known_asks_for_nothing() -> None:
 def test_signals_that_a_policy_names_ask_for_replicas(reactive: Reactive, seen: dict[str, Any], count: int) -> None:
     pool = facts(**({"arrived_rps": None} | seen))
     assert propose(spec(reactive=reactive), msgspec.structs.replace(pool, wanted=1)).wanted == count
+
+
+@pytest.mark.parametrize(
+    ("burn", "count", "why"),
+    [
+        ({"stage": "queue"}, 5, "its bad requests lose their time in queue"),
+        ({"stage": "model"}, 5, "burns 20 times as fast as it may, and 6 is accepted"),
+        ({"stage": "network"}, 4, "lose their time in network, so none is added"),
+        ({}, 4, "in which stage is not known, so none is added"),
+        ({"burn_rate": 5.0, "stage": "queue"}, None, ""),
+        ({"burn_rate": None}, None, ""),
+    ],
+)
+def test_an_objective_that_burns_adds_replicas_where_its_stage_says_that_they_help(
+    burn: dict[str, Any], count: int | None, why: str
+) -> None:
+    wanting = spec(objective="first", reactive=Reactive(burn_rate=6.0))
+    pool = facts(arrived_rps=1.0, burns={"first": BurnFacts(**{"burn_rate": 20.0, "age_ms": 0} | burn)})
+    asked = [each for each in propose(wanting, pool).candidates if "burns" in each.reason]
+    assert [each.count for each in asked] == ([] if count is None else [count])
+    assert all(why in each.reason for each in asked)
+    starting = msgspec.structs.replace(pool, starting=1)
+    assert all(each.count <= 5 for each in propose(wanting, starting).candidates), "one step at a time"
+
+
+def test_a_schedule_is_a_floor_that_says_its_name() -> None:
+    at_night = spec(schedules=(Schedule("day", 6),))
+    first = propose(at_night, facts(arrived_rps=0.0)).candidates[0]
+    assert (first.count, first.reason) == (6, "1 at least, 0 warm, 6 by the schedule day")
 
 
 def test_the_forecast_asks_for_the_most_until_a_replica_created_now_is_warm() -> None:

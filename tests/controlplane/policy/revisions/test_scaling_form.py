@@ -26,6 +26,8 @@ spec:
   max: 8
   min: 0
   reactive: {utilisation: 0.7, kv_use: 0.9, queue_delay_s: 0.5}
+  schedules:
+    - {name: day, floor: 4, start: "08:00", end: "20:00", weekdays: [1, 2, 3, 4, 5], zone: Europe/Berlin}
   scale_up: {max_step: 2}
   scale_down: {stabilisation_s: 600, max_step: 3}
   rate: {max_up: 6}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.policy.core.memory import TargetMemory
-from controlplane.policy.core.observation import ClusterFacts, Override, Pause, PoolFacts
+from controlplane.policy.core.observation import BurnFacts, ClusterFacts, Override, Pause, PoolFacts
 from controlplane.policy.core.rails import rails
 from controlplane.policy.core.rails.case import Case, Verdict
 from controlplane.policy.core.rails.rails import RAILS
@@ -149,6 +149,17 @@ def test_replicas_that_crash_are_said() -> None:
         assert judged(verdict) == (count, "failing")
         assert verdict and verdict.alarm and verdict.alarm.severity == "page"
         assert "cannot run: container main waits with CrashLoopBackOff." in verdict.alarm.text
+
+
+@pytest.mark.parametrize("burn", [None, BurnFacts(None, 0), BurnFacts(0.0, 61_000)])
+def test_a_burn_rate_that_is_missing_or_old_holds_a_step_down_alone(burn: BurnFacts | None) -> None:
+    spec = {"objective": "first", "reactive": {"burn_rate": 6.0}}
+    blind = pool(burns={} if burn is None else {"first": burn})
+    verdict = rails.metrics(case(blind, spec=spec), 3)
+    assert judged(verdict) == (4, "metrics")
+    assert verdict and "the burn rate of first of chat-eu is missing or old" in verdict.reason
+    assert rails.metrics(case(blind, spec=spec), 6) is None
+    assert rails.metrics(case(pool(burns={"first": BurnFacts(0.0, 15_000)}), spec=spec), 3) is None
 
 
 @pytest.mark.parametrize(

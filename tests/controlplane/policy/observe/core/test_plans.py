@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from controlplane.policy.core.plans import pool_plan
+from controlplane.policy.observe.core.plans import pool_plan
 from forecasting.capacity.warm_plan import warm_plans
 from tests.support.capacity import MONDAY_S, STEP_S, demand, forecast, inputs, pool, steady
 

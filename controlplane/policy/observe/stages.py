@@ -1,0 +1,77 @@
+"""Asks the ledger in which stage the bad requests of a burning objective lose their time: more replicas shorten some stages only."""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import structlog
+
+from controlplane.core.periodic import PeriodicThread
+from controlplane.policy.core.observation import Observation
+from controlplane.policy.core.spec import InForce, Scaling
+from controlplane.policy.observe.core.lost_time import stage_of
+from controlplane.slo.core.count_plan import cut
+from controlplane.slo.models import StoredObjective
+from controlplane.telemetry.core.query_types import Filters, Window
+from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
+
+log = structlog.get_logger(__name__)
+
+EVERY_S = 5.0
+LOOKED_BACK_NS = 300 * 10**9
+NS_PER_MS = 1_000_000
+Key = tuple[str, str]
+"""A pool, and an objective's slug."""
+
+
+class StageReader(PeriodicThread):
+    """`stages()` are the newest, by pool and objective; none of those that do not burn."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__("stages", self._read, EVERY_S)
+        self._store = store
+        self._failed = False
+        self._query: tuple[int, tuple[Key, ...]] = (0, ())
+        self._stages: Mapping[Key, str] = {}
+
+    def follow(self, policies: Sequence[InForce], observation: Observation | None) -> None:
+        """Which objectives burn faster than a policy accepts, by what the last tick saw."""
+        if observation is not None:
+            self._query = (observation.now_ms, tuple(burning(policies, observation)))
+
+    def stages(self) -> Mapping[Key, str]:
+        return self._stages
+
+    def _read(self) -> None:
+        now_ms, keys = self._query
+        try:
+            self._stages = {key: lost_in(self._store, *key, now_ms) for key in keys}
+            self._failed = False
+        except (StoreError, StoreUnavailableError) as error:
+            self._stages = {}
+            if not self._failed:
+                log.warning("stages.not_read", reason=str(error))
+            self._failed = True
+
+
+def burning(policies: Sequence[InForce], observation: Observation) -> set[Key]:
+    keys = set()
+    for policy in policies:
+        if isinstance(policy.policy, Scaling):
+            spec = policy.policy.spec
+            burn = observation.pools[spec.target].burns.get(spec.objective or "")
+            most = spec.reactive.burn_rate
+            if most is not None and burn is not None and burn.burn_rate is not None and burn.burn_rate > most:
+                keys.add((spec.target, spec.objective or ""))
+    return keys
+
+
+def lost_in(store: Store, pool: str, slug: str, now_ms: int) -> str:
+    """The stage in which the pool's bad requests lose their time; empty where none was bad. Raises the store's errors."""
+    row = StoredObjective.objects.filter(slug=slug).first()
+    judged = cut(row.to_objective().indicator) if row is not None else None
+    if row is None or judged is None:
+        return ""
+    scope = {name: (value,) for name, value in row.to_objective().scope.items()}
+    window = Window(now_ms * NS_PER_MS - LOOKED_BACK_NS, now_ms * NS_PER_MS)
+    total, _ = store.burned.splits(window, cast(Filters, {**scope, "pool": (pool,)}), judged, ("replica",))
+    return stage_of(total)

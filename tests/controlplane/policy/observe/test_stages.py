@@ -1,0 +1,78 @@
+"""How fast the objective of a policy burns for its pool, and in which stage the bad requests lose their time, from the real store."""
+
+import time
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from controlplane.fleet.models import LLMModel, Pool, Region, Variant
+from controlplane.policy.core.observation import BurnFacts
+from controlplane.policy.observe.gather import Background, gather
+from controlplane.policy.observe.stages import burning, lost_in
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Latency
+from controlplane.slo.models import ObjectiveState, StoredObjective
+from controlplane.telemetry.store import Store
+from tests.support.policy.cases import POOL, scaling
+from tests.support.telemetry.samples import S, row
+
+pytestmark = [pytest.mark.django_db, pytest.mark.processes]
+MS = 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def objective() -> StoredObjective:
+    variant = Variant.objects.create(name="chat-8b", model=LLMModel.objects.create(name="chat"))
+    Pool.objects.create(name=POOL, variant=variant, region=Region.objects.create(name="eu"), model_name="chat")
+    stored = StoredObjective()
+    stored.take(Objective("whole", "Whole", Latency("e2e", 2_000), 0.9, {"model": "chat"}))
+    stored.save()
+    return stored
+
+
+def state(objective: StoredObjective, scope: dict[str, str], rate: float, age_s: int = 4) -> None:
+    pairs = [{"long_s": 3_600, "long": rate, "short": rate + 1}, {"long_s": 86_400, "long": 0.1, "short": 0.1}]
+    ObjectiveState.objects.create(
+        objective=objective, key=str(scope), scope=scope, at=timezone.now() - timedelta(seconds=age_s), state="firing",
+        since=timezone.now(), document={"verdicts": pairs},
+    )  # fmt: skip
+
+
+def test_a_pool_burns_as_the_worst_scope_that_has_its_requests(objective: StoredObjective) -> None:
+    state(objective, {"model": "chat", "tier": "batch"}, 3.0)
+    state(objective, {"model": "chat", "tier": "premium"}, 20.0, age_s=9)
+    state(objective, {"model": "chat", "region": "us"}, 90.0)
+    policies = [scaling(objective="whole", reactive={"burn_rate": 6.0})]
+    known = Background(stages={(POOL, "whole"): "queue"})
+    observation = gather(int(time.time() * 1_000), policies, known)
+    burn = observation.pools[POOL].burns["whole"]
+    assert (burn.burn_rate, burn.stage) == (20.0, "queue")
+    assert burn.age_ms is not None and 9_000 <= burn.age_ms < 60_000
+    assert burning(policies, observation) == {(POOL, "whole")}
+    assert gather(int(time.time() * 1_000), [scaling()], known).pools[POOL].burns == {}
+    ObjectiveState.objects.update(state="unknown")
+    assert (
+        gather(int(time.time() * 1_000), policies, known).pools[POOL].burns.get("whole", BurnFacts()).burn_rate is None
+    )
+
+
+@pytest.mark.parametrize("stage", ["queue", "network"])
+def test_the_stage_is_where_bad_requests_differ_most_from_the_others(store: Store, stage: str) -> None:
+    now_s = int(time.time())
+    rows = [
+        row(
+            number,
+            entry_start_ns=(now_s - 60) * S + number * MS,
+            model="chat",
+            pool=POOL,
+            region="eu",
+            cache_outcome="miss",
+            stages={"model": S, "queue": 0, "network": 0} | ({stage: 3 * S} if number < 8 else {}),
+        )
+        for number in range(40)
+    ]
+    store.writer.insert_requests(rows, version=1)
+    assert lost_in(store, POOL, "whole", (now_s + 10) * 1_000) == stage
+    assert lost_in(store, "elsewhere", "whole", (now_s + 10) * 1_000) == ""
+    assert lost_in(store, POOL, "gone", (now_s + 10) * 1_000) == ""
