@@ -22,6 +22,7 @@ from controlplane.policy.act.outcomes import write_outcomes
 from controlplane.policy.core.decision import Decision
 from controlplane.policy.core.observation import Observation
 from controlplane.policy.core.record import record_of
+from controlplane.policy.decider import decider
 from controlplane.policy.faults import Fault, of_leader, of_tick, report
 from controlplane.policy.follow import follow
 from controlplane.policy.in_force import Policies, PolicyReader
@@ -141,7 +142,7 @@ class Engine:
             return Ticked(observation, None, None, policies)
         followed = follow(observation, policies.active, track.memory)
         decision, active = followed.decision, followed.policies
-        record = record_of(followed.observation, active, track.memory, decision)
+        record = record_of(followed.observation, active, track.memory, decision, decider())
         with track.unless_it_fails(), transaction.atomic():
             leader.fence()
             seen = [cluster.seen() for cluster in clusters.values()]
@@ -174,7 +175,7 @@ class Engine:
         self._shadow = track = self._shadow or DecisionTrack.load(Memory.SHADOW)
         followed = follow(observation, policies.shadow, track.memory)
         decision = followed.decision
-        record = record_of(followed.observation, followed.policies, track.memory, decision)
+        record = record_of(followed.observation, followed.policies, track.memory, decision, decider())
         new = track.is_new(decision)
         with track.unless_it_fails(), transaction.atomic():
             leader.fence()

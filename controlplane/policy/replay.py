@@ -4,15 +4,19 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from controlplane.policy.core.record import Record, RecordError, decode, encode, replay
+from controlplane.policy.decider import decider
 from controlplane.policy.models import DecisionRecord
 from controlplane.policy.queries import policies_of
 
 
 class Replayed(NamedTuple):
-    """`problem` says why a record does not give its decision again. Empty: it does."""
+    """`problem` says why a record does not give its decision again. Empty: it does. `other` is the code that made it, unless it is this
+    release's.
+    """
 
     row: DecisionRecord
     problem: str
+    other: str = ""
 
 
 def decide_again(record: Record) -> bytes:
@@ -22,15 +26,18 @@ def decide_again(record: Record) -> bytes:
 
 def replayed(rows: Iterable[DecisionRecord]) -> Iterator[Replayed]:
     for row in rows:
-        yield Replayed(row, _problem(row))
+        yield _replayed(row)
 
 
-def _problem(row: DecisionRecord) -> str:
+def _replayed(row: DecisionRecord) -> Replayed:
     try:
         record = decode(row.record)
+        other = "" if record.decider == decider() else record.decider or "unknown code"
         decision = decide_again(record)
     except RecordError as error:
-        return str(error)
+        return Replayed(row, str(error))
     if decision == encode(record.decision):
-        return ""
-    return "it gives another decision: this release decides otherwise under the same version, which is a defect of Weir"
+        return Replayed(row, "", other)
+    if other:
+        return Replayed(row, f"it gives another decision: {other} made it, and this is {decider()}", other)
+    return Replayed(row, "it gives another decision: the same code decides otherwise, which is a defect of Weir")

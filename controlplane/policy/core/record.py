@@ -11,6 +11,7 @@ import msgspec
 
 from controlplane.policy.core.decide import VERSION, decide
 from controlplane.policy.core.decision import Decision
+from controlplane.policy.core.document import digest_of
 from controlplane.policy.core.memory import Memory
 from controlplane.policy.core.observation import Observation
 from controlplane.policy.core.spec import InForce, Policy
@@ -26,7 +27,7 @@ class PolicyReference(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`version` is that of the decider. `decided_at_ms` is the observation's `now_ms`."""
+    """`version` is that of the decider, and `decider` says which code it was. `decided_at_ms` is the observation's `now_ms`."""
 
     version: int
     decided_at_ms: int
@@ -34,6 +35,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     policies: tuple[PolicyReference, ...]
     memory: Memory
     decision: Decision
+    decider: str = ""
 
 
 class RecordError(ValueError):
@@ -43,9 +45,11 @@ class RecordError(ValueError):
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
-def record_of(observation: Observation, policies: Sequence[InForce], memory: Memory, decision: Decision) -> Record:
+def record_of(
+    observation: Observation, policies: Sequence[InForce], memory: Memory, decision: Decision, decider: str = ""
+) -> Record:
     named = tuple(PolicyReference(each.id, each.name, each.revision, each.digest) for each in policies)
-    return Record(decision.version, observation.now_ms, observation, named, memory, decision)
+    return Record(decision.version, observation.now_ms, observation, named, memory, decision, decider)
 
 
 def encode(value: Record | Decision | Memory | Observation) -> bytes:
@@ -105,7 +109,7 @@ def replay(record: Record, policies: Mapping[int, Policy]) -> bytes:
     """The decision made again. `policies` are those of the record, by id of their revision. Equal to
     `encode(record.decision)`.
 
-    Raises RecordError where a policy is missing, or another version decided.
+    Raises RecordError where a policy is missing or says something else than then, or another version decided.
     """
     if record.version != VERSION:
         raise RecordError(
@@ -114,5 +118,10 @@ def replay(record: Record, policies: Mapping[int, Policy]) -> bytes:
     missing = [f"{each.name}@{each.revision}" for each in record.policies if each.id not in policies]
     if missing:
         raise RecordError(f"the policies {', '.join(missing)} are missing: pass every revision that the record names")
+    others = [f"{each.name}@{each.revision}" for each in record.policies if digest_of(policies[each.id]) != each.digest]
+    if others:
+        raise RecordError(
+            f"{', '.join(others)} says something else than when it was followed: restore the text of the revision from a backup"
+        )
     in_force = [InForce(each.id, each.revision, each.digest, policies[each.id]) for each in record.policies]
     return encode(decide(record.observation, in_force, record.memory))

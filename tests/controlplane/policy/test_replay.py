@@ -1,5 +1,7 @@
 """`manage.py policy replay`: stored decisions are made again."""
 
+import subprocess
+import sys
 from io import StringIO
 
 import msgspec
@@ -12,6 +14,7 @@ from controlplane.policy.core.decide import decide
 from controlplane.policy.core.memory import Memory
 from controlplane.policy.core.record import Record, encode, record_of
 from controlplane.policy.core.spec import InForce
+from controlplane.policy.decider import OURS, decider, modules
 from controlplane.policy.models import DecisionRecord, PolicyRevision
 from tests.support.policy.cases import pool, scaling, seen
 
@@ -20,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 def decided(policy: InForce) -> Record:
     observation = seen(pool(arrived_rps=75.0))
-    return record_of(observation, [policy], Memory(), decide(observation, [policy], Memory()))
+    return record_of(observation, [policy], Memory(), decide(observation, [policy], Memory()), decider())
 
 
 def stored(record: Record) -> DecisionRecord:
@@ -61,10 +64,42 @@ def test_a_decision_that_is_not_made_again_is_named(policy: InForce) -> None:
     code, text = replayed()
     assert code == 1
     assert f"{row.key} of " in text
-    assert "it gives another decision" in text
+    assert "it gives another decision: the same code decides otherwise, which is a defect of Weir" in text
     assert f"{lost.key} of " in text
     assert "the policies scale@1 are missing" in text
     assert "0 of 2 decisions" in text
+
+
+def test_other_code_is_said_whether_it_decides_otherwise_or_not(policy: InForce) -> None:
+    older = structs.replace(decided(policy), decider="code 0123, CEL 0.1.2, Python 3.11.7")
+    stored(older)
+    code, text = replayed()
+    assert code == 0
+    assert f"1 of them were made by code 0123, CEL 0.1.2, Python 3.11.7, and this is {decider()}." in text
+    targets = {name: structs.replace(each, wanted=1) for name, each in older.decision.targets.items()}
+    stored(structs.replace(older, decision=structs.replace(older.decision, targets=targets)))
+    code, text = replayed()
+    assert code == 1
+    assert f"it gives another decision: code 0123, CEL 0.1.2, Python 3.11.7 made it, and this is {decider()}" in text
+
+
+def test_a_policy_that_says_something_else_than_then_is_named(policy: InForce) -> None:
+    stored(decided(policy))
+    other = msgspec.json.encode(scaling(min=2).policy).decode()
+    PolicyRevision.objects.filter(pk=policy.id).update(text=other)
+    code, text = replayed()
+    assert code == 1
+    assert "scale@1 says something else than when it was followed" in text
+
+
+def test_every_module_that_decides_counts() -> None:
+    """Those that a fresh interpreter has after importing `decide`."""
+    listing = "import sys, controlplane.policy.core.decide; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, check=True).stdout.split()
+    packages = {name.rpartition(".")[0] for name in loaded}  # they have no code
+    ours = {name for name in loaded if name.startswith(OURS)} - packages
+    assert ours <= modules().keys()
+    assert "controlplane.policy.core.spec" in ours
 
 
 def test_an_unknown_key_is_wrong_usage() -> None:

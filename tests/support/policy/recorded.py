@@ -10,7 +10,8 @@ from msgspec import structs
 
 from controlplane.core.documents.writing import write_yaml
 from controlplane.policy.core.decide import decide
-from controlplane.policy.core.memory import Memory
+from controlplane.policy.core.document import digest_of
+from controlplane.policy.core.memory import Memory, TargetMemory
 from controlplane.policy.core.observation import (
     Arm,
     CanaryCounts,
@@ -25,7 +26,8 @@ from controlplane.policy.core.observation import (
     Stratum,
     TierFacts,
 )
-from controlplane.policy.core.record import encode, record_of
+from controlplane.policy.core.record import Record, encode, record_of
+from controlplane.policy.core.spec import InForce, Policy
 from deploy.local.process import ROOT
 from tests.support.policy.cases import NOW_MS, POOL, policy, pool, scaling
 
@@ -67,6 +69,34 @@ TICKS: list[tuple[int, dict[str, Any]]] = [
     (400, {"arrived_rps": 0.0, "in_flight": 3.0, "kv_use": 0.1}),
     (400, {"arrived_rps": 0.0, "in_flight": 0.0, "kv_use": 0.1}),
 ]
+BUSY, IDLE = {"arrived_rps": 90.0}, {"arrived_rps": 0.0, "in_flight": 0.0}
+OF_RAILS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "cluster": ({}, {"cluster_age_ms": None}, {}),
+    "metrics": ({}, {"traffic_age_ms": None}, {}),
+    "hold_when": ({"hold_when": "ready > 3.0"}, BUSY, {}),
+    "capacity": ({}, {"capacity_rps": None}, {}),
+    "gpu_hours": ({"budget": {"gpu_hours_per_day": 10}}, BUSY, {"spent": {POOL: Spent(11.0, None, 0)}}),
+    "usd": ({"budget": {"usd_per_day": 10}}, BUSY, {}),
+    "step_up": ({"scale_up": {"max_step": 1}}, BUSY, {}),
+    "step_down": ({}, IDLE, {}),
+    "cooldown": ({"scale_down": {"cooldown_s": 600}}, IDLE, {}),
+    "rate": ({"rate": {"max_up": 1}}, BUSY, {}),
+    "max": ({"max": 5}, BUSY, {}),
+    "min": ({"min": 5}, {"traffic_age_ms": None}, {}),
+    "gpus": ({"budget": {"gpus": 10}}, BUSY, {}),
+    "in_flight": ({"scale_down": {"max_step": 4, "cooldown_s": 0}}, IDLE | {"in_flight": 20.0}, {}),
+    "quota": ({}, BUSY, {"clusters": {"eu": ClusterFacts("eu", 500, gpus={"h100": Gpus(10, 8)})}}),
+    "failing": ({}, {"ready": 3, "failing": 1, "failing_reason": "“server” ended with exit code 137 (OOMKilled)"}, {}),
+    "outage": ({"scale_down": {"cooldown_s": 0}}, IDLE | {"reachable": False}, {}),
+    "rollout": ({"scale_down": {"cooldown_s": 0}}, IDLE | {"rollout": "Deployment “chat” is replacing 1 replica."}, {}),
+    "pending": ({"pending_deadline_s": 60}, BUSY | {"pending": 1, "pending_since_ms": NOW_MS - 61_000}, {}),
+    "other_owner": ({}, BUSY | {"owner_of_count": "hpa:chat"}, {}),
+    "pause": ({}, BUSY, {"pauses": (Pause(NOW_MS + 60_000, "pool", POOL, "ada"),)}),
+}
+"""By rail: the policy, the facts and the rest of what is seen, with which the rail has its say."""
+REMEMBERED = Memory(
+    {POOL: TargetMemory(seen=4, owned=True, steps=((NOW_MS - 30_000, 1),), recommended=((NOW_MS - 1, 0),))}
+)
 
 
 def counts(since_ms: int, now_ms: int, number: int) -> CanaryCounts:
@@ -99,15 +129,33 @@ def observations() -> Iterator[Observation]:
         )
 
 
+def of_rail(rail: str) -> Policy:
+    spec, _, _ = OF_RAILS[rail]
+    return scaling(**{"max": 12} | spec).policy
+
+
+def of_rails() -> Iterator[tuple[str, Record]]:
+    """A record for each rail."""
+    for number, (rail, (_, facts, others)) in enumerate(OF_RAILS.items(), 1 + len(POLICIES)):
+        document = of_rail(rail)
+        policy_ = InForce(number, 1, digest_of(document), document)
+        cluster = {"eu": ClusterFacts("eu", 500, gpus={"h100": Gpus(64, 8)})}
+        seen = {"clusters": cluster, "spent": {POOL: Spent(11.0, 11.0, 0)}} | others
+        observation = Observation(NOW_MS, {POOL: pool(**facts)}, **seen)
+        yield rail, record_of(observation, [policy_], REMEMBERED, decide(observation, [policy_], REMEMBERED))
+
+
 def generate() -> bytes:
     """The policies by id of their revision, and the records."""
     plain = {each.id: msgspec.to_builtins(each.policy) for each in POLICIES}
+    plain |= {record.policies[0].id: msgspec.to_builtins(of_rail(rail)) for rail, record in of_rails()}
     texts = {str(number): write_yaml({"apiVersion": "", "kind": "", **each}) for number, each in plain.items()}
     memory, lines = Memory(), [msgspec.json.encode(texts)]
     for observation in observations():
         decision = decide(observation, POLICIES, memory)
         lines.append(encode(record_of(observation, POLICIES, memory, decision)))
         memory = decision.memory
+    lines += [encode(record) for _, record in of_rails()]
     return b"\n".join(lines) + b"\n"
 
 

@@ -1,6 +1,7 @@
 """`manage.py policy check|apply|diff|export|replay`: policies as code, and decisions made again."""
 
 import getpass
+from collections import Counter
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -8,6 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from controlplane.core.documents.files import read_files
 from controlplane.core.documents.plan import Applied
 from controlplane.core.documents_command import FilesCommand, add_apply_and_diff, add_check, add_export
+from controlplane.policy.decider import decider
 from controlplane.policy.models import DecisionRecord
 from controlplane.policy.replay import replayed
 from controlplane.policy.revisions.apply import apply, check, export
@@ -57,8 +59,10 @@ class Command(FilesCommand):
             raise CommandError(f"no decision has the key {', '.join(sorted(missing))}", returncode=2)
         outcomes = list(replayed(rows))
         different = [each for each in outcomes if each.problem]
-        for row, problem in different:
-            self.stdout.write(f"{row.key} of {row.at:%Y-%m-%d %H:%M:%S}: {problem}", self.style.ERROR)
+        for each in different:
+            self.stdout.write(f"{each.row.key} of {each.row.at:%Y-%m-%d %H:%M:%S}: {each.problem}", self.style.ERROR)
+        for other, count in sorted(Counter(each.other for each in outcomes if each.other and not each.problem).items()):
+            self.stdout.write(f"{count} of them were made by {other}, and this is {decider()}.")
         same = len(outcomes) - len(different)
         self.stdout.write(f"{same} of {len(outcomes)} decisions are made again, byte for byte.")
         return 1 if different else 0

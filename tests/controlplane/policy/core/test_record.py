@@ -6,6 +6,7 @@ import pytest
 from controlplane.policy.core.decide import VERSION, decide
 from controlplane.policy.core.document import read_single
 from controlplane.policy.core.memory import CanaryMemory, LadderMemory, Memory, TargetMemory
+from controlplane.policy.core.rails.rails import RAILS
 from controlplane.policy.core.record import RecordError, decode, decode_memory, encode, record_of, replay
 from tests.support.policy.cases import pool, scaling, seen
 from tests.support.policy.recorded import GOLDEN
@@ -19,10 +20,12 @@ def test_the_golden_record_replays_byte_for_byte() -> None:
         policy, problems = read_single(text)
         assert policy is not None, problems
         policies[number] = policy
-    assert len(lines) > 5
+    rails = set()
     for raw in lines:
         record = decode(raw)
         assert replay(record, policies).decode() == encode(record.decision).decode()
+        rails |= {rail.name for target in record.decision.targets.values() for rail in target.rails}
+    assert rails == {rail.name for rail in RAILS}
 
 
 def test_a_record_that_cannot_be_replayed_says_why() -> None:
