@@ -54,14 +54,17 @@ def pools_of(plan: Plan, pools: Sequence[str], regions: Sequence[str]) -> list[P
 def planned_quarter(quarter: Quarter, level: float | None, growth_percent: float) -> Plan:
     """The plan of a quarter, or of what is left of it. Growth is per week, beyond the end of the forecasts.
 
-    Raises BadQuestionError for a quarter that is over.
+    Raises BadQuestionError for a quarter that is over, or so far away that demand would grow without bounds until then.
     """
     start_s = max(quarter.start_s, this_hour_s())
     hours = (quarter.start_s + quarter.hours * HOUR_S - start_s) // HOUR_S
     if hours < 1:
         present = Quarter.at(start_s).name
         raise BadQuestionError("quarter", quarter.name, "is over", f"Choose {present} or a later one")
-    return make_plan(replace(plan_inputs(start_s, hours, level), growth_per_week=growth_percent / 100))
+    try:
+        return make_plan(replace(plan_inputs(start_s, hours, level), growth_per_week=growth_percent / 100))
+    except CapacityError as error:
+        raise _refused("growth", f"{growth_percent:g}", str(error)) from None
 
 
 def quarter_of(text: str) -> Quarter:

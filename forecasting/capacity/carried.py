@@ -8,6 +8,8 @@ from forecasting.capacity.assumptions import ReplicaCapacity
 from forecasting.capacity.plan import I64
 from forecasting.series import F64
 
+MAX_REPLICAS = 10**9
+"""No load needs more: a count that no integer holds would be a small one."""
 SLACK = 1e-9
 """Rounding errors of a load that is exactly what so many replicas carry."""
 
@@ -31,6 +33,7 @@ def carried_rps(replicas: int, capacity: ReplicaCapacity) -> float:
 
 def replicas_for(load_rps: F64, capacity: ReplicaCapacity) -> tuple[I64, I64]:
     """Replicas for each load (requests/s of the measured mix), and how many of them would do without room for bursts."""
+    load_rps = np.minimum(load_rps, MAX_REPLICAS * capacity.requests_per_s)
     linear = np.ceil(load_rps / capacity.requests_per_s - SLACK).astype(np.int64)
     small = np.array([carried_rps(count, capacity) for count in range(capacity.measured_replicas)])
     steps = np.maximum.accumulate(small)
@@ -40,6 +43,7 @@ def replicas_for(load_rps: F64, capacity: ReplicaCapacity) -> tuple[I64, I64]:
 
 def replicas_of(load_rps: float, capacity: ReplicaCapacity) -> int:
     """Replicas for a single load, as `replicas_for` has it."""
+    load_rps = min(load_rps, MAX_REPLICAS * capacity.requests_per_s)
     count = math.ceil(load_rps / capacity.requests_per_s - SLACK)
     while carried_rps(count, capacity) < load_rps * (1 - SLACK):
         count += 1

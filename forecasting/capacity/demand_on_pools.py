@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forecasting.capacity.assumptions import HOUR_S, MAX_HOURS, Demand, PlanInputs, PoolAssumptions, ReplicaCapacity
+from forecasting.capacity.assumptions import (
+    HOUR_S,
+    MAX_HOURS,
+    CapacityError,
+    Demand,
+    PlanInputs,
+    PoolAssumptions,
+    ReplicaCapacity,
+)
 from forecasting.capacity.scenario import Scenario
 from forecasting.forecast import Forecast
 from forecasting.series import F64
@@ -14,6 +22,8 @@ from forecasting.series import F64
 DAY_S = 24 * HOUR_S
 WEEK_S = 7 * DAY_S
 FINEST_STEP_S = 60
+MAX_DEMAND = 1e12
+"""Requests or tokens/s that a plan may grow to: more than all the world's."""
 NO_TRAFFIC_SHARE = 0.01
 """Below this part of the mean demand, tokens per request are taken of the whole time: of hardly any request they say little."""
 
@@ -73,7 +83,14 @@ def on_grid(forecast: Forecast, level: float, grid: Grid, growth_per_week: float
     if period is None:
         taken = np.where(beyond > 0, values.max(), taken)
     if growth_per_week:
-        taken = taken * (1 + growth_per_week) ** (np.maximum(times_s - forecast.end_s, 0) // WEEK_S + (beyond > 0))
+        weeks = np.maximum(times_s - forecast.end_s, 0) // WEEK_S + (beyond > 0)
+        with np.errstate(over="ignore"):
+            taken = taken * (1.0 + growth_per_week) ** weeks
+        if not np.all(taken <= MAX_DEMAND):
+            raise CapacityError(
+                f"growth_per_week of {growth_per_week:g} makes the demand {float(np.max(taken)):.3g} requests/s (or tokens/s) within "
+                f"{int(weeks.max())} weeks: choose less growth, or an earlier time"
+            )
     return taken
 
 

@@ -4,8 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from forecasting.capacity.carried import carried_by, carried_rps, replicas_for
+from forecasting.capacity.carried import carried_by, carried_rps, replicas_for, replicas_of
 from tests.support.capacity import capacity
 
 
@@ -43,3 +45,21 @@ def test_replicas_for_a_load_carry_it_and_one_less_does_not() -> None:
     assert (carried_by(replicas - 1, measured) < loads).all()
     assert (unqueued == np.ceil(loads / 3.0 - 1e-9)).all()
     assert math.isclose(carried_rps(0, measured), 0.0)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.floats(0, 1e300) | st.floats(0, 1e4), min_size=2, max_size=20),
+    st.floats(1e-6, 1e6),
+    st.integers(1, 50),
+    st.booleans(),
+)
+def test_a_larger_load_never_needs_fewer_replicas(
+    loads: list[float], requests_per_s: float, measured_replicas: int, has_slots: bool
+) -> None:
+    slots = {"batching_factor": 6.0, "slots": 16} if has_slots else {}
+    measured = capacity(requests_per_s, measured_replicas=measured_replicas, **slots)
+    counts = replicas_for(np.array(sorted(loads)), measured)[0].tolist()
+    assert counts == sorted(counts) and counts[0] >= 0
+    alone = [replicas_of(load, measured) for load in sorted(loads)]
+    assert alone == sorted(alone)

@@ -173,6 +173,15 @@ def test_after_its_end_a_forecast_repeats_its_week_and_grows() -> None:
     assert "repeat their last whole week (or day, or stay at their highest value), +10 % each week" in planned.notes[0]
 
 
+def test_growth_without_bounds_is_refused_and_never_a_small_plan() -> None:
+    far = MONDAY_S + 260 * 7 * 24 * HOUR_S
+    request = inputs([demand(steady(5.0, hours=7 * 24))], start_s=far, hours=24, growth_per_week=0.5)
+    with pytest.raises(CapacityError, match="within 260 weeks: choose less growth, or an earlier time"):
+        make_plan(request)
+    request = inputs([demand(steady(5.0, hours=7 * 24))], start_s=far, hours=24, growth_per_week=-0.5)
+    assert make_plan(request).pools[0].replicas.min() >= 0
+
+
 def test_a_forecast_of_less_than_a_day_stays_at_its_highest_value() -> None:
     [hours] = make_plan(inputs([demand(forecast([3.0, 9.0, 1.0], step_s=HOUR_S))], hours=6)).pools
     assert hours.requests_per_s.tolist() == [3, 9, 1, 9, 9, 9]
