@@ -30,9 +30,11 @@ from controlplane.fleet.models import (
     Team,
     Tenant,
     Tier,
+    TimeoutRule,
     Variant,
     Workload,
 )
+from controlplane.fleet.models.failures import FailureRules
 
 
 class KeptAdmin(ModelAdmin):
@@ -193,26 +195,15 @@ class LLMModelAdmin(ModelAdmin):
             },
         ),
         (
-            "Retries and hedges",
+            "Failures",
             {
-                "fields": [
-                    "attempts", "retry_percent", "retry_least", "hedge_ms", "hedge_prompt_tokens", "hedge_output_tokens",
-                ]
-            },
-        ),
-        (
-            "Replicas that fail",
-            {
-                "fields": [
-                    "down_probes", "eject_failures", "eject_percent", "eject_min_calls", "eject_base_s",
-                    "eject_most_percent", "panic_percent",
-                ],
-                "description": "Of all pools of the model. The gateway's documentation on routing has the reasons for the defaults.",
+                "fields": [field.name for field in FailureRules._meta.get_fields()],
+                "description": "Retries, hedges, and when replicas get no requests, of all pools of the model (docs/routing.md).",
             },
         ),
         ("Cache", {"fields": ["cache_mode", "cache_scope", "cache_ttl_s", "cache_coalesce", "prompt_version"]}),
         ("Images", {"fields": ["image_hosts"]}),
-    ]  # fmt: skip
+    ]
 
 
 @admin.register(Variant)
@@ -348,6 +339,12 @@ class StageTimeoutsAdmin(ModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: StageTimeouts | None = None) -> bool:
         return False
+
+
+@admin.register(TimeoutRule)
+class TimeoutRuleAdmin(ModelAdmin):
+    list_display = ["__str__", *(field.name for field in TimeoutRule._meta.fields if field.name.endswith("_ms"))]
+    autocomplete_fields = ["model", "tier"]
 
 
 @admin.register(SnapshotRevision)

@@ -33,6 +33,7 @@ from controlplane.fleet.models import (
     StageTimeouts,
     Tenant,
     Tier,
+    TimeoutRule,
     Variant,
 )
 from controlplane.fleet.snapshot_values import fleet_values, read_overlay
@@ -57,6 +58,7 @@ SOURCES: tuple[type[models.Model], ...] = (
     Tenant,
     GatewayKey,
     StageTimeouts,
+    TimeoutRule,
     RoutingRules,
     AllowedRegion,
 )

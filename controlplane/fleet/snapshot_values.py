@@ -8,7 +8,17 @@ from django.db import models
 
 from controlplane.fleet.core.metrics_page import entered_url
 from controlplane.fleet.core.snapshot import FleetValues, ServingPool
-from controlplane.fleet.models import LLMModel, Pool, Replica, RoutingRules, StageTimeouts, Tenant, Tier, Variant
+from controlplane.fleet.models import (
+    LLMModel,
+    Pool,
+    Replica,
+    RoutingRules,
+    StageTimeouts,
+    Tenant,
+    Tier,
+    TimeoutRule,
+    Variant,
+)
 from inference.contract import snapshot
 from inference.contract.rules import NO_OVERLAY, Overlay, RouteRule
 from inference.contract.tensor_mapping import TensorMapping
@@ -33,6 +43,7 @@ def fleet_values() -> FleetValues:
         ),
         timeouts=_part(snapshot.StageTimeouts, StageTimeouts.objects.first() or StageTimeouts()),
         rules=_rules(),
+        timeout_rules=_timeout_rules(),
     )
 
 
@@ -162,6 +173,19 @@ def _tenant(row: Tenant) -> snapshot.Tenant:
             if key.has_settings
         ),
         regions=_regions(row),
+    )
+
+
+def _timeout_rules() -> tuple[snapshot.TimeoutRule, ...]:
+    return tuple(
+        _part(
+            snapshot.TimeoutRule,
+            row,
+            name=str(row),
+            model=row.model.name if row.model else "",
+            tier=row.tier.name if row.tier else "",
+        )
+        for row in TimeoutRule.objects.select_related("model", "tier")
     )
 
 

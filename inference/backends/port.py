@@ -8,6 +8,7 @@ from inference.contract.snapshot import Endpoint, Pool
 from inference.core.capabilities import Capabilities
 from inference.core.events import Event, ToolCallDelta, Usage
 from inference.core.question import Prompt, Question
+from inference.wires.connect import ANYHOW, Connecting
 
 __all__ = [
     "Backend",
@@ -40,6 +41,7 @@ class CallInfo(NamedTuple):
     deadline_s: float  # of the whole answer, on the event loop's clock
     prompt: Prompt = ""
     prompt_is_counted: bool = False
+    connecting: Connecting = ANYHOW
 
 
 class Stream(Protocol):

@@ -10,7 +10,15 @@ import msgspec
 from inference.contract import lenient
 from inference.contract.failure_rules import Ejection, Retries
 from inference.contract.rules import NO_OVERLAY, CacheMode, Degradation, Overlay, Route, RouteRule
-from inference.contract.snapshot_checks import TOKENIZERS, Fault, Reader, SnapshotError, check_tenant, is_name
+from inference.contract.snapshot_checks import (
+    TOKENIZERS,
+    Fault,
+    Reader,
+    SnapshotError,
+    check_tenant,
+    check_timeouts,
+    is_name,
+)
 from inference.contract.snapshot_parts import (
     CacheRule,
     Endpoint,
@@ -26,6 +34,7 @@ from inference.contract.snapshot_parts import (
     StageTimeouts,
     Tenant,
     Tier,
+    TimeoutRule,
     Tls,
     ToolParser,
     WarmUp,
@@ -56,6 +65,7 @@ __all__ = [
     "StageTimeouts",
     "Tenant",
     "Tier",
+    "TimeoutRule",
     "Tls",
     "ToolParser",
     "WarmUp",
@@ -82,6 +92,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     endpoints_version: int = 0
     overlay: Overlay = NO_OVERLAY
     written_ms: int = 0
+    timeout_rules: tuple[TimeoutRule, ...] = ()
 
 
 class Checked(NamedTuple):
@@ -114,6 +125,7 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     endpoints: _Endpoints = _Endpoints()
     overlay: msgspec.Raw = msgspec.Raw()
     written_ms: int = 0
+    timeout_rules: tuple[msgspec.Raw, ...] = ()
 
 
 def key_digest(api_key: str) -> str:
@@ -148,6 +160,9 @@ def check(raw: bytes, link_local: bool = False) -> Checked:
             ]  # a pool's comes before its models'
             raise SnapshotError(f"no {what} of it can be served: {'; '.join(dict.fromkeys(map(str, reasons)))}")
     rules = read.parts("rule", document.rules, RouteRule, lambda rule: read.rule(rule, models, pools))
+    timeout_rules = read.parts(
+        "timeouts", document.timeout_rules, TimeoutRule, lambda rule: check_timeouts(rule, models, tiers)
+    )
     snapshot = Snapshot(
         document.version,
         tuple(models.values()),
@@ -159,6 +174,7 @@ def check(raw: bytes, link_local: bool = False) -> Checked:
         document.endpoints.version,
         read.overlay(document.overlay, models, pools),
         document.written_ms,
+        tuple(timeout_rules.values()),
     )
     return Checked(snapshot, tuple(faults), tuple(read.unknown))
 

@@ -10,16 +10,16 @@ from inference.contract import lenient
 from inference.contract.address import parse_address, parse_base_url, parse_url
 from inference.contract.errors import PermanentError
 from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
-from inference.contract.snapshot_parts import WARM_UP_BOUNDS, Endpoint, Model, Pool, Tenant, Tier, WarmUp
+from inference.contract.snapshot_parts import WARM_UP_BOUNDS, Endpoint, Model, Pool, Tenant, Tier, TimeoutRule, WarmUp
 from inference.contract.tensor_mapping import check_mapping
 
 TOKENIZERS = ("tekken", "server", "estimate")
 """Tokenizers that need no folder: a vocabulary that comes with the gateway, the server's own count, bytes / 4."""
 
-Kind = Literal["model", "pool", "tier", "tenant", "rule", "overlay"]
+Kind = Literal["model", "pool", "tier", "tenant", "rule", "overlay", "timeouts"]
 Raws = Iterable[msgspec.Raw]
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
-_Part = TypeVar("_Part", Model, Pool, Tier, Tenant, RouteRule)
+_Part = TypeVar("_Part", Model, Pool, Tier, Tenant, RouteRule, TimeoutRule)
 
 
 class SnapshotError(PermanentError, ValueError):
@@ -203,6 +203,14 @@ def check_tenant(tenant: Tenant, tiers: Collection[str]) -> Tenant:
     if tenant.tier not in tiers:
         raise SnapshotError(f"tier {tenant.tier!r} is not one of {', '.join(sorted(tiers)) or 'none'}: choose another")
     return tenant
+
+
+def check_timeouts(rule: TimeoutRule, models: Collection[str], tiers: Collection[str]) -> TimeoutRule:
+    """Raises SnapshotError."""
+    for what, name, known in (("model", rule.model, models), ("tier", rule.tier, tiers)):
+        if name and name not in known:
+            raise SnapshotError(f"{what} {name!r} is not one of {', '.join(sorted(known)) or 'none'}: choose another")
+    return rule
 
 
 def is_name(text: str) -> bool:

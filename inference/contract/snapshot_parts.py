@@ -182,6 +182,24 @@ class StageTimeouts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cache_ms: Count = 25
     tokenizer_ms: Count = 500
     queue_ms: Count = 10_000
+    connect_ms: Count = 1_000  # to a model server, TLS included
     first_token_ms: Count = 60_000
     model_ms: Count = 300_000
     egress_ms: Count = 30_000
+
+
+class TimeoutRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Timeouts of the requests for a model, of a tier, or of a tier for a model, ms. Empty is every one, and 0 leaves a timeout as
+    it is without the rule. `name` is for messages alone.
+    """
+
+    name: str
+    model: str = ""
+    tier: str = ""
+    cache_ms: Count = 0
+    tokenizer_ms: Count = 0
+    queue_ms: Count = 0
+    connect_ms: Count = 0
+    first_token_ms: Count = 0
+    model_ms: Count = 0
+    egress_ms: Count = 0

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from inference.backends.fleet import Fleet, PoolState
 from inference.contract.plan import Plans, plans_of
-from inference.contract.snapshot import Checked, Fault, Model, Snapshot, Tier
+from inference.contract.snapshot import Checked, Fault, Model, Snapshot, StageTimeouts, Tier
 from inference.core.rate_limit import Limit, limits_of
+from inference.policy.stage_timeouts import Timeouts, timeouts_of
 from inference.tokenizers.library import Tokenizers
 from inference.tokenizers.model_text import ModelText
 
@@ -49,6 +50,10 @@ class Serving(NamedTuple):
     models: Mapping[str, Served]
     pools: Mapping[str, PoolState]
     faults: tuple[Fault, ...]  # parts of the document that are not obeyed
+    timeouts: Timeouts = {}  # where a rule changes them
+
+    def timeouts_for(self, model: str, tier: str) -> StageTimeouts:
+        return self.timeouts.get((model, tier), self.snapshot.timeouts)
 
     def refused(self, model: str) -> bool:
         """Whether the document has this model in a form that cannot be served."""
@@ -109,7 +114,8 @@ def build(checked: Checked, fleet: Fleet, tokenizers: Tokenizers, before: Servin
         )
         for name, model in kept.items()
     }
-    return Serving(snapshot, callers, models, fleet.swap(snapshot), faults)
+    timeouts = timeouts_of(snapshot.timeouts, snapshot.timeout_rules, kept, tiers)
+    return Serving(snapshot, callers, models, fleet.swap(snapshot), faults, timeouts)
 
 
 def _home(model: Model, region_of: Mapping[str, str]) -> str:

@@ -21,11 +21,12 @@ from inference.core.openai import errors
 from inference.core.routing.need import Need
 from inference.core.routing.suspects import digest_of
 from inference.observability.context import span_id
-from inference.observability.spans import ADMIT, INFER, Mark, now_ns
+from inference.observability.spans import ADMIT, CONNECT, INFER, Mark, now_ns
 from inference.request.coalesce import Flight
 from inference.request.parsed_stream import parsed
 from inference.request.work import Work
 from inference.tokenizers.model_text import Prepared
+from inference.wires.connect import Connecting
 
 OVERTAKEN = "overtaken"
 """`error.type` of an attempt whose hedge was faster."""
@@ -95,8 +96,8 @@ class Attempt:
 
     async def open(self, prepared: Prepared, *, may_wait: bool = True) -> None:
         """Send the request and wait for its first event. Raises BackendError, ApiError."""
-        work, mark, loop = self.work, self.mark, asyncio.get_running_loop()
-        traceparent = b"00-%s-%s-%s" % (work.trace_id.hex().encode(), mark.id.hex().encode(), work.flags)
+        work, loop = self.work, asyncio.get_running_loop()
+        traceparent = b"00-%s-%s-%s" % (work.trace_id.hex().encode(), self.mark.id.hex().encode(), work.flags)
         stage = "model"
         self._start_s = loop.time()
         try:
@@ -110,6 +111,7 @@ class Attempt:
                     self.until_s,
                     prepared.prompt,
                     prepared.source != "estimate",
+                    Connecting(work.timeouts.connect_ms / 1000, self._connected),
                 )
                 backend = self.replica.backend
                 if work.question.operation == "embeddings":
@@ -122,11 +124,11 @@ class Attempt:
                     if not may_wait:
                         raise RefusedError("the server takes no more calls at once")
                     # The servers of all replicas are at their limit of calls, so this time counts as queue again.
-                    mark.stage, stage, self._timeout_ms = ADMIT, "queue", work.timeouts.queue_ms
+                    self.mark.stage, stage, self._timeout_ms = ADMIT, "queue", work.timeouts.queue_ms
                     timeout.reschedule(self._start_s + self._timeout_ms / 1000)
                     await stream.sent()
-                    mark = self.mark = mark.again(INFER, now_ns())
-                    self.flight.marks.append(mark)
+                    self.mark = self.mark.again(INFER, now_ns())
+                    self.flight.marks.append(self.mark)
                     self.until_s += loop.time() - self._start_s
                     stage, self._timeout_ms, self._start_s = "model", work.timeouts.first_token_ms, loop.time()
                     timeout.reschedule(min(self._start_s + self._timeout_ms / 1000, self.until_s))
@@ -142,7 +144,7 @@ class Attempt:
             self._blame(error)
             raise
         except asyncio.CancelledError:
-            mark.error = mark.error or "cancelled"
+            self.mark.error = self.mark.error or "cancelled"
             raise
 
     async def follow(self, choices: int) -> None:
@@ -219,6 +221,14 @@ class Attempt:
                 self.replica.call_answered()
         elif self._stream is not None:
             self._stream.cancel()
+
+    def _connected(self) -> None:
+        """There was no connection, and now there is one: until here it was the network's time."""
+        mark, marks = self.mark, self.flight.marks
+        if marks and marks[-1] is mark:  # else it is a hedge, whose time is nobody's
+            mark.stage = CONNECT
+            self.mark = mark.again(INFER, now_ns())
+            marks.append(self.mark)
 
     def _began(self) -> None:
         """The server has begun to answer."""

@@ -125,7 +125,6 @@ class Completions:
         serving = self._serving()
         if serving is None:
             raise errors.unavailable("The gateway has no policy snapshot yet.", 1.0, "gateway", reason="no_policy")
-        timeouts = serving.snapshot.timeouts
         trace.policy_version = serving.snapshot.version
 
         caller = authenticate(serving, request.headers)
@@ -141,6 +140,7 @@ class Completions:
         body = endpoint.parse(request.body)
         served = find_model(serving, body.model, caller)
         model, plans = served.model, served.plans_for(caller)
+        timeouts = serving.timeouts_for(model.name, caller.tier.name)
         regions = allowed_regions(model, caller.regions)
         trace.model, trace.stream, trace.caller_region = model.name, body.streams, region or served.home
         self._metrics.arrived(model.name, trace.tier)

@@ -1,10 +1,10 @@
 """Makes TCP connections: to whichever address of a host answers first, and with signs of life while they are idle."""
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohappyeyeballs import start_connection
 
@@ -14,6 +14,21 @@ PATIENCE_S = 30
 """Silence after which the kernel asks the other host for a sign of life, and gives up after three more like it."""
 NEXT_AFTER_S = 0.25
 """How long an address is waited for before the next one is tried beside it: RFC 8305, 5."""
+
+
+def _nothing() -> None: ...
+
+
+class Connecting(NamedTuple):
+    """What a call wants where it has to wait for a connection: within which time (0 is as its link has it), and to know that it is
+    there.
+    """
+
+    within_s: float = 0.0
+    done: Callable[[], None] = _nothing
+
+
+ANYHOW = Connecting()
 
 
 async def connect(addresses: Sequence[Address]) -> socket.socket:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from inference.contract.rules import NO_OVERLAY, RouteRule
-from inference.contract.snapshot import Model, Pool, Route, Snapshot, StageTimeouts, Tenant, Tier
+from inference.contract.snapshot import Model, Pool, Route, Snapshot, StageTimeouts, Tenant, Tier, TimeoutRule
 
 DEFAULT_TIMEOUTS = StageTimeouts()
 
@@ -31,6 +31,7 @@ class FleetValues:
     tenants: tuple[Tenant, ...] = ()
     timeouts: StageTimeouts = DEFAULT_TIMEOUTS
     rules: tuple[RouteRule, ...] = ()  # of all routing policies, in order
+    timeout_rules: tuple[TimeoutRule, ...] = ()
 
 
 def render(fleet: FleetValues, version: int) -> Snapshot:
@@ -40,7 +41,7 @@ def render(fleet: FleetValues, version: int) -> Snapshot:
     - A pool that is a fallback of its own model gets requests only as such. A fallback that is not there is left out.
     - A pool without replicas keeps its route, so that a replica more or less is no new policy: the gateway itself sends
       requests where there are some.
-    - A rule for a model that is left out is left out too; routes and fallbacks of a rule lead to pools that are there.
+    - A rule for a model that is left out is left out too, and its timeouts; routes and fallbacks of a rule lead to pools that are there.
     """
     pools = {each.pool.name: each for each in fleet.pools}
     models = tuple(
@@ -62,6 +63,12 @@ def render(fleet: FleetValues, version: int) -> Snapshot:
         tenants=tuple(sorted(fleet.tenants, key=lambda tenant: tenant.name)),
         timeouts=fleet.timeouts,
         rules=rules,
+        timeout_rules=tuple(
+            sorted(
+                (rule for rule in fleet.timeout_rules if rule.model in ("", *(model.name for model in models))),
+                key=lambda rule: rule.name,
+            )
+        ),
     )
 
 

@@ -148,6 +148,7 @@ class Migration(migrations.Migration):
                 ('cache_ms', models.PositiveIntegerField(default=25, help_text='The lookup; over it, the cache is skipped, ms.', validators=[django.core.validators.MinValueValidator(1)])),
                 ('tokenizer_ms', models.PositiveIntegerField(default=500, help_text="Counting the prompt's tokens, ms.", validators=[django.core.validators.MinValueValidator(1)])),
                 ('queue_ms', models.PositiveIntegerField(default=10000, help_text='Waiting for a place in flight, ms.', validators=[django.core.validators.MinValueValidator(1)])),
+                ('connect_ms', models.PositiveIntegerField(default=1000, help_text='Connecting to a model server, with TLS, ms.', validators=[django.core.validators.MinValueValidator(1)])),
                 ('first_token_ms', models.PositiveIntegerField(default=60000, help_text="From the model's call to its first token, ms.", validators=[django.core.validators.MinValueValidator(1)])),
                 ('model_ms', models.PositiveIntegerField(default=300000, help_text="The model's whole answer, ms.", validators=[django.core.validators.MinValueValidator(1)])),
                 ('egress_ms', models.PositiveIntegerField(default=30000, help_text='A client that does not read, ms.', validators=[django.core.validators.MinValueValidator(1)])),
@@ -376,6 +377,27 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ['-valid_from', 'pk'],
                 'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('model__isnull', False), ('pool__isnull', True), ('variant__isnull', True)), models.Q(('model__isnull', True), ('pool__isnull', True), ('variant__isnull', False)), models.Q(('model__isnull', True), ('pool__isnull', False), ('variant__isnull', True)), _connector='OR'), name='price_of_model_variant_or_pool'), models.CheckConstraint(condition=models.Q(('valid_from__isnull', True), ('valid_until__isnull', True), ('valid_until__gt', models.F('valid_from')), _connector='OR'), name='price_ends_after_it_begins', violation_error_message='It ends before it begins.')],
+            },
+        ),
+        migrations.CreateModel(
+            name='TimeoutRule',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('cache_ms', models.PositiveIntegerField(default=0, help_text='The lookup, ms; 0 leaves it as it is for all.')),
+                ('tokenizer_ms', models.PositiveIntegerField(default=0, help_text="Counting the prompt's tokens, ms; 0 leaves it as it is for all.")),
+                ('queue_ms', models.PositiveIntegerField(default=0, help_text='Waiting for a place in flight, ms; 0 leaves it as it is for all.')),
+                ('connect_ms', models.PositiveIntegerField(default=0, help_text='Connecting to a model server, with TLS, ms; 0 leaves it as it is for all.')),
+                ('first_token_ms', models.PositiveIntegerField(default=0, help_text="From the model's call to its first token, ms; 0 leaves it as it is for all.")),
+                ('model_ms', models.PositiveIntegerField(default=0, help_text="The model's whole answer, ms; 0 leaves it as it is for all.")),
+                ('egress_ms', models.PositiveIntegerField(default=0, help_text='A client that does not read, ms; 0 leaves it as it is for all.')),
+                ('model', models.ForeignKey(blank=True, help_text='Empty: every model.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='timeout_rules', to='fleet.llmmodel')),
+                ('tier', models.ForeignKey(blank=True, help_text='Empty: every tier. What is for a tier is stronger than what is for a model, and what is for both the strongest.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='timeout_rules', to='fleet.tier')),
+            ],
+            options={
+                'verbose_name': 'stage timeouts of a model or tier',
+                'verbose_name_plural': 'stage timeouts by model and tier',
+                'ordering': ['model__name', 'tier__name'],
+                'constraints': [models.UniqueConstraint(fields=('model', 'tier'), name='timeout_rule_of_both', violation_error_message='There are timeouts for this model and tier already: change those.'), models.UniqueConstraint(condition=models.Q(('tier__isnull', True)), fields=('model',), name='timeout_rule_of_model', violation_error_message='There are timeouts for this model and tier already: change those.'), models.UniqueConstraint(condition=models.Q(('model__isnull', True)), fields=('tier',), name='timeout_rule_of_tier', violation_error_message='There are timeouts for this model and tier already: change those.'), models.CheckConstraint(condition=models.Q(('model__isnull', False), ('tier__isnull', False), _connector='OR'), name='timeout_rule_is_of_model_or_tier', violation_error_message='Choose a model or a tier; the stage timeouts of all have a page of their own.')],
             },
         ),
     ]

@@ -5,6 +5,7 @@ from controlplane.fleet.models.observation import Observation
 from controlplane.fleet.models.prices import Price
 from controlplane.fleet.models.published import PublishedSnapshot, RoutingRules, SnapshotRevision
 from controlplane.fleet.models.serving import Fallback, LLMModel, Pool, Region, Replica, Team, Variant
+from controlplane.fleet.models.timeouts import TimeoutRule
 from controlplane.fleet.models.traffic import AllowedRegion, GatewayKey, StageTimeouts, Tenant, Tier
 from controlplane.fleet.models.workload import Workload
 
@@ -26,6 +27,7 @@ __all__ = [
     "Team",
     "Tenant",
     "Tier",
+    "TimeoutRule",
     "Variant",
     "Workload",
 ]

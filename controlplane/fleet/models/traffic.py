@@ -163,6 +163,7 @@ class StageTimeouts(models.Model):
     cache_ms = _timeout(_DEFAULT.cache_ms, "The lookup; over it, the cache is skipped")
     tokenizer_ms = _timeout(_DEFAULT.tokenizer_ms, "Counting the prompt's tokens")
     queue_ms = _timeout(_DEFAULT.queue_ms, "Waiting for a place in flight")
+    connect_ms = _timeout(_DEFAULT.connect_ms, "Connecting to a model server, with TLS")
     first_token_ms = _timeout(_DEFAULT.first_token_ms, "From the model's call to its first token")
     model_ms = _timeout(_DEFAULT.model_ms, "The model's whole answer")
     egress_ms = _timeout(_DEFAULT.egress_ms, "A client that does not read")

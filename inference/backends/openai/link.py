@@ -6,6 +6,7 @@ from typing import NamedTuple
 from inference.backends.resolver import Resolver
 from inference.contract.address import Url, parse_url
 from inference.core.backend_errors import BackendError, FailedError, LostCallError, UnreachableError
+from inference.wires.connect import ANYHOW, Connecting
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
 from inference.wires.http.response import LostError, NotHttpError, Origin, Response, TooLongError
 
@@ -52,12 +53,14 @@ class HttpLink:
         self._closing = True
         self._close_if_idle()
 
-    async def post(self, url: Url, body: bytes, headers: Headers, trust: Trust) -> Response:
+    async def post(
+        self, url: Url, body: bytes, headers: Headers, trust: Trust, connecting: Connecting = ANYHOW
+    ) -> Response:
         """Send a request, and wait for the answer's head. The caller passes the answer to `release` once it is done with it.
 
         Raises UnreachableError, FailedError.
         """
-        return await self._call("POST", url, headers, body, trust)
+        return await self._call("POST", url, headers, body, trust, connecting)
 
     async def get(self, url: Url, headers: Headers, trust: Trust, most: int = _MAX_BODY_BYTES) -> tuple[int, bytes]:
         """Status and body of an answer, of at most `most` bytes. Raises as `post` does."""
@@ -73,7 +76,15 @@ class HttpLink:
         self._in_flight -= 1
         self._close_if_idle()
 
-    async def _call(self, method: str, url: Url, headers: Headers, body: bytes | None, trust: Trust) -> Response:
+    async def _call(
+        self,
+        method: str,
+        url: Url,
+        headers: Headers,
+        body: bytes | None,
+        trust: Trust,
+        connecting: Connecting = ANYHOW,
+    ) -> Response:
         try:
             request = request_of(method, url, headers, body)
         except ValueError as error:
@@ -82,7 +93,8 @@ class HttpLink:
         self._in_flight += 1
         response: Response | None = None
         try:
-            response = await self._client.call(Origin(url.host, url.port, context, trust.server_name), request)
+            origin = Origin(url.host, url.port, context, trust.server_name)
+            response = await self._client.call(origin, request, connecting)
         except (NotConnectedError, LostError, NotHttpError) as error:
             raise error_of(error) from None
         finally:

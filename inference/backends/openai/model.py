@@ -221,7 +221,7 @@ class OpenAIModel:
         headers["traceparent"] = traceparent
         # Of this attempt alone: two attempts may meet at one server, and vLLM makes its own ids of this.
         headers["X-Request-Id"] = f"{call.request_id}-{traceparent[36:52]}"
-        response = await self.link.post(url, body, headers, self._trust)
+        response = await self.link.post(url, body, headers, self._trust, call.connecting)
         if response.status == 200:
             return response
         status, retry_after = response.status, response.headers.get(b"retry-after", b"").decode("latin-1")

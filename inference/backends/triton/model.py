@@ -93,7 +93,7 @@ class TritonModel:
         headers = _TRACEPARENT + call.traceparent + self._metadata if call.traceparent else self._metadata
         if plan.signature.statuses:
             headers += _GRPC_ERRORS
-        started = await self._channel.call(_STREAM_INFER, body, headers, call.priority)
+        started = await self._channel.call(_STREAM_INFER, body, headers, call.priority, call.connecting)
         return TritonStream(started, Answer(plan, request))
 
     async def embed(self, question: Question, call: CallInfo) -> Embeddings:

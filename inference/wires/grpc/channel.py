@@ -6,7 +6,7 @@ import ssl
 
 from inference.contract.address import is_ip, parse_address
 from inference.core.backend_errors import UnreachableError
-from inference.wires.connect import Address, close, connect
+from inference.wires.connect import ANYHOW, Address, Connecting, close, connect
 from inference.wires.grpc import http2 as h2
 from inference.wires.grpc.call import Call
 from inference.wires.grpc.connection import Connection
@@ -62,7 +62,14 @@ class Channel:
         """How often something has arrived from the server. From a server that hangs, nothing does."""
         return self._arrivals + (self._connection.arrivals if self._connection else 0)
 
-    async def call(self, path: bytes, body: bytes | None, metadata: bytes = b"", priority: int = 1) -> Call:
+    async def call(
+        self,
+        path: bytes,
+        body: bytes | None,
+        metadata: bytes = b"",
+        priority: int = 1,
+        connecting: Connecting = ANYHOW,
+    ) -> Call:
         """Start a call with one request message; without a body, messages follow by `Call.send`. Raises UnreachableError.
 
         While the server is at its limit of calls, it waits (`Call.waiting`), the lowest `priority` first.
@@ -71,7 +78,8 @@ class Channel:
         if self._named and connection is not None and connection.loop.time() > self._resolve_at_s:
             self._resolve_soon(connection)
         if connection is None or not connection.usable:
-            connection = await self._connect()
+            connection = await self._connect(connecting.within_s)
+            connecting.done()
         return connection.start(path, body, metadata, priority)
 
     async def unary(
@@ -124,7 +132,7 @@ class Channel:
         if self._connection is not None:
             self._connection.close()
 
-    async def _connect(self) -> Connection:
+    async def _connect(self, within_s: float) -> Connection:
         if self._closed:
             raise UnreachableError("the channel is closed")
         if self._connecting is None:
@@ -133,7 +141,11 @@ class Channel:
                 raise UnreachableError(f"{self.target} did not answer a moment ago")
             self._connecting = loop.create_task(self._open())
         # Shielded: one caller that leaves must not fail the others that wait for the same connection.
-        made = await asyncio.shield(self._connecting)
+        try:
+            async with asyncio.timeout(within_s or None):
+                made = await asyncio.shield(self._connecting)
+        except TimeoutError:
+            raise UnreachableError(f"cannot connect to {self.target}: not within {within_s:g} s") from None
         if isinstance(made, UnreachableError):
             raise UnreachableError(made.message)
         return made

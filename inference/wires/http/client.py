@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from inference.contract.address import Url
 from inference.contract.errors import RetryableError
-from inference.wires.connect import Address, close, connect
+from inference.wires.connect import ANYHOW, Address, Connecting, close, connect
 from inference.wires.http.response import LostError, Origin, Response
 
 KEPT_S = 4.0
@@ -34,7 +34,7 @@ class HttpClient:
         self._used: set[Response] = set()
         self._sweep: asyncio.TimerHandle | None = None
 
-    async def call(self, origin: Origin, request: bytes) -> Response:
+    async def call(self, origin: Origin, request: bytes, connecting: Connecting = ANYHOW) -> Response:
         """Send a whole request, and wait for the answer's head. The caller calls `release` once it is done with it. A request that
         was sent on a kept connection which the server had closed already is sent again on a new one.
 
@@ -42,7 +42,7 @@ class HttpClient:
         """
         kept = self._kept(origin)
         if kept is None:
-            return await self._exchange(await self._connect(origin), request)
+            return await self._exchange(await self._connect(origin, connecting), request)
         try:
             return await self._exchange(kept, request)
         except LostError as error:
@@ -50,7 +50,7 @@ class HttpClient:
                 raise
         self.close_idle(origin)  # they are older
         try:
-            response = await self._connect(origin)
+            response = await self._connect(origin, connecting)
         except NotConnectedError as error:  # so the server has ended, and perhaps by this request
             raise LostError(f"the connection was lost, and then: {error}") from None
         return await self._exchange(response, request)
@@ -125,16 +125,18 @@ class HttpClient:
                 del self._idle[origin]
         self._sweep = loop.call_later(KEPT_S, self._close_old) if self._idle else None
 
-    async def _connect(self, origin: Origin) -> Response:
+    async def _connect(self, origin: Origin, connecting: Connecting) -> Response:
         try:
-            async with asyncio.timeout(self._connect_timeout_s):
-                return await self._connected(origin)
+            async with asyncio.timeout(connecting.within_s or self._connect_timeout_s):
+                response = await self._connected(origin)
         except TimeoutError:
             raise NotConnectedError("cannot connect: timed out") from None
         except (ssl.SSLError, ssl.CertificateError) as error:
             raise NotConnectedError(f"TLS failed: {error}") from None
         except (OSError, ValueError) as error:  # ValueError: no host can have this name
             raise NotConnectedError(f"cannot connect: {error}") from None
+        connecting.done()
+        return response
 
     async def _connected(self, origin: Origin) -> Response:
         """To the first address that answers; one that fails after that is left to the others. Raises OSError of the last one."""

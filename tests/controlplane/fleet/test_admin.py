@@ -160,6 +160,26 @@ def test_an_owner_reserves_places_and_limits_each_replica(owner: Client, pool: P
     assert [pool.replica_concurrency for pool in document.pools] == [8]
 
 
+def test_timeouts_and_what_is_done_about_failures_reach_the_gateway(owner: Client, home: Path, pool: Pool) -> None:
+    tier, model = Tier.objects.create(name="gold"), pool.variant.model
+    given = {**dict.fromkeys(snapshot.StageTimeouts.__struct_fields__, "0"), "queue_ms": "15", "tier": tier.pk}
+    for _ in range(2):
+        page = owner.post("/admin/fleet/timeoutrule/add/", {**given, "model": model.pk})
+    assert "There are timeouts for this model and tier already" in page.content.decode()
+    owner.post("/admin/fleet/timeoutrule/add/", given)
+    assert 'name="panic_percent"' in owner.get(f"/admin/fleet/llmmodel/{model.pk}/change/").content.decode()
+    model.eject_failures, model.panic_percent, model.attempts, model.hedge_output_tokens = 9, 0, 2, 64
+    model.save()
+    document = snapshot.check((home / "snapshot.json").read_bytes()).snapshot
+    assert [(rule.model, rule.tier, rule.queue_ms) for rule in document.timeout_rules] == [
+        (model.name, "gold", 15),
+        ("", "gold", 15),
+    ]
+    (served,) = document.pools
+    assert (served.ejection.failures, served.ejection.panic_percent, served.retries.attempts) == (9, 0, 2)
+    assert document.models[0].hedge_output_tokens == 64
+
+
 def test_there_is_one_row_of_stage_timeouts(owner: Client) -> None:
     timeouts = dict.fromkeys(snapshot.StageTimeouts.__struct_fields__, "1000")
     owner.post("/admin/fleet/stagetimeouts/add/", timeouts)

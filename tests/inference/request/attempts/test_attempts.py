@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from inference.backends.fleet import PoolState
+from inference.backends.port import CallInfo
 from inference.contract.snapshot import Model, Route
 from inference.core.backend_errors import (
     BackendError,
@@ -29,7 +30,7 @@ from inference.core.question import Message, Question
 from inference.request.coalesce import Flight
 from inference.request.generate import generate
 from inference.request.route import for_pool
-from tests.support.gateway.scripted import DONE, ScriptedBackend, a_flight, a_pool, some_work, take_down
+from tests.support.gateway.scripted import DONE, ScriptedBackend, ScriptedStream, a_flight, a_pool, some_work, take_down
 from tests.support.wait import eventually_async
 
 GOOD = (Event("ab"), DONE)
@@ -109,6 +110,26 @@ async def test_what_failed_after_the_client_had_a_token_is_not_tried_again(error
     assert sum(len(backend.calls) for backend in backends) == 1
     assert all(stream.cancelled for backend in backends for stream in backend.streams)
     assert idle(pool)
+
+
+async def test_the_time_in_which_a_connection_is_made_is_the_network_s() -> None:
+    backend = ScriptedBackend(GOOD)
+    generates = backend.generate
+
+    async def connects_first(question: Question, call: CallInfo) -> ScriptedStream:
+        assert call.connecting.within_s == 0.25
+        call.connecting.done()
+        return await generates(question, call)
+
+    backend.generate = connects_first  # type: ignore[method-assign]
+    flight = a_flight()
+    await generate(some_work(a_pool(backend), timeouts={"connect_ms": 250}), flight)
+    assert text(flight) == "ab"
+    assert [(mark.stage.span, mark.stage.stage) for mark in flight.marks[-2:]] == [
+        ("server.connect", "network"),
+        ("model.infer", "model"),
+    ]
+    assert flight.marks[-1].first_token_ns
 
 
 async def test_clients_that_do_not_read_use_up_none_of_the_model_s_time() -> None:

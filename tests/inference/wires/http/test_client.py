@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import pytest
 
 from inference.contract.address import Url
-from inference.wires.connect import Address
+from inference.wires.connect import Address, Connecting
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
 from inference.wires.http.response import LostError, NotHttpError, Origin, TooLongError
+from tests.support.gateway.black_hole import black_hole
 from tests.support.wait import eventually_async
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -111,6 +112,26 @@ async def test_a_body_that_breaks_off_is_lost(client: HttpClient, server: Server
     server.answers = [answer]
     with pytest.raises(LostError, match="in the middle of the answer"):
         await whole(client, server)
+
+
+async def test_a_call_that_needs_a_connection_says_within_which_time_and_hears_of_it(
+    client: HttpClient, server: Server
+) -> None:
+    made: list[None] = []
+    connecting = Connecting(5, lambda: made.append(None))
+    server.answers = [HI, HI]
+    for _ in range(2):
+        response = await client.call(Origin("model.test", server.port), REQUEST, connecting)
+        assert await response.read_all(9) == b"hi"
+        response.release()
+    assert len(made) == 1, "the second call had a kept connection"
+    with black_hole() as hole:
+
+        async def there(host: str, port: int) -> Sequence[Address]:
+            return [(socket.AF_INET, hole)]
+
+        with pytest.raises(NotConnectedError, match="timed out"):
+            await HttpClient(there, 600).call(Origin("model.test", 1), REQUEST, Connecting(0.05))
 
 
 HI = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
