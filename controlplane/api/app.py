@@ -25,7 +25,7 @@ from controlplane.api.endpoints import (
     stack,
     traces,
 )
-from controlplane.api.endpoints.policies import decisions, files, pauses, revisions
+from controlplane.api.endpoints.policies import decisions, files, pauses, revisions, scores
 
 api = DocumentedAPI(
     title="Weir",
@@ -60,3 +60,4 @@ api.add_router("", files.router)
 api.add_router("", revisions.router)
 api.add_router("", pauses.router)
 api.add_router("", decisions.router)
+api.add_router("", scores.router)

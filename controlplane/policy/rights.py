@@ -1,4 +1,5 @@
-"""Who may propose, approve, activate and pause policies: a permission of Django's for each, held by three groups without members.
+"""Who may propose, approve, activate and pause policies, and send scores of answers: a permission of Django's for each, held by four
+groups without members.
 
 Everybody who is logged in may read. The admin pages also need the user's staff status.
 """
@@ -11,18 +12,20 @@ from django.contrib.auth.models import AnonymousUser
 
 from controlplane.accounts import groups
 
-AUTHORS, APPROVERS, OPERATORS = "Policy authors", "Policy approvers", "Policy operators"
-PROPOSE, APPROVE, ACTIVATE, PAUSE = (
+AUTHORS, APPROVERS, OPERATORS, SCORERS = "Policy authors", "Policy approvers", "Policy operators", "Score senders"
+PROPOSE, APPROVE, ACTIVATE, PAUSE, SCORE = (
     "policy.propose_policyrevision",
     "policy.approve_policyrevision",
     "policy.activate_policyrevision",
     "policy.pause_policy",
+    "policy.score_answers",
 )
 WHAT = {
     PROPOSE: ("propose, preview or shadow revisions of policies", AUTHORS),
     APPROVE: ("approve revisions of policies", APPROVERS),
     ACTIVATE: ("activate, retire or roll back policies", OPERATORS),
     PAUSE: ("pause or override policies", OPERATORS),
+    SCORE: ("send scores of answers", SCORERS),
 }
 SEEN = (
     "view_policyrevision", "view_revisionevent", "view_pause", "view_override", "view_decisionrecord", "view_decisionchange", "view_action",
@@ -41,6 +44,6 @@ def require(user: AbstractBaseUser | AnonymousUser, right: str) -> None:
 
 def make_groups(sender: AppConfig, using: str = "default", **_: Any) -> None:
     """Make the groups after the first migration, without members. Administrators need none: they may do everything."""
-    for group in (AUTHORS, APPROVERS, OPERATORS):
+    for group in (AUTHORS, APPROVERS, OPERATORS, SCORERS):
         rights = [right.partition(".")[2] for right, (_action, name) in WHAT.items() if name == group]
         groups.make(sender, using, group, [*rights, *SEEN])

@@ -230,7 +230,9 @@ class Override(Facts, frozen=True, omit_defaults=True):
 
 
 class Measured(Facts, frozen=True, omit_defaults=True):
-    """Of the answered requests of an arm that have a measure, those above the baseline's quantile, and above `1 + tolerance` times it."""
+    """Of the answered requests of an arm that have a measure, those above the baseline's quantile, and above it by the tolerance. Of a
+    score those below.
+    """
 
     known: int = 0
     high: int = 0

@@ -294,13 +294,13 @@ def _verdict(test: CanaryTest, chances: Chances, alpha: float, beta: float, *, l
         return "worse", f"it fails more often than the baseline: {otherwise.format(_words(chances.not_failing_more))}"
     for name, (not_higher, _) in chances.measures.items():
         if not_higher <= alpha:
-            what = f"its {name} at {_level(test, name)} is higher than the baseline's"
+            what = f"its {name} at {_level(test, name)} is {_side(name)} than the baseline's"
             return "worse", f"{what}: {otherwise.format(_words(not_higher))}"
     as_fast = f"that its {level} is not {test.tolerance:.0%} higher"
     as_sound = f"that it does not fail {test.error_tolerance:.2%} of its requests more"
     shown = [(chances.slower, as_fast), (chances.failing_more, as_sound)]
     shown += [
-        (higher, f"that its {name} at {_level(test, name)} is not {test.measures[name][1]:.0%} higher")
+        (higher, f"that its {name} at {_level(test, name)} is not {test.measures[name][1]:.0%} {_side(name)}")
         for name, (_, higher) in chances.measures.items()
     ]
     missing = [text for chance, text in shown if chance > beta]
@@ -313,7 +313,13 @@ def _verdict(test: CanaryTest, chances: Chances, alpha: float, beta: float, *, l
 
 
 def _level(test: CanaryTest, name: str) -> str:
-    return f"p{test.measures[name][0] * 100:g}"
+    share = test.measures[name][0]
+    return f"p{(share if _side(name) == 'higher' else 1 - share) * 100:g}"
+
+
+def _side(name: str) -> str:
+    """On which side a measure is worse."""
+    return "lower" if name.startswith("score:") else "higher"
 
 
 def _words(chance: float) -> str:

@@ -220,10 +220,11 @@ class DegradationSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaul
 class Compared(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a canary compares beside E2E latency and failures."""
 
-    measure: Literal["ttft", "itl", "cost"]
+    measure: Annotated[str, Meta(pattern=r"^(ttft|itl|cost|score:[a-z0-9][a-z0-9._-]{0,62})$")]
     quantile: Annotated[float, Meta(ge=0.5, lt=1)] = 0.95
+    """Of a score, of which less is worse, it counts from above."""
     tolerance: Annotated[float, Meta(gt=0, le=10)] = 0.2
-    """By how much the candidate's quantile may be higher, as a share of the baseline's."""
+    """By how much the candidate's quantile may be worse, as a share of the baseline's."""
 
 
 class CanarySpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -240,7 +241,7 @@ class CanarySpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     error_tolerance: Annotated[float, Meta(gt=0, lt=1)] = 0.01
     """How much higher the candidate's share of failed requests may be."""
     measures: tuple[Compared, ...] = ()
-    """What else may not be higher."""
+    """What else may not be worse."""
     alpha: Probability = 0.05
     """The highest probability to roll back a candidate that is equal."""
     beta: Probability = 0.1

@@ -77,6 +77,7 @@ class PolicyRevision(models.Model):
             ("propose_policyrevision", "Can propose, preview and shadow revisions of policies"),
             ("approve_policyrevision", "Can approve revisions of policies that others wrote"),
             ("activate_policyrevision", "Can activate, retire and roll back revisions of policies"),
+            ("score_answers", "Can send scores of answers, which canaries compare"),
         ]
         constraints = [
             models.UniqueConstraint(fields=["name", "number"], name="number_of_policy_revision"),

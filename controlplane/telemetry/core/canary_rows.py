@@ -23,7 +23,7 @@ class CanaryRow:
 @dataclass(frozen=True, slots=True)
 class MeasuredRow:
     """Answered requests of a pool in one stratum that have a measure. `high` of them are above the baseline's quantile of that stratum,
-    `too_high` above `1 + tolerance` times it.
+    `too_high` above it by the tolerance. Of a score they are those below.
     """
 
     measure: str
@@ -32,6 +32,19 @@ class MeasuredRow:
     known: int
     high: int
     too_high: int
+
+
+SCORE = "score:"
+"""Begins the names of measures that are scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What somebody says of the answer to the request of a trace (32 hex digits). A higher value is better."""
+
+    trace_id: str
+    name: str
+    value: float
 
 
 @dataclass(frozen=True, slots=True)

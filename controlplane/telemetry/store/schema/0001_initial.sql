@@ -120,6 +120,20 @@ ORDER BY (entry_start_ns, trace_id, request_id)
 TTL toDateTime(intDiv(entry_start_ns, 1000000000)) + INTERVAL {retention_days} DAY
 SETTINGS ttl_only_drop_parts = 1, index_granularity = 2048, min_compress_block_size = 16384, allow_suspicious_low_cardinality_types = 1
 ;
+-- What clients and evaluators say of answers, by the trace of the request. Of several of one name the latest counts.
+CREATE TABLE IF NOT EXISTS {database}.scores {on_cluster}
+(
+    trace_id FixedString(16) CODEC(NONE),
+    name     LowCardinality(String) CODEC(ZSTD(1)),
+    at_ns    UInt64 CODEC(T64),
+    value    Float64 CODEC(ZSTD(1))
+)
+ENGINE = {replacing}(at_ns)
+PARTITION BY intDiv(at_ns, 86400000000000)
+ORDER BY (name, trace_id)
+TTL toDateTime(intDiv(at_ns, 1000000000)) + INTERVAL {retention_days} DAY
+SETTINGS ttl_only_drop_parts = 1
+;
 -- Metric samples, identity (series, time_ns). A sample that is sent again replaces the earlier one. Ordered by series, so that each series
 -- is one range of steady times (DoubleDelta) and close values (Gorilla). start_ns is the start of a counter, if its sender gives one, else 0.
 CREATE TABLE IF NOT EXISTS {database}.samples {on_cluster}

@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from controlplane.telemetry.core.canary_rows import Score
 from controlplane.telemetry.core.spans import Caller
 from controlplane.telemetry.ledger.loads import Load
 from controlplane.telemetry.ledger.row import LedgerRow
@@ -107,6 +108,17 @@ class Writer(StorePart):
             {"traces": [trace_id.hex() for trace_id in trace_ids]},
         )
         return {bytes(lost): Caller(bytes(trace_id), bytes(parent_id)) for lost, trace_id, parent_id in rows}
+
+    def insert_scores(self, scores: Sequence[Score], at_ns: int) -> None:
+        """Append what is said of answers at `at_ns`."""
+        if scores:
+            columns = {
+                "trace_id": pa.array([bytes.fromhex(score.trace_id) for score in scores], pa.binary(16)),
+                "name": [score.name for score in scores],
+                "at_ns": pa.array([at_ns] * len(scores), pa.uint64()),
+                "value": pa.array([score.value for score in scores], pa.float64()),
+            }
+            self._connection.insert_arrow("scores", pa.table(columns))
 
     def insert_loads(self, loads: Sequence[Load]) -> None:
         if loads:

@@ -9,7 +9,7 @@ from msgspec import structs
 from controlplane.policy.core.canary import Advanced, advance, waits_for
 from controlplane.policy.core.memory import CanaryMemory
 from controlplane.policy.core.observation import Arm, CanaryCounts, PoolFacts, Stratum
-from controlplane.policy.core.spec import CanarySpec
+from controlplane.policy.core.spec import CanarySpec, Compared
 
 SPEC = CanarySpec(model="chat", baseline="old", candidate="new", steps=(5, 25, 50), max_requests=4_000)
 EQUAL, SLOWER = 0.05, 0.12
@@ -79,6 +79,14 @@ def test_without_fresh_counts_it_stays_where_it_is(age_ms: int | None) -> None:
     advanced = canary.serve(4_000, slow=SLOWER, age_ms=age_ms)
     assert canary.seen == ["5 %"]
     assert advanced.percent == {"old": 95, "new": 5}
+
+
+def test_a_measure_that_nobody_knows_promotes_nothing() -> None:
+    canary = Canary(structs.replace(SPEC, measures=(Compared("score:help"),)))
+    advanced = [canary.serve(requests) for requests in range(0, 4_001, 50)][-1]
+    assert canary.seen == ["5 %", "25 %", "50 %", "rolled back"]
+    assert advanced.alarm is not None
+    assert advanced.alarm.text.endswith("4,000 requests do not show that its score:help at p5 is not 20% lower")
 
 
 def test_no_step_begins_before_the_candidate_is_ready_for_it() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from controlplane.telemetry.core.canary_rows import CanaryReading, CanaryRow, MeasuredRow
+from controlplane.telemetry.core.canary_rows import SCORE, CanaryReading, CanaryRow, MeasuredRow
 from controlplane.telemetry.core.objective_counts import Cut
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.ledger.row import RATE_LIMITED
@@ -88,12 +88,21 @@ class CanaryReader(StorePart):
         """Of the requests of `condition`, whose parameters have the starts of strata."""
         quantile, tolerance = levels
         parameters = {**condition.parameters, "baseline": baseline}
-        value = measured(Cut(name, ttft_definition="gateway"), parameters)  # whose pools these are
+        source, score = "requests FINAL", name.removeprefix(SCORE)
+        if score == name:
+            value = measured(Cut(name, ttft_definition="gateway"), parameters)  # whose pools these are
+        else:  # less is worse
+            parameters["score"], value = score, "-score"
+            source += (
+                " INNER JOIN (SELECT trace_id, argMax(value, at_ns) AS score FROM scores"
+                " WHERE name = {score:String} GROUP BY trace_id) AS scored USING trace_id"
+            )
         rows = self._connection.rows(
             f"WITH requests AS (SELECT {FIRST_POOL} AS arm, toFloat64({value}) AS value,"
             " arrayCount(start -> start <= entry_start_ns, {starts_ns:Array(UInt64)}) AS stratum"
-            f" FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} AND toString(pool) = arm AND value IS NOT NULL)"
-            f" SELECT toUInt32(stratum) - 1, arm, count(), countIf(value > edge), countIf(value > edge * {1 + tolerance!r})"
+            f" FROM {source} WHERE {condition.sql} AND {ANSWERED} AND toString(pool) = arm AND value IS NOT NULL)"
+            " SELECT toUInt32(stratum) - 1, arm, count(), countIf(value > edge),"
+            f" countIf(value > edge + abs(edge) * {float(tolerance)!r})"
             f" FROM requests INNER JOIN (SELECT stratum, quantileExact({float(quantile)!r})(value) AS edge FROM requests"
             " WHERE arm = {baseline:String} GROUP BY stratum) AS edges USING stratum GROUP BY stratum, arm ORDER BY stratum, arm",
             parameters,
