@@ -21,7 +21,7 @@ class PoolKnown:
     """What planning knows of a pool. None is unknown."""
 
     gpu: str = ""
-    gpus_per_replica: int = 1
+    gpus_per_replica: int | None = None
     usd_per_replica_hour: float | None = None
     capacity: ReplicaCapacity | None = None
     cold_start_s: float | None = None

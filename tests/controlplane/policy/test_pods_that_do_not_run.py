@@ -32,13 +32,11 @@ LITTLE, MUCH = 0.1, 500.0
 """Requests/s that need `min`, and more than `max`."""
 
 
-def wanted(
-    near: KubernetesCluster, pool: str, rps: float, least: int = 1, *, gpus: int | None = None
-) -> tuple[int, dict[str, str]]:
+def wanted(near: KubernetesCluster, pool: str, rps: float, least: int = 1) -> tuple[int, dict[str, str]]:
     """What a policy of at most 10 replicas wants of the pool as it is seen now, with no slow steps, and its pages by kind."""
     seen = near.seen()
     now_ms = time.time_ns() // 1_000_000 + PENDING_MS
-    known = cases.pool(arrived_rps=rps, in_flight=0.0, gpus_per_replica=gpus)
+    known = cases.pool(arrived_rps=rps, in_flight=0.0, gpus_per_replica=None)
     facts = _counted(known, seen.pools[pool], seen, 0, now_ms)
     quick = {"stabilisation_s": 0, "cooldown_s": 0, "max_step": 10}
     policy = cases.scaling(min=least, scale_down=quick, scale_up={"max_step": 10}, pending_deadline_s=PENDING_MS / 1000)
@@ -259,7 +257,7 @@ def test_pods_that_are_never_created_are_said(hollow: Namespace) -> None:
         assert f"exceeded quota: gpus, requested: requests.{GPU}=1, used: requests.{GPU}=2, limited: " in pool.rollout
         assert wanted(near, "chat", LITTLE) == (3, {"rollout": pool.rollout})
         gpus = "eu has 0 free GPUs of type h100, and 7 replicas more of chat-eu would need 7."
-        assert wanted(near, "chat", MUCH, gpus=1) == (3, {"rollout": pool.rollout, "gpus": gpus})
+        assert wanted(near, "chat", MUCH) == (3, {"rollout": pool.rollout, "gpus": gpus})
 
         level = {"pod-security.kubernetes.io/enforce": "restricted"}
         hollow.core.patch_namespace(hollow.name, {"metadata": {"labels": level}})
@@ -302,16 +300,18 @@ def test_a_taint_that_nobody_tolerates_is_the_reason_of_replicas_without_a_node(
         wait_for(near, "chat", lambda pool: counts(pool) == (3, 0, 0))
 
 
-def test_gpus_of_other_namespaces_are_not_free(hollow: Namespace) -> None:
+def test_gpus_of_other_namespaces_are_not_free_and_a_replica_takes_as_many_as_its_template_says(
+    hollow: Namespace,
+) -> None:
     assert hollow.plane
     other = next(namespace(hollow.kubeconfig, hollow.plane))
-    hollow.create(deployment("chat", 1, gpus=1))
+    hollow.create(deployment("chat", 1, gpus=2))
     with opened(hollow.kubeconfig, hollow.name, "chat") as near:
         wait_for(near, "chat", lambda pool: counts(pool) == (1, 0, 0))
-        eventually(lambda: near.seen().gpus[GPU].requested == 1, lambda: near.seen().gpus)  # those of earlier tests end
-        other.create(deployment("theirs", 2, gpus=2), deployment("without", 1))
-        eventually(lambda: near.seen().gpus[GPU].requested == 5, lambda: near.seen().gpus)
-        text = "eu has 3 free GPUs of type h100, and 9 replicas more of chat-eu would need 9."
-        assert wanted(near, "chat", MUCH, gpus=1) == (4, {"gpus": text})
+        eventually(lambda: near.seen().gpus[GPU].requested == 2, lambda: near.seen().gpus)  # those of earlier tests end
+        other.create(deployment("theirs", 2, gpus=1), deployment("without", 1))
+        eventually(lambda: near.seen().gpus[GPU].requested == 4, lambda: near.seen().gpus)
+        text = "eu has 4 free GPUs of type h100, and 9 replicas more of chat-eu would need 18."
+        assert wanted(near, "chat", MUCH) == (3, {"gpus": text})
         other.set_count("theirs", 0)
-        eventually(lambda: near.seen().gpus[GPU].requested == 1)
+        eventually(lambda: near.seen().gpus[GPU].requested == 2)

@@ -9,7 +9,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,8 +36,8 @@ JSON, APPLY, MERGE = "application/json", "application/apply-patch+yaml", "applic
 CONNECT_S, CALL_S = 2.0, 5.0
 """How long a connection and a call may take, s."""
 MAX_RETRY_S = 30.0
-OPENED_FOR_S = 10.0
-"""Credentials that the server refuses are read anew after this, at most so often, s."""
+OPENED_FOR_S, FORBIDDEN_FOR_S = 10.0, 60.0
+"""Credentials that the server refuses, or that may not do something, are read anew after this, at most so often, s."""
 OPEN_AGAIN_S = 1.0
 """Credentials that cannot be read are read again after this, however many threads ask, s."""
 _CONNECTIONS = 16
@@ -92,9 +92,30 @@ class _Status(msgspec.Struct):
 
 
 class Client(client.ApiClient):
-    """`names` says what messages call its credentials and its server."""
+    """`names` says what messages call its credentials and its server. `files` are those that it was made of, `read` how they were then."""
 
     names = Names("the ServiceAccount of Weir's pod", "the cluster that Weir runs in")
+    files: tuple[Path, ...] = ()
+    read: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def server(self) -> tuple[str, str | None]:
+        """What differs where another server is spoken to."""
+        return self.configuration.host, self.configuration.ssl_ca_cert
+
+    def is_outdated(self) -> bool:
+        """Whether somebody has replaced one of its files."""
+        return states(self.files) != self.read
+
+
+def states(files: Iterable[Path]) -> tuple[tuple[int, ...], ...]:
+    """What differs once a file was replaced or written to. A file that is away has none."""
+    seen = []
+    for file in files:
+        with suppress(OSError):
+            status = file.stat()
+            seen.append((status.st_ino, status.st_mtime_ns, status.st_size))
+    return tuple(seen)
 
 
 def connect(kubeconfig: Path | None) -> Client:
@@ -103,7 +124,7 @@ def connect(kubeconfig: Path | None) -> Client:
     Raises InvalidError where that cannot be read.
     """
     settings = client.Configuration()
-    names = Client.names
+    names, files, read = Client.names, Client.files, Client.read
     if kubeconfig is None:
         try:
             config.load_incluster_config(settings)  # type: ignore[no-untyped-call]
@@ -117,17 +138,20 @@ def connect(kubeconfig: Path | None) -> Client:
             f"There is no file {kubeconfig.name} in WEIR_KUBECONFIGS_DIR: put the cluster's kubeconfig there."
         )
     else:
+        before = states([kubeconfig])  # what is replaced while it is read is read again
         names = load(kubeconfig, settings)
+        others = tuple(Path(name) for name in (settings.ssl_ca_cert, settings.cert_file, settings.key_file) if name)
+        files, read = (kubeconfig, *others), (*before, *states(others))
     settings.retries = False  # a write that is sent twice would meet its own change
     settings.connection_pool_maxsize = _CONNECTIONS
     opened = Client(settings)
-    opened.names = names
+    opened.names, opened.files, opened.read = names, files, read
     return opened
 
 
 class Api:
-    """Requests to one API server, each of which may take `call_s`. `open_client` is called with the first, again after it failed, and
-    where the server refuses its credentials or cannot be reached with them: they may have been renewed meanwhile.
+    """Requests to one API server, each of which may take `call_s`. `open_client` is called with the first, again after it failed, where
+    the server refuses its credentials or cannot be reached with them, and once its files were replaced.
     """
 
     def __init__(
@@ -140,6 +164,9 @@ class Api:
         self._client: Client | None = None
         self._opened_at = 0.0
         self._refused: ClusterError | None = None
+        self._server: tuple[str, str | None] | None = None
+        self.moves = 0
+        """How often another server was spoken to than before: what was seen before that is not this server's."""
 
     def request(
         self,
@@ -195,13 +222,15 @@ class Api:
                     yield response
                 finally:
                     response.release_conn() if response.closed else response.close()
-        except (UnauthorizedError, NoConnectionError):
-            self._renew(opened)
+        except (ForbiddenError, NoConnectionError) as error:
+            may = isinstance(error, (UnauthorizedError, NoConnectionError))
+            self._renew(opened, OPENED_FOR_S if may else FORBIDDEN_FOR_S)
             raise
 
     def _opened(self) -> Client:
         with self._lock:
-            if self._client is None:
+            if self._client is None or self._client.is_outdated():
+                self._client = None
                 if self._refused is not None and self._clock() - self._opened_at < OPEN_AGAIN_S:
                     raise self._refused
                 self._opened_at = self._clock()
@@ -210,12 +239,14 @@ class Api:
                 except ClusterError as error:
                     self._refused = error
                     raise
+                self.moves += self._server not in (None, self._client.server)
+                self._server = self._client.server
             return self._client
 
-    def _renew(self, failed: Client) -> None:
-        """Read the credentials anew with the next request, not more often than every OPENED_FOR_S."""
+    def _renew(self, failed: Client, kept_s: float) -> None:
+        """Read the credentials anew with the next request, not more often than every `kept_s`."""
         with self._lock:
-            if self._client is failed and self._clock() - self._opened_at >= OPENED_FOR_S:
+            if self._client is failed and self._clock() - self._opened_at >= kept_s:
                 self._client = None
 
     @staticmethod

@@ -79,9 +79,12 @@ def _labels(labels: Labels) -> str:
 
 def fault_of(pod: Pod) -> str:
     """Why a container of the pod cannot run, and how it ended last. Empty where it waits for what every pod waits for, or has
-    ended once only.
+    ended once only. An init container that has done its work is none, however often it was started.
     """
-    for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
+    begun = (
+        it for it in pod.status.initContainerStatuses if it.state.terminated is None or it.state.terminated.exitCode
+    )
+    for status in (*begun, *pod.status.containerStatuses):
         waiting, ended = status.state.waiting, status.state.terminated or status.lastState.terminated
         stands = waiting is not None and waiting.reason not in ORDINARY_WAITS
         if not stands and status.restartCount < MIN_RESTARTS:

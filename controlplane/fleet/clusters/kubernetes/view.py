@@ -18,7 +18,9 @@ from controlplane.fleet.clusters.kubernetes.objects import (
     Node,
     PlacedPod,
     Pod,
+    PodSpec,
     Quota,
+    Resources,
     Selector,
     ms,
 )
@@ -137,6 +139,7 @@ def pool_seen(
         problem=_problem(deployment, scalers),
         rollout=rollout,
         rollout_stuck=stuck,
+        gpus_per_replica=_gpus_of(deployment.spec.template.spec) or None,
     )
 
 
@@ -327,10 +330,8 @@ def gpus_seen(
         here = (pod.spec for pod in pods if pod.status.phase not in _ENDED)
         placed = chain(here, (pod.spec for pod in elsewhere))
         for spec in (spec for spec in placed if spec.nodeName in usable):
-            for container in spec.containers:
-                for resource in allocatable:
-                    wanted = container.resources.requests.get(resource, container.resources.limits.get(resource, "0"))
-                    requested[resource] += count(wanted)
+            for resource in allocatable:
+                requested[resource] += sum(_amount(container.resources, resource) for container in spec.containers)
         seen = {resource: GpusSeen(amount, requested[resource]) for resource, amount in allocatable.items()}
     for quota in quotas:
         for name, hard in quota.status.hard.items():
@@ -345,8 +346,18 @@ def gpus_seen(
 
 def has_gpus(pod: PlacedPod) -> bool:
     """Whether it requests any: a cluster has thousands of others."""
-    its = (container.resources for container in pod.spec.containers)
-    return any(name.endswith(GPU_SUFFIX) for each in its for name in (*each.requests, *each.limits))
+    return _gpus_of(pod.spec) > 0
+
+
+def _gpus_of(spec: PodSpec) -> int:
+    """That its containers request, of whichever resource. A claim of a device (DRA) says no number here."""
+    each = (container.resources for container in spec.containers)
+    names = ((its, name) for its in each for name in {*its.requests, *its.limits} if name.endswith(GPU_SUFFIX))
+    return sum(_amount(its, name) for its, name in names)
+
+
+def _amount(resources: Resources, name: str) -> int:
+    return count(resources.requests.get(name, resources.limits.get(name, "0")))
 
 
 def count(quantity: str) -> int:

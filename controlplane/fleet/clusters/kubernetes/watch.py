@@ -67,6 +67,7 @@ class Watched(Generic[K]):
         )
         self._kind = kind
         self._version = ""
+        self._moves = 0  # of the API when it was listed
         self._lines: Lines | None = None
         self._stopped = threading.Event()
         self._lock = threading.Lock()
@@ -93,8 +94,12 @@ class Watched(Generic[K]):
     def confirm(self, at: float) -> None:
         """The server answered something else at `at`: what is watched is as new as that."""
         with self._lock:
-            if self.connected:
+            if self.connected and not self._moved():
                 self.confirmed_at = at
+
+    def _moved(self) -> bool:
+        """Whether another server is asked than the one that was listed."""
+        return self._moves != self._api.moves
 
     def _run(self) -> None:
         wait_s = FIRST_RETRY_S
@@ -128,7 +133,7 @@ class Watched(Generic[K]):
 
     def _list(self) -> None:
         items: dict[str, K] = {}
-        after, began = "", time.monotonic()
+        after, began, moves = "", time.monotonic(), self._api.moves
         while True:
             query = {"limit": str(PAGE)} | self._selected | ({"continue": after} if after else {})
             listed = self._api.request("GET", self.path, self._items_type, query=query)
@@ -136,6 +141,7 @@ class Watched(Generic[K]):
             after = listed.metadata.next
             if not after:
                 break
+        self._moves = moves
         self._replace(items, listed.metadata.resourceVersion, began)
         log.debug("cluster.listed", path=self.path, objects=len(items))
 
@@ -149,6 +155,8 @@ class Watched(Generic[K]):
         } | self._selected
         with self._api.lines(self.path, query, SILENT_S) as lines:
             self._lines = lines
+            if self._moved():
+                raise ExpiredError(f"WATCH {self.path}: another server answers than before.")
             if self._stopped.is_set():  # `stop` had nothing to cut yet
                 return
             with self._lock:
@@ -161,7 +169,7 @@ class Watched(Generic[K]):
                 except msgspec.DecodeError as error:
                     self._version = ""  # list anew: what it said is not known
                     raise UnreachableError(f"WATCH {self.path}: an event cannot be read ({error}).") from error
-                if self._stopped.is_set():
+                if self._stopped.is_set() or self._moved():
                     break
         self._lines = None
 

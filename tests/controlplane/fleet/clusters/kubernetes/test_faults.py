@@ -1,5 +1,6 @@
 """A real API server behind a proxy that refuses, hangs, cuts and loses answers."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,23 @@ def test_a_history_that_has_expired_is_listed_anew(hollow: Namespace, proxy: Pro
                 eventually(lambda: expired.hits == 1)
                 eventually(lambda: len(listed(proxy, hollow)) > lists)
         wait_for(near, "chat", lambda pool: "There is no Deployment" in pool.problem)
+
+
+def test_what_was_seen_of_another_server_is_not_taken_for_this_ones(
+    hollow: Namespace, proxy: Proxy, tmp_path: Path
+) -> None:
+    """The kubeconfig leads to another one from now on: its history is another, whatever its versions are called."""
+    assert hollow.plane
+    hollow.create(deployment("chat", 1))
+    other = Proxy(hollow.plane)
+    path = proxy.kubeconfig(tmp_path)
+    with closing(other), opened(path, hollow.name, "chat") as near:
+        wait_for(near, "chat", lambda pool: len(pool.replicas) == 1)
+        path.write_text(other.kubeconfig(tmp_path).read_text())
+        proxy.cut_watches()
+        eventually(lambda: len(listed(other, hollow)) == 1)
+        hollow.set_count("chat", 2)
+        wait_for(near, "chat", lambda pool: len(pool.replicas) == 2)
 
 
 def watches_pods(request: Request) -> bool:

@@ -210,10 +210,10 @@ def authority_of(hollow: Namespace) -> Document:
     return server | {"certificate-authority": str(hollow.plane.folder / "ca.crt")}
 
 
-def a_token(hollow: Namespace) -> str:
-    hollow.core.create_namespaced_service_account(hollow.name, {"metadata": {"name": "weir"}})
+def a_token(hollow: Namespace, name: str = "weir") -> str:
+    hollow.core.create_namespaced_service_account(hollow.name, {"metadata": {"name": name}})
     body: Any = {"spec": {"expirationSeconds": 600}}
-    return str(hollow.core.create_namespaced_service_account_token("weir", hollow.name, body).status.token)
+    return str(hollow.core.create_namespaced_service_account_token(name, hollow.name, body).status.token)
 
 
 def test_a_server_that_got_no_credentials_says_where_they_are_missing(hollow: Namespace, tmp_path: Path) -> None:
@@ -221,6 +221,41 @@ def test_a_server_that_got_no_credentials_says_where_they_are_missing(hollow: Na
     api = Api(partial(connect, written(tmp_path, document(user={}, **authority_of(hollow)))))
     with pytest.raises(UnauthorizedError, match=r"got no credentials: give users\[u\].user of east.yaml a token"):
         api.request("GET", LIST, Metadata)
+
+
+def who(api: Api) -> str:
+    """As whom the server knows it: somebody without rights."""
+    with pytest.raises(ForbiddenError) as refused:
+        api.request("GET", LIST, Metadata)
+    return str(refused.value).partition(":serviceaccount:")[2].partition('"')[0].partition(":")[2]
+
+
+def test_a_kubeconfig_that_was_replaced_counts_with_the_next_request(hollow: Namespace, tmp_path: Path) -> None:
+    """Though what it said before would still do."""
+    right = authority_of(hollow)
+    path = written(tmp_path, document(user={"token": a_token(hollow, "old")}, **right))
+    api = Api(partial(connect, path))
+    assert who(api) == "old"
+    written(tmp_path, document(user={"token": a_token(hollow, "new")}, **right))
+    assert (who(api), api.moves) == ("new", 0)
+    (tmp_path / "ca.crt").write_bytes(Path(right["certificate-authority"]).read_bytes())
+    path.write_text(path.read_text().replace(right["certificate-authority"], "ca.crt"))
+    assert (who(api), api.moves) == ("new", 1)
+    Authority(tmp_path)  # another CA in the same file
+    with pytest.raises(NoConnectionError, match="is not of the certificate-authority in clusters"):
+        api.request("GET", LIST, Metadata)
+
+
+def test_a_plugin_is_asked_again_where_its_user_may_not(hollow: Namespace, tmp_path: Path) -> None:
+    now = [0.0]
+    (tmp_path / "answer").write_text(credential(token=a_token(hollow, "old"))[6:-1])
+    user = plugin(tmp_path, "cat answer")
+    api = Api(partial(connect, written(tmp_path, document(user=user, **authority_of(hollow)))), clock=lambda: now[0])
+    assert who(api) == "old"
+    (tmp_path / "answer").write_text(credential(token=a_token(hollow, "new"))[6:-1])
+    assert who(api) == "old", "not with each request: a plugin takes its time"
+    now[0] += 60
+    assert [who(api), who(api)] == ["old", "new"]
 
 
 def test_a_token_that_ended_is_named_and_a_rotated_one_is_taken(hollow: Namespace, tmp_path: Path) -> None:

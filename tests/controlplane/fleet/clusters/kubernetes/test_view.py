@@ -131,6 +131,9 @@ def test_a_container_that_does_not_start_says_why() -> None:
     assert "exit code 137 (OOMKilled) after 2 restarts" in seen(lastState=killed, restartCount=2).fault
     for status in ({"state": {"waiting": {"reason": "ContainerCreating"}}}, {"lastState": killed, "restartCount": 1}):
         assert seen(**status).fault == ""
+    done = {"name": "fetch", "restartCount": 3, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+    loads = pod([], conditions=[], initContainerStatuses=[done], containerStatuses=[{"name": "main"}])
+    assert view.replica_seen(PoolBinding("chat", "chat", "openai"), loads, {}).fault == ""
     assert seen(state=waiting).pending_reason == "" and seen(state=waiting).pending_since_ms is None
 
 
