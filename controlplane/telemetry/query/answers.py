@@ -198,10 +198,10 @@ def trace(trace_id: str) -> Trace | None:
 def values(window: Window, dimensions: Sequence[Dimension] = DIMENSIONS) -> dict[Dimension, list[str]]:
     """The values of each dimension in this window, the most frequent first; lengths of prompts from the shortest on."""
     answers = {dimension: submit_query(store().overview.values, window, dimension) for dimension in dimensions}
-    found = {dimension: answer.result() for dimension, answer in answers.items()}
-    if "prompt_bucket" in found:
-        found["prompt_bucket"].sort(key=bucket_start)
-    return found
+    listed = {dimension: answer.result() for dimension, answer in answers.items()}
+    if "prompt_bucket" in listed:
+        listed["prompt_bucket"].sort(key=bucket_start)
+    return listed
 
 
 def health(window: Window, dimension: Dimension) -> dict[str, Health]:
