@@ -29,7 +29,7 @@ def pool_values(pools: Sequence[PoolFacts], stale_after_s: float) -> dict[str, V
 
     values: dict[str, Value] = {name: combined(name, sum) for name in SUMS}
     values.update((name, combined(name, max)) for name in WORST)
-    trusted = all(
+    trusted = bool(pools) and all(
         _is_fresh(pool, "arrived_rps", stale_after_s) and _is_fresh(pool, "ready", stale_after_s) for pool in pools
     )
     return values | {"saturation": saturation(pools) if trusted else None}

@@ -9,7 +9,10 @@ from controlplane.fleet.core.manifests.values import WorkloadValue
 PORTS = {"http": 8000}
 STORE = "/model"
 WAITS_SINCE = (0, 18)
-"""The first version that knows `--shutdown-timeout`. An older one ends at once with an argument that it does not know."""
+"""The first version that knows `--shutdown-timeout`. An older one ends at once with an argument that it does not know.
+
+https://docs.vllm.ai/en/v0.18.0/cli/serve/ has it, and https://docs.vllm.ai/en/v0.12.0/cli/serve/ has not.
+"""
 _TAG = re.compile(r":v?(\d+)\.(\d+)[^:/]*$")
 
 

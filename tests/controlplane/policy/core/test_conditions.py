@@ -5,6 +5,7 @@ import math
 import pytest
 
 from controlplane.policy.core.conditions import TRUTHS, VARIABLES, Truth, Value, fault_of, holds, names_in
+from controlplane.policy.core.pool_values import pool_values
 
 
 @pytest.mark.parametrize(
@@ -63,3 +64,8 @@ def test_every_variable_can_be_used() -> None:
             assert holds(f"{name} > 1.0", where, {name: 2.0}).holds is True
         for name in TRUTHS[where]:
             assert fault_of(name, where) == ""
+
+
+def test_of_no_pool_nothing_is_known() -> None:
+    """No step of a ladder is left because the fleet has lost the pools of its model."""
+    assert set(pool_values([], 120.0).values()) == {None}
