@@ -57,7 +57,7 @@ async def _addresses(host: str) -> Sequence[str]:
     """None where nobody answers for the name in time."""
     try:
         async with asyncio.timeout(_LOOK_UP_S):
-            found = await asyncio.get_running_loop().getaddrinfo(host, 443, type=socket.SOCK_STREAM)
+            given = await asyncio.get_running_loop().getaddrinfo(host, 443, type=socket.SOCK_STREAM)
     except (OSError, TimeoutError, UnicodeError):
         return ()
-    return [str(address[0]) for *_, address in found]
+    return [str(address[0]) for *_, address in given]

@@ -73,11 +73,11 @@ class ObjectiveReader(StorePart):
         condition = where(window, {name: (value,) for name, value in scope.items()})  # type: ignore[misc]
         names = "".join(f"{_bounded(f'toString({column(name)})')} AS d_{name}, " for name in split_by)
         groups = f" GROUP BY {', '.join(f'd_{name}' for name in split_by)}" if split_by else ""
-        found = self._connection.rows(
+        stored = self._connection.rows(
             f"SELECT {names}count() FROM requests FINAL WHERE {condition.sql} AND {UNPRICED}{groups}",
             condition.parameters,
         )
-        return {tuple(map(str, values)): int(number) for *values, number in found if number}
+        return {tuple(map(str, values)): int(number) for *values, number in stored if number}
 
     def oldest_entry(self) -> int | None:
         """When the oldest stored request began, ns; None in an empty store. Read from the index of the parts."""
