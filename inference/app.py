@@ -100,6 +100,7 @@ class Gateway:
 
     def start(self) -> None:
         self.export.start()
+        self.metrics.lag.start()
         if self.redis is not None:
             self.redis.start()
         self.limits.start()
@@ -108,6 +109,7 @@ class Gateway:
         self._watching = [keep("snapshot", self.source.run), keep("overlay", self.watch.run)]
 
     async def close(self) -> None:
+        self.metrics.lag.close()
         for task in self._watching:
             task.cancel()
         await self.completions.close(FLUSH_CACHE_S)

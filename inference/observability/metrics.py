@@ -14,6 +14,8 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
 from inference.observability.families import Family, Sample, families_of
+from inference.observability.loop_lag import EDGES_S as LAG_EDGES_S
+from inference.observability.loop_lag import LoopLag
 from inference.observability.spans import Trace, now_ns
 
 EDGES_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
@@ -73,6 +75,7 @@ class Metrics(Collector):
     def __init__(self) -> None:
         self.gauges: Callable[[], Iterable[Labelled]] = tuple
         self.counters: Callable[[], Iterable[Labelled]] = tuple
+        self.lag = LoopLag()
         self._requests: defaultdict[tuple[str, str, str, str, str], int] = defaultdict(int)
         self._duration: defaultdict[tuple[str, str], _Histogram] = defaultdict(_Histogram)
         self._ttft: defaultdict[tuple[str, str], _Histogram] = defaultdict(_Histogram)
@@ -173,6 +176,15 @@ class Metrics(Collector):
             for labels, histogram in histograms.items():
                 family.add_metric(labels, histogram.buckets(), histogram.total)
             yield family
+        lag = HistogramMetricFamily(
+            "weir_gateway_loop_lag_seconds", "How late the event loop was, looked at every 10 ms."
+        )
+        below, buckets = 0, list[Bucket]()
+        for edge, number in zip((*map(str, LAG_EDGES_S), "+Inf"), self.lag.counts, strict=True):
+            below += number
+            buckets.append((edge, float(below)))
+        lag.add_metric([], buckets, self.lag.total_s)
+        yield lag
         for name, text, label_names, values in self.counters():
             counter = CounterMetricFamily(name, text, labels=label_names)
             for counter_labels, value in values.items():

@@ -17,6 +17,7 @@ from inference.core.expected_tokens import OutputMeans, prompt_estimate, prompt_
 from inference.core.fair_queue import Claim
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
+from inference.core.openai.shape import SMALL_BYTES, Shape, check_length, check_shape
 from inference.core.openai.writers import Writer
 from inference.core.question import Question
 from inference.observability.context import CallerTraces, span_id
@@ -137,14 +138,17 @@ class Completions:
         out.known = True
 
         answer.caller = caller
-        body = endpoint.parse(request.body)
+        large = len(request.body) > SMALL_BYTES  # then others go on meanwhile
+        shape = await asyncio.to_thread(check_shape, request.body) if large else Shape()
+        body = await asyncio.to_thread(endpoint.parse, request.body) if large else endpoint.parse(request.body)
         served = find_model(serving, body.model, caller)
         model, plans = served.model, served.plans_for(caller)
         timeouts = serving.timeouts_for(model.name, caller.tier.name)
         regions = allowed_regions(model, caller.regions)
+        check_length(shape, model.max_prompt_tokens, "messages" if endpoint.operation == "chat" else "prompt")
         trace.model, trace.stream, trace.caller_region = model.name, body.streams, region or served.home
         self._metrics.arrived(model.name, trace.tier)
-        wanted = body.question(model)
+        wanted = await asyncio.to_thread(body.question, model) if large else body.question(model)
         await check_images(wanted, model)
         plan = plans.only or self._plan(plans, caller, region, wanted, trace, answer)
         cacheable = plan.cache == "always" or (plan.cache == "deterministic" and wanted.deterministic)

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 import msgspec
 
 from inference.contract.errors import PermanentError, RetryableError
-from inference.core.question import Prompt, Question
+from inference.core.question import Part, Prompt, Question
 from inference.core.templates import chatml, conversation
 from inference.core.templates.control import GENERIC
 from inference.core.templates.errors import ForgedTokenError
@@ -16,6 +16,7 @@ from inference.tokenizers.tekken import Tekken
 
 Source = Literal["exact", "server", "estimate"]
 """Where a number of tokens is from: the model's own tokenizer, the server's count route, or bytes / 4."""
+_LONG_CHARS = 16 << 10
 BYTES_PER_TOKEN = 4
 """As llm-d estimates (`pkg/epp/framework/plugins/requestcontrol/dataproducer/tokenizer/README.md`)."""
 
@@ -64,7 +65,10 @@ class PlainText:
         if wants_prompt and question.tools and question.tool_choice != "none":
             raise MessagesError("`tools` need a chat template: name the folder of the model's tokenizer in the fleet")
         try:
-            clean = conversation.neutralised(question, GENERIC)
+            if _size(question) > _LONG_CHARS:  # other requests go on meanwhile
+                clean = await asyncio.to_thread(conversation.neutralised, question, GENERIC)
+            else:
+                clean = conversation.neutralised(question, GENERIC)
         except ForgedTokenError as error:
             raise MessagesError(str(error)) from None
         prompts = _prompts(clean)
@@ -87,6 +91,19 @@ class PlainText:
             else:
                 tokens += len(text)
         return Prepared(clean, prompt, tokens, "exact" if wants_prompt else "estimate")
+
+
+def _size(question: Question) -> int:
+    """Characters of its texts and numbers of its token ids."""
+    contents = [message.content for message in question.messages] + [*question.prompt, *question.input]
+    texts = (
+        part.text or ""
+        for content in contents
+        if isinstance(content, tuple)
+        for part in content
+        if isinstance(part, Part)
+    )
+    return sum(len(content) for content in contents if content) + sum(map(len, texts))
 
 
 def _prompts(question: Question) -> tuple[Prompt, ...]:

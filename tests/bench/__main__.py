@@ -10,8 +10,8 @@ from tests.bench.figures import emit, say
 from tests.bench.processes import BenchError
 
 PARTS = (
-    "e2e", "gateway", "edge", "cancel", "ingest", "query", "demand", "slo", "outage", "hostile", "forecast", "limits", "plan", "policy",
-    "replay", "routing", "cluster", "local", "loop", "unknown",
+    "e2e", "gateway", "edge", "cancel", "ingest", "query", "demand", "slo", "outage", "hostile", "authorised", "forecast", "limits",
+    "plan", "policy", "replay", "routing", "cluster", "local", "loop", "unknown",
 )  # fmt: skip
 """Modules beside this one, each with a `run` that yields its figures; imported when their turn comes."""
 

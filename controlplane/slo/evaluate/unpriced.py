@@ -30,7 +30,9 @@ class Unpriced:
             due = now_s - self._looked_s.get(objective.slug, 0) >= EVERY_S
             if isinstance(objective.indicator, Cost) and due:
                 window = Window((now_s - BACK_S) * SECOND_NS, (now_s + 1) * SECOND_NS)
-                counted = isolated(partial(self._store.objectives.unpriced, window, objective.scope, objective.split_by))
+                counted = isolated(
+                    partial(self._store.objectives.unpriced, window, objective.scope, objective.split_by)
+                )
                 if not isinstance(counted, Exception):  # else what was counted before still says most
                     self._requests[objective.slug] = counted
                 self._looked_s[objective.slug] = now_s

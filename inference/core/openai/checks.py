@@ -21,6 +21,7 @@ _MAX_STOPS = 32
 _MAX_INPUTS = 2048
 _MAX_URL_CHARS = 8_192  # characters, where it is no data
 _MAX_SEED = (1 << 63) - 1
+_MAX_BIAS = 4096
 
 _chat = msgspec.json.Decoder(ChatRequest)
 _completion = msgspec.json.Decoder(CompletionRequest)
@@ -194,6 +195,8 @@ def _check_common(request: ChatRequest | CompletionRequest) -> None:
         )
     if request.stop:
         _check_stops(request.stop)
+    if len(request.logit_bias or ()) > _MAX_BIAS:
+        raise errors.invalid(f"`logit_bias` has more than {_MAX_BIAS:,} token ids.", "logit_bias")
     for key, value in (request.logit_bias or {}).items():
         if not (key.isdecimal() and key.isascii()):
             raise errors.invalid(f"`logit_bias` has the key {key[:40]!r}, keys are token ids.", "logit_bias")
