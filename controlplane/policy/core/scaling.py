@@ -23,6 +23,8 @@ TRIED = 1.1
 """A replica whose limit no traffic has shown is filled to so many times the most that it has carried, so that traffic shows it."""
 OVERTAKEN = 1.1
 """A load that needs more than the forecast's replicas and is so many times what they carry has overtaken it (HPA's tolerance)."""
+WANTED_RPS = 1 / 3_600
+"""A pool without replicas gets one from a request an hour on: one that arrives now counts for more for about twelve minutes."""
 HELPED = ("queue", "model")
 """Stages that more replicas shorten."""
 SLACK = 1e-9
@@ -42,6 +44,7 @@ def candidates(
     seen = _load(facts, memory.load, now_ms)
     forecast = _forecast(plan, now_ms) if plan is not None and spec.forecast == "auto" else None
     needed = [_floor(spec, facts, now_ms)]
+    needed += _from_zero(facts, seen)
     needed += _by_load(spec, facts, seen, forecast)
     needed += _by_signals(spec, facts)
     if forecast is not None:
@@ -69,6 +72,12 @@ def _floor(spec: ScalingSpec, facts: PoolFacts, now_ms: int) -> _Needed:
     floor = max(spec.min, spec.warm_floor, running.floor if running else 0)
     by_clock = f", {running.floor} by the schedule {running.name}" if running else ""
     return _Needed(Candidate(floor, "floor", f"{spec.min} at least, {spec.warm_floor} warm{by_clock}"), floor)
+
+
+def _from_zero(facts: PoolFacts, seen: LoadMemory | None) -> Iterator[_Needed]:
+    """The first replica of a pool that has none, as soon as a request arrives: what a replica carries does not matter for it."""
+    if facts.wanted == 0 and ((seen is not None and seen.steady_rps >= WANTED_RPS) or facts.waiting):
+        yield _signal(1, 1, "requests arrive, and the pool has no replica")
 
 
 def _load(facts: PoolFacts, before: LoadMemory | None, now_ms: int) -> LoadMemory | None:

@@ -98,7 +98,7 @@ class Truth:
         without which requests in flight have no place.
         """
         by_load = math.ceil(min(self.loads[max(0, tick - 2) : tick + 1]) / self.capacity_rps - 1e-9)
-        return max(by_load, math.ceil(self.in_flight / SLOTS - 1e-9))
+        return max(by_load, math.ceil(round(self.in_flight) / SLOTS - 1e-9))
 
     def follow(self, wanted: int | None, tick: int, now_ms: int) -> None:
         """What the cluster does within a tick after it was told a count, unless it was told nothing."""

@@ -59,6 +59,21 @@ def test_a_count_that_rests_on_a_lower_bound_is_said(spec: dict[str, Any], said:
     assert all("fewer than 4 may be enough. Benchmark a replica." in alarm.text for alarm in decision.alarms)
 
 
+@pytest.mark.parametrize("capacity_rps", [10.0, None])
+def test_a_pool_without_replicas_gets_one_for_the_first_request_and_keeps_asking_for_it(
+    capacity_rps: float | None,
+) -> None:
+    empty = pool(wanted=0, ready=0, arrived_rps=0.0, in_flight=0.0, reachable=False, capacity_rps=capacity_rps)
+    spec, memory = scaling(min=0), Memory()
+    asked = []
+    for tick in range(600):
+        facts = structs.replace(empty, arrived_rps=1.0 if tick == 300 else 0.0)
+        decision = decide(seen(facts, now_ms=NOW_MS + 1_000 * tick), [spec], memory)
+        memory = decision.memory
+        asked.append(decision.targets[POOL].wanted)
+    assert asked == [0] * 300 + [1] * 300, "one request, and nobody calls again before a replica is ready"
+
+
 def test_a_target_that_was_never_seen_is_held_and_reported() -> None:
     decision = decide(seen(), [scaling()], Memory())
     decided = decision.targets[POOL]
