@@ -49,7 +49,7 @@ class PoolState:
         self.suspects = Suspects() if suspects is None else suspects  # of all pools
         self.tally = PoolTally()
         self.warm_ups = WarmUps(self.replicas, record)
-        self.balancer = Balancer(stale_s, pool.ejection)
+        self.balancer = Balancer(stale_s, pool.ejection, pool.model_name)
         self._offers = Offers()
         self._users = 0
         self._replaced = False
@@ -62,6 +62,7 @@ class PoolState:
             old._newer = self
         self.admission, self.retries, self.balancer = old.admission, old.retries, old.balancer
         self.retries.rule, self.balancer.rule = self.pool.retries, self.pool.ejection
+        self.balancer.model = self.pool.model_name
         self.tally, self.warm_ups = old.tally, old.warm_ups  # requests that hold the old pool go on counting in them
 
     def fit(self) -> None:

@@ -6,6 +6,7 @@ and Triton's TensorRT-LLM backend (inflight_batcher_llm/src/custom_metrics_repor
 them, such as Triton with vLLM, is unknown.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -13,13 +14,16 @@ from typing import NamedTuple
 class ServerLoad(NamedTuple):
     """What a model server says of its load. None is not known, which is never the same as 0.
 
-    `at_s` is when it was read, on the event loop's clock.
+    `at_s` is when it was read, on the event loop's clock. `adapters` are the LoRA adapters that it has loaded, of which it has room for
+    `most_adapters`.
     """
 
     at_s: float
     waiting: float | None = None  # requests that it has and has not begun
     running: float | None = None
     kv_use: float | None = None  # share of its KV cache that is in use, 0 to 1
+    adapters: frozenset[str] | None = None
+    most_adapters: int = 0
 
     @property
     def known(self) -> bool:
@@ -96,6 +100,11 @@ def names_model(metric: str) -> bool:
     return all(kind.names_model or metric != kind.waiting.name for kind in LOAD_METRICS.values())
 
 
+_ADAPTERS = re.compile(rb"\nvllm:lora_requests_info\{([^\n]*)\} ([0-9.e+]+)(?=[ \n]|$)")
+"""Of vLLM (vllm/v1/metrics/loggers.py)."""
+_LABEL = re.compile(rb'(\w+)="([^"\n]*)"')
+
+
 class _Searched(NamedTuple):
     """A series as it stands on a page."""
 
@@ -129,8 +138,29 @@ def read_load(page: bytes, at_s: float) -> ServerLoad:
                 sum(waiting) if waiting else None,
                 sum(running) if running else None,
                 min(1.0, sum(kv_use) / len(kv_use)) if kv_use else None,
+                *_adapters(page),
             )
     return ServerLoad(at_s)
+
+
+def _adapters(page: bytes) -> tuple[frozenset[str] | None, int]:
+    """The LoRA adapters that are loaded, and the most that may be. Each set of adapters is a series of its own, whose value is when
+    it was last so: the latest counts.
+    """
+    latest, labels = -1.0, b""
+    for series in _ADAPTERS.finditer(page):
+        try:
+            at_s = float(series[2])
+        except ValueError:
+            continue
+        if at_s > latest:
+            latest, labels = at_s, series[1]
+    if latest < 0:
+        return None, 0
+    given = {name.decode(): value.decode("utf-8", "replace") for name, value in _LABEL.findall(labels)}
+    loaded = given.get("running_lora_adapters", "").split(",")
+    most = given.get("max_lora", "")
+    return frozenset(filter(None, loaded)), int(most) if most.isdecimal() else 0
 
 
 def _values(page: bytes, series: _Searched) -> Iterator[float]:

@@ -4,6 +4,7 @@ from functools import lru_cache
 
 from inference.contract.own_requests import INTERNAL
 from inference.core import otlp
+from inference.core.routing.balance import Weighed
 from inference.observability.context import span_id, span_ids
 from inference.observability.spans import INFER, LOOKUP, WRITE, Mark, OwnCall, Stage, Trace, Written
 
@@ -34,6 +35,26 @@ def _attempt_error(trace: Trace, mark: Mark, end_ns: int) -> str:
     if 0 < mark.end_ns <= end_ns or not trace.error_type:
         return mark.error
     return trace.error_type if trace.error_stage == INFER.stage else "cancelled"
+
+
+_candidates, _sequences = otlp.integers("weir.route.candidates"), otlp.integers("weir.route.sequences")
+_tokens_ahead = otlp.integers("weir.route.tokens_ahead")
+_cached_tokens = otlp.integers("weir.route.cached_tokens")
+_expected_ms, _next_ms = otlp.doubles("weir.route.expected_ms"), otlp.doubles("weir.route.next_ms")
+_kv_use = otlp.doubles("weir.route.kv_use")
+_HAS_ADAPTER = {given: otlp.attribute("weir.route.has_adapter", given) for given in (True, False)}
+
+
+def _choice(weighed: Weighed) -> bytes:
+    """What the choice of an attempt's replica was made of; what is not known is left out."""
+    out = _candidates(weighed.candidates) + _expected_ms(1000 * weighed.expected_s)
+    out += _sequences(round(weighed.sequences)) + _tokens_ahead(round(max(0.0, weighed.tokens_ahead)))
+    out += _cached_tokens(round(max(0.0, weighed.cached_tokens)))
+    if weighed.next_s is not None:
+        out += _next_ms(1000 * weighed.next_s)
+    if weighed.kv_use is not None:
+        out += _kv_use(weighed.kv_use)
+    return out if weighed.has_adapter is None else out + _HAS_ADAPTER[weighed.has_adapter]
 
 
 @lru_cache(maxsize=8)
@@ -195,6 +216,8 @@ def _encode_attempt(trace: Trace, mark: Mark, start: int, end: int, offset_ns: i
     """The span of an attempt. `identity` is for one that needs none of its own."""
     error = _attempt_error(trace, mark, end)
     rest = _attempt_attributes(mark.replica, mark.pool, mark.attempt, error, mark.retried)
+    if mark.weighed is not None:
+        rest += _choice(mark.weighed)
     if start <= mark.first_token_ns <= end:
         rest += otlp.event(mark.first_token_ns + offset_ns, "first_token")
     if trace.coalesced_with is None:

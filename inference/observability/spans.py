@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from inference.contract.snapshot import Pool
 from inference.core import otlp
+from inference.core.routing.balance import Weighed
 from inference.observability.context import CallerTraces, Context, context, span_id, trace_id
 
 now_ns = time.perf_counter_ns
@@ -41,7 +42,8 @@ class Mark:
     is encoded.
 
     For an attempt, `attempt` counts from 1, `end_ns` is when it ended (0 while it is under way), `error` is its
-    `error.type` or empty, and `retried` says that another attempt followed. `beside` is the hedge that it was faster than.
+    `error.type` or empty, and `retried` says that another attempt followed. `beside` is the hedge that it was faster than,
+    `weighed` what the choice of its replica was made of.
     """
 
     # Most marks are of no attempt, so what these have is not set each time.
@@ -51,6 +53,7 @@ class Mark:
     retried = False
     id = b""
     beside: "Mark | None" = None
+    weighed: Weighed | None = None
 
     def __init__(self, stage: Stage, start_ns: int, replica: str = "", pool: str = "", attempt: int = 1) -> None:
         self.stage = stage
@@ -61,7 +64,7 @@ class Mark:
     def again(self, stage: Stage, start_ns: int) -> "Mark":
         """The same attempt in its next stage."""
         mark = Mark(stage, start_ns, self.replica, self.pool, self.attempt)
-        mark.id = self.id
+        mark.id, mark.weighed = self.id, self.weighed
         return mark
 
 

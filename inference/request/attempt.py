@@ -77,7 +77,7 @@ class Attempt:
         self._start_s = 0.0
         self._timeout_ms = work.timeouts.first_token_ms
         self.mark = Mark(INFER, now_ns(), replica.name, replica.pool, number)
-        self.mark.id = span_id()
+        self.mark.id, self.mark.weighed = span_id(), work.pool.balancer.weighed
 
     def show(self) -> None:
         """It is what the request waits for: its stage begins, and the request's replica is its."""

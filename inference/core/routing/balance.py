@@ -6,9 +6,13 @@ batch of the size that it has then. What a prompt token and a step take is learn
 gateway saw, and forgotten with time, so that a replica that was slow is tried again.
 
 A prompt token to compute also holds up every sequence in the batch, so it counts once for each of these too.
+
+A server whose KV cache is nearly full computes sequences a second time, and one that has not loaded the model's LoRA adapter
+loads it first.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from inference.contract.failure_rules import EJECTION, Ejection
 from inference.core.routing.candidates import Candidate, Replica, usable
@@ -23,17 +27,41 @@ RATE_HALVES_S = 10.0
 """What was learnt of a replica counts half after so long without an answer; the mean of the pool counts for the rest."""
 HOME_SHARE = 0.8
 """How much of a prompt its home replica probably has, from other gateways (`_home`)."""
+KV_TIGHT = 0.9
+"""Share of a KV cache in use above which servers may take a sequence's part away, and compute it again; at 1 they do."""
+ADAPTER_TOKENS = 2000.0
+"""To load a LoRA adapter takes as long as so many prompt tokens: the order of 100 MB from the host's memory, and its start."""
 LEARNING = 0.02
 """What one request counts in the means of a pool."""
+_WORST = (True, True, True, float("inf"))
 PROMPT_TOKEN_S, SEQUENCE_S = 1 / 8000, 0.02 / (STEP_SEQUENCES + 16)
 """Until the first answer: the order of an 8B model on one A100. Only their ratio matters then."""
 
 
-class Balancer:
-    """Chooses among the replicas of one pool. Signals older than `stale_s` are unknown."""
+class Weighed(NamedTuple):
+    """What a choice was made of, as far as it is known: how many replicas there were to choose from, when each of the best two was
+    expected to have answered, and of the chosen one its requests, prompt tokens to compute before this request's, tokens of the
+    prompt that it probably has, KV use, and whether it has the model's adapter.
+    """
 
-    def __init__(self, stale_s: float, rule: Ejection = EJECTION) -> None:
-        self.stale_s, self.rule = stale_s, rule
+    candidates: int
+    expected_s: float
+    next_s: float | None
+    sequences: float
+    tokens_ahead: float
+    cached_tokens: float
+    kv_use: float | None
+    has_adapter: bool | None
+
+
+class Balancer:
+    """Chooses among the replicas of one pool. Signals older than `stale_s` are unknown. `model` is what its servers call the model.
+    `weighed` is of the last choice; None where there was nothing to choose.
+    """
+
+    def __init__(self, stale_s: float, rule: Ejection = EJECTION, model: str = "") -> None:
+        self.stale_s, self.rule, self.model = stale_s, rule, model
+        self.weighed: Weighed | None = None
         self.uncached = 256.0  # tokens of a prompt to compute, the mean
         self.output = 128.0  # tokens of an answer, the mean
         self._others = self._others_waiting = 0.0  # the means of replicas whose signals are known
@@ -46,16 +74,18 @@ class Balancer:
         candidates = usable(replicas, now_s, self.rule)
         if tried:
             candidates = [replica for replica in candidates if replica not in tried]
+        self.weighed = None
         if len(candidates) < 2:
             return candidates[0] if candidates else None
         self._look(replicas, now_s)
+        adapted = any(self._has_adapter(replica.load, now_s) for replica in candidates)
         loads = [replica.load for replica in replicas]
         prompt_token_s = _mean([load.first for load in loads], now_s, PROMPT_TOKEN_S)
         sequence_s = _mean([load.token for load in loads], now_s, SEQUENCE_S)
         home = _home(candidates, need)
         output = min(need.output_tokens, self.output)
         best: Replica | None = None
-        best_rank = (True, True, True, 0.0)
+        best_rank, next_rank = _WORST, _WORST
         self._turn += 1
         size = len(candidates)
         for offset in range(size):
@@ -67,11 +97,29 @@ class Balancer:
             debt = health.debt(now_s)
             sequences = self.sequences(load, now_s) + debt
             tokens = STEP_TOKENS + self.tokens_ahead(load, now_s) + debt * self.uncached + uncached * (1 + sequences)
+            tokens += self._tightness(load, now_s) * (need.prompt_tokens + output)
+            if adapted and self._has_adapter(load, now_s) is False:
+                tokens += ADAPTER_TOKENS
             expected_s = tokens * _aged(load.first, prompt_token_s, now_s)
             expected_s += output * (STEP_SEQUENCES + sequences + 1) * _aged(load.token, sequence_s, now_s)
             rank = (replica.warming.kept_back, health.state != "up", replica.full or health.busy(now_s), expected_s)
             if best is None or rank < best_rank:
-                best, best_rank = replica, rank
+                best, best_rank, next_rank = replica, rank, best_rank
+            elif rank < next_rank:
+                next_rank = rank
+        if best is not None:
+            load = best.load
+            home_has = HOME_SHARE * _uncached(best, need) if best is home else 0.0
+            self.weighed = Weighed(
+                size,
+                best_rank[3],
+                next_rank[3] if next_rank is not _WORST else None,
+                self.sequences(load, now_s),
+                self.tokens_ahead(load, now_s),
+                need.prompt_tokens - _uncached(best, need) + home_has,
+                load.signals.kv_use if self._fresh(load, now_s) and load.signals else None,
+                self._has_adapter(load, now_s) if adapted else None,
+            )
         return best
 
     def begin(self, replica: Candidate, need: Need, now_s: float) -> "Call":
@@ -88,6 +136,23 @@ class Balancer:
         """Prompt tokens that the replica has to compute first, for all gateways."""
         waiting = load.others_waiting(now_s - self.stale_s)
         return load.pending_tokens + self.uncached * (self._others_waiting if waiting is None else waiting)
+
+    def _fresh(self, load: ReplicaLoad, now_s: float) -> bool:
+        return load.signals is not None and load.signals.at_s >= now_s - self.stale_s
+
+    def _tightness(self, load: ReplicaLoad, now_s: float) -> float:
+        """From 0 to 1: how probable it is that a sequence of the replica is computed twice for want of KV cache."""
+        signals = load.signals
+        if signals is None or signals.kv_use is None or signals.kv_use <= KV_TIGHT or not self._fresh(load, now_s):
+            return 0.0
+        return (signals.kv_use - KV_TIGHT) / (1 - KV_TIGHT)
+
+    def _has_adapter(self, load: ReplicaLoad, now_s: float) -> bool | None:
+        """Whether the replica has loaded the model as a LoRA adapter. None where it does not say which it has."""
+        signals = load.signals
+        if signals is None or signals.adapters is None or not self._fresh(load, now_s):
+            return None
+        return self.model in signals.adapters
 
     def _look(self, replicas: Sequence[Candidate], now_s: float) -> None:
         since_s = now_s - self.stale_s

@@ -47,6 +47,19 @@ def test_every_kind_of_server_is_read_by_its_own_names(kind: str) -> None:
     assert read_load(PAGES[kind].encode(), 4.5) == ServerLoad(4.5, 3.0, 12.0, kv_use)
 
 
+def test_the_adapters_of_a_vllm_are_those_of_its_latest_series() -> None:
+    def series(running: str, at: str) -> str:
+        return (
+            f'vllm:lora_requests_info{{max_lora="4",running_lora_adapters="{running}",waiting_lora_adapters=""}} {at}\n'
+        )
+
+    page = PAGES["vllm"] + series("law", "1.7640e+09") + series("sql,law", "1.7642e+09") + series("", "1.7641e+09")
+    load = read_load(page.encode(), 0.0)
+    assert (load.adapters, load.most_adapters) == (frozenset({"sql", "law"}), 4)
+    assert read_load((page + series("", "1.7643e+09")).encode(), 0.0).adapters == frozenset()
+    assert read_load((PAGES["vllm"] + series("law", "x")).encode(), 0.0).adapters is None
+
+
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "x", ""])
 def test_what_is_missing_or_no_number_is_unknown_and_not_zero(value: str) -> None:
     page = f"vllm:num_requests_waiting {value}\nvllm:num_requests_running 4\n"

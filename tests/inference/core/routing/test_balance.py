@@ -1,8 +1,11 @@
 """The choice of a replica."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.contract.server_metrics import ServerLoad
 from inference.core.routing.balance import Balancer
 from inference.core.routing.health import Health
 from inference.core.routing.need import Need
@@ -42,6 +45,50 @@ def test_a_replica_that_is_down_leaving_or_was_tried_is_not_chosen() -> None:
     assert chosen([down(), leaving, well]) is well
     assert Balancer(STALE_S).choose([down(), leaving, well], NEED, (well,), 0.0) is None
     assert chosen([down(), leaving]) is leaving, "of a request from before"
+
+
+def reports(replica: Replica, at_s: float = 0.0, **said: Any) -> Replica:
+    replica.load.sampled(ServerLoad(at_s, 0.0, float(replica.load.own), **said), replica.load.own, 0)
+    return replica
+
+
+def test_a_replica_whose_kv_cache_is_nearly_full_is_left_to_others_that_are_as_busy() -> None:
+    full, roomy = reports(up(4), kv_use=0.99), reports(up(4), kv_use=0.9)
+    assert all(chosen(order) is roomy for order in ([full, roomy], [roomy, full]))
+    assert {chosen([full, roomy], now_s=9.0), chosen([roomy, full], now_s=9.0)} == {full, roomy}, (
+        "what is old is unknown"
+    )
+    assert chosen([full, up(40)]) is full, "it is a matter of time, and no limit"
+
+
+def test_a_replica_that_has_loaded_the_adapter_is_preferred() -> None:
+    balancer = Balancer(STALE_S, model="sql")
+    has, lacks, silent = (
+        reports(up(5), adapters=frozenset({"sql", "law"})),
+        reports(up(4), adapters=frozenset({"law"})),
+        up(9),
+    )
+    assert balancer.choose([lacks, has], NEED, (), 0.0) is has
+    assert balancer.weighed is not None
+    assert balancer.weighed.has_adapter is True
+    lacks.load.own = 0
+    has.load.own = 60
+    assert balancer.choose([lacks, has, silent], NEED, (), 0.0) is lacks, "loading it is a matter of time too"
+    assert Balancer(STALE_S, model="base").choose([reports(up(3), adapters=frozenset()), has], NEED, (), 0.0) is not has
+
+
+def test_what_a_choice_weighed_is_what_was_known() -> None:
+    balancer, need = Balancer(STALE_S), Need(100, *read_prompt("m", "t", [b"a" * 400]), 100)
+    first, second = reports(up(2), kv_use=0.25), up(7)
+    first.prefixes.add(need.blocks)
+    assert balancer.choose([first, second], need, (), 0.0) is first
+    weighed = balancer.weighed
+    assert weighed is not None and weighed.next_s is not None
+    assert 0 < weighed.expected_s < weighed.next_s
+    assert (weighed.candidates, weighed.sequences, weighed.kv_use, weighed.has_adapter) == (2, 2.0, 0.25, None)
+    assert weighed.cached_tokens == 100
+    assert balancer.choose([first, second], need, (first,), 0.0) is second
+    assert balancer.weighed is None, "there was no choice"
 
 
 def test_a_replica_that_warms_up_is_chosen_only_where_there_is_no_other() -> None:
