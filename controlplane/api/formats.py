@@ -91,6 +91,8 @@ Rounded = Annotated[float, AfterValidator(lambda value: round(value, DECIMALS))]
 NsAsMs = Annotated[Rounded, BeforeValidator(lambda ns: ns / 1e6)]
 """Answers ms of a value in ns."""
 Finite = Annotated[float | None, BeforeValidator(_finite)]
+Length = Annotated[int, BeforeValidator(len)]
+"""Answers how many there are."""
 Hex = Annotated[str, BeforeValidator(bytes.hex)]
 
 

@@ -5,18 +5,16 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
-from ninja import Field, Router, Schema
+from ninja import Router
 
-from controlplane.api.formats import TIME, Given, Instant, Name
-from controlplane.api.schemas import objectives as schemas
+from controlplane.api.schemas import preview as schemas
+from controlplane.api.schemas.objectives import NOT_EVALUATED
 from controlplane.slo.core.document import objective_from_json
 from controlplane.slo.core.evaluation import elapsed_s
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.period import period_at
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.models.planned_maintenance import enabled_maintenance
-from controlplane.slo.replay.core.episodes import Episode, Page
-from controlplane.slo.replay.core.variant import Variant
 from controlplane.slo.replay.preview import preview
 from controlplane.slo.replay.recorded import step_of
 from controlplane.telemetry.query import answers
@@ -24,38 +22,12 @@ from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.timerange import SECOND_NS, parse
 
 router = Router(tags=["objectives"])
-MAX_COMPARED = 5
-MAX_EPISODES = 1000
 
 
-class Previewed(Given):
-    """Objectives are as `GET objectives/{slug}` shows them; what is left out has its default."""
-
-    objective: schemas.ObjectiveDraft
-    compare: dict[Name, schemas.ObjectiveDifference] = Field(
-        {},
-        max_length=MAX_COMPARED,
-        description="By name: fields that differ, such as `windows`, replayed beside it",
-    )
-    from_: Instant = Field("now-30d", alias="from", description=TIME)
-    to: Instant = Field("now", description=TIME)
-
-
-class PreviewOut(Schema):
-    from_s: int
-    to_s: int
-    recorded_from_s: int | None = Field(
-        None, description="Before it, there are no requests; null where nothing is recorded"
-    )
-    history_s: int = Field(..., description="How much of the draft's period at `to` is recorded")
-    step_s: int = Field(..., description="Judged once per step")
-    variants: list[dict[str, Any]]
-
-
-@router.post("/objectives/preview", response=PreviewOut, summary="Which pages it would have sent", by_alias=True)
-def previewed(request: HttpRequest, body: Previewed) -> dict[str, Any]:
+@router.post("/objectives/preview", response=schemas.PreviewOut, summary="Which pages it would have sent")
+def previewed(request: HttpRequest, body: schemas.Previewed) -> dict[str, Any]:
     time_range = parse(body.from_, body.to, time.time_ns())
-    draft = body.objective.model_dump(exclude_none=True, exclude=set(schemas.NOT_EVALUATED))
+    draft = body.objective.model_dump(exclude_none=True, exclude=set(NOT_EVALUATED))
     others = {name: other.model_dump(exclude_none=True) for name, other in body.compare.items()}
     drafts = {"draft": draft} | {name: {**draft, **other} for name, other in others.items()}
     objectives = {
@@ -76,7 +48,7 @@ def previewed(request: HttpRequest, body: Previewed) -> dict[str, Any]:
         "recorded_from_s": recorded_s,
         "history_s": 0 if recorded_s is None else elapsed_s(period, to_s * SECOND_NS, recorded_s),
         "step_s": step_of(objectives["draft"]),
-        "variants": [variant_json(variant) for variant in variants],
+        "variants": variants,
     }
 
 
@@ -109,54 +81,3 @@ def refused(text: str, prefix: str) -> BadQuestionError:
     if not known:
         return BadQuestionError(prefix + "objective", "", text, "Correct it")
     return BadQuestionError(prefix + field, value.strip("'"), reason, remedy[:1].upper() + remedy[1:] or "Correct it")
-
-
-def variant_json(variant: Variant) -> dict[str, Any]:
-    bad, total = variant.events
-    episodes = variant.episodes
-    return {
-        "name": variant.name,
-        "pages": len(variant.pages),
-        "tickets": len(variant.tickets),
-        "paged_s": variant.paged_s,
-        "bad": bad,
-        "total": total,
-        "splits_left_out": variant.left_out,
-        "scopes": [
-            {
-                "scope": scope,
-                "pages": len(replay.pages),
-                "tickets": len(replay.tickets),
-                "left_share": replay.left_share,
-                "gone_s": replay.exhausted_s,
-                "warning_s": replay.warning_s,
-            }
-            for scope, replay in variant.by_scope
-        ],
-        "episodes": [{"scope": dict(scope), **episode_json(replay)} for scope, replay in episodes[:MAX_EPISODES]],
-        "episodes_left_out": max(0, len(episodes) - MAX_EPISODES),
-    }
-
-
-def episode_json(episode: Episode) -> dict[str, Any]:
-    return {
-        "severity": episode.severity,
-        "opened_s": episode.opened_s,
-        "closed_s": episode.closed_s,
-        "windows": list(episode.windows),
-        "worst_rate": episode.worst_rate,
-        "pages": [page_json(page) for page in episode.pages],
-    }
-
-
-def page_json(page: Page) -> dict[str, Any]:
-    return {
-        "opened_s": page.opened_s,
-        "closed_s": page.closed_s,
-        "long_s": page.window.long_s,
-        "short_s": page.window.short_s,
-        "rate": page.rate,
-        "left_share": page.left_share,
-        "lasts_s": None if page.lasts_s == float("inf") else page.lasts_s,
-        "gone_s": page.exhausted_s,
-    }

@@ -2,10 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from controlplane.slo.core.count_plan import Split, scope_of
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.replay.core.episodes import Episode, Page, Replay
+
+
+class ScopedEpisode(NamedTuple):
+    scope: Mapping[str, str]
+    episode: Episode
+
+
+class ScopedReplay(NamedTuple):
+    scope: Mapping[str, str]
+    replay: Replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,20 +29,20 @@ class Variant:
     left_out: int  # values of the split beyond the most that are replayed
 
     @property
-    def episodes(self) -> list[tuple[Mapping[str, str], Episode]]:
+    def episodes(self) -> list[ScopedEpisode]:
         """Each with its scope, by time."""
         episodes = [
-            (scope_of(self.objective, split), episode)
+            ScopedEpisode(scope_of(self.objective, split), episode)
             for split, replay in self.replays.items()
             for episode in replay.episodes
         ]
-        return sorted(episodes, key=lambda each: each[1].opened_s)
+        return sorted(episodes, key=lambda each: each.episode.opened_s)
 
     @property
-    def by_scope(self) -> list[tuple[dict[str, str], Replay]]:
+    def by_scope(self) -> list[ScopedReplay]:
         """The one with the most pages first."""
-        replays = [(scope_of(self.objective, split), replay) for split, replay in self.replays.items()]
-        return sorted(replays, key=lambda each: (-len(each[1].pages), each[1].left_share))
+        replays = [ScopedReplay(scope_of(self.objective, split), replay) for split, replay in self.replays.items()]
+        return sorted(replays, key=lambda each: (-len(each.replay.pages), each.replay.left_share))
 
     @property
     def pages(self) -> list[Page]:
