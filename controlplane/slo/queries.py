@@ -64,9 +64,9 @@ def statuses(row: StoredObjective, states: Iterable[ObjectiveState], now: dateti
     return [ObjectiveStatus(row, row.slug, dict(row.scope), state, "", None, None, False, why, {})]
 
 
-def all_statuses(now: datetime | None = None) -> list[ObjectiveStatus]:
+def all_statuses() -> list[ObjectiveStatus]:
     """Of every objective and scope, the most urgent first."""
-    now = now or timezone.now()
+    now = timezone.now()
     rows = StoredObjective.objects.select_related("owner").prefetch_related("states")
     return sorted((status for row in rows for status in statuses(row, row.states.all(), now)), key=urgency)
 

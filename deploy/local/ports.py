@@ -40,12 +40,12 @@ def free_port() -> int:
     return free_ports(1)[0]
 
 
-def is_free(port: int, host: str = LOOPBACK) -> bool:
+def is_free(port: int) -> bool:
     """Whether a server could listen there now. Connections in TIME_WAIT do not count as taken."""
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            sock.bind((host, port))
+            sock.bind((LOOPBACK, port))
         except OSError:
             return False
         return True

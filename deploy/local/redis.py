@@ -22,7 +22,7 @@ daemonize no
 set-proc-title no
 save ""
 appendonly no
-maxmemory {maxmemory_mb}mb
+maxmemory 256mb
 maxmemory-policy volatile-lru
 """
 
@@ -53,22 +53,16 @@ def binary() -> Path:
     return path
 
 
-def redis(
-    port: int, folder: Path, *, password: str | None = None, maxmemory_mb: int = 256, name: str = "redis"
-) -> Redis:
+def redis(port: int, folder: Path, *, password: str | None = None) -> Redis:
     """A Redis on `port`. Its configuration (mode 0600), with the password, is in `folder`. A restart keeps its URL."""
     secret = password or secrets.token_urlsafe(24)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"redis-{port}.conf"
     file.touch(mode=0o600)
-    file.write_text(
-        CONFIGURATION.format(
-            host=LOOPBACK, port=port, password=secret, folder=folder.resolve(), maxmemory_mb=maxmemory_mb
-        )
-    )
+    file.write_text(CONFIGURATION.format(host=LOOPBACK, port=port, password=secret, folder=folder.resolve()))
     argv = (str(binary()), str(file.resolve()))
     answers = partial(_answers, port, secret)
-    return Redis(port, secret, Command(name, argv, answers, start_s=20.0, answers=answers))
+    return Redis(port, secret, Command("redis", argv, answers, start_s=20.0, answers=answers))
 
 
 def _answers(port: int, password: str) -> bool:

@@ -10,6 +10,8 @@ log = structlog.get_logger(__name__)
 GROUP = "live"
 PREFIX = "weir"
 """The prefix in Django's CHANNEL_LAYERS, which must be the same."""
+EVERY_S = 1.0
+TIMEOUT_S = 1.0
 
 
 class Layer(Protocol):
@@ -19,8 +21,8 @@ class Layer(Protocol):
 class Live:
     """Sends messages while Redis can be reached. Without Redis pages refresh at their own interval, and nothing waits here."""
 
-    def __init__(self, layer: Layer, every_s: float = 1.0, timeout_s: float = 1.0) -> None:
-        self._layer, self._every_s, self._timeout_s = layer, every_s, timeout_s
+    def __init__(self, layer: Layer) -> None:
+        self._layer = layer
         self._newest_ns, self._requests = 0, 0
         self._changed = asyncio.Event()
         self._reachable = True
@@ -43,11 +45,11 @@ class Live:
             }
             self._requests = 0
             await self._send(message)
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(EVERY_S)
 
     async def _send(self, message: dict[str, object]) -> None:
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(TIMEOUT_S):
                 await self._layer.group_send(GROUP, message)
         except Exception as error:  # noqa: BLE001  (Redis's client raises errors of many kinds, and none matters here)
             if self._reachable:

@@ -24,6 +24,6 @@ def password(home: Path) -> str:
     return path.read_text().strip()
 
 
-def dsn(home: Path, port: int, database: str = "weir") -> str:
+def dsn(home: Path, port: int) -> str:
     """The DSN of the embedded store, for clients on this machine."""
-    return f"clickhouse://weir:{password(home)}@127.0.0.1:{port}/{database}"
+    return f"clickhouse://weir:{password(home)}@127.0.0.1:{port}/weir"
