@@ -4,7 +4,7 @@ import gc
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest._code.code import ExceptionRepr
@@ -14,15 +14,15 @@ from deploy.local.ports import free_port, free_ports
 from deploy.local.process import ROOT, Managed
 from deploy.local.redis import Redis, redis
 from deploy.local.triton import Triton, triton
-from tests.support.cluster.binaries import binaries
-from tests.support.cluster.control_plane import ControlPlane
-from tests.support.cluster.control_plane import control_plane as started_control_plane
-from tests.support.cluster.namespace import Namespace, namespace
-from tests.support.cluster.proxy import Proxy
 from tests.support.scheduling import BySystem, rank_of
 from tests.support.soak import SOAKING, sized
 from tests.support.stacks import stacks_of_tasks
 from tests.support.start import Start, only_starts_processes, starter, starts_processes
+
+if TYPE_CHECKING:  # each fixture imports what it starts: most runs need no Kubernetes
+    from tests.support.cluster.control_plane import ControlPlane
+    from tests.support.cluster.namespace import Namespace
+    from tests.support.cluster.proxy import Proxy
 
 # How fast examples are made or run is no part of a test: machines differ. Each run makes the same examples, so that what passes passes
 # again; `make test-soak` makes others each time.
@@ -149,23 +149,28 @@ def own_triton(start: Start) -> tuple[Triton, Managed]:
 
 
 @pytest.fixture(scope="session")
-def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane | None]:
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[ControlPlane | None]":
     """The session's Kubernetes; None where KUBECONFIG names one that goes on. Do not end its parts."""
+    from tests.support.cluster.binaries import binaries
+    from tests.support.cluster.control_plane import control_plane as started
+
     if "KUBECONFIG" in os.environ:
         yield None
     else:
-        yield from started_control_plane(tmp_path_factory.mktemp("kubernetes"), binaries(), nodes=2)
+        yield from started(tmp_path_factory.mktemp("kubernetes"), binaries(), nodes=2)
 
 
 @pytest.fixture
-def cluster(control_plane: ControlPlane | None) -> Iterator[Namespace]:
+def cluster(control_plane: "ControlPlane | None") -> "Iterator[Namespace]":
     """A namespace of the session's Kubernetes."""
+    from tests.support.cluster.namespace import namespace
+
     kubeconfig = control_plane.kubeconfig if control_plane else Path(os.environ["KUBECONFIG"])
     yield from namespace(kubeconfig, control_plane)
 
 
 @pytest.fixture
-def hollow(cluster: Namespace) -> Namespace:
+def hollow(cluster: "Namespace") -> "Namespace":
     """The same, where nodes are hollow and have GPUs, so that pods run whatever their image."""
     if cluster.plane is None:
         pytest.skip("needs hollow nodes with GPUs: unset KUBECONFIG")
@@ -173,8 +178,10 @@ def hollow(cluster: Namespace) -> Namespace:
 
 
 @pytest.fixture
-def proxy(hollow: Namespace) -> Iterator[Proxy]:
+def proxy(hollow: "Namespace") -> "Iterator[Proxy]":
     """The way to the session's API server, with faults."""
+    from tests.support.cluster.proxy import Proxy
+
     assert hollow.plane
     made = Proxy(hollow.plane)
     yield made

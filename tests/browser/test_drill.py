@@ -20,7 +20,7 @@ from tests.support.deploy.run import Run
 from tests.support.incidents.pagerduty import CONTRACT, PagerDuty
 
 SINCE_WITHIN_S = 10.0
-PATIENCE_S = 90.0
+PATIENCE_S = 300.0
 PATIENCE_MS = PATIENCE_S * 1000
 PROCESSES = ("Gateway", "Redis", "Telemetry", "Worker", "Controller")
 UP = re.compile(r"^●\s*up$")

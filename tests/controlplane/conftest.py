@@ -33,6 +33,7 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
         database.settings_dict["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
         options = database.settings_dict["OPTIONS"]
         options["init_command"] = f"{options['init_command']} PRAGMA synchronous=OFF;"
+        options["timeout"] = 300  # SQLite's writers take no turns: on a busy machine one of many may wait for long
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -20,11 +20,11 @@ def server() -> Iterator[SGLang]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     standin = SGLang()
-    asyncio.run_coroutine_threadsafe(standin.start(), loop).result(30)
+    asyncio.run_coroutine_threadsafe(standin.start(), loop).result(120)
     try:
         yield standin
     finally:
-        asyncio.run_coroutine_threadsafe(standin.stop(), loop).result(30)
+        asyncio.run_coroutine_threadsafe(standin.stop(), loop).result(120)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
@@ -52,7 +52,7 @@ def test_it_serves_the_models_of_the_server_and_nothing_else(run: Run, server: S
         json.dumps(body).encode(),
         {"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         assert json.load(answer)["choices"][0]["message"]["content"] == "".join(server.tokens)
 
 

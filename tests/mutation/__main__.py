@@ -1,7 +1,7 @@
 """`make mutate`: changes the pure cores in small ways, one at a time, and lists the changes that no test notices.
 
-A sample of the changes is tried, chosen by the seed. The tests of the folders that mirror the core are asked first, then the other tests
-without processes of its room. Neither mutmut nor cosmic-ray draws a sample, and both change the files where they are.
+A sample of the changes is tried, chosen by the seed. The tests without processes of the core's room are asked, of them those that run the
+changed statement. Neither mutmut nor cosmic-ray draws a sample, and both change the files where they are.
 """
 
 import argparse
@@ -18,11 +18,12 @@ from typing import NamedTuple
 
 from deploy.local.process import ROOT
 from tests.mutation.changes import Change, changes_of
-from tests.mutation.runs import passes
+from tests.mutation.reach import Reach
+from tests.mutation.runs import passes, record
 
 OUT = ROOT / "build" / "mutation"
-Suite = tuple[Sequence[str], float]
-"""Tests, and how long they may take, s."""
+START_CPU_S, TIMES = 60.0, 10.0
+"""How much CPU time tests may take with a change: so much for the start, s, and so many times what they take without it."""
 
 
 class Core(NamedTuple):
@@ -53,21 +54,24 @@ def tree(at: Path) -> Path:
     return at
 
 
-def survives(at: Path, change: Change, suites: Sequence[Suite]) -> bool:
+def survives(at: Path, change: Change, reach: Reach) -> bool:
     file = at / change.path
     original = file.read_text()
-    try:
-        for tests, timeout_s in suites:
-            file.write_text(change.source)
-            for stale in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
-                stale.unlink()
-            if not passes(at, tests, timeout_s):
-                return False
+    tests = reach.tests(change.path, change.line, original)
+    if not tests:
         return True
+    try:
+        _write(file, change.source)
+        return passes(at, tests, START_CPU_S + TIMES * reach.cpu_s(tests))
     finally:
-        file.write_text(original)
-        for stale in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
-            stale.unlink()
+        _write(file, original)
+
+
+def _write(file: Path, source: str) -> None:
+    """Also where the file had the same size within the same second, which is all that Python compares."""
+    file.write_text(source)
+    for stale in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
+        stale.unlink()
 
 
 def measure(name: str, sample: int, seed: int, trees: Sequence[Path]) -> float:
@@ -76,13 +80,12 @@ def measure(name: str, sample: int, seed: int, trees: Sequence[Path]) -> float:
     files = sorted(path for folder in core.folders for path in (ROOT / folder).rglob("*.py"))
     every = [change for path in files for change in changes_of(str(path.relative_to(ROOT)), path.read_text())]
     chosen = random.Random(seed).sample(every, min(sample, len(every)))
+    OUT.mkdir(parents=True, exist_ok=True)
+    reached = OUT / f"{name}.reach.json"
     mirrors = [f"tests/{folder}" for folder in core.folders]
-    suites: list[Suite] = []
-    for tests in (mirrors, [core.room, *(f"--ignore={mirror}" for mirror in mirrors)]):
-        at_s = time.monotonic()
-        if not passes(trees[0], tests, 3600):
-            raise SystemExit(f"{' '.join(tests)} fails without any change")
-        suites.append((tests, 30 + 5 * (time.monotonic() - at_s)))
+    record(trees[0], [*mirrors, core.room], core.folders, reached)
+    reach = Reach(reached)
+    print(f"{name}: tests without processes ran in {time.monotonic() - began_s:.0f} s", flush=True)
     free: SimpleQueue[Path] = SimpleQueue()
     for at in trees:
         free.put(at)
@@ -90,22 +93,19 @@ def measure(name: str, sample: int, seed: int, trees: Sequence[Path]) -> float:
     def look(change: Change) -> bool:
         at = free.get()
         try:
-            found = survives(at, change, suites)
+            found = survives(at, change, reach)
         finally:
             free.put(at)
-        print("s" if found else ".", end="", flush=True)
+        print(f"  {change}\n" if found else ".", end="", flush=True)
         return found
 
     with ThreadPoolExecutor(len(trees)) as threads:
         unnoticed = [str(change) for change, found in zip(chosen, threads.map(look, chosen), strict=True) if found]
-    OUT.mkdir(parents=True, exist_ok=True)
     (OUT / f"{name}.txt").write_text("".join(f"{line}\n" for line in sorted(unnoticed)))
     score = 1 - len(unnoticed) / len(chosen)
     print(
         f"\n{name}: {score:.0%} of {len(chosen)} changes noticed (of {len(every)} possible), {time.monotonic() - began_s:.0f} s"
     )
-    for line in sorted(unnoticed):
-        print(f"  {line}")
     return score
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from deploy.local.process import Command, Managed
 
 Start = Callable[[Command], Managed]
+READY_S = 400.0
+"""Nothing takes as long to start, nor to start again, however busy the machine is with other tests."""
 
 STARTING_FIXTURES = {"start", "start_once", "front_dsn", "telemetry", "run", "browser", "control_plane", "triton_port"}
 STARTING_NAMES = (
@@ -49,7 +52,8 @@ def starter(folder: Path) -> Iterator[Start]:
     running: list[Managed] = []
 
     def start(command: Command) -> Managed:
-        process = Managed(command, folder / f"{command.name}-{len(running)}.log")
+        patient = replace(command, start_s=max(command.start_s, READY_S))
+        process = Managed(patient, folder / f"{command.name}-{len(running)}.log")
         running.append(process)
         return process.start().wait_ready()
 

@@ -4,8 +4,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 
-WITHIN_S = 120.0
-"""Nothing takes as long, unless the machine is busy with other tests. A test of the time itself gives its own."""
+WITHIN_S = 300.0
+"""Nothing takes as long, however busy the machine is with other tests. A test of the time itself gives its own."""
 MIN_PAUSE_S, MAX_PAUSE_S = 0.01, 0.05
 
 What = str | Callable[[], object]

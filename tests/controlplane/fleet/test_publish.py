@@ -259,7 +259,7 @@ def elsewhere(work: Callable[[], None]) -> None:
             connection.close()
 
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(run).result(timeout=30)
+        thread.submit(run).result(timeout=120)
 
 
 def before_the_first(statement: str, work: Callable[[], None]) -> Callable[..., Any]:

@@ -157,7 +157,7 @@ def test_it_ends_in_order_and_what_the_store_then_loses_with_the_power_is_worked
     eventually(lambda: restarted.metric("weir_spool_backlog_bytes") == 0, "and the spool has nothing left to do")
     children = restarted.children()
     restarted.kill()
-    _, left = psutil.wait_procs(children, timeout=30)
+    _, left = psutil.wait_procs(children, timeout=120)
     assert not left, "they end by themselves, and may write until then"
     shutil.rmtree(restarted.home / "store")  # what had not reached the disk is gone, and the machine starts anew
     shutil.copytree(tmp_path / "before", restarted.home / "store", symlinks=True)

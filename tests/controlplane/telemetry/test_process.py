@@ -103,7 +103,7 @@ def test_open_pages_are_told_that_there_is_something_new(restarted: Running, red
         await layer.group_add("live", channel)
         sent = await asyncio.to_thread(restarted.post, request(4, traces=2).SerializeToString())
         assert sent[0] == 200
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             message: dict[str, object] = await layer.receive(channel)
         await layer.flush()
         return message

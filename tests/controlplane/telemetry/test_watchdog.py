@@ -46,7 +46,7 @@ async def watched(store: Store) -> AsyncIterator[web.AppRunner]:
 
 async def test_a_store_that_stops_answering_is_killed_once_for_each_start() -> None:
     store = Store()
-    async with watched(store) as runner, asyncio.timeout(30):
+    async with watched(store) as runner, asyncio.timeout(120):
         await store.pinged.wait()
         await runner.cleanup()
         await store.killed.wait()

@@ -228,7 +228,7 @@ async def test_what_ends_lets_its_process_end(chatml: Path, tmp_path: Path) -> N
     folder = next(iter(library._folders.values()))
     worker = await folder.worker()
     library.swap([])
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await worker.ended.wait()
     await library.close()
 

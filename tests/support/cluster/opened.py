@@ -8,7 +8,7 @@ from pathlib import Path
 from controlplane.fleet.clusters.kubernetes.client import CALL_S, Api, connect
 from controlplane.fleet.clusters.kubernetes.cluster import KubernetesCluster
 from controlplane.fleet.clusters.port import PoolBinding, PoolSeen
-from tests.support.wait import eventually
+from tests.support.wait import WITHIN_S, eventually
 
 
 @contextmanager
@@ -23,11 +23,11 @@ def opened(
         yield cluster
     finally:
         cluster.close()
-        assert cluster.join(10), "threads of the cluster go on"
+        assert cluster.join(120), "threads of the cluster go on"
 
 
 def wait_for(
-    cluster: KubernetesCluster, pool: str, holds: Callable[[PoolSeen], bool], within_s: float = 60.0
+    cluster: KubernetesCluster, pool: str, holds: Callable[[PoolSeen], bool], within_s: float = WITHIN_S
 ) -> PoolSeen:
     """The pool once it is so."""
 

@@ -16,7 +16,8 @@ import yaml
 from tests.support.cluster.control_plane import ControlPlane
 
 HANG, DROP, LOSE_ANSWER = "hang", "drop", "lose answer"
-"""No answer; the connection closes; the API server does it, and its answer does not arrive."""
+"""No answer; the connection closes; the API server does it, and its answer does not arrive. What it refuses (another status of the object
+has come first, say) is answered, and counts as no hit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +139,12 @@ class Proxy:
                 fault.hits += 1
         with suppress(OSError, http.client.HTTPException, ValueError):
             if fault is None or fault.what == LOSE_ANSWER:
-                self._forward(handler, request, body, answers=fault is None)
+                self._forward(handler, request, body, fault)
             elif isinstance(fault.what, int):
                 self._refuse(handler, fault)
             elif fault.what == HANG:
                 self._ended.wait(60)
-        if fault is not None and not isinstance(fault.what, int):
+        if fault is not None and fault.what in (HANG, DROP):
             handler.close_connection = True
 
     def _refuse(self, handler: BaseHTTPRequestHandler, fault: Fault) -> None:
@@ -153,7 +154,7 @@ class Proxy:
         handler.send_header("Content-Length", "0")
         handler.end_headers()
 
-    def _forward(self, handler: BaseHTTPRequestHandler, request: Request, body: bytes, *, answers: bool) -> None:
+    def _forward(self, handler: BaseHTTPRequestHandler, request: Request, body: bytes, losing: Fault | None) -> None:
         upstream = http.client.HTTPSConnection("127.0.0.1", self._upstream.port, context=self._context, timeout=60)
         kept = {name: value for name, value in handler.headers.items() if name in ("Accept", "Content-Type")}
         try:
@@ -161,9 +162,14 @@ class Proxy:
             answer = upstream.getresponse()
             if "dryRun" not in handler.path:
                 self.answers.append((request, answer.status))
-            if not answers:
+            if losing is not None and answer.status < 400:
                 answer.read()
+                handler.close_connection = True
                 return
+            if losing is not None:
+                with self._lock:
+                    losing.times += losing.times >= 0
+                    losing.hits -= 1
             handler.send_response(answer.status)
             for name in ("Content-Type", "Retry-After"):
                 if answer.headers[name]:

@@ -25,7 +25,7 @@ from tests.support.servers import slow_replica
 from tests.support.wait import eventually
 
 TOKEN = "token-of-the-local-cluster-of-a-test"
-READY_S = 60.0
+READY_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ class Gateway:
     def ask(
         self, method: str, path: str, body: bytes | None, key: str = KEY, headers: dict[str, str] | None = None
     ) -> tuple[int, dict[str, str], str]:
-        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=30)
+        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=120)
         try:
             sent = {**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
             connection.request(method, path, body, sent)

@@ -11,7 +11,7 @@ AUTH = f"authorization: Bearer {KEY}\r\n"
 
 def speak(gateway: Gateway, *pieces: bytes, until_closed: bool = True) -> bytes:
     """Send the pieces one by one. Returns everything that comes back until the gateway closes."""
-    with socket.create_connection((LOOPBACK, gateway.port), timeout=20) as connection:
+    with socket.create_connection((LOOPBACK, gateway.port), timeout=120) as connection:
         for piece in pieces:
             connection.sendall(piece)
         received = b""

@@ -10,7 +10,7 @@ import tritonclient.grpc as triton_grpc
 
 from deploy.local.triton import Triton
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 @dataclass

@@ -39,11 +39,11 @@ def triton_of_standins(folder: Path, *models: str) -> Triton:
 def load(server: Triton, model: str, **parameters: str) -> None:
     """Load `model` again with these parameters over those of its config.pbtxt, such as `fail_after_tokens="3"` (`docs/models.md`)."""
     base = f"http://{server.http}/v2"
-    with urllib.request.urlopen(f"{base}/models/{model}/config", timeout=30) as answer:
+    with urllib.request.urlopen(f"{base}/models/{model}/config", timeout=120) as answer:
         config = json.load(answer)
     config["parameters"].update({name: {"string_value": value} for name, value in parameters.items()})
     body = json.dumps({"parameters": {"config": json.dumps(config)}}).encode()
-    urllib.request.urlopen(f"{base}/repository/models/{model}/load", body, timeout=30).close()
+    urllib.request.urlopen(f"{base}/repository/models/{model}/load", body, timeout=120).close()
 
 
 def requests_of(server: Triton, model: str, what: str) -> float:

@@ -12,7 +12,7 @@ from inference.contract.tensor_mapping import InputTensor, OutputTensor, TensorM
 from inference.core.question import Question
 from inference.wires.grpc import Channel
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 MAPPING = TensorMapping(
     (
         InputTensor("QUESTION", "BYTES", "prompt"),

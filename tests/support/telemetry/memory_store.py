@@ -57,7 +57,7 @@ class Outcome:
         sink.start()
         for number, names in enumerate(batches):
             sink.put(Batch(spans=[Listed([(named(name), 9)]) for name in names], checkpoint=Position(1, number)))
-        assert ended.wait(30)
+        assert ended.wait(120)
         sink.stop()
         assert not sink.alive
 

@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from controlplane.telemetry.store import Store, access
 from tests.support.wait import eventually
 
-PATIENCE_S = 60.0  # chDB alone takes ten seconds to load on a busy machine
+PATIENCE_S = 300.0  # chDB alone takes ten seconds to load on a busy machine
 
 
 class Running:

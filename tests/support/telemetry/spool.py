@@ -16,7 +16,7 @@ def opened(folder: Path, **limits: int) -> SpoolWriter:
 def append(writer: SpoolWriter, *payloads: bytes) -> None:
     """Append records. Returns when all are committed."""
     for done in [writer.append(KIND, payload) for payload in payloads]:
-        done.result(10)
+        done.result(120)
 
 
 def read_all(

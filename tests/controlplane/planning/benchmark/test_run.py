@@ -97,7 +97,7 @@ def test_a_replica_that_ends_stops_it_at_once_and_nothing_is_entered(server: Man
         eventually(lambda: PlanJob.objects.get(pk=job.pk).result.get("steps"))
     finally:
         server.stop()
-        worker.join(30)
+        worker.join(120)
     job.refresh_from_db()
     assert job.state == "failed" and job.error.startswith("The replica failed: ")
     assert job.result["steps"], "what was measured before stays"
@@ -112,7 +112,7 @@ def test_it_can_be_cancelled_in_the_middle_of_a_step(server: Managed) -> None:
         eventually(lambda: "requests answered" in PlanJob.objects.get(pk=job.pk).note)
         jobs.cancel(job)
     finally:
-        worker.join(30)
+        worker.join(120)
     job.refresh_from_db()
     assert job.state == "cancelled"
 

@@ -40,7 +40,7 @@ class Raw:
     def __call__(
         self, body: bytes = b"", headers: dict[str, str] | None = None, **query: str
     ) -> tuple[int, bytes, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.dsn.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.dsn.port, timeout=120)
         sent = self.authorization if headers is None else headers
         connection.request("POST", "/?" + urlencode({"database": self.dsn.database} | query), body, sent)
         answer = connection.getresponse()
@@ -318,7 +318,7 @@ def test_the_summary_counts_what_was_written(raw: Raw) -> None:
 
 def test_it_says_of_itself_what_it_does_to_those_who_know_the_password(raw: Raw) -> None:
     def asked(token: str) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", raw.dsn.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", raw.dsn.port, timeout=120)
         accept = "application/openmetrics-text; version=1.0.0"
         connection.request("GET", "/metrics", headers={"Accept": accept, "Authorization": f"Bearer {token}"})
         answer = connection.getresponse()

@@ -119,7 +119,7 @@ async def test_cancelling_reaches_the_server(served: tuple[Server, Any, str]) ->
     call = await channel.call(b"/t/Hang", b"")
     assert await call.read() == b"one"
     call.cancel()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         await handler.cancelled.wait()
     assert channel.calls == 0
     channel.close()
@@ -141,7 +141,7 @@ async def test_losing_the_server_fails_calls_in_flight_and_the_channel_comes_bac
     again.add_generic_rpc_handlers((Server(),))
     assert again.add_insecure_port(target)
     await again.start()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while True:
             try:
                 assert await all_of(channel, b"/t/Echo", b"x") == [b"x"]
@@ -159,7 +159,7 @@ async def test_a_graceful_end_of_the_server_lets_calls_finish(served: tuple[Serv
     call = await channel.call(b"/t/Wait", b"")
     assert await call.read() == b"one"
     stopping = asyncio.ensure_future(server.stop(30))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while True:  # until the server's GOAWAY is here, after which nothing listens
             try:
                 await all_of(channel, b"/t/Echo", b"")
@@ -193,7 +193,7 @@ async def test_a_call_that_takes_too_long_is_given_up(served: tuple[Server, Any,
             await channel.unary(b"/t/Hang", b"", timeout_s)
         assert caught.value.status is Status.DEADLINE_EXCEEDED
         timeout_s *= 2
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         await handler.cancelled.wait()
     assert channel.calls == 0
     channel.close()
@@ -301,7 +301,7 @@ async def test_a_call_that_is_refused_at_the_servers_limit_is_sent_again() -> No
     async with refusing(times=3, limit=1) as target:
         channel = Channel(target)
         call, late = await channel.call(b"/t/Echo", b"a"), await channel.call(b"/t/Echo", b"b")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             assert [await call.read(), await late.read()] == [None, None]
         channel.close()
 
@@ -310,7 +310,7 @@ async def test_a_call_that_the_server_has_begun_to_answer_is_not_sent_again() ->
     async with refusing(times=1, limit=1, begins=True) as target:
         channel = Channel(target)
         with pytest.raises(RefusedError):
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 await (await channel.call(b"/t/Echo", b"")).read()
         channel.close()
 

@@ -33,7 +33,7 @@ async def service() -> AsyncIterator[tuple[TestService, str]]:
 
 @pytest.fixture
 async def channel(service: tuple[TestService, str]) -> AsyncIterator[Channel]:
-    made = Channel(service[1], connect_timeout_s=10)
+    made = Channel(service[1], connect_timeout_s=120)
     yield made
     assert made.calls == 0
     made.close()
@@ -41,7 +41,7 @@ async def channel(service: tuple[TestService, str]) -> AsyncIterator[Channel]:
 
 async def rest_of(call: Call) -> list[bytes]:
     messages = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while (message := await call.read()) is not None:
             messages.append(message)
     return messages

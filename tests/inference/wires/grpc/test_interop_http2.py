@@ -19,7 +19,7 @@ async def large_unary(channel: Channel) -> int:
 
 async def test_goaway() -> None:
     async with Http2Server("goaway") as server:
-        channel = Channel(server.target, connect_timeout_s=10)
+        channel = Channel(server.target, connect_timeout_s=120)
         assert [await large_unary(channel), await large_unary(channel)] == [SIZE, SIZE]
         assert server.connections == 2
         channel.close()
@@ -28,7 +28,7 @@ async def test_goaway() -> None:
 @pytest.mark.parametrize("case", ["rst_after_header", "rst_during_data", "rst_after_data"])
 async def test_resets(case: str) -> None:
     async with Http2Server(case) as server:
-        channel = Channel(server.target, connect_timeout_s=10)
+        channel = Channel(server.target, connect_timeout_s=120)
         with pytest.raises(GrpcError):
             await large_unary(channel)
         assert channel.calls == 0
@@ -37,16 +37,16 @@ async def test_resets(case: str) -> None:
 
 async def test_ping() -> None:
     async with Http2Server("ping") as server:
-        channel = Channel(server.target, connect_timeout_s=10)
+        channel = Channel(server.target, connect_timeout_s=120)
         assert await large_unary(channel) == SIZE
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await server.all_answered.wait()
         channel.close()
 
 
 async def test_max_streams() -> None:
     async with Http2Server("max_streams") as server:
-        channel = Channel(server.target, connect_timeout_s=10)
+        channel = Channel(server.target, connect_timeout_s=120)
         assert await large_unary(channel) == SIZE
         assert await asyncio.gather(*(large_unary(channel) for _ in range(10))) == [SIZE] * 10
         assert server.most_at_once == 1
@@ -57,6 +57,6 @@ async def test_max_streams() -> None:
 async def test_padding(case: str) -> None:
     """Fifteen megabytes of padding: flow control has to count it."""
     async with Http2Server(case) as server:
-        channel = Channel(server.target, connect_timeout_s=10)
+        channel = Channel(server.target, connect_timeout_s=120)
         assert await large_unary(channel) == SIZE
         channel.close()

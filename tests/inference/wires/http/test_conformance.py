@@ -32,7 +32,7 @@ class Answer(NamedTuple):
 
 def exchange(gateway: Gateway, raw: bytes, *, half_close: bool = False) -> bytes:
     """Send everything, and read until the gateway closes or leaves nothing more to be read."""
-    with socket.create_connection((LOOPBACK, gateway.port), timeout=20) as connection:
+    with socket.create_connection((LOOPBACK, gateway.port), timeout=120) as connection:
         connection.sendall(raw)
         if half_close:
             connection.shutdown(socket.SHUT_WR)
@@ -188,7 +188,7 @@ def test_nothing_is_answered_before_the_request_is_complete(gateway: Gateway, en
 
 def test_a_request_may_be_cut_anywhere(gateway: Gateway) -> None:
     for cut in range(1, len(LAST)):
-        with socket.create_connection((LOOPBACK, gateway.port), timeout=20) as connection:
+        with socket.create_connection((LOOPBACK, gateway.port), timeout=120) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.sendall(LAST[:cut])
             connection.sendall(LAST[cut:])
@@ -226,7 +226,7 @@ def test_an_expectation_is_met_before_the_body(gateway: Gateway) -> None:
     """9110-10.1.1"""
     body = question()
     raw = request(body, "expect: 100-continue", "connection: close")
-    with socket.create_connection((LOOPBACK, gateway.port), timeout=20) as connection:
+    with socket.create_connection((LOOPBACK, gateway.port), timeout=120) as connection:
         connection.sendall(raw[: -len(body)])
         assert connection.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(body)

@@ -28,12 +28,12 @@ def ask(connection: http.client.HTTPConnection) -> http.client.HTTPResponse:
 
 def test_it_reports_draining_before_it_stops_listening(start_gateway: StartGateway, snapshot: Snapshot) -> None:
     gateway = start_gateway(snapshot, lame_duck_ms="2000")
-    old = http.client.HTTPConnection(LOOPBACK, gateway.port, timeout=20)
+    old = http.client.HTTPConnection(LOOPBACK, gateway.port, timeout=120)
     assert ask(old).getheader("connection") is None
     gateway.process.terminate()
     eventually(lambda: gateway.get("/readyz", key="")[0] == 503)  # over a new connection each time
     assert gateway.ready()["reason"] == "draining"
-    for connection in (old, http.client.HTTPConnection(LOOPBACK, gateway.port, timeout=20)):
+    for connection in (old, http.client.HTTPConnection(LOOPBACK, gateway.port, timeout=120)):
         response = ask(connection)
         assert (response.status, response.getheader("connection")) == (200, "close")
     eventually(lambda: gateway.process.exit_code == 0)

@@ -76,7 +76,7 @@ def test_the_end_does_not_wait_for_who_does_not_read(start_gateway: StartGateway
 
 def test_one_byte_at_a_time_is_too_slow(start_gateway: StartGateway, snapshot: Snapshot) -> None:
     gateway = start_gateway(snapshot, read_timeout_ms="500")
-    with socket.create_connection((LOOPBACK, gateway.port), timeout=20) as connection:
+    with socket.create_connection((LOOPBACK, gateway.port), timeout=120) as connection:
         raw = iter(request(question()) * 10)
         with pytest.raises(OSError):
             for byte in raw:
@@ -113,7 +113,7 @@ def test_strangers_cannot_take_all_connections(start_gateway: StartGateway, snap
     with contextlib.ExitStack() as stack:
 
         def connect() -> socket.socket:
-            return stack.enter_context(socket.create_connection((LOOPBACK, gateway.port), timeout=20))
+            return stack.enter_context(socket.create_connection((LOOPBACK, gateway.port), timeout=120))
 
         known = connect()
         known.sendall(request(question()))
@@ -132,7 +132,7 @@ def test_strangers_cannot_make_it_keep_more_than_their_part(start_gateway: Start
     with contextlib.ExitStack() as stack:
 
         def connect() -> socket.socket:
-            return stack.enter_context(socket.create_connection((LOOPBACK, gateway.port), timeout=20))
+            return stack.enter_context(socket.create_connection((LOOPBACK, gateway.port), timeout=120))
 
         known = connect()
         known.sendall(request(body))

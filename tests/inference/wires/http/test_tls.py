@@ -50,7 +50,7 @@ def begin(start: Start, tmp_path: Path, issued: Issued) -> Iterator[Begin]:
 
 
 def connect(port: int, context: ssl.SSLContext) -> ssl.SSLSocket:
-    plain = socket.create_connection((LOOPBACK, port), timeout=20)
+    plain = socket.create_connection((LOOPBACK, port), timeout=120)
     try:
         return context.wrap_socket(plain, server_hostname="localhost")
     except BaseException:
@@ -152,7 +152,7 @@ def test_who_does_not_shake_hands_cannot_take_all_connections(begin: Begin, issu
     files = psutil.Process(gateway.process.pid).num_fds()
     with contextlib.ExitStack() as stack:
         for number in range(200):
-            silent = stack.enter_context(socket.create_connection((LOOPBACK, gateway.port), timeout=20))
+            silent = stack.enter_context(socket.create_connection((LOOPBACK, gateway.port), timeout=120))
             silent.sendall(b"\x16\x03\x01" if number % 2 else b"")
         assert speak(gateway.port, issued.trusting(), LAST).startswith(b"HTTP/1.1 200")
         assert psutil.Process(gateway.process.pid).num_fds() < files + 40
@@ -163,7 +163,7 @@ def test_who_does_not_shake_hands_cannot_take_all_connections(begin: Begin, issu
 def test_a_slow_handshake_and_plain_http_are_ended(begin: Begin) -> None:
     gateway = begin(read_timeout_ms="500")
     for said in (b"", b"\x16", HEALTH):
-        with socket.create_connection((LOOPBACK, gateway.port), timeout=20) as connection:
+        with socket.create_connection((LOOPBACK, gateway.port), timeout=120) as connection:
             connection.sendall(said)
             with contextlib.suppress(ConnectionResetError):
                 assert connection.recv(100) == b""

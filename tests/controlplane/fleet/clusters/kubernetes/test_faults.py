@@ -129,4 +129,5 @@ def test_a_write_whose_answer_is_lost_is_written_once(hollow: Namespace, proxy: 
 
 
 def of_counts(proxy: Proxy) -> list[Request]:
-    return [request for request in proxy.requests if request.path.endswith("/scale")]
+    """The counts that the API server has taken. One that comes just after a change of the status is refused, and written again."""
+    return [request for request, status in proxy.answers if request.path.endswith("/scale") and status < 400]

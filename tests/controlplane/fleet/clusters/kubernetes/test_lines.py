@@ -127,5 +127,5 @@ def test_an_event_that_cannot_be_read_is_said_and_the_watch_begins_anew(tmp_path
             eventually(lambda: watches > before and watched.connected and not watched.problem)
         finally:
             watched.stop()
-            watched.thread.join(10)
+            watched.thread.join(120)
         assert not watched.thread.is_alive()

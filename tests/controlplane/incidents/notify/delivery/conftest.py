@@ -32,5 +32,5 @@ def start_sender(transactional_db: None, home: Path) -> Iterator[StartSender]:
     for sender in running:
         sender.stop()
     for sender in running:
-        sender.join(30)
+        sender.join(120)
         assert not sender.is_alive()

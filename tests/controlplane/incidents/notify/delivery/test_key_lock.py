@@ -38,7 +38,7 @@ def meanwhile(first: Callable[[], Any], second: Callable[[], Any]) -> None:
     begun, ended, failed = threading.Event(), threading.Event(), []
 
     def run() -> None:
-        begun.wait(30)
+        begun.wait(120)
         try:
             second()
         except Exception as error:  # noqa: BLE001  (reported by the assertion)
@@ -53,7 +53,7 @@ def meanwhile(first: Callable[[], Any], second: Callable[[], Any]) -> None:
         first()
         begun.set()
         ended.wait(BLOCKED_S[connection.vendor])
-    other.join(30)
+    other.join(120)
     assert not failed, failed
 
 
@@ -118,7 +118,7 @@ def test_the_lock_is_of_one_key(paged: Delivery) -> None:
         enqueue(notice("resolve", 2))
         thread = threading.Thread(target=lambda: (other(), connections.close_all()))
         thread.start()
-        assert ended.wait(30), "another key's writer waits for nobody"
+        assert ended.wait(120), "another key's writer waits for nobody"
         thread.join()
 
     transaction.atomic(first)()

@@ -52,7 +52,7 @@ class Worked:
         self.kept = Kept()
         writer = SpoolWriter(folder, max_bytes=2**30)
         for kind, payload in records:
-            writer.append(kind, payload).result(10)
+            writer.append(kind, payload).result(120)
         self.end = writer.committed
         writer.close()
         reader = SpoolReader(folder)

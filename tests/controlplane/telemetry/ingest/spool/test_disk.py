@@ -39,7 +39,7 @@ def test_a_disk_that_turns_read_only_is_named_and_survived(tmp_path: Path, monke
         all_wait.set()
         for done in lost:
             with pytest.raises(SpoolFullError, match="Read-only file system"):
-                done.result(10)
+                done.result(120)
         with pytest.raises(SpoolFullError, match="Read-only file system"):
             writer.append(KIND, b"refused at once")
         assert writer.alive and "Read-only file system" in writer.refusal()
@@ -61,7 +61,7 @@ def test_an_error_that_is_not_the_disks_does_not_end_the_thread(
     with monkeypatch.context() as broken:
         broken.setattr(os, "writev", wrong)
         with pytest.raises(SpoolFullError, match="a fault of ours"):
-            writer.append(KIND, b"lost").result(10)
+            writer.append(KIND, b"lost").result(120)
     eventually(lambda: writer.alive and not writer.refusal(), "it goes on")
     append(writer, b"after")
     writer.close()
@@ -85,18 +85,18 @@ def test_a_disk_that_does_not_answer_is_named_and_nothing_more_is_taken(
 
     def hang(handle: int) -> None:
         reached.set()
-        answered.wait(30)
+        answered.wait(120)
         really(handle)
 
     monkeypatch.setattr(os, "fdatasync", hang)
     waiting = writer.append(KIND, b"waits")
-    assert reached.wait(10) and not writer.refusal()
+    assert reached.wait(120) and not writer.refusal()
     assert writer._writing_since is not None
     monkeypatch.setattr(writer, "_writing_since", writer._writing_since - 11)
     with pytest.raises(SpoolFullError, match="has not answered for 11 s"):
         writer.append(KIND, b"too much")
     answered.set()
-    waiting.result(10)
+    waiting.result(120)
     eventually(lambda: not writer.refusal(), "it takes records again")
     writer.close()
 

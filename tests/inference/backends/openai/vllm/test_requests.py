@@ -27,7 +27,7 @@ def load(server: VLlm) -> ServerLoad:
 
 
 def page(server: VLlm) -> bytes:
-    with urllib.request.urlopen(f"http://{LOOPBACK}:{server.port}/metrics", timeout=5) as response:
+    with urllib.request.urlopen(f"http://{LOOPBACK}:{server.port}/metrics", timeout=120) as response:
         return bytes(response.read())
 
 

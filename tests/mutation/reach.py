@@ -1,0 +1,76 @@
+"""Which tests run a line: known from one run of all of them, with the name of the test as coverage's context."""
+
+import ast
+import json
+import time
+from collections.abc import Generator, Iterable, Sequence
+from pathlib import Path
+
+import coverage
+import pytest
+
+
+class Recorder:
+    """A plugin of pytest that notes which tests run a line of `folders`, fixtures included, and the CPU time of each, s."""
+
+    def __init__(self, at: Path, folders: Sequence[str]) -> None:
+        self._at, self._cpu_s = at, dict[str, float]()
+        include = [str(at / folder / "*") for folder in folders]
+        self._coverage = coverage.Coverage(None, include=include, config_file=False)
+        self._coverage.start()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
+        began_s, name = time.process_time(), item.nodeid.partition("[")[0]
+        self._coverage.switch_context(name)
+        done = yield
+        self._coverage.switch_context("")
+        self._cpu_s[name] = self._cpu_s.get(name, 0.0) + time.process_time() - began_s
+        return done
+
+    def save(self, file: Path) -> None:
+        self._coverage.stop()
+        data = self._coverage.get_data()
+        lines = {str(Path(path).relative_to(self._at)): data.contexts_by_lineno(path) for path in data.measured_files()}
+        file.write_text(json.dumps({"lines": lines, "cpu_s": self._cpu_s}))
+
+
+class Reach:
+    """What a recorder has saved."""
+
+    def __init__(self, file: Path) -> None:
+        saved = json.loads(file.read_text())
+        self._lines: dict[str, dict[str, list[str]]] = saved["lines"]
+        self._cpu_s: dict[str, float] = saved["cpu_s"]
+
+    def tests(self, path: str, line: int, source: str) -> list[str]:
+        """The tests that run the statement at this line, the quickest first. Of one that runs at import, those that run any line of the
+        file.
+        """
+        lines = self._lines.get(path, {})
+        first, last, in_function = _statement(source, line)
+        names = self._named(lines, range(first, last + 1))
+        if not names and not in_function:
+            names = self._named(lines, map(int, lines))
+        return sorted(names, key=lambda name: self._cpu_s[name])
+
+    def cpu_s(self, tests: Iterable[str]) -> float:
+        return sum(self._cpu_s[name] for name in tests)
+
+    @staticmethod
+    def _named(lines: dict[str, list[str]], numbers: Iterable[int]) -> set[str]:
+        return {name for number in numbers for name in lines.get(str(number), ()) if name}
+
+
+def _statement(source: str, line: int) -> tuple[int, int, bool]:
+    """The first and last line of the smallest statement at a line, of one with a body its head alone; and whether a function has it."""
+    smallest, in_function = (1, len(source.splitlines())), False
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt) and node.end_lineno and node.lineno <= line <= node.end_lineno:
+            body = getattr(node, "body", None)
+            inside = bool(body) and line >= body[0].lineno
+            in_function |= inside and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            span = (node.lineno, body[0].lineno - 1 if body and not inside else node.end_lineno)
+            if not inside and span[1] - span[0] <= smallest[1] - smallest[0]:
+                smallest = span
+    return *smallest, in_function
