@@ -14,7 +14,16 @@ from typing import Any, Literal, NamedTuple
 from cel_expr_python import cel
 
 Where = Literal["ladder", "failover", "hold"]
-Value = float | bool | str | None
+
+
+class Between(NamedTuple):
+    """A number of which only bounds are known."""
+
+    low: float
+    high: float
+
+
+Value = float | bool | str | Between | None
 
 _OF_POOLS = {
     "arrived_rps": "requests/s that arrive",
@@ -91,10 +100,21 @@ def fault_of(condition: str, where: Where) -> str:
     return ""
 
 
+def _at_bound(values: Mapping[str, Value], bound: Literal["low", "high"]) -> dict[str, Value]:
+    return {name: getattr(value, bound) if isinstance(value, Between) else value for name, value in values.items()}
+
+
 def holds(condition: str, where: Where, values: Mapping[str, Value]) -> Truth:
-    """Whether the condition holds with these values. A value of None is unknown. An empty condition never holds."""
+    """Whether the condition holds with these values. A value of None is unknown, and so is a condition that holds at one bound only of
+    values that lie between two. An empty condition never holds.
+    """
     if not condition.strip():
         return Truth(False)
+    unsure = [name for name, value in values.items() if isinstance(value, Between)]
+    if unsure:
+        low, high = (holds(condition, where, _at_bound(values, bound)) for bound in ("low", "high"))
+        used = tuple(name for name in names_in(condition, where) if name in unsure)
+        return high if low.holds == high.holds else Truth(None, used)
     known = {name: value for name, value in values.items() if value is not None and not _is_nan(value)}
     try:
         result = _compile(condition, where).eval(data=known)
@@ -124,7 +144,7 @@ def _compile(condition: str, where: Where) -> Any:
     return _environment(where).compile(condition)
 
 
-def _is_nan(value: float | bool | str) -> bool:
+def _is_nan(value: Value) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 

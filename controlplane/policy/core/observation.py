@@ -24,6 +24,14 @@ class BurnFacts(Facts, frozen=True, omit_defaults=True):
     """In which the pool's bad requests of the last minutes differ most from the others. Empty: not known, or not asked."""
 
 
+class Silent(Facts, frozen=True, omit_defaults=True):
+    """What gateways said last that are silent now. It counts on, and their clients may have gone to others, where it counts too."""
+
+    arrived_rps: float = 0.0
+    waiting: float = 0.0
+    in_flight: float = 0.0
+
+
 class PoolFacts(Facts, frozen=True, omit_defaults=True):
     """What is scaled, as it stands: a pool, or the API tier of a cluster (its name is `gateway:NAME` then)."""
 
@@ -100,6 +108,8 @@ class PoolFacts(Facts, frozen=True, omit_defaults=True):
     """Of what gateways count. None: never seen."""
     traffic_problem: str = ""
     """Which gateways are silent, and why."""
+    silent: Silent | None = None
+    """Their part of the traffic."""
     servers_age_ms: int | None = None
     """Of what model servers say: running, waiting, KV use."""
     cluster_age_ms: int | None = None

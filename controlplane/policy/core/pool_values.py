@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
-from controlplane.policy.core.conditions import Value
+import msgspec
+
+from controlplane.policy.core.conditions import Between, Value
 from controlplane.policy.core.observation import ClusterFacts, PoolFacts, fresh
 
 SUMS = ("arrived_rps", "waiting", "running", "in_flight", "ready", "starting", "pending", "wanted")
@@ -27,12 +29,37 @@ def pool_values(pools: Sequence[PoolFacts], stale_after_s: float) -> dict[str, V
         known = [number for number in numbers if number is not None]
         return together(known) if pools and len(known) == len(pools) else None
 
-    values: dict[str, Value] = {name: combined(name, sum) for name in SUMS}
+    def summed(name: str) -> Value:
+        high = combined(name, sum)
+        silent = sum(getattr(pool.silent, name, 0.0) for pool in pools if pool.silent is not None)
+        return Between(max(0.0, high - silent), high) if silent and high is not None else high
+
+    values: dict[str, Value] = {name: summed(name) for name in SUMS}
     values.update((name, combined(name, max)) for name in WORST)
     trusted = bool(pools) and all(
         _is_fresh(pool, "arrived_rps", stale_after_s) and _is_fresh(pool, "ready", stale_after_s) for pool in pools
     )
-    return values | {"saturation": saturation(pools) if trusted else None}
+    return values | {"saturation": _saturation_between(pools) if trusted else None}
+
+
+def _saturation_between(pools: Sequence[PoolFacts]) -> Value:
+    high = saturation(pools)
+    low = saturation([_without_silent(pool) for pool in pools])
+    return high if high is None or low is None or low == high else Between(low, high)
+
+
+def _without_silent(pool: PoolFacts) -> PoolFacts:
+    def left(number: float | None, silent: float) -> float | None:
+        return None if number is None else max(0.0, number - silent)
+
+    if pool.silent is None:
+        return pool
+    return msgspec.structs.replace(
+        pool,
+        arrived_rps=left(pool.arrived_rps, pool.silent.arrived_rps),
+        waiting=left(pool.waiting, pool.silent.waiting),
+        in_flight=left(pool.in_flight, pool.silent.in_flight),
+    )
 
 
 def saturation(pools: Sequence[PoolFacts]) -> float | None:

@@ -10,7 +10,7 @@ from inference.contract.gateway_signals import GatewaySignals, Obeyed, PoolSigna
 ROUND_S = 5
 OF_TRAFFIC = (
     "arrived_rps", "input_tokens", "output_tokens", "waiting", "queue_delay_s", "running", "in_flight", "kv_use",
-    "traffic_age_ms", "servers_age_ms", "reachable", "cut_off", "traffic_problem",
+    "traffic_age_ms", "servers_age_ms", "reachable", "cut_off", "traffic_problem", "silent",
 )  # fmt: skip
 EVENTS = ("silent", "dead", "cut_off")
 """It serves, and nobody hears it. Its process ended, and another began. It reaches no replica."""

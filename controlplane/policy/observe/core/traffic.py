@@ -9,7 +9,7 @@ from itertools import pairwise
 from operator import add
 from typing import NamedTuple
 
-from controlplane.policy.core.observation import PoolFacts
+from controlplane.policy.core.observation import PoolFacts, Silent
 from inference.contract.gateway_signals import GatewaySignals, ModelSignals, PoolSignals, ReplicaSignals
 
 SHORT_S, LONG_S = 3.0, 30.0
@@ -333,6 +333,20 @@ def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolFacts:
         reachable=any(reached) if reached else None,
         cut_off=reached.count(False),
         traffic_problem=traffic.problem(),
+        silent=_silent(traffic, pool),
+    )
+
+
+def _silent(traffic: Traffic, pool: str) -> Silent | None:
+    """What counts on of gateways that do not answer now."""
+    heard = [each for each in traffic.gateways.values() if each.signals is not None and each.counts and each.problem]
+    if not heard:
+        return None
+    signals = [each.signals.pools.get(pool, PoolSignals()) for each in heard if each.signals is not None]
+    return Silent(
+        arrived_rps=sum((each.pools or {}).get(pool, Rates()).arrived for each in heard),
+        waiting=sum(each.waiting for each in signals),
+        in_flight=sum(each.in_flight for each in signals),
     )
 
 

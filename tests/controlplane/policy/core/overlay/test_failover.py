@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.policy.core.memory import FailoverMemory
-from controlplane.policy.core.observation import ClusterFacts, ModelFacts, PoolFacts, TierFacts
+from controlplane.policy.core.observation import ClusterFacts, ModelFacts, PoolFacts, Silent, TierFacts
 from controlplane.policy.core.overlay.failover import FailedOver, fail_over, is_down
 from controlplane.policy.core.spec import Routing, RoutingSpec
 from tests.support.policy.cases import NOW_MS, policy, pool
@@ -155,3 +155,20 @@ def test_a_failover_of_which_nobody_knows_whether_it_is_needed_is_said() -> None
     after = Failovers(EDGE).tick(edge=UNKNOWN, central=UP, far=UP)
     assert [(alarm.kind, alarm.severity) for alarm in after.alarms] == [("condition", "ticket")]
     assert "the state of edge" in after.alarms[0].text
+
+
+@pytest.mark.parametrize(
+    ("waiting", "silent", "moved"),
+    [(300.0, None, True), (300.0, 50.0, True), (300.0, 150.0, False), (100.0, 90.0, False)],
+)
+def test_what_a_silent_gateway_had_begins_nothing_and_ends_nothing(
+    waiting: float, silent: float | None, moved: bool
+) -> None:
+    """Its clients may be at the other gateways by now, where their requests count too."""
+    busy = {"name": "busy", "pools": ["edge"], "to": {"central": 1}, "when": "waiting > 200.0", "min_stay_s": 0}
+    edge = pool(waiting=waiting, silent=None if silent is None else Silent(waiting=silent))
+    assert bool(Failovers(busy).tick(edge=edge, central=UP).moved) is moved
+    active = Failovers(busy)
+    assert active.tick(edge=pool(waiting=900.0), central=UP).moved
+    still = active.tick(edge=edge, central=UP)
+    assert bool(still.moved) is (waiting > 200.0)

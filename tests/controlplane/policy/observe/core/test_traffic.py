@@ -69,6 +69,8 @@ def test_a_gateway_that_falls_silent_counts_on_with_its_age() -> None:
     rounds = [{A: _signals(10 * n), B: _signals(5 * n) if n < 3 else "no answer"} for n in range(1, 6)]
     seen = pool_traffic(_heard(*rounds), "large", 5_000)
     assert (seen.arrived_rps, seen.traffic_age_ms) == (15.0, 3_000), "never read as idle"
+    assert seen.silent is not None and seen.silent.arrived_rps == 5.0
+    assert pool_traffic(_heard(*rounds[:2]), "large", 2_000).silent is None
 
 
 def test_a_gateway_that_no_cluster_has_any_more_counts_on_until_it_is_gone_for_good() -> None:
