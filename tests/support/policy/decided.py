@@ -9,6 +9,7 @@ import msgspec
 from controlplane.fleet.models import Observation as FleetObservation
 from controlplane.policy.core.decide import decide
 from controlplane.policy.core.decision import Decision
+from controlplane.policy.core.document import digest_of
 from controlplane.policy.core.observation import (
     Arm,
     CanaryCounts,
@@ -102,7 +103,8 @@ def revision(text: str, number: int = 1, **changes: object) -> PolicyRevision:
 
 
 def in_force(row: PolicyRevision) -> InForce:
-    return InForce(row.pk, row.number, row.text_sha256, policy(row.text))
+    its = policy(row.text)
+    return InForce(row.pk, row.number, digest_of(its), its)
 
 
 def observation(step: int, now_ms: int, since_ms: int, counts: dict[str, int]) -> Observation:
@@ -144,6 +146,7 @@ def observation(step: int, now_ms: int, since_ms: int, counts: dict[str, int]) -
         )
         for name, model, share in ((LARGE, "chat-large", 1.0), (SMALL, "chat-small", 0.5))
     }
+    pools[CANDIDATE] = PoolFacts(CANDIDATE, model="chat-large", wanted=1, ready=1, cluster_age_ms=300)
     tiers = {
         name: TierFacts(
             tier=name,
