@@ -11,7 +11,7 @@ from tritonclient.grpc.aio import InferenceServerClient  # type: ignore[import-u
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
 from inference.backends.triton.facts import Model, Tensor
-from inference.core.backend_errors import BusyError, FailedError
+from inference.core.backend_errors import BackendError, BusyError, FailedError, UnreachableError
 from inference.wires.grpc import Tls
 
 
@@ -50,7 +50,9 @@ async def look(
             return Server(server.version, ready, _model(config, decoupled))
     except InferenceServerException as error:
         status = str(error.status()).rpartition(".")[2].lower()
-        kind = BusyError if status == "unavailable" else FailedError
+        kind: type[BackendError] = BusyError if status == "unavailable" else FailedError
+        if kind is BusyError and "failed to connect" in error.message():
+            kind = UnreachableError
         raise kind(f"Triton did not describe model {name!r}: {error.message()}", status) from None
 
 

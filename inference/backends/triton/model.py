@@ -115,7 +115,7 @@ class TritonModel:
             self._plan = None
             raise errors.of_status(error) from None
         except BackendError:
-            self._plan = None
+            self._described_at_s = float("-inf")  # it may come back with another model
             raise
         if not pb.ModelReadyResponse.FromString(answer).ready:
             self._plan = None

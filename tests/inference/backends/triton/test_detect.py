@@ -4,8 +4,9 @@ import pytest
 
 from deploy.local.triton import Triton
 from inference.backends.port import Detected
+from inference.backends.triton.detect import look
 from inference.contract.tensor_mapping import InputTensor, TensorMapping
-from inference.core.backend_errors import FailedError
+from inference.core.backend_errors import FailedError, UnreachableError
 from inference.wires.grpc import Call
 from inference.wires.grpc.connection import Connection
 from tests.support.servers.triton import requests_of, wait_for_more
@@ -102,3 +103,8 @@ async def test_finding_it_out_cancels_nothing(connect: Connect, monkeypatch: pyt
     monkeypatch.setattr(Connection, "cancel", lambda _, call: cancelled.append(call))
     await connect("llmapi_decoupled").backend.detect(10)
     assert not cancelled
+
+
+async def test_one_that_is_away_is_unreachable_and_not_busy() -> None:
+    with pytest.raises(UnreachableError, match="did not describe model"):
+        await look("127.0.0.1:1", "chat", "1", 10)
