@@ -1,6 +1,6 @@
 """The real calendar of a series: its time zone, holidays, and events that people planned."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from functools import cached_property, lru_cache
@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import holidays
 import numpy as np
 import numpy.typing as npt
+from holidays import HolidayBase
 
 from forecasting.series import F64
 
@@ -94,12 +95,18 @@ class Calendar:
         if not self.country:
             return
         first, last = (datetime.fromtimestamp(at_s, self.zone).date() for at_s in (start_s, end_s))
-        named = holidays.country_holidays(
-            self.country, subdiv=self.subdivision or None, years=range(first.year, last.year + 1), language="en_US"
-        )
+        named = self._named(range(first.year, last.year + 1))
         for day in sorted(named):
             if first <= day <= last:
                 yield day, named[day]
+
+    @cached_property
+    def weekend(self) -> frozenset[int]:
+        """The weekdays of the country's weekend; Monday is 0."""
+        return frozenset(self._named(()).weekend) if self.country else frozenset((5, 6))
+
+    def _named(self, years: Iterable[int]) -> HolidayBase:
+        return holidays.country_holidays(self.country, subdiv=self.subdivision or None, years=years, language="en_US")
 
 
 @lru_cache(maxsize=64)

@@ -7,9 +7,9 @@ import numpy as np
 
 from forecasting.backtest import backtest, origins_of
 from forecasting.calendar import DAY_S, HOUR_S, WEEK_S, Calendar
-from forecasting.candidates import CANDIDATES
-from forecasting.candidates.curves import Curve, prophet
-from forecasting.candidates.history import Candidate, History
+from forecasting.candidates import candidates
+from forecasting.candidates.curves import FITTED, Curve
+from forecasting.candidates.history import History
 from forecasting.forecast import LEVELS, Forecast
 from forecasting.gate import Score, scores, winner, words
 from forecasting.guard import Guard, guard, newest
@@ -22,13 +22,14 @@ HORIZONS_S = (30 * 60, 2 * 3600, DAY_S, WEEK_S)
 MAX_FORECAST_STEPS = 200
 MAX_STEPS = 10_080
 """How much history is read: five weeks of 5-minute steps, or 60 weeks of hours."""
-FIT_FRESH_S = DAY_S
-"""How long after its refresh a choice can still forecast its whole horizon."""
+FITTED_EVERY_S = WEEK_S
+"""How far apart Prophet is fitted in a backtest; a choice can still forecast its whole horizon for so long after its refresh."""
+MAX_FITS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`prophet` says whether Prophet is fitted at all, `fit_timeout_s` how long each of its (at most three) fits may take."""
+    """`prophet` says whether Prophet is fitted at all, `fit_timeout_s` how long each of its (at most MAX_FITS) fits may take."""
 
     prophet: bool = True
     fit_timeout_s: float = 30.0
@@ -58,17 +59,23 @@ def refresh(
     calendar: Calendar | None = None,
     incumbents: Mapping[int, str] | None = None,
     limits: Limits | None = None,
+    months: Series | None = None,
 ) -> tuple[Choice, ...]:
     """Backtests every candidate and chooses one per horizon. `incumbents` are the candidates in use, by horizon.
 
-    Takes seconds where Prophet is fitted; never raises for what demand looks like.
+    `months` is the same demand over a longer time in longer steps: Prophet is fitted to it, and horizons with such steps are compared
+    over it. Takes seconds where Prophet is fitted; never raises for what demand looks like.
     """
     calendar, limits = calendar or Calendar(), limits or Limits()
     plain = usual(series, calendar)
-    curves, note = _curves(plain, calendar, max(horizons_s, default=0), limits)
-    return tuple(
-        _choice(plain, horizon_s, calendar, (incumbents or {}).get(horizon_s), curves, note) for horizon_s in horizons_s
-    )
+    longer = plain if months is None else usual(months, calendar)
+    curves, note = _curves(longer, calendar, max(horizons_s, default=0), limits)
+    choices = []
+    for horizon_s in horizons_s:
+        step_s = step_of(series.step_s, horizon_s)
+        known = plain if step_s % longer.step_s else longer
+        choices.append(_choice(known, step_s, horizon_s, calendar, (incumbents or {}).get(horizon_s), curves, note))
+    return tuple(choices)
 
 
 def predict(series: Series, choice: Choice, calendar: Calendar | None = None) -> Forecast:
@@ -85,7 +92,7 @@ def predict(series: Series, choice: Choice, calendar: Calendar | None = None) ->
     curves = (replace(choice.curve, fitted_s=history.series.start_s),) if choice.curve else ()
     before = newest(history) if choice.guard else np.array([], dtype=np.int64)
     origin, names = np.array([history.steps]), stand_ins(history, choice.horizon_s)
-    every = _candidates(curves)
+    every = candidates(curves)
     if choice.candidate in every:
         paths = every[choice.candidate](history, np.append(before, history.steps), leads)
     else:
@@ -145,21 +152,20 @@ def _history(series: Series, step_s: int, horizon_s: int, calendar: Calendar) ->
     return History(resampled(series, step_s).last(MAX_STEPS), calendar, ahead=max(1, -(-horizon_s // step_s)))
 
 
-def _candidates(curves: Sequence[Curve]) -> dict[str, Candidate]:
-    if not curves:
-        return dict(CANDIDATES)
-    return {**CANDIDATES, "prophet": lambda history, origins, leads: prophet(history, curves, origins, leads)}
-
-
 def _choice(
-    series: Series, horizon_s: int, calendar: Calendar, incumbent: str | None, curves: Sequence[Curve], note: str
+    series: Series,
+    step_s: int,
+    horizon_s: int,
+    calendar: Calendar,
+    incumbent: str | None,
+    curves: Sequence[Curve],
+    note: str,
 ) -> Choice:
-    step_s = step_of(series.step_s, horizon_s)
     history = _history(series, step_s, horizon_s, calendar)
     baseline = stand_ins(history, horizon_s)[0]
     if baseline == NO_FORECAST or not len(origins_of(history, history.ahead)):
         return unchosen(series, horizon_s, calendar, "there is no history to compare forecasts")
-    tested = backtest(history, _candidates(curves), history.ahead)
+    tested = backtest(history, candidates(curves), history.ahead)
     ranked = scores(tested, baseline)
     if note:
         ranked = (*ranked, Score("prophet", note=note))
@@ -173,12 +179,12 @@ def _choice(
     guarded = guard(tested, best.candidate, bands[baseline]) if best.candidate != baseline else None
     if not band.measured:
         reason += " Its band is a guess until more of its errors are known."
-    curve = curves[-1] if best.candidate == "prophet" else None
+    curve = curves[-1] if best.candidate in FITTED else None
     return Choice(horizon_s, step_s, best.candidate, best.skill, reason, band, ranked, curve, guarded)
 
 
 def _curves(series: Series, calendar: Calendar, horizon_s: int, limits: Limits) -> tuple[tuple[Curve, ...], str]:
-    """Fits as of the middle and the start of the backtest, and as of now; or none, and why."""
+    """Fits as of now, and of each week of the backtest; or none, and why."""
     if not limits.prophet:
         return (), "Prophet is switched off."
     if not len(series) or np.nanmin(series.values) == np.nanmax(series.values):
@@ -186,13 +192,13 @@ def _curves(series: Series, calendar: Calendar, horizon_s: int, limits: Limits) 
     # Prophet takes a second to import, and only a refresh needs it.
     from forecasting.candidates.prophet import FitError, curve
 
-    span = min(14 * DAY_S // series.step_s, len(series) * 3 // 4)
-    fits = []
-    for steps in (len(series) - span, len(series) - span // 2, len(series)):
-        ahead_s = horizon_s + max(FIT_FRESH_S, span // 2 * series.step_s)
+    fits: list[Curve] = []
+    for number in range(MAX_FITS):
+        steps = len(series) - number * FITTED_EVERY_S // series.step_s
         try:
-            fits.append(curve(series.until(steps), calendar, ahead_s, limits.fit_timeout_s))
+            fits.append(curve(series.until(max(0, steps)), calendar, horizon_s + FITTED_EVERY_S, limits.fit_timeout_s))
         except FitError as error:
-            if steps == len(series):
+            if not fits:
                 return (), str(error)
-    return tuple(fits), ""
+            break
+    return tuple(reversed(fits)), ""

@@ -10,11 +10,14 @@ from controlplane.planning.models.forecast import Measure
 from controlplane.telemetry.core.demand_rows import COUNTS, DemandRows
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store.read.demand import SETTLED_S, STEP_S
-from forecasting.demand import Demand
+from forecasting.demand import Demand, DemandKey
 from forecasting.series import Series
 
 HISTORY_S = 35 * 86_400
 """What forecasts are made of: five weeks."""
+MONTHS_S = 56 * 7 * 86_400
+MONTHS_STEP_S = 3600
+"""What candidates are compared over where they forecast by the hour or the day: 13 months, as long as demand is kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,16 +45,38 @@ def history(now_s: float | None = None, history_s: int = HISTORY_S) -> list[Dema
     return [demand_of(row, from_s, STEP_S, shares[row.region]) for row in rows]
 
 
+class Months:
+    """The demand of MONTHS_S by the hour, read by model, tier and region: of all at once it would not fit into memory."""
+
+    def __init__(self, now_s: float | None = None) -> None:
+        now_s = time.time() if now_s is None else now_s
+        self._to_s = int(now_s - SETTLED_S) // MONTHS_STEP_S * MONTHS_STEP_S
+        self._from_s = max(0, self._to_s - MONTHS_S)
+        self._known = answers.store().demand.known(self._from_s, self._to_s, MONTHS_STEP_S)
+        self._newest: Demand | None = None
+
+    def of(self, key: DemandKey, measure: str) -> Series:
+        if self._newest is None or self._newest.key != key:
+            names = (key.model, key.tier, key.region)
+            rows = answers.store().demand.steps(self._from_s, self._to_s, MONTHS_STEP_S, names)
+            known = self._known.of(key.region)
+            self._newest = demand_of(rows[0] if rows else _no_rows(*names), self._from_s, MONTHS_STEP_S, known)
+        return series_of(self._newest, measure)
+
+
 def read(model: str, tier: str, region: str, measure: str, start_s: int, end_s: int, step_s: int) -> Came:
     """One series in a range, whose ends are rounded to whole steps of `step_s`, or of STEP_S where that is longer."""
     step_s = -(-step_s // STEP_S) * STEP_S
     from_s, to_s = start_s // step_s * step_s, max(start_s, end_s) // step_s * step_s
     store = answers.store()
     rows = store.demand.steps(from_s, to_s, step_s, (model, tier, region))
-    empty = DemandRows(model, tier, region, np.zeros(0, np.int64), {name: np.zeros(0) for name in COUNTS})
     known = store.demand.known(from_s, to_s, step_s).of(region)
-    demand = demand_of(rows[0] if rows else empty, from_s, step_s, known)
+    demand = demand_of(rows[0] if rows else _no_rows(model, tier, region), from_s, step_s, known)
     return Came(series_of(demand, measure), demand.shed, demand.limited, demand.from_cache)
+
+
+def _no_rows(model: str, tier: str, region: str) -> DemandRows:
+    return DemandRows(model, tier, region, np.zeros(0, np.int64), {name: np.zeros(0) for name in COUNTS})
 
 
 def series_of(demand: Demand, measure: str) -> Series:

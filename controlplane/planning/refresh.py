@@ -6,7 +6,7 @@ where it was.
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,7 +24,7 @@ from controlplane.planning.core.fit import FitRequest, FitResult, fit, without_c
 from controlplane.planning.models import CandidateChange, ForecastRecord, PlanJob, StoredForecast
 from controlplane.planning.models.forecast import Measure
 from controlplane.planning.processes import CallFailedError, Processes
-from forecasting.demand import Demand
+from forecasting.demand import Demand, DemandKey
 from forecasting.forecast import Forecast
 from forecasting.refresh import HORIZONS_S, Choice, Limits
 
@@ -93,7 +93,7 @@ def refresh(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, An
         )
 
     processes = Processes(fit, settings.CONFIG.forecast_processes, COMPARE_LIMIT_S, COMPARE_MEMORY_MIB)
-    for item, outcome in processes.map(work, lambda each: each.request, poll):
+    for item, outcome in processes.map(work, work.argument, poll):
         if isinstance(outcome, CallFailedError):
             counts["failed"] += 1
             failures.append(f"{item.request.name}: {outcome}")
@@ -122,6 +122,7 @@ class _Work:
         self.total = self.keys = self.left_out = 0
         self.comparing: set[Key] = set()
         """Those whose comparison is under way: it brings a forecast, too."""
+        self._months: demand.Months | None = None
 
     def __iter__(self) -> Iterator[Due]:
         begun: set[Key] = set()
@@ -141,8 +142,16 @@ class _Work:
             else:
                 return
 
+    def argument(self, item: Due) -> FitRequest:
+        """What goes to a process: a comparison with its months of demand, which are read when its turn has come."""
+        if not item.request.compare:
+            return item.request
+        self._months = self._months or demand.Months()
+        *names, measure = item.key
+        return replace(item.request, months=self._months.of(DemandKey(*names), measure))
+
     def _read(self) -> list[Demand]:
-        every = demand.history()
+        every, self._months = demand.history(), None
         self.keys = min(len(every), MAX_SERIES)
         self.left_out = len(every) - self.keys
         if self.left_out:

@@ -9,6 +9,9 @@ from forecasting.candidates.correction import corrected
 from forecasting.candidates.history import History, Ints, targets
 from forecasting.series import F64
 
+PROPHET, PROPHET_AND_WEEK = FITTED = ("prophet", "prophet_and_profile_week")
+"""The names of the candidates that need a curve."""
+
 
 @dataclass(frozen=True, slots=True)
 class Curve:

@@ -62,7 +62,8 @@ def run() -> Iterator[Figure]:
 def _rates() -> Iterator[tuple[str, Series]]:
     """Rates over at least a day; a made-up day where no trace has them."""
     try:
-        known = [(name, series) for name, series in demands(files()) if len(series) * series.step_s >= 86_400]
+        traces = [(trace.name, trace.series) for trace in demands(files())]
+        known = [(name, series) for name, series in traces if len(series) * series.step_s >= 86_400]
     except BenchError as missing:
         say(f"replay: {missing}")
         known = []

@@ -3,9 +3,11 @@
 import msgspec
 import numpy as np
 
-from forecasting.calendar import DAY_S, Calendar, PlannedEvent
+from forecasting.calendar import DAY_S, HOUR_S, Calendar, PlannedEvent
+from forecasting.candidates.curves import FITTED
 from forecasting.refresh import Choice, Limits, predict, refresh
 from forecasting.series import Series
+from tests.support.forecasting.made_up_demand import MONDAY_S
 
 STEP_S = 600
 DAY = DAY_S // STEP_S
@@ -68,6 +70,21 @@ def test_a_planned_event_raises_the_forecast_and_a_past_one_is_not_taken_for_usu
     values[-DAY : -DAY + 6] *= 2
     after = predict(Series(0, STEP_S, values), choice, past)
     np.testing.assert_allclose(after.median, usual.median)
+
+
+def test_months_of_demand_are_what_prophet_and_the_week_are_compared_over() -> None:
+    """Eleven weeks that grow, of which the last is to come, and the two before it are read in steps of ten minutes."""
+    hours = np.arange(77 * 24)
+    growing = (100 + 50 * np.sin(2 * np.pi * hours / 24)) * np.where(hours // 24 % 7 < 5, 1.0, 0.4) * (1 + hours / 700)
+    known, came = growing[: 70 * 24], growing[70 * 24 :]
+    recent = Series(MONDAY_S + 56 * DAY_S, STEP_S, np.repeat(known[56 * 24 :], DAY // 24))
+    months = Series(MONDAY_S, HOUR_S, known)
+    alone, over_months = (refresh(recent, (7 * DAY_S,), months=each)[0] for each in (None, months))
+    assert alone.candidate == "seasonal_week"
+    assert any(score.note.startswith("Prophet needs 21 days of demand") for score in alone.scores)
+    assert over_months.candidate in FITTED and over_months.step_s == HOUR_S
+    again = msgspec.json.decode(msgspec.json.encode(over_months), type=Choice)
+    assert np.abs(predict(recent, again).median - came).sum() < 0.05 * came.sum()
 
 
 def test_far_horizons_have_longer_steps() -> None:

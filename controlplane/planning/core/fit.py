@@ -12,7 +12,7 @@ from forecasting.series import Series
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitRequest:
-    """With `compare`, all `horizons_s` are compared anew; else the given choices forecast."""
+    """With `compare`, all `horizons_s` are compared anew, far ones over `months`; else the given choices forecast."""
 
     name: str
     series: Series
@@ -21,6 +21,7 @@ class FitRequest:
     choices: Mapping[int, Choice]
     compare: bool
     limits: Limits
+    months: Series | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +37,9 @@ def fit(request: FitRequest) -> FitResult:
     began_s = time.monotonic()
     if request.compare:
         incumbents = {horizon_s: choice.candidate for horizon_s, choice in request.choices.items()}
-        choices = refresh(request.series, request.horizons_s, request.calendar, incumbents, request.limits)
+        choices = refresh(
+            request.series, request.horizons_s, request.calendar, incumbents, request.limits, request.months
+        )
     else:
         choices = tuple(request.choices[horizon_s] for horizon_s in request.horizons_s)
     took_s = time.monotonic() - began_s if request.compare else 0.0

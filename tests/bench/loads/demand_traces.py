@@ -4,10 +4,12 @@ import csv
 import gzip
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from forecasting.calendar import DAY_S, Calendar, PlannedEvent
 from forecasting.series import Series
 from tests.bench.processes import BenchError
 
@@ -25,16 +27,25 @@ def files() -> list[Path]:
     return paths
 
 
-def demands(paths: list[Path]) -> Iterator[tuple[str, Series]]:
+@dataclass(frozen=True, slots=True, eq=False)
+class DemandTrace:
+    """`calendar` has the days on which the trace says that there was a holiday, as events whose effect is to be learnt."""
+
+    name: str
+    series: Series
+    calendar: Calendar = Calendar()  # noqa: RUF009  (immutable)
+
+
+def demands(paths: list[Path]) -> Iterator[DemandTrace]:
     """Requests per second of each file that has some, with its name. Files of other things are left out."""
     for path in paths:
         rows = rows_of(path)
         columns = set(rows[0]) if rows else set()
         name = path.name.split(".")[0]
         if {"window_start_s", "rate_rps"} <= columns:
-            yield name, _of_windows(rows)
+            yield DemandTrace(name, _of_windows(rows), _holidays(rows))
         elif "arrival_s" in columns:
-            yield name, _of_requests(rows)
+            yield DemandTrace(name, _of_requests(rows))
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -55,6 +66,15 @@ def _of_windows(rows: list[dict[str, str]]) -> Series:
     rates = [float(row["rate_rps"] or "nan") if row.get("gap", "0") in ("", "0") else np.nan for row in rows]
     values[(starts - starts[0]) // step_s] = rates
     return Series((START_S + starts[0]) // step_s * step_s, step_s, values)
+
+
+def _holidays(rows: list[dict[str, str]]) -> Calendar:
+    starts = {int(float(row["window_start_s"])) // DAY_S for row in rows if row.get("holiday", "0") not in ("", "0")}
+    return Calendar(
+        events=tuple(
+            PlannedEvent("holiday", START_S + day * DAY_S, START_S + (day + 1) * DAY_S) for day in sorted(starts)
+        )
+    )
 
 
 def _of_requests(rows: list[dict[str, str]]) -> Series:

@@ -81,10 +81,10 @@ class Trace:
 
 def traces(of_replica: ReplicaCapacity) -> Iterator[Trace]:
     """Those of TRACE, or all of the shared folder. Raises BenchError."""
-    for name, series in demands(files()):
-        rps = MEAN_REPLICAS * of_replica.requests_per_s
+    for known in demands(files()):
+        series, rps = known.series, MEAN_REPLICAS * of_replica.requests_per_s
         scaled = series.values * rps / np.nanmean(series.values)
-        yield Trace(name, Series(series.start_s, series.step_s, scaled))
+        yield Trace(known.name, Series(series.start_s, series.step_s, scaled))
 
 
 def part(requests: Arrivals, from_s: float, to_s: float) -> Arrivals:
