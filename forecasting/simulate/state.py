@@ -27,6 +27,7 @@ REQUEST = np.dtype(
         ("arrival_s", "f8"),
         ("input_tokens", "i4"),
         ("output_tokens", "i4"),
+        ("left", "i4"),  # output tokens that are still to be computed when it is read
         ("link", "i4"),  # the next in the same list
         ("wait_s", "f4"),
         ("ttft_s", "f4"),
@@ -41,6 +42,7 @@ REPLICA = np.dtype(
         *((name, "i8") for name in ("queued", "head", "tail")),  # its own queue
         *((name, "i8") for name in ("reading", "first_read")),  # the prompts of a prefill
         *((name, "i8") for name in ("steps", "pass_steps")),  # decode steps ever made, and those of this pass
+        ("kv_tokens", "i8"),  # in use, by what runs or is read
         *((name, "i8") for name in ("due_place", "ready_place")),
         *((name, "f8") for name in ("ends_s", "began_s", "step_s", "created_s")),
     ]
@@ -66,10 +68,13 @@ class Totals(NamedTuple):
     tail: int
     max_sequences: int
     max_in_flight: int
+    kv_tokens: int
+    preempted: int
     prefill_s: float
     prefill_token_s: float
     step_s: float
     step_sequence_s: float
+    step_token_s: float
     now_s: float
     arrived: float
     input_tokens: float
@@ -86,6 +91,9 @@ class Totals(NamedTuple):
     draining_s: float
 
 
+_OF_PROFILE = (
+    "max_sequences", "kv_tokens", "prefill_s", "prefill_token_s", "step_s", "step_sequence_s", "step_token_s"
+)  # fmt: skip
 POOL = np.dtype([(name, "i8" if kind is int else "f8") for name, kind in Totals.__annotations__.items()])
 """The same in a record."""
 
@@ -117,6 +125,7 @@ def new_state(
     requests = np.zeros(len(arrivals), dtype=REQUEST)
     for name in ("arrival_s", "input_tokens", "output_tokens"):
         requests[name] = getattr(arrivals, name)
+    requests["left"] = arrivals.output_tokens
     for name in ("wait_s", "ttft_s", "e2e_s"):
         requests[name] = np.nan
     rows = 2 * max_replicas  # as many again may drain
@@ -124,9 +133,8 @@ def new_state(
     replicas["due_place"] = -1
     pool = np.zeros(1, dtype=POOL)
     limits = {
-        "max_sequences": profile.max_sequences,
         "max_in_flight": max_in_flight,
-        **{name: getattr(profile, name) for name in ("prefill_s", "prefill_token_s", "step_s", "step_sequence_s")},
+        **{name: getattr(profile, name) for name in _OF_PROFILE},
     }
     for name, value in limits.items():
         pool[name] = value

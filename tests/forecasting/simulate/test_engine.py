@@ -28,6 +28,8 @@ PROFILES = st.builds(
     step_s=st.sampled_from([0.0071, 0.0217]),
     step_sequence_s=st.sampled_from([0.0, 0.0013]),
     max_sequences=st.integers(1, 5),
+    kv_tokens=st.sampled_from([0, 0, 60, 150, 400]),
+    step_token_s=st.sampled_from([0.0, 0.000017]),
 )
 
 
@@ -48,6 +50,8 @@ def step_by_step(
     pool: list[int] = []
     queue: list[int] = []
     running: dict[int, int] = {}
+    contexts: dict[int, int] = {}
+    given = [0] * count
     now = 0.0
 
     def hand_over(reading: int = 0) -> None:
@@ -63,32 +67,50 @@ def step_by_step(
     def read_prompts() -> list[int]:
         read: list[int] = []
         while queue and len(running) + len(read) < profile.max_sequences:
+            context = int(arrivals.input_tokens[queue[0]]) + given[queue[0]]
+            if profile.kv_tokens and contexts and sum(contexts.values()) + context + 1 > profile.kv_tokens:
+                break
+            contexts[queue[0]] = context + 1
             read.append(queue.pop(0))
         return read
 
+    def preempted() -> bool:
+        before = len(running)
+        while profile.kv_tokens and len(running) > 1 and sum(contexts.values()) + len(running) > profile.kv_tokens:
+            last = max(running)
+            given[last] = int(arrivals.output_tokens[last]) - running.pop(last)
+            del contexts[last]
+            queue.insert(0, last)
+        return len(running) < before
+
     while came or pool or queue or running:
-        read = read_prompts()
+        read = [] if preempted() else read_prompts()
         if not read and not running:
             hand_over()
             read = read_prompts()
         hand_over(len(read))  # after the pass has begun
         if read:
             for i in read:
-                wait[i] = now - arrivals.arrival_s[i]
-            now += profile.prefill_s + profile.prefill_token_s * sum(int(arrivals.input_tokens[i]) for i in read)
+                wait[i] = wait[i] if given[i] else now - arrivals.arrival_s[i]
+            now += profile.prefill_s + profile.prefill_token_s * sum(contexts[i] - 1 for i in read)
             arrive(len(read))
             for i in read:
-                ttft[i] = e2e[i] = now - arrivals.arrival_s[i]
-                if arrivals.output_tokens[i] > 1:
-                    running[i] = int(arrivals.output_tokens[i]) - 1
+                ttft[i] = ttft[i] if given[i] else now - arrivals.arrival_s[i]
+                e2e[i] = now - arrivals.arrival_s[i]
+                if arrivals.output_tokens[i] - given[i] > 1:
+                    running[i] = int(arrivals.output_tokens[i]) - given[i] - 1
+                else:
+                    del contexts[i]
         elif running:
             now += profile.step_s + profile.step_sequence_s * len(running)
+            now += profile.step_token_s * sum(contexts.values())
             arrive()
             for i in list(running):
                 running[i] -= 1
+                contexts[i] += 1
                 if not running[i]:
                     e2e[i] = now - arrivals.arrival_s[i]
-                    del running[i]
+                    del running[i], contexts[i]
         else:
             now = came[0][0]
             arrive()
