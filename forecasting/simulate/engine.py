@@ -228,9 +228,7 @@ def _begin(s: State, r: int, now_s: float) -> None:
             room = (pool.kv_tokens - replica.kv_tokens) // replica.running
             replica.pass_steps = max(1, min(replica.pass_steps, room))
         replica.began_s = now_s
-        replica.step_s = (
-            pool.step_s + pool.step_sequence_s * replica.running + pool.step_token_s * replica.kv_tokens
-        )
+        replica.step_s = pool.step_s + pool.step_sequence_s * replica.running + pool.step_token_s * replica.kv_tokens
         schedule(s, r, now_s + _steps_s(s, r, replica.pass_steps))
     else:
         replica.doing = IDLE

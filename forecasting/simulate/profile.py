@@ -16,11 +16,10 @@ class ReplicaProfile:
     """A replica with continuous batching.
 
     Reading prompts of n tokens in all takes `prefill_s + n * prefill_token_s`; a decode step, which gives each of b running
-    sequences a token, takes `step_s + b * step_sequence_s + c * step_token_s`, where c is how many tokens their contexts have. This is the form of the performance model of splitwise-sim
-    (Splitwise, ISCA 2024; github.com/Mutinifni/splitwise-sim, performance_model.py) with straight lines for its
-    interpolation. At most `max_sequences` are computed at once, and no more than have room in `kv_tokens`, the tokens of all contexts that the
-    KV cache holds; 0 is no limit.
-    `gpus` is how many a replica has.
+    sequences a token, takes `step_s + b * step_sequence_s + c * step_token_s`, where c is how many tokens their contexts have. This is
+    the form of the performance model of splitwise-sim (Splitwise, ISCA 2024; github.com/Mutinifni/splitwise-sim,
+    performance_model.py) with straight lines for its interpolation. At most `max_sequences` are computed at once, and no more than
+    have room in `kv_tokens`, the tokens of all contexts that the KV cache holds; 0 is no limit. `gpus` is how many a replica has.
     """
 
     prefill_s: float

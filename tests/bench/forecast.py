@@ -168,9 +168,9 @@ def walked(trace: DemandTrace) -> tuple[dict[int, Record], float | None]:
         months = _months(past)
         incumbents = {horizon_s: choice.candidate for horizon_s, choice in choices.items()}
         recent = past.last(HISTORY_S // series.step_s)
-        found = refresh(recent, horizons, calendar, incumbents, months=months)
-        choices = {choice.horizon_s: choice for choice in found}
-        for choice in found:
+        renewed = refresh(recent, horizons, calendar, incumbents, months=months)
+        choices = {choice.horizon_s: choice for choice in renewed}
+        for choice in renewed:
             records[choice.horizon_s].chosen[choice.candidate] += 1
         for origin in moment:
             recent = series.until(origin).last(HISTORY_S // series.step_s)

@@ -24,10 +24,20 @@ models is burstier (ServeGen, arXiv 2505.09999).
 """
 MIN_DISPERSION = 1.02
 """What is less cannot be told from Poisson's in five minutes."""
+USUAL_S = 3_600.0
+"""Time constant of what is usual: longer than bursts and cold starts, shorter than a day's rise."""
+COMPARED_AGAIN_S, AT_A_TIME = 60.0, 4
+"""How often the load is kept to be compared a cold start later, and how many times within one at most."""
+FADES_S = 6 * 3_600.0
+"""Time constant of what was learnt of how long rises last."""
+TRUSTED = 1.0
+"""Until so much strayed, rises are taken to last: as of ten minutes at twice the usual load, or a day at a tenth above it."""
 
 
-def seen(before: LoadMemory | None, arrived_rps: float | None, now_ms: int) -> LoadMemory | None:
-    """What is known of the load after a tick that saw `arrived_rps`; unchanged where it saw nothing.
+def seen(
+    before: LoadMemory | None, arrived_rps: float | None, now_ms: int, ahead_s: float | None = None
+) -> LoadMemory | None:
+    """What is known of the load after a tick that saw `arrived_rps`; unchanged where it saw nothing. `ahead_s` is a cold start.
 
     The steady mean starts anew where the last ticks had more requests than chance explains, and where the quick mean differs
     from it by more, as in change detection by two windows (Bifet and Gavaldà 2007, "Learning from time-changing data with
@@ -52,7 +62,7 @@ def seen(before: LoadMemory | None, arrived_rps: float | None, now_ms: int) -> L
     elif _differ(quick, steady, max(2 * QUICK_S, passed_s), over_s, max(DISPERSION, dispersion)):
         # It has moved a part of the way only: what comes next is to count for more.
         steady, over_s = quick, QUICK_S
-    return LoadMemory(
+    after = LoadMemory(
         at_ms=now_ms,
         quick_rps=quick,
         steady_rps=steady,
@@ -61,6 +71,40 @@ def seen(before: LoadMemory | None, arrived_rps: float | None, now_ms: int) -> L
         dispersion=dispersion,
         compared_s=compared_s,
     )
+    return _usually(before, after, arrived_rps, passed_s, ahead_s)
+
+
+def lasting_rps(memory: LoadMemory, now_rps: float) -> float:
+    """The load that is to be expected when a replica that is created now is ready, where `now_rps` arrive.
+
+    The best linear forecast from how far the load is from the usual: that part of it which, as often as it strayed, was still there a
+    cold start later. 1 of it where rises last, and none where bursts are over by then.
+    """
+    if memory.usual_rps is None:
+        return now_rps
+    share = min(1.0, max(0.0, (memory.lasted + TRUSTED) / (memory.strayed + TRUSTED)))
+    return memory.usual_rps + share * (now_rps - memory.usual_rps)
+
+
+def _usually(
+    before: LoadMemory, after: LoadMemory, arrived_rps: float, passed_s: float, ahead_s: float | None
+) -> LoadMemory:
+    """The memory with what is usual, and with how much of what strayed from it has lasted."""
+    over_s = min(before.usual_over_s + passed_s, USUAL_S)
+    known = arrived_rps if before.usual_rps is None else before.usual_rps
+    usual = known + (arrived_rps - known) * min(1.0, passed_s / over_s)
+    kept, strayed, lasted = before.waited_for, before.strayed, before.lasted
+    every_ms = 1_000 * max(COMPARED_AGAIN_S, (ahead_s or 0.0) / AT_A_TIME)
+    if ahead_s and (not kept or after.at_ms - kept[-1][0] >= every_ms):
+        due = [each for each in kept if after.at_ms - each[0] >= 1_000 * ahead_s]
+        fading = math.exp(-every_ms / 1_000 / FADES_S)
+        for _, away, usually in due[-1:]:
+            strayed = fading * strayed + away**2
+            lasted = fading * lasted + away * (after.quick_rps / usually - 1)
+        kept = tuple(each for each in kept if each not in due)
+        if usual > 0:
+            kept = (*kept, (after.at_ms, round(after.quick_rps / usual - 1, 3), float(f"{usual:.5g}")))
+    return structs.replace(after, usual_rps=usual, usual_over_s=over_s, waited_for=kept, strayed=strayed, lasted=lasted)
 
 
 def _recent(before: LoadMemory, arrived_rps: float, passed_s: float) -> tuple[tuple[float, float], ...]:

@@ -24,6 +24,15 @@ class LoadMemory(Remembered, frozen=True, omit_defaults=True, kw_only=True):
     dispersion: float = 2.0
     """Variance of the requests of a tick over their mean, as measured in `compared_s` seconds."""
     compared_s: float = 0.0
+    usual_rps: float | None = None
+    """The mean of the last hour, of so many seconds at first. None in memories of older versions."""
+    usual_over_s: float = 0.0
+    waited_for: tuple[tuple[int, float, float], ...] = ()
+    """(when in ms, by how much of it the load was above the usual, the usual): what is compared a cold start later."""
+    strayed: float = 0.0
+    """The sum of squares of these shares, older ones fading."""
+    lasted: float = 0.0
+    """The sum of their products with what was above the usual a cold start later."""
 
 
 class TargetMemory(Remembered, frozen=True, omit_defaults=True):

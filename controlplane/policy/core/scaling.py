@@ -82,7 +82,7 @@ def _from_zero(facts: PoolFacts, seen: LoadMemory | None) -> Iterator[_Needed]:
 
 def _load(facts: PoolFacts, before: LoadMemory | None, now_ms: int) -> LoadMemory | None:
     """What is known of the load. While no replica serves, clients go elsewhere and come back: then it rises, and does not fall."""
-    after = load.seen(before, facts.arrived_rps, now_ms)
+    after = load.seen(before, facts.arrived_rps, now_ms, facts.cold_start_s)
     if serves(facts) or before is None or after is None or after.steady_rps >= before.steady_rps:
         return after
     return msgspec.structs.replace(before, at_ms=now_ms)
@@ -122,10 +122,10 @@ def _forecast(plan: PoolPlan, now_ms: int) -> _Needed | None:
 def _by_load(
     spec: ScalingSpec, facts: PoolFacts, seen: LoadMemory | None, forecast: _Needed | None
 ) -> Iterator[_Needed]:
-    """What the requests that arrive need, and the backlog, at a share of what a replica carries.
+    """What the requests that arrive need, and the backlog, and room for what may come within a cold start.
 
-    The rest of a replica is room for growth within a cold start. A forecast that counts has that room in its quantile; but one
-    that the load has overtaken has none.
+    The room is a share of what replicas carry, for the load that lasts: a burst that will be over by then takes it, and gets none of its
+    own. A forecast that counts has that room in its quantile; but one that the load has overtaken has none.
 
     That a replica has carried so much is enough to remove others, and says nothing of how many more are needed: what stands stays, up
     to a little more than it has carried.
@@ -134,21 +134,27 @@ def _by_load(
     if seen is None or capacity is None:
         return
     needed_rps = load_rps(facts, seen)
-    share = spec.reactive.utilisation
-    if forecast is not None and replicas_of(needed_rps / OVERTAKEN, capacity) <= forecast.candidate.count:
-        share = 1.0
+    foreseen = forecast is not None and replicas_of(needed_rps / OVERTAKEN, capacity) <= forecast.candidate.count
+    lasting_rps = needed_rps if foreseen else load.lasting_rps(seen, needed_rps)
+    share = 1.0 if foreseen else spec.reactive.utilisation
+    sized_rps = max(needed_rps, lasting_rps / share)
 
-    def count_of(rps: float) -> int:
-        most = replicas_of(rps / share, capacity)
+    def count_of(times: float) -> int:
+        most = replicas_of(times * sized_rps, capacity)
         if not capacity.lower_bound or facts.wanted is None:
             return most
-        return min(most, max(facts.wanted, replicas_of(rps / TRIED, capacity)))
+        return min(most, max(facts.wanted, replicas_of(times * needed_rps / TRIED, capacity)))
 
+    if lasting_rps / share >= needed_rps:
+        lasting = f", {lasting_rps:.3g} of which last" if lasting_rps < 0.99 * needed_rps else ""
+        lasting = f", {lasting_rps:.3g} expected" if lasting_rps > 1.01 * needed_rps else lasting
+    else:
+        lasting, share = f", more than the room for {lasting_rps:.3g}", 1.0
     waiting = f" and {facts.waiting:.3g} waiting" if facts.waiting else ""
-    carried_rps = capacity.requests_per_s * share
     at_least = "at least " if capacity.lower_bound else ""
-    reason = f"{seen.steady_rps:.3g} requests/s{waiting}, at {at_least}{carried_rps:.3g} requests/s a replica"
-    yield _Needed(Candidate(count_of(needed_rps), "reactive", reason), count_of(KEPT_FOR * needed_rps))
+    carried = f"{at_least}{capacity.requests_per_s * share:.3g} requests/s a replica"
+    reason = f"{seen.steady_rps:.3g} requests/s{waiting}{lasting}, at {carried}"
+    yield _Needed(Candidate(count_of(1.0), "reactive", reason), count_of(KEPT_FOR))
 
 
 def _capacity(spec: ScalingSpec, facts: PoolFacts) -> ReplicaCapacity | None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.policy.core import load
-from controlplane.policy.core.load import STEADY_S, seen
+from controlplane.policy.core.load import STEADY_S, lasting_rps, seen
 from controlplane.policy.core.memory import LoadMemory
 
 
@@ -116,3 +116,43 @@ def test_it_lies_between_the_least_and_the_most_that_was_seen(rates: list[float]
         for value in (state.quick_rps, state.steady_rps):
             assert min(rates) - 1e-6 <= value <= max(rates) * (1 + 1e-9) + 1e-6
         assert 0 <= state.over_s <= STEADY_S
+
+
+COLD_START_S = 300
+
+
+def over_hours(rate_of: Callable[[int], float], hours: int = 12, ahead_s: float | None = COLD_START_S) -> LoadMemory:
+    """After ticks of 15 s, each with the mean of what is due at that second."""
+    memory = None
+    for at_s in range(0, hours * 3_600, 15):
+        memory = seen(memory, rate_of(at_s), at_s * 1_000, ahead_s)
+    assert memory is not None
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("period_s", "burst_s", "share"),
+    [(1_200, 60, (-0.1, 0.15)), (1_200, 120, (-0.1, 0.15)), (7_200, 3_600, (0.6, 1.0))],
+)
+def test_a_rise_is_expected_to_last_as_often_as_rises_did(
+    period_s: int, burst_s: int, share: tuple[float, float]
+) -> None:
+    """Bursts of three times the load at random times: over before a replica would be ready, or not for an hour."""
+    starts = np.random.default_rng(3).uniform(0, 12 * 3_600, 12 * 3_600 // period_s)
+    memory = over_hours(lambda at_s: 30.0 if ((starts <= at_s) & (at_s < starts + burst_s)).any() else 10.0)
+    usual = memory.usual_rps
+    assert usual is not None
+    expected = (lasting_rps(memory, 40.0) - usual) / (40.0 - usual)
+    assert share[0] <= expected <= share[1]
+
+
+def test_without_evidence_a_rise_is_expected_to_last() -> None:
+    assert lasting_rps(over_hours(lambda at_s: 10.0), 40.0) == pytest.approx(40.0)
+    assert lasting_rps(over_hours(lambda at_s: 10.0 + 30 * (at_s % 600 < 60), ahead_s=None), 40.0) == pytest.approx(
+        40.0
+    )
+
+
+def test_a_load_that_stays_is_the_usual_one_after_some_hours() -> None:
+    memory = over_hours(lambda at_s: 10.0 if at_s < 4 * 3_600 else 25.0)
+    assert lasting_rps(memory, 25.0) == pytest.approx(25.0, rel=0.02)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.policy.core.decision import Proposed
-from controlplane.policy.core.memory import TargetMemory
+from controlplane.policy.core.memory import LoadMemory, TargetMemory
 from controlplane.policy.core.observation import BurnFacts, PoolFacts, PoolPlan
 from controlplane.policy.core.scaling import candidates
 from controlplane.policy.core.spec import Reactive, ScaleDown, ScalingSpec, Schedule
@@ -69,6 +69,26 @@ def test_what_a_replica_carries_at_least_removes_others_and_adds_none_that_it_do
     proposed = propose(pool=facts(capacity_is_lower_bound=True, wanted=stands, ready=stands))
     assert counts(proposed)["reactive"] == count  # 16 / (5 × 0.8) and 16 / (5 × 1.1)
     assert "at least 4 requests/s a replica" in proposed.candidates[1].reason
+
+
+@pytest.mark.parametrize(
+    ("strayed", "lasted", "rps", "count"),
+    [
+        (0.0, 0.0, 20.0, 25),  # no evidence: it is to last
+        (50.0, 50.0, 20.0, 25),
+        (99.0, -1.0, 10.0, 13),
+        (99.0, -1.0, 12.0, 13),  # a burst, for which there is room
+        (99.0, -1.0, 20.0, 20),  # one that is larger is carried, without room of its own
+        (99.0, -1.0, 6.0, 13),  # a lull, after which the load is the usual one again
+    ],
+)
+def test_the_room_for_growth_is_for_the_load_that_lasts(strayed: float, lasted: float, rps: float, count: int) -> None:
+    memory = LoadMemory(
+        at_ms=NOW_MS - 1_000, quick_rps=rps, steady_rps=rps, over_s=300.0, usual_rps=10.0, usual_over_s=3_600.0,
+        strayed=strayed, lasted=lasted,
+    )  # fmt: skip
+    proposed = propose(pool=facts(arrived_rps=rps, capacity_rps=1.0), memory=TargetMemory(load=memory))
+    assert counts(proposed)["reactive"] == count
 
 
 def test_a_backlog_is_worked_off_within_a_cold_start() -> None:
