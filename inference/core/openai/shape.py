@@ -33,10 +33,10 @@ def check_shape(body: bytes) -> Shape:
     for start in range(0, len(body), _PART_BYTES):
         part = body[start + escaped : start + _PART_BYTES]
         escaped = (len(part) - len(part.rstrip(b"\\"))) % 2 == 1
-        pieces = part.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-        outside = b"".join(pieces[inside::2])
-        inside ^= len(pieces) % 2 == 0
-        quotes += len(pieces) - 1
+        between = part.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        outside = b"".join(between[inside::2])
+        inside ^= len(between) % 2 == 0
+        quotes += len(between) - 1
         containers += outside.count(b"[") + outside.count(b"{")
         commas += outside.count(b",")
         outside_bytes += len(outside)
