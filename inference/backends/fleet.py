@@ -98,6 +98,11 @@ class PoolState:
         return self._offers.in_common(up or [replica.backend.capabilities for replica in self.replicas])
 
     @property
+    def passes(self) -> bool:
+        """Whether its servers get requests as they came."""
+        return self.replicas[0].backend.passes if self.replicas else self.pool.protocol == "openai"
+
+    @property
     def replicas_up(self) -> int:
         """Replicas whose last probe was answered."""
         return sum(replica.health.state == "up" for replica in self.replicas)

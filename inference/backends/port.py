@@ -6,7 +6,8 @@ from typing import NamedTuple, Protocol
 from inference.contract.server_metrics import ServerLoad
 from inference.contract.snapshot import Endpoint, Pool
 from inference.core.capabilities import Capabilities
-from inference.core.events import Event, ToolCallDelta, Usage
+from inference.core.events import Event, Head, ToolCallDelta, Usage
+from inference.core.passing.passed import Passed
 from inference.core.question import Prompt, Question
 from inference.wires.connect import ANYHOW, Connecting
 
@@ -18,11 +19,16 @@ __all__ = [
     "Embeddings",
     "Event",
     "Link",
+    "Query",
     "ServerLoad",
     "Stream",
     "ToolCallDelta",
     "Usage",
 ]
+
+
+Query = Question | Passed
+"""What a backend gets: a question, or the request itself where it `passes`."""
 
 
 class CallInfo(NamedTuple):
@@ -45,7 +51,12 @@ class CallInfo(NamedTuple):
 
 
 class Stream(Protocol):
-    """A call under way."""
+    """A call under way. `head` is that of an answer that is handed on; its events have `raw`, and it ends once the server's does,
+    or fails where that is no whole answer.
+    """
+
+    @property
+    def head(self) -> Head | None: ...
 
     @property
     def waiting(self) -> bool:
@@ -125,13 +136,17 @@ class Backend(Protocol):
     @property
     def link(self) -> Link: ...
 
-    async def generate(self, question: Question, call: CallInfo) -> Stream:
+    @property
+    def passes(self) -> bool:
+        """Whether requests are handed on to it as they came, and its answers to clients."""
+
+    async def generate(self, query: Query, call: CallInfo) -> Stream:
         """Start generating. Raises BackendError."""
 
     async def embed(self, question: Question, call: CallInfo) -> Embeddings:
         """Raises BackendError."""
 
-    async def count(self, question: Question, timeout_s: float) -> int | None:
+    async def count(self, query: Query, timeout_s: float) -> int | None:
         """The prompt's tokens as the server counts them; None if it has no route for that. Raises BackendError,
         TimeoutError.
         """

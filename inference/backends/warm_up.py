@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from inference.backends.port import Backend, CallInfo
+from inference.backends.port import Backend, CallInfo, Query
 from inference.backends.replica import Replica
 from inference.contract.snapshot import WarmUp
 from inference.core.backend_errors import BackendError, FailedError, InvalidError, RefusedError, UnreachableError
 from inference.core.events import ABORTED
-from inference.core.question import Question
 from inference.core.routing.warming import Warming
 from inference.core.warm_up_forms import forms
 from inference.observability.spans import OwnCall, now_ns
@@ -112,11 +111,11 @@ class WarmUps:
             await asyncio.sleep(min(pause_s, max(0.0, warming.until_s - time.monotonic())))
             pause_s = min(_MAX_PAUSE_S, 2 * pause_s)
 
-    async def _send(self, replica: Replica, question: Question, warm_up: WarmUp, within_s: float) -> None:
+    async def _send(self, replica: Replica, query: Query, warm_up: WarmUp, within_s: float) -> None:
         """One request, and the whole of its answer. Raises BackendError."""
         call = OwnCall("warm_up", replica.pool, replica.name)
         try:
-            await _send(replica.backend, question, warm_up, within_s, call)
+            await _send(replica.backend, query, warm_up, within_s, call)
         except BackendError as error:
             error.quote()  # the prompt is the owner's
             raise
@@ -156,17 +155,17 @@ class WarmUps:
         replica.changed()
 
 
-def _forms(backend: Backend, warm_up: WarmUp) -> Sequence[Question]:
+def _forms(backend: Backend, warm_up: WarmUp) -> Sequence[Query]:
     """The forms of the request that its model may be for."""
     operations = backend.capabilities.operations
-    return [form for form in forms(warm_up, needs_prompt=backend.needs_prompt) if form.operation in operations]
+    return [form for form in forms(warm_up, passes=backend.passes) if form.operation in operations]
 
 
 def _since(warming: Warming) -> float:
     return round(time.monotonic() - warming.began_s, 3)
 
 
-async def _send(backend: Backend, question: Question, warm_up: WarmUp, within_s: float, own: OwnCall) -> None:
+async def _send(backend: Backend, query: Query, warm_up: WarmUp, within_s: float, own: OwnCall) -> None:
     call = CallInfo(
         max(1, len(warm_up.prompt) // 4),
         warm_up.max_tokens,
@@ -176,19 +175,18 @@ async def _send(backend: Backend, question: Question, warm_up: WarmUp, within_s:
         asyncio.get_running_loop().time() + within_s,
         warm_up.prompt,
     )
-    if question.operation == "embeddings":
-        await backend.embed(question, call)
-        return
-    stream = await backend.generate(question, call)
+    stream = await backend.generate(query, call)
     ended = counted = False
     try:
-        while not (ended and counted) and (events := await stream.next()):
+        while backend.passes and await stream.next():
+            pass  # it fails where that is no whole answer
+        while not backend.passes and not (ended and counted) and (events := await stream.next()):
             for event in events:
                 if event.finish_reason == ABORTED:
                     raise RefusedError("the server ended the request before its answer was complete", ABORTED)
                 ended |= bool(event.finish_reason)
                 counted |= event.usage is not None
-        if not ended:
+        if not (ended or backend.passes):
             raise FailedError("it ended its answer without saying why", "no_finish_reason")
     except BaseException:
         stream.cancel()

@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from inference.backends.port import Backend, CallInfo
+from inference.backends.port import Backend, CallInfo, Query
 from inference.benchmark.prompts import Prompts
 from inference.contract.benchmark_messages import Alone, Ended, Load, Pulse, Ready, Report, Sample, Setup
 from inference.contract.errors import PermanentError
 from inference.core.backend_errors import BackendError, BusyError, FailedError, InvalidError, RefusedError
 from inference.core.events import ABORTED, Usage
-from inference.core.question import Message, Question
+from inference.core.passing.passed import Passed, made
+from inference.core.question import Question
 from inference.observability.spans import OwnCall, now_ns
 
 PULSE_S = 0.2
@@ -21,6 +22,7 @@ _PROBE_S = 10.0
 _TRIES = 3
 """Of a request whose connection the server closed before it began, as it may do with one that was idle."""
 _PRIORITY = 2  # after users' requests of the first priority
+_ALIKE = {"model": "", "stream": True, "ignore_eos": True}  # the server's own name of the model comes in its place
 
 
 class CannotMeasureError(PermanentError):
@@ -39,7 +41,7 @@ class Sender:
     ) -> None:
         self._setup, self._backend, self._report, self._record = setup, backend, report, record
         self._prompts = Prompts(setup.lengths)
-        self._forms = [_text] if backend.needs_prompt else [_chat, _text]
+        self._forms = [_chat, _text] if backend.passes else []
         self._places = asyncio.Semaphore(setup.slots) if setup.slots else None
         self._samples: dict[int, Sample] = {}
         self._ended: list[Sample] = []
@@ -170,7 +172,7 @@ class Sender:
             self._record(own)
 
     async def _call(self, number: int, prompt: str, words: int, outputs: int, own: OwnCall) -> Usage:
-        question = self._question(prompt, outputs)
+        query = self._query(prompt, max(1, outputs))
         call = CallInfo(
             words,
             outputs,
@@ -180,12 +182,12 @@ class Sender:
             _now_s() + self._setup.timeout_s,
             prompt,
         )
-        stream = await self._backend.generate(question, call)
-        finished, tokens, usage = False, 0, None
+        stream = await self._backend.generate(query, call)
+        finished, tokens, usage = self._backend.passes, 0, None
         try:
-            while not (finished and usage) and (events := await stream.next()):
+            while not (finished and usage and not self._backend.passes) and (events := await stream.next()):
                 for event in events:
-                    if event.text or event.reasoning or event.tool_calls:
+                    if event.text or event.raw:
                         tokens += event.tokens
                         if tokens and self._samples[number].first_s is None:
                             self._change(number, first_s=self._at_s())
@@ -201,9 +203,11 @@ class Sender:
         given = usage or Usage()
         return given._replace(output_tokens=given.output_tokens if given.output_tokens >= 0 else tokens)
 
-    def _question(self, prompt: str, outputs: int) -> Question:
+    def _query(self, prompt: str, outputs: int) -> Query:
         """The server must not end its answer earlier than wanted, where it can be kept from that."""
-        question = self._forms[0](prompt, max(1, outputs))
+        if self._forms:
+            return self._forms[0](prompt, outputs)
+        question = Question(operation="text_completion", prompt=(prompt,), max_tokens=outputs)
         offered = self._backend.capabilities.parameters.get("ignore_eos")
         return (
             msgspec.structs.replace(question, ignore_eos=True) if offered in ("forwarded", "translated") else question
@@ -216,12 +220,16 @@ class Sender:
         return _now_s() - self._began_s
 
 
-def _chat(prompt: str, outputs: int) -> Question:
-    return Question(operation="chat", messages=(Message("user", prompt),), max_tokens=outputs)
+def _chat(prompt: str, outputs: int) -> Passed:
+    return made(
+        "/v1/chat/completions",
+        "chat",
+        _ALIKE | {"messages": [{"role": "user", "content": prompt}], "max_tokens": outputs},
+    )
 
 
-def _text(prompt: str, outputs: int) -> Question:
-    return Question(operation="text_completion", prompt=(prompt,), max_tokens=outputs)
+def _text(prompt: str, outputs: int) -> Passed:
+    return made("/v1/completions", "text_completion", _ALIKE | {"prompt": prompt, "max_tokens": outputs})
 
 
 def _now_s() -> float:

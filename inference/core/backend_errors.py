@@ -1,17 +1,31 @@
 """The errors of all model servers, whatever they speak. `inference.contract.errors` shows them among the others."""
 
+from typing import NamedTuple
+
 from inference.contract.errors import GatewayError, PermanentError, RetryableError
 
 MAX_MESSAGE_CHARS = 500
 """Characters of one message in logs and spans."""
 
 
+class ServerAnswer(NamedTuple):
+    """An error as the server gave it, for the client: with `headers` of which `content-type` is one. In the middle of a stream
+    the client has it already, and `status` is 0.
+    """
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    body: bytes = b""
+
+
 class BackendError(GatewayError):
     """A call failed. `error_type` is the attempt's `error.type`: a word of ours, a gRPC status in lower case, or an HTTP status.
 
     `message` goes into logs and spans. It is in our words, and says of the server's, `said`, how long they are: a server may
-    repeat the prompt in them.
+    repeat the prompt in them. `answer` is the server's own, for the client.
     """
+
+    answer: ServerAnswer | None = None
 
     def __init__(self, message: str, error_type: str, said: str = "") -> None:
         self.error_type = error_type

@@ -10,14 +10,15 @@ from hashlib import blake2b
 
 from inference.contract.snapshot import Model, Pool
 from inference.core import question as questions
+from inference.core.passing.passed import Passed
 from inference.core.question import Question
 
-_FORMAT = b"weir-answer-3"  # bump when the meaning of a part, or the value's layout, changes
+_FORMAT = b"weir-answer-4"  # bump when the meaning of a part, or the value's layout, changes
 _limit, _lengths = struct.Struct(">q"), struct.Struct(">10q")
 
 
 def cache_key(
-    question: Question, model: Model, pool: Pool, tenant: str, regions: frozenset[str] | None = None
+    query: Question | Passed, model: Model, pool: Pool, tenant: str, regions: frozenset[str] | None = None
 ) -> bytes:
     """32 bytes. `pool` stands for the variant that would answer. Its region and replicas cannot change the answer and are
     not hashed; `regions` are, the only ones where the request may be served: an answer from elsewhere is not for it. The model's limit
@@ -32,16 +33,16 @@ def cache_key(
         pool.variant.encode(),
         pool.model_name.encode(),
         pool.model_version.encode(),
-        _limit.pack(model.max_output_tokens if question.max_tokens is None else 0),
-        questions.encode(question),
+        _limit.pack(model.max_output_tokens if query.max_tokens is None else 0),
+        query.canonical if isinstance(query, Passed) else questions.encode(query),
     )
     lengths = _lengths.pack(*map(len, parts))
     return blake2b(b"".join((lengths, *parts)), digest_size=32).digest()
 
 
-def draw(question: Question) -> float:
-    """A number in [0, 1) that is the same for equal questions, so that they take the same route and share its cached
+def draw(canonical: bytes) -> float:
+    """A number in [0, 1) that is the same for equal requests, so that they take the same route and share its cached
     answers.
     """
-    digest = blake2b(questions.encode(question), digest_size=8).digest()
+    digest = blake2b(canonical, digest_size=8).digest()
     return int.from_bytes(digest, "big") / (1 << 64)

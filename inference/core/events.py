@@ -48,6 +48,14 @@ class Event(NamedTuple):
     logprobs: bytes = b""
     usage: Usage | None = None  # with the last event or alone
     tokens: int = 1
+    raw: bytes = b""  # of an answer that is handed on as it came: this part of it
+
+
+class Head(NamedTuple):
+    """How an answer begins that is handed on as it came."""
+
+    streams: bool
+    headers: tuple[tuple[bytes, bytes], ...]
 
 
 class ToolCall(msgspec.Struct, frozen=True, array_like=True):
@@ -72,6 +80,14 @@ class Choice(msgspec.Struct, frozen=True, array_like=True):
     logprobs: bytes = b""
 
 
+class Handed(msgspec.Struct, frozen=True, array_like=True):
+    """A whole answer as it came."""
+
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+    finish_reason: str
+
+
 class WholeAnswer(msgspec.Struct, frozen=True, array_like=True):
     """A whole answer: what is stored in the cache, and what a client that does not stream gets. Token counts are -1 where
     they are not known.
@@ -83,6 +99,7 @@ class WholeAnswer(msgspec.Struct, frozen=True, array_like=True):
     cached_tokens: int = -1
     reasoning_tokens: int = -1
     vectors: tuple[bytes, ...] = ()  # of embeddings: one per input, as little-endian 32-bit floats
+    handed: Handed | None = None  # in place of choices and vectors
 
 
 class _Parts:
@@ -98,7 +115,7 @@ class _Parts:
         self.finish_reason = ""
 
     def add(self, event: Event) -> None:
-        text, _, finish_reason, reasoning, tool_calls, logprobs, _, _ = event
+        text, _, finish_reason, reasoning, tool_calls, logprobs, *_ = event
         if text:
             self.texts.append(text)
         if reasoning:

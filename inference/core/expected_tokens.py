@@ -1,7 +1,5 @@
 """What a request will probably use, before it has begun: for its place in a fair queue and its share of a token limit."""
 
-from inference.core.question import Question
-
 _BYTES_PER_TOKEN = 4  # of English text, roughly; the true number is settled when it is known
 _FIRST_GUESS = 256.0  # output tokens of a model that has not answered yet
 _MEAN_OVER = 32  # answers
@@ -10,25 +8,6 @@ _MEAN_OVER = 32  # answers
 def prompt_estimate(body_bytes: int, most: int) -> int:
     """Tokens of a prompt in a body of this size; `most` is the longest that its model takes."""
     return min(body_bytes // _BYTES_PER_TOKEN, most)
-
-
-def prompt_tokens(question: Question) -> int:
-    """About how many tokens the prompt has: a fourth of its bytes as UTF-8, or the number of its token ids. It is known before the
-    tokenizer has counted, which only a request that the cache does not have waits for. Images and tools count for nothing.
-    """
-    size = tokens = 0
-    for prompt in (*question.prompt, *question.input):
-        if isinstance(prompt, str):
-            size += len(prompt.encode())
-        else:
-            tokens += len(prompt)
-    for message in question.messages:
-        content = message.content
-        if isinstance(content, str):
-            size += len(content.encode())
-        elif content is not None:
-            size += sum(len(part.text.encode()) for part in content if part.text)
-    return tokens + size // _BYTES_PER_TOKEN
 
 
 class OutputMeans:

@@ -1,16 +1,21 @@
 """What a warm-up asks of a model server."""
 
 from inference.contract.snapshot import WarmUp
-from inference.core.question import Message, Question
+from inference.core.passing.passed import Passed, made
+from inference.core.question import Question
 
 
-def forms(warm_up: WarmUp, *, needs_prompt: bool) -> tuple[Question, ...]:
+def forms(warm_up: WarmUp, *, passes: bool) -> tuple[Question | Passed, ...]:
     """The request in the forms that a server may take, the likeliest first. What a server with OpenAI's API is for is not known
-    before it has answered: chats, texts or embeddings. A server that `needs_prompt` gets the text as it is.
+    before it has answered: chats, texts or embeddings. Each gets its own name of the model. Another server gets the text as it
+    is.
     """
-    text = Question(operation="text_completion", prompt=(warm_up.prompt,), max_tokens=warm_up.max_tokens)
-    if needs_prompt:
-        return (text,)
-    messages = (Message("user", warm_up.prompt),)
-    chat = Question(operation="chat", messages=messages, max_tokens=warm_up.max_tokens)
-    return chat, text, Question(operation="embeddings", input=(warm_up.prompt,))
+    if not passes:
+        return (Question(operation="text_completion", prompt=(warm_up.prompt,), max_tokens=warm_up.max_tokens),)
+    limited = {"model": "", "max_tokens": warm_up.max_tokens, "stream": True}
+    messages = [{"role": "user", "content": warm_up.prompt}]
+    return (
+        made("/v1/chat/completions", "chat", {**limited, "messages": messages}),
+        made("/v1/completions", "text_completion", {**limited, "prompt": warm_up.prompt}),
+        made("/v1/embeddings", "embeddings", {"model": "", "input": [warm_up.prompt]}),
+    )

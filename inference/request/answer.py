@@ -1,17 +1,23 @@
 """Answers a request: with a stored answer, with a whole one, with a stream, or with an error."""
 
+import time
+from collections.abc import Iterable
+
 from inference.backends.fleet import PoolState
 from inference.contract.plan import Plan, Step
-from inference.contract.snapshot import Pool
+from inference.contract.snapshot import Model, Pool
 from inference.core.cost import Used, cost_usd, price_now
 from inference.core.events import Usage, WholeAnswer
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.core.openai.writers import COMMENT, Writer
+from inference.core.passing.writer import PassWriter
+from inference.observability.context import span_id
 from inference.observability.spans import RESPOND, Trace, now_ns
 from inference.policy.serving import Caller
 from inference.request.coalesce import Flight
 from inference.request.limits import Meter
+from inference.request.parse import Request
 from inference.wires.http.exchange import EVENT_STREAM, JSON, Exchange, Headers
 
 _DEADLINE_MARGIN_S = 0.05  # so long before the client's deadline it is answered, so that it gets the reason
@@ -23,24 +29,30 @@ class Answer:
     """
 
     __slots__ = (
+        "_cut",
         "_deadline_rule",
         "_deadline_s",
         "_keepalive_s",
+        "_model",
         "_out",
         "_policy",
+        "_request",
         "_trace",
+        "_writers",
         "caller",
         "dropped",
         "identity",
         "meter",
-        "writer",
     )
 
     def __init__(self, trace: Trace, out: Exchange, deadline: bytes | None, keepalive_s: float) -> None:
         self.identity = trace.context.trace_id.hex()
         self.caller: Caller | None = None  # once it is known
         self.meter: Meter | None = None  # where the tenant has a limit
-        self.writer: Writer | None = None  # once the request is understood
+        self._request: Request | None = None  # once its model is found
+        self._model: Model | None = None
+        self._writers: dict[bool, Writer] = {}
+        self._cut: tuple[Step, bool] | None = None
         self.dropped: list[str] = []  # parameters without effect here
         self._trace = trace
         self._out = out
@@ -59,38 +71,71 @@ class Answer:
         """Say which step of a ladder has changed or refused the request, and how a cut answer goes on."""
         self._trace.degraded = step.name
         self._policy.append(step.header)
-        if step.partial and self.writer is not None:
+        if step.partial:
             refused = state.capabilities.parameters.get("continue_final_message", "refused") == "refused"
-            self.writer.cut_at(step, can_continue=not refused)
+            self._cut = (step, not refused)
 
-    def replay(self, writer: Writer, answer: WholeAnswer, pool: Pool) -> None:
+    def of(self, request: Request, model: Model) -> None:
+        """It answers this request."""
+        self._request, self._model = request, model
+
+    def _writer(self, passes: bool) -> Writer:
+        """Who writes it, where the server's answer is handed on or not. Raises ApiError."""
+        writer = self._writers.get(passes)
+        if writer is None:
+            assert self._request is not None
+            assert self._model is not None
+            if passes:
+                writer = PassWriter(self._request.passed.path)
+            else:
+                # An id of its own, and not the span's: a client that knows that could put its next requests beneath this one.
+                name = self.identity + span_id().hex()
+                writer = self._request.understood.writer(name, int(time.time()), self._model)
+            if self._cut is not None:
+                writer.cut_at(*self._cut)
+            self._writers[passes] = writer
+        return writer
+
+    def replay(self, answer: WholeAnswer, pool: Pool) -> None:
         """Send an answer of the pool that the cache had. It costs nothing where it would have a price."""
-        trace, out = self._trace, self._out
+        trace, out, handed = self._trace, self._out, answer.handed
         trace.cost_usd = None if price_now(pool) is None else 0.0
         trace.http_status, trace.finish_reason = 200, answer.choices[0].finish_reason if answer.choices else ""
+        writer = self._writer(handed is not None)
+        if handed is not None:
+            trace.finish_reason = handed.finish_reason
         trace.input_tokens, trace.output_tokens = answer.prompt_tokens, answer.output_tokens
         if self.meter is not None:
             self.meter.charge(answer.prompt_tokens + answer.output_tokens)
         if trace.stream:
-            out.start_stream(self._headers(EVENT_STREAM))
+            out.start_stream(self._headers((EVENT_STREAM,) if handed is None else handed.headers))
             out.end_stream(writer.replay(answer))
             trace.ttft_ns = now_ns() - trace.start_ns
+        elif handed is not None:
+            out.respond(200, self._headers(handed.headers), handed.body)
         else:
-            out.respond(200, self._headers(JSON), writer.whole(answer))
+            out.respond(200, self._headers((JSON,)), writer.whole(answer))
 
-    async def whole(self, writer: Writer, flight: Flight) -> None:
+    async def whole(self, flight: Flight) -> None:
         """Wait for the end of the flight, and send its answer. Raises ApiError."""
         while not flight.done:
             await self._changed(flight, None, only_end=self.meter is None)
         self._landed(flight)
         if flight.error is not None:
             raise flight.error
-        self._out.respond(200, self._headers(JSON, flight), writer.whole(flight.answer()))
+        self._respond(flight)
+
+    def _respond(self, flight: Flight) -> None:
+        """Send the answer of a flight that has landed."""
+        head = flight.head
+        headers = self._headers((JSON,) if head is None else head.headers, flight)
+        self._out.respond(200, headers, self._writer(head is not None).whole(flight.answer()))
         self._trace.http_status = 200
 
-    async def stream(self, writer: Writer, flight: Flight, egress_ms: int) -> None:
-        """Send the flight's events as they come. Raises ApiError."""
+    async def stream(self, flight: Flight, egress_ms: int) -> None:
+        """Send the flight's events as they come; where the server gives no stream, its answer. Raises ApiError."""
         trace, out = self._trace, self._out
+        writer: Writer | None = None
         sent = 0
         while True:
             done = flight.done  # read before the events: none is added after it
@@ -98,13 +143,18 @@ class Answer:
                 self._landed(flight)
                 if flight.error is not None and (not out.started or not (sent or flight.events)):
                     raise flight.error  # the error still gets a status of its own, so the client may try again
+            head = flight.head
+            if done and flight.error is None and head is not None and not head.streams and not out.started:
+                self._respond(flight)
+                return
             events = flight.events[sent:] if sent else flight.events
             data = b""
-            if sent == 0 and (events or done):
+            if writer is None and (events or done):
                 if not out.started:
                     self._begin(flight)
+                writer = self._writer(head is not None)
                 data = writer.first(flight.prompt_tokens)
-            if events:
+            if events and writer is not None:
                 flight.given = True
                 data += b"".join(map(writer.event, events))
                 sent += len(events)
@@ -112,7 +162,7 @@ class Answer:
                 if data:
                     out.write(data)
                 raise flight.error
-            if done:
+            if done and writer is not None:
                 data += writer.end(flight.answer())
             if data:
                 out.write(data)
@@ -140,12 +190,22 @@ class Answer:
         trace.error_type, trace.error_stage = error.code, error.stage
         trace.error_message = error.detail or error.message
         trace.shed_reason = error.reason
-        if not out.started:
-            out.respond(error.status, [*self._headers(JSON), *error.headers()], error.body())
+        said = error.answer
+        if said is not None and not said.status and out.started:
+            out.end_stream()  # the client has it already
+        elif said is not None and said.status and not out.started:
+            names = {name for name, _ in said.headers}
+            more = [header for header in error.headers() if header[0] not in names]
+            out.respond(said.status, [*self._headers(said.headers), *more], said.body)
+        elif not out.started:
+            out.respond(error.status, [*self._headers((JSON,)), *error.headers()], error.body())
         elif error.stage == "egress":
             out.abort()  # the client does not read, so it would not read the error either
         else:
-            out.write((self.writer or Writer()).error(error))
+            if said is not None and any(b"event-stream" in value for _, value in said.headers):
+                out.write(said.body)  # so far it had only comments
+            else:
+                out.write(next(iter(self._writers.values()), Writer()).error(error))
             out.end_stream()
 
     def close(self, flight: Flight, images: int) -> None:
@@ -167,7 +227,8 @@ class Answer:
 
     def _begin(self, flight: Flight) -> None:
         """Send the status with the first token, not before: until then a failure can still have a status of its own."""
-        self._out.start_stream(self._headers(EVENT_STREAM, flight))
+        head = flight.head
+        self._out.start_stream(self._headers((EVENT_STREAM,) if head is None else head.headers, flight))
         self._trace.http_status = 200
 
     def _landed(self, flight: Flight) -> None:
@@ -202,9 +263,9 @@ class Answer:
             self.meter.charge(flight.used_tokens)
         return changed
 
-    def _headers(self, content_type: tuple[bytes, bytes], flight: Flight | None = None) -> Headers:
+    def _headers(self, first: Iterable[tuple[bytes, bytes]], flight: Flight | None = None) -> Headers:
         headers = [
-            content_type,
+            *first,
             (b"x-request-id", self.identity.encode()),
             (b"x-weir-cache", self._trace.outcome.encode()),
         ]

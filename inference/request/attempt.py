@@ -18,6 +18,8 @@ from inference.core.backend_errors import (
 )
 from inference.core.events import ABORTED
 from inference.core.openai import errors
+from inference.core.passing.passed import Passed
+from inference.core.question import Question
 from inference.core.routing.need import Need
 from inference.core.routing.suspects import digest_of
 from inference.observability.context import span_id
@@ -31,6 +33,7 @@ from inference.wires.connect import Connecting
 OVERTAKEN = "overtaken"
 """`error.type` of an attempt whose hedge was faster."""
 _MAX_ANSWER_CHARS = 4 << 20  # of one answer, which is kept in memory: some 30 times the longest that a model gives
+_MAX_ANSWER_BYTES = 64 << 20  # of one that is handed on: a chunk has many bytes about each token
 
 
 class Attempt:
@@ -73,9 +76,12 @@ class Attempt:
         self._embeddings: Embeddings | None = None
         self._failed = False
         self._held_up = False  # by clients that do not read, which says nothing of the replica's speed
-        self._room = _MAX_ANSWER_CHARS
+        passed = work.question if isinstance(work.question, Passed) else None
+        self._room = _MAX_ANSWER_CHARS if passed is None else _MAX_ANSWER_BYTES
         self._start_s = 0.0
-        self._timeout_ms = work.timeouts.first_token_ms
+        # What does not stream has its first token with its last.
+        streams = passed is None or passed.streams
+        self._timeout_ms = work.timeouts.first_token_ms if streams else work.timeouts.model_ms
         self.mark = Mark(INFER, now_ns(), replica.name, replica.pool, number)
         self.mark.id, self.mark.weighed = span_id(), work.pool.balancer.weighed
 
@@ -114,12 +120,15 @@ class Attempt:
                     Connecting(work.timeouts.connect_ms / 1000, self._connected),
                 )
                 backend = self.replica.backend
-                if work.question.operation == "embeddings":
-                    self._embeddings = await backend.embed(prepared.question, call)
+                question = prepared.question
+                if question.operation == "embeddings" and isinstance(question, Question):
+                    self._embeddings = await backend.embed(question, call)
                     self._began()
                     return
-                stream = await backend.generate(prepared.question, call)
-                stream = self._stream = parsed(stream, backend, work.model, work.question, prepared.prompt)
+                stream = await backend.generate(question, call)
+                if isinstance(question, Question):
+                    stream = parsed(stream, backend, work.model, question, prepared.prompt)
+                self._stream = stream
                 if stream.waiting:
                     if not may_wait:
                         raise RefusedError("the server takes no more calls at once")
@@ -148,8 +157,11 @@ class Attempt:
             raise
 
     async def follow(self, choices: int) -> None:
-        """Pass the events on to the flight, until it has landed. Raises BackendError, ApiError."""
+        """Pass the events on to the flight, until it has landed. Of an answer that is handed on, its server's end counts, and
+        `choices` is 0. Raises BackendError, ApiError.
+        """
         flight = self.flight
+        flight.head = self._stream.head if self._stream is not None else None
         if self._embeddings is not None:
             flight.embed(*self._embeddings)
             flight.land()
@@ -204,7 +216,7 @@ class Attempt:
         return size
 
     def _is_whole(self, choices: int) -> bool:
-        return self.flight.usage is not None and len(self.flight.ended) == choices
+        return self.flight.usage is not None and 0 < choices == len(self.flight.ended)
 
     def close(self, error: str = "") -> None:
         """It has ended, or another attempt has taken its place: then `error` is its `error.type`, if it has none."""

@@ -14,6 +14,7 @@ from inference.core.backend_errors import (
     InvalidError,
     LostCallError,
     RefusedError,
+    ServerAnswer,
     SlowError,
     UnreachableError,
     UnservedError,
@@ -21,6 +22,8 @@ from inference.core.backend_errors import (
 from inference.core.events import ABORTED
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
+from inference.core.passing.passed import Passed
+from inference.core.question import Question
 from inference.core.routing.need import Need, need_of
 from inference.core.routing.retry import hedge_after_s
 from inference.core.routing.suspects import MOST_DEATHS, digest_of
@@ -46,6 +49,8 @@ async def infer(work: Work, flight: Flight, prepared: Prepared) -> None:
         compare=len(pool.replicas) > 1,
     )
     hedge_s = hedge_after_s(model, question.deterministic, flight.prompt_tokens, most_output)
+    if isinstance(question, Passed) and not question.streams:
+        hedge_s = 0.0  # nothing of it comes before its end, so nothing says that it is slow
     until_s = asyncio.get_running_loop().time() + work.timeouts.model_ms / 1000
     tried: list[Replica] = []
     again: Replica | None = None  # it refused the last call, but it lives: used when there is no other
@@ -73,21 +78,21 @@ async def infer(work: Work, flight: Flight, prepared: Prepared) -> None:
                 attempt = await _hedged(attempt, hedge_s, prepared, tried, need)
             else:
                 await attempt.open(prepared)
-            await attempt.follow(question.choices)
+            await attempt.follow(question.choices if isinstance(question, Question) else 0)
         except BackendError as error:
             failure = error
             if isinstance(error, FailedError):
                 failed.append(attempt.replica.name)
             if isinstance(error, UnservedError):
                 server = attempt.replica.backend.capabilities.server
-                raise errors.not_served(
-                    model.name, question.operation, server, stage="model", detail=error.message
-                ) from None
+                refusal = errors.not_served(model.name, question.operation, server, stage="model", detail=error.message)
+                raise _with(error.answer, refusal) from None
             if isinstance(error, InvalidError):
-                raise errors.refused_by_server(error.message, error.status, error.param, error.code) from None
+                refusal = errors.refused_by_server(error.message, error.status, error.param, error.code)
+                raise _with(error.answer, refusal) from None
             if flight.given:
                 _log_failed(work, failed, error, answered=False)
-                raise _midway(error) from None
+                raise _with(error.answer, _midway(error)) from None
             again = attempt.replica if isinstance(error, RefusedError) else None
         else:
             if pool.suspects:
@@ -98,7 +103,7 @@ async def infer(work: Work, flight: Flight, prepared: Prepared) -> None:
             until_s = attempt.until_s
             attempt.close()
     _log_failed(work, failed, failure, answered=False)
-    raise _failed(work, flight, failure) from None
+    raise _with(failure.answer if failure else None, _failed(work, flight, failure)) from None
 
 
 def _deaths(work: Work) -> int:
@@ -166,6 +171,12 @@ def _midway(error: BackendError) -> ApiError:
     if isinstance(error, UnreachableError):
         return errors.unavailable("The model's replica was lost in the middle of the answer.", _RETRY_AFTER_S)
     return errors.model_failed(error.message)
+
+
+def _with(answer: ServerAnswer | None, error: ApiError) -> ApiError:
+    """The error as the client gets it: in the server's own words, if it has said some."""
+    error.answer = answer
+    return error
 
 
 def _failed(work: Work, flight: Flight, failure: BackendError | None) -> ApiError:

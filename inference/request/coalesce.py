@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from inference.contract.snapshot import Pool
-from inference.core.events import ABORTED, TEXT_ALONE, Event, Usage, WholeAnswer, assemble
+from inference.core.events import ABORTED, TEXT_ALONE, Event, Handed, Head, Usage, WholeAnswer, assemble
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.observability.spans import Mark, now_ns
@@ -33,6 +33,7 @@ class Flight:
     tokens_source: str = ""  # of the prompt's number
     output_tokens: int = 0
     vectors: tuple[bytes, ...] = ()  # of embeddings
+    head: Head | None = None  # of an answer that is handed on as it came
     usage: Usage | None = None  # the server's own counts
     admitted: bool = False  # it got a place in the pool, so its prompt's tokens are used
     metered: bool = False  # a request is charged by tokens, so it has to wake on admission
@@ -65,14 +66,18 @@ class Flight:
     def answer(self) -> WholeAnswer:
         """The whole answer of a flight that has landed without an error."""
         if self._answer is None:
-            usage = self.usage or Usage()
+            usage, head = self.usage or Usage(), self.head
+            handed = None
+            if head is not None:
+                handed = Handed(head.headers, b"".join([event.raw for event in self.events]), self.finish_reason)
             self._answer = WholeAnswer(
-                assemble(self.events),
+                assemble(self.events) if handed is None else (),
                 self.prompt_tokens,
                 self.output_tokens,
                 usage.cached_tokens,
                 usage.reasoning_tokens,
                 self.vectors,
+                handed,
             )
         return self._answer
 
@@ -82,6 +87,7 @@ class Flight:
         """Another attempt begins, of this number. Nothing is left of those before it."""
         self.attempts += 1
         self.output_tokens, self.aborted, self.finish_reason, self.usage = 0, False, "", None
+        self.head = None
         self.events.clear()
         self.ended.clear()
         return self.attempts
@@ -97,13 +103,15 @@ class Flight:
                 self.output_tokens += event[7]
                 kept.append(event)
                 continue
-            text, choice, finish_reason, reasoning, tool_calls, logprobs, usage, tokens = event
+            text, choice, finish_reason, reasoning, tool_calls, logprobs, usage, tokens, raw = event
             if finish_reason == ABORTED:
                 self.aborted = True
                 break
-            size += len(text) + len(reasoning) + len(logprobs) + sum(len(call.arguments) for call in tool_calls)
+            size += (
+                len(raw) + len(text) + len(reasoning) + len(logprobs) + sum(len(call.arguments) for call in tool_calls)
+            )
             self.output_tokens += tokens
-            if text or finish_reason or reasoning or tool_calls or logprobs:
+            if raw or text or finish_reason or reasoning or tool_calls or logprobs:
                 kept.append(event)
             if finish_reason:
                 self.ended.add(choice)

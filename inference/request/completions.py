@@ -13,14 +13,13 @@ from inference.contract.errors import RetryableError
 from inference.contract.plan import Plan, Plans, Step, allowed_regions
 from inference.contract.snapshot import Model
 from inference.core.cache_key import cache_key
-from inference.core.expected_tokens import OutputMeans, prompt_estimate, prompt_tokens
+from inference.core.expected_tokens import OutputMeans, prompt_estimate
 from inference.core.fair_queue import Claim
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.core.openai.shape import SMALL_BYTES, Shape, check_length, check_shape
-from inference.core.openai.writers import Writer
-from inference.core.question import Question
-from inference.observability.context import CallerTraces, span_id
+from inference.core.passing.passed import Passed
+from inference.observability.context import CallerTraces
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import LIMIT, LOOKUP, RESPOND, Trace
@@ -31,7 +30,7 @@ from inference.request.cache import SKIPPED, Cache
 from inference.request.coalesce import Coalescer, Flight
 from inference.request.degrade import Degraded, degrade, least
 from inference.request.generate import generate
-from inference.request.images import check_images
+from inference.request.images import check_media
 from inference.request.limits import Limits
 from inference.request.parse import Endpoint
 from inference.request.route import any_available, choose_pool, fallbacks_of, find_model, for_pool
@@ -140,37 +139,42 @@ class Completions:
         answer.caller = caller
         large = len(request.body) > SMALL_BYTES  # then others go on meanwhile
         shape = await asyncio.to_thread(check_shape, request.body) if large else Shape()
-        body = await asyncio.to_thread(endpoint.parse, request.body) if large else endpoint.parse(request.body)
-        served = find_model(serving, body.model, caller)
+        parse = partial(endpoint.parse, request.path, request.body)
+        body = await asyncio.to_thread(parse) if large else parse()
+        passed = body.passed
+        served = find_model(serving, passed.model, caller)
         model, plans = served.model, served.plans_for(caller)
         timeouts = serving.timeouts_for(model.name, caller.tier.name)
         regions = allowed_regions(model, caller.regions)
-        check_length(shape, model.max_prompt_tokens, "messages" if endpoint.operation == "chat" else "prompt")
-        trace.model, trace.stream, trace.caller_region = model.name, body.streams, region or served.home
-        self._metrics.arrived(model.name, trace.tier)
-        wanted = await asyncio.to_thread(body.question, model) if large else body.question(model)
-        await check_images(wanted, model)
-        plan = plans.only or self._plan(plans, caller, region, wanted, trace, answer)
-        cacheable = plan.cache == "always" or (plan.cache == "deterministic" and wanted.deterministic)
+        check_length(shape, model.max_prompt_tokens, passed.prompt_param)
+        trace.model, trace.stream, trace.caller_region = model.name, passed.streams, region or served.home
+        await check_media(passed, model)
+        if large:
+            await asyncio.to_thread(passed.read_through)
+        answer.of(body, model)
+        plan = plans.only or self._plan(plans, caller, region, passed, trace, answer)
+        cacheable = plan.cache == "always" or (plan.cache == "deterministic" and passed.deterministic)
 
         if not plan.routes and not plan.fallbacks:
+            self._metrics.arrived(model.name, trace.tier)
             raise errors.outside_regions(model.name, caller.tenant, regions or ())
-        state = choose_pool(serving, plan, wanted, cacheable)
-        question, unused = for_pool(wanted, model, state, plan.max_output_tokens)
+        state = choose_pool(serving, plan, passed, cacheable)
+        if large and not state.passes:
+            await asyncio.to_thread(body.question, model)
+        question, unused = for_pool(body, model, state, plan.max_output_tokens)
+        self._metrics.arrived(model.name, trace.tier)
         step, whole = plan.step, None
         if step is not None:
             if step.shed:
                 trace.show(state.pool)
                 raise self._refused(state, model, step, answer)
             whole = Degraded(state, question, unused, False)
-            state, question, unused, changed = degrade(serving, plan, step, model, wanted, whole)
+            state, question, unused, changed = degrade(serving, plan, step, model, body, whole)
             if not changed:
                 whole = None
         pool = state.pool
         trace.show(pool)
-        answer.dropped = [*body.dropped, *unused]
-        # An id of its own, and not the span's: a client that knows that could put its next requests beneath this one.
-        writer = answer.writer = body.writer(answer.identity + span_id().hex(), int(time.time()), model)
+        answer.dropped = unused
         state.hold()  # until the request has ended: a new snapshot may take the pool's replicas away meanwhile
         expected = self._outputs.expected(model.name, question.max_tokens)
         try:
@@ -203,7 +207,7 @@ class Completions:
                     answer.degraded_by(step, state)
             if stored is not None:
                 trace.enter(RESPOND)
-                answer.replay(writer, stored, pool)
+                answer.replay(stored, pool)
                 return
 
             context, tier = trace.context, caller.tier
@@ -229,17 +233,17 @@ class Completions:
                 context.trace_id,
                 context.flags,
                 plan,
-                wanted.max_tokens is not None,
+                body,
                 least(plan.max_output_tokens, step.max_output_tokens) if step else plan.max_output_tokens,
             )
             outcome = trace.outcome
-            while not await self._fly(key, work, trace, answer, writer):
+            while not await self._fly(key, work, trace, answer):
                 trace.outcome, trace.coalesced_with = outcome, None
                 trace.stay()
         finally:
             state.release()
 
-    async def _fly(self, key: bytes | None, work: Work, trace: Trace, answer: Answer, writer: Writer) -> bool:
+    async def _fly(self, key: bytes | None, work: Work, trace: Trace, answer: Answer) -> bool:
         """Have the request answered by a flight. False where it joined one that ran out of a stage's time, of which it has some left:
         then it waits for another. Raises ApiError.
         """
@@ -257,9 +261,9 @@ class Completions:
                 trace.outcome, trace.coalesced_with = "coalesced", flight.leader
             trace.join(flight.marks)
             if trace.stream:
-                await answer.stream(writer, flight, work.timeouts.egress_ms)
+                await answer.stream(flight, work.timeouts.egress_ms)
             else:
-                await answer.whole(writer, flight)
+                await answer.whole(flight)
         except ApiError as error:
             waited_ms = 1000 * (time.monotonic() - joined_s)
             if shared and error is flight.error and not flight.given and waited_ms < _ITS_TIME * error.timeout_ms:
@@ -270,11 +274,9 @@ class Completions:
             answer.close(flight, work.question.images)
         return True
 
-    def _plan(
-        self, plans: Plans, caller: Caller, region: str, question: Question, trace: Trace, answer: Answer
-    ) -> Plan:
+    def _plan(self, plans: Plans, caller: Caller, region: str, passed: Passed, trace: Trace, answer: Answer) -> Plan:
         """What policies want done with the request."""
-        plan = plans.choose(caller.tier.name, caller.tenant, region, lambda: prompt_tokens(question))
+        plan = plans.choose(caller.tier.name, caller.tenant, region, lambda: passed.prompt_tokens)
         trace.policy_rule = plan.rule
         answer.follow(plan)
         return plan

@@ -3,11 +3,12 @@
 from typing import NamedTuple
 
 from inference.backends.fleet import PoolState
+from inference.backends.port import Query
 from inference.contract.plan import Plan, Step
 from inference.contract.snapshot import Model
 from inference.core.openai.errors import ApiError
-from inference.core.question import Question
 from inference.policy.serving import Serving
+from inference.request.parse import Request
 from inference.request.route import at_most, for_pool
 
 
@@ -17,12 +18,12 @@ class Degraded(NamedTuple):
     """
 
     state: PoolState
-    question: Question
+    question: Query
     unused: list[str]
     changed: bool
 
 
-def degrade(serving: Serving, plan: Plan, step: Step, model: Model, wanted: Question, whole: Degraded) -> Degraded:
+def degrade(serving: Serving, plan: Plan, step: Step, model: Model, wanted: Request, whole: Degraded) -> Degraded:
     """The request after `step`. `wanted` is what the client wanted, and `whole` what would become of it without the step. A pool
     that refuses a parameter of the request does not serve it.
     """

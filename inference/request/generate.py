@@ -1,7 +1,5 @@
 """Runs one inference: prepares the prompt, waits for a place in a pool, and has it answer."""
 
-import msgspec
-
 from inference.backends.admission import QueueFullError
 from inference.core.fair_queue import Charge, Claim
 from inference.core.openai import errors
@@ -26,14 +24,13 @@ async def generate(work: Work, flight: Flight) -> None:
         failure = error
     else:
         return
-    wanted = work.question if work.limited else msgspec.structs.replace(work.question, max_tokens=None)
     for pool in work.fallbacks:
         if flight.given or not _may_answer_elsewhere(failure):
             break
         if not pool.available:
             continue
         try:
-            question, flight.dropped = for_pool(wanted, work.model, pool, work.most)
+            question, flight.dropped = for_pool(work.request, work.model, pool, work.most)
             pool.tally.fallbacks += 1
             await _serve(work._replace(pool=pool, question=question), flight)
         except ApiError as error:

@@ -8,21 +8,21 @@ from urllib.parse import urlsplit
 from inference.contract.image_hosts import allowed, is_public
 from inference.contract.snapshot import Model
 from inference.core.openai import errors
-from inference.core.question import Question
+from inference.core.passing.passed import Passed
 
 _LOOK_UP_S = 2.0
 _MAX_HOSTS = 8
 """In one request: each is a look-up."""
 
 
-async def check_images(question: Question, model: Model) -> None:
+async def check_media(passed: Passed, model: Model) -> None:
     """Raises ApiError unless each image is in the request itself, or at a host that the model's owner allows and whose every
     address is public. The server looks the name up again: who must not be trusted with that is not to be allowed.
     """
-    hosts = remote_hosts(question)
+    hosts = remote_hosts(passed)
     if not hosts:
         return
-    param = question.prompt_param
+    param = passed.prompt_param
     for host in hosts:
         if not allowed(host, model.image_hosts):
             where = ", ".join(model.image_hosts) or "none"
@@ -42,15 +42,8 @@ async def check_images(question: Question, model: Model) -> None:
             )
 
 
-def remote_hosts(question: Question) -> Collection[str]:
-    urls = (
-        part.image_url.url
-        for message in question.messages
-        if type(message.content) is tuple
-        for part in message.content
-        if part.image_url is not None and not part.image_url.url.startswith("data:")
-    )
-    return list(dict.fromkeys((urlsplit(url).hostname or "").lower() for url in urls))
+def remote_hosts(passed: Passed) -> Collection[str]:
+    return list(dict.fromkeys((urlsplit(url).hostname or "").lower() for url in passed.remote_media))
 
 
 async def _addresses(host: str) -> Sequence[str]:

@@ -1,4 +1,6 @@
-"""Reads a request's body: the question that it makes of it, and how its answer is written."""
+"""Reads a request's body: what the gateway has to know of it, and the question that it makes for servers that do not read it by
+themselves.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,59 +13,87 @@ from inference.core.openai.embedding_writer import EmbeddingWriter
 from inference.core.openai.responses_writer import ResponsesWriter
 from inference.core.openai.schema import ChatRequest, CompletionRequest
 from inference.core.openai.writers import ChatWriter, CompletionWriter, Format, Writer
+from inference.core.passing import passed
+from inference.core.passing.passed import Passed
 from inference.core.question import Operation, Question
 
+MakeWriter = Callable[[str, int, Model], Writer]
 
-class Parsed(NamedTuple):
-    """`dropped` has no effect here. `question` makes the question for a model; `writer` needs the answer's identity, which is
-    unique, and the time in seconds since the epoch.
+
+class Understood(NamedTuple):
+    """A body that was read to its last member. `dropped` has no effect here. `question` makes the question for a model;
+    `writer` needs the answer's identity, which is unique, and the time in seconds since the epoch.
     """
 
-    model: str
-    streams: bool
     dropped: list[str]
     question: Callable[[Model], Question]
-    writer: Callable[[str, int, Model], Writer]
+    writer: MakeWriter
+
+
+class Request:
+    """One request in both its forms. The second is made once it is wanted."""
+
+    __slots__ = ("_question", "_understand", "_understood", "passed")
+
+    def __init__(self, passed: Passed, understand: Callable[[bytes], Understood]) -> None:
+        self.passed = passed
+        self._understand = understand
+        self._understood: Understood | None = None
+        self._question: Question | None = None
+
+    def question(self, model: Model) -> Question:
+        """What it asks of the model, which is its own. Raises ApiError."""
+        if self._question is None:
+            self._question = self.understood.question(model)
+        return self._question
+
+    @property
+    def understood(self) -> Understood:
+        """Raises ApiError."""
+        if self._understood is None:
+            self._understood = self._understand(self.passed.body)
+        return self._understood
 
 
 class Endpoint(NamedTuple):
-    """A URL that is answered by a model. `parse` takes the body, and raises ApiError."""
+    """A URL that is answered by a model. `understand` takes the body, and raises ApiError."""
 
     operation: Operation
-    parse: Callable[[bytes], Parsed]
+    understand: Callable[[bytes], Understood]
+
+    def parse(self, path: str, body: bytes) -> Request:
+        """Raises ApiError."""
+        return Request(passed.read(path, self.operation, body), self.understand)
 
 
-def _chat(body: bytes) -> Parsed:
+def _chat(body: bytes) -> Understood:
     request = checks.decode_chat(body)
 
     def question(model: Model) -> Question:
         return normalise.chat(request, model.max_output_tokens)
 
-    return Parsed(
-        request.model, request.streams, checks.dropped(request), question, partial(_chunks, ChatWriter, request)
-    )
+    return Understood(checks.dropped(request), question, partial(_chunks, ChatWriter, request))
 
 
-def _completion(body: bytes) -> Parsed:
+def _completion(body: bytes) -> Understood:
     request = checks.decode_completion(body)
 
     def question(model: Model) -> Question:
         return normalise.completion(request, model.max_output_tokens)
 
-    writer = partial(_chunks, CompletionWriter, request)
-    return Parsed(request.model, request.streams, checks.dropped(request), question, writer)
+    return Understood(checks.dropped(request), question, partial(_chunks, CompletionWriter, request))
 
 
-def _embedding(body: bytes) -> Parsed:
+def _embedding(body: bytes) -> Understood:
     request = checks.decode_embedding(body)
 
     def writer(identity: str, created: int, model: Model) -> Writer:
         return EmbeddingWriter(model.name, request.encoding_format or "float")
 
-    return Parsed(request.model, False, checks.dropped(request), lambda _: normalise.embedding(request), writer)
+    return Understood(checks.dropped(request), lambda _: normalise.embedding(request), writer)
 
 
-def _responses(body: bytes) -> Parsed:
+def _responses(body: bytes) -> Understood:
     request, chat, dropped = responses_schema.read(body)
 
     def question(model: Model) -> Question:
@@ -72,7 +102,7 @@ def _responses(body: bytes) -> Parsed:
     def writer(identity: str, created: int, model: Model) -> Writer:
         return ResponsesWriter(identity, created, model.name, request)
 
-    return Parsed(request.model, bool(request.stream), dropped, question, writer)
+    return Understood(dropped, question, writer)
 
 
 def _chunks(

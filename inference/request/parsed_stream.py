@@ -31,6 +31,8 @@ def _new_id() -> str:
 
 
 class _Parsed:
+    head = None
+
     def __init__(self, stream: Stream, parser: AnswerParser) -> None:
         self._stream = stream
         self._parser = parser

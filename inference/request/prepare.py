@@ -2,12 +2,16 @@
 tokens of clients.
 """
 
+from contextlib import suppress
+
 import msgspec
 
 from inference.backends.fleet import PoolState
+from inference.backends.port import Query
 from inference.contract.snapshot import Model
 from inference.core.backend_errors import BackendError
 from inference.core.openai import errors
+from inference.core.passing.passed import Passed
 from inference.core.question import Question
 from inference.core.routing.need import ANYTHING
 from inference.core.tools.forced import forced, is_forced
@@ -21,13 +25,16 @@ from inference.tokenizers.model_text import (
     TextUnavailableError,
 )
 
+_UNCOUNTED = (MessagesError, TextUnavailableError, TextMissingError, TextFailedError, TimeoutError)
 _ESTIMATE_FACTOR = 4
 """By so much the tokens of a prompt can exceed their estimate: a token has at least a byte, and 4 are estimated."""
 
 
-async def prepare(question: Question, model: Model, text: ModelText, pool: PoolState, timeout_ms: int) -> Prepared:
+async def prepare(query: Query, model: Model, text: ModelText, pool: PoolState, timeout_ms: int) -> Prepared:
     """Raises ApiError."""
-    param = question.prompt_param
+    if isinstance(query, Passed):
+        return await _judged(query, model, text, pool, timeout_ms)
+    question, param = query, query.prompt_param
     wants_prompt = any(replica.backend.needs_prompt for replica in pool.replicas)
     if wants_prompt and question.tools and question.tool_choice != "none":
         question = _with_tools(question, model, pool)
@@ -46,14 +53,34 @@ async def prepare(question: Question, model: Model, text: ModelText, pool: PoolS
         raise errors.model_failed(f"its tokenizer failed at this request: {error}") from None
     except TimeoutError:
         raise errors.stage_timeout("tokenizer", timeout_ms) from None
-    if prepared.source == "estimate" and model.tokenizer == "server":
-        prepared = await _counted(prepared, model, pool, timeout_ms)
+    return _within(prepared, question.max_tokens or 0, model, param)
+
+
+async def _judged(passed: Passed, model: Model, text: ModelText, pool: PoolState, timeout_ms: int) -> Prepared:
+    """What its server templates by itself is counted by the server, with its answer. Before, an estimate has to do, unless it
+    leaves open whether the prompt is too long. Raises ApiError.
+    """
+    prepared = Prepared(passed, "", passed.prompt_tokens, "estimate")
+    if prepared.tokens * _ESTIMATE_FACTOR > model.max_prompt_tokens:
+        if model.tokenizer == "server":
+            prepared = await _counted(prepared, model, pool, timeout_ms)
+        elif model.tokenizer != "estimate":
+            alone = Question(operation="text_completion", prompt=tuple(passed.texts))
+            with suppress(*_UNCOUNTED):  # the server itself refuses what is too long
+                counted = await text.prepare(
+                    alone, wants_prompt=False, enough=model.max_prompt_tokens, timeout_s=timeout_ms / 1000
+                )
+                prepared = prepared._replace(tokens=counted.tokens, source=counted.source)
+    return _within(prepared, passed.max_tokens or 0, model, passed.prompt_param)
+
+
+def _within(prepared: Prepared, max_tokens: int, model: Model, param: str) -> Prepared:
+    """Raises ApiError where the request is longer than its model takes."""
     most = model.max_prompt_tokens * (_ESTIMATE_FACTOR if prepared.source == "estimate" else 1)
     if prepared.tokens > most:
         raise errors.context_length(prepared.tokens, model.max_prompt_tokens, param)
-    whole = prepared.tokens + (question.max_tokens or 0)
-    if prepared.source != "estimate" and 0 < model.max_context_tokens < whole:
-        raise errors.context_exceeded(prepared.tokens, question.max_tokens or 0, model.max_context_tokens, param)
+    if prepared.source != "estimate" and 0 < model.max_context_tokens < prepared.tokens + max_tokens:
+        raise errors.context_exceeded(prepared.tokens, max_tokens, model.max_context_tokens, param)
     return prepared
 
 
@@ -75,9 +102,7 @@ def _with_tools(question: Question, model: Model, pool: PoolState) -> Question:
 
 
 async def _counted(prepared: Prepared, model: Model, pool: PoolState, timeout_ms: int) -> Prepared:
-    """With the server's count, where the estimate leaves open whether the prompt is too long: a count is a call of its own."""
-    if prepared.tokens * _ESTIMATE_FACTOR <= model.max_prompt_tokens:
-        return prepared
+    """With the server's count: a call of its own."""
     replica = pool.choose(ANYTHING, ())
     if replica is None:
         return prepared

@@ -5,14 +5,17 @@ import random
 import msgspec
 
 from inference.backends.fleet import PoolState
+from inference.backends.port import Query
 from inference.contract.plan import Plan, Plans
 from inference.contract.snapshot import Model
 from inference.core.cache_key import draw
 from inference.core.capabilities import fit
 from inference.core.openai import errors
-from inference.core.question import Question
+from inference.core.passing.passed import Passed
+from inference.core.question import GENERATION
 from inference.core.routing.routes import choose_route
 from inference.policy.serving import Caller, Served, Serving
+from inference.request.parse import Request
 
 
 def find_model(serving: Serving, name: str, caller: Caller) -> Served:
@@ -25,7 +28,7 @@ def find_model(serving: Serving, name: str, caller: Caller) -> Served:
     return served
 
 
-def choose_pool(serving: Serving, plan: Plan, question: Question, cacheable: bool) -> PoolState:
+def choose_pool(serving: Serving, plan: Plan, passed: Passed, cacheable: bool) -> PoolState:
     """One of the pools of the plan's routes, by weight; while none of these has a replica, the first fallback that has. A
     cacheable question always gets the same one, so that it meets its answer. The plan leads somewhere.
     """
@@ -35,33 +38,44 @@ def choose_pool(serving: Serving, plan: Plan, question: Question, cacheable: boo
     elif len(routes) == 1:
         chosen = pools[routes[0].pool]
     else:
-        number = draw(question) if cacheable else random.random()  # noqa: S311  (no secret)
+        number = draw(passed.canonical) if cacheable else random.random()  # noqa: S311  (no secret)
         chosen = pools[choose_route(routes, lambda pool: pools[pool].available, number).pool]
     if not plan.fallbacks or chosen.available:
         return chosen
     return next((pools[name] for name in plan.fallbacks if name in pools and pools[name].available), chosen)
 
 
-def for_pool(question: Question, model: Model, state: PoolState, most: int = 0) -> tuple[Question, list[str]]:
-    """The question as the pool's servers get it: without what they drop, whose names come along, with the pool's limit where
-    the client has set none, and with at most `most` output tokens, if that is not 0. Raises ApiError for an
-    operation or a parameter that they refuse.
+def for_pool(request: Request, model: Model, state: PoolState, most: int = 0) -> tuple[Query, list[str]]:
+    """What the pool's servers get: the request as it came, or the question that it makes, without what they drop, whose names
+    come along. It has the pool's limit where the client has set none, and at most `most` output tokens, if that is not 0. Raises
+    ApiError for an operation or a parameter that they refuse.
     """
     capabilities = state.capabilities
-    if question.operation not in capabilities.operations:
-        raise errors.not_served(model.name, question.operation, capabilities.server)
-    question, dropped = fit(question, capabilities)
+    operation = request.passed.operation
+    if operation not in capabilities.operations:
+        raise errors.not_served(model.name, operation, capabilities.server)
+    query: Query = request.passed
+    dropped: list[str] = []
+    if not state.passes:
+        query, unused = fit(request.question(model), capabilities)
+        dropped = [*request.understood.dropped, *unused]
     default = state.pool.max_output_default
-    if default and question.max_tokens is None and question.operation != "embeddings":
-        question = msgspec.structs.replace(question, max_tokens=min(default, model.max_output_tokens))
-    return (at_most(question, model, most) if most else question), dropped
+    if default and query.max_tokens is None:
+        query = _limited(query, min(default, model.max_output_tokens))
+    return (at_most(query, model, most) if most else query), dropped
 
 
-def at_most(question: Question, model: Model, most: int) -> Question:
-    """The question with at most so many output tokens; itself where it asks for no more."""
-    if question.operation == "embeddings" or (question.max_tokens or model.max_output_tokens) <= most:
-        return question
-    return msgspec.structs.replace(question, max_tokens=most)
+def at_most(query: Query, model: Model, most: int) -> Query:
+    """The same with at most so many output tokens; itself where it asks for no more."""
+    return query if (query.max_tokens or model.max_output_tokens) <= most else _limited(query, most)
+
+
+def _limited(query: Query, tokens: int) -> Query:
+    if query.operation not in GENERATION:
+        return query
+    if isinstance(query, Passed):
+        return query.at_most(tokens)
+    return msgspec.structs.replace(query, max_tokens=tokens)
 
 
 def fallbacks_of(serving: Serving, plan: Plan, chosen: PoolState) -> tuple[PoolState, ...]:

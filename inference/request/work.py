@@ -3,17 +3,18 @@
 from typing import NamedTuple
 
 from inference.backends.fleet import PoolState
+from inference.backends.port import Query
 from inference.contract.plan import Plan
 from inference.contract.snapshot import Model, StageTimeouts
 from inference.core.fair_queue import Claim
-from inference.core.question import Question
+from inference.request.parse import Request
 from inference.tokenizers.model_text import ModelText
 
 
 class Work(NamedTuple):
     """`fallbacks` are the pools that are tried, in this order, where `pool` cannot serve."""
 
-    question: Question
+    question: Query
     model: Model
     pool: PoolState
     fallbacks: tuple[PoolState, ...]
@@ -23,5 +24,5 @@ class Work(NamedTuple):
     trace_id: bytes
     flags: bytes
     plan: Plan
-    limited: bool = True  # the client has set a limit on output tokens; else that of `question` is the pool's default
+    request: Request  # what `question` is made of
     most: int = 0  # output tokens, by policy; 0 is no limit

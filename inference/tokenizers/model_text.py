@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 import msgspec
 
 from inference.contract.errors import PermanentError, RetryableError
+from inference.core.passing.passed import Passed
 from inference.core.question import Part, Prompt, Question
 from inference.core.templates import chatml, conversation
 from inference.core.templates.control import GENERIC
@@ -38,11 +39,11 @@ class TextFailedError(PermanentError):
 
 
 class Prepared(NamedTuple):
-    """`question` is for servers that lay messages out themselves: no text of a client in it is a control token. `prompt` is
-    the text for the others, or token ids; empty where it was not wanted.
+    """`question` is what the server gets, and `prompt` the text that was made of it, or token ids; empty where it was not
+    wanted.
     """
 
-    question: Question
+    question: Question | Passed
     prompt: Prompt
     tokens: int
     source: Source

@@ -1,8 +1,7 @@
 """One model on an OpenAI-compatible server."""
 
 import asyncio
-import base64
-import struct
+from typing import Any
 
 import msgspec
 
@@ -10,8 +9,8 @@ from inference.backends.credentials import CredentialError, Credentials
 from inference.backends.metrics_page import MAX_PAGE
 from inference.backends.openai.detect import Detection, detect
 from inference.backends.openai.link import Headers, HttpLink, Trust, read_all
-from inference.backends.openai.stream import HttpStream
-from inference.backends.port import CallInfo, Detected, Embeddings, ServerLoad
+from inference.backends.openai.stream import HttpStream, Rename
+from inference.backends.port import CallInfo, Detected, Embeddings, Query, ServerLoad
 from inference.contract.address import Url, parse_url
 from inference.contract.server_metrics import read_load
 from inference.contract.snapshot import Pool
@@ -20,39 +19,34 @@ from inference.core.backend_errors import (
     BusyError,
     FailedError,
     InvalidError,
+    ServerAnswer,
     UnreachableError,
     UnservedError,
 )
 from inference.core.capabilities import Capabilities
-from inference.core.events import Usage
-from inference.core.question import Question
-from inference.core.servers import bodies, identify, refusals
+from inference.core.events import Head
+from inference.core.passing.answers import reader_of
+from inference.core.passing.members import with_value
+from inference.core.passing.passed import Passed
+from inference.core.question import GENERATION, OPERATIONS, Question
+from inference.core.servers import identify, refusals
 from inference.core.servers.dialects import DIALECTS, OTHER, Dialect, offers
 from inference.core.servers.refusals import Refusal
 from inference.core.servers.retry_after import read_retry_after
 from inference.wires.http.response import Response
 
-_MAX_ERROR_BYTES = 64 << 10
+_MAX_ERROR_BYTES = 1 << 20
 _MAX_RETRY_S = 60.0
-_LIMITS = ("max_tokens", "max_completion_tokens")
-_PATHS = {"chat": "/chat/completions", "text_completion": "/completions", "embeddings": "/embeddings"}
-
-
-class _Embedding(msgspec.Struct):
-    index: int
-    embedding: str | list[float]
-
-
-class _EmbeddingUsage(msgspec.Struct):
-    prompt_tokens: int | None = None
-
-
-class _EmbeddingsAnswer(msgspec.Struct):
-    data: list[_Embedding]
-    usage: _EmbeddingUsage | None = None
-
-
-_decode_embeddings = msgspec.json.Decoder(_EmbeddingsAnswer).decode
+_COUNTED = frozenset(("/v1/chat/completions", "/v1/completions"))
+"""Streams of these bring counts where they are asked for."""
+_COUNTS = b'{"include_usage":true}'
+_COUNTED_MEMBERS = ("messages", "tools", "chat_template_kwargs", "add_generation_prompt", "continue_final_message")
+_MODEL_IN = (("model",), ("response", "model"), ("message", "model"))
+"""Where an answer, an event of Responses and one of Anthropic's Messages name the model."""
+_HEADERS = (b"content-type", b"content-disposition", b"retry-after", b"retry-after-ms", b"x-should-retry")
+"""Of an answer, those that mean something to a client."""
+_OURS = (401, 403)
+"""What a server says of the pool's credential, and not of the client's."""
 
 
 class OpenAIModel:
@@ -61,20 +55,21 @@ class OpenAIModel:
     """
 
     needs_prompt = False
+    passes = True
 
     def __init__(
         self, link: HttpLink, pool: Pool, metrics: str, credentials: Credentials, trust: Trust, fault: str = ""
     ) -> None:
         self.link = link
         self.dialect: Dialect = DIALECTS.get(pool.server, OTHER)
-        self._capabilities = self.dialect.capabilities
+        self._capabilities = offers(self.dialect.name, OPERATIONS)
         self._pool = pool
         self._credentials = credentials
         self._trust = trust
         self._fault = fault
         self._base = link.url
         self._root = self._base._replace(path=self._base.path.removesuffix("/v1"))
-        self._urls = {operation: below(self._base, path) for operation, path in _PATHS.items()}
+        self._urls: dict[str, Url] = {}
         self._metrics = parse_url(metrics, link_local=True) if metrics else None
         self._detection: Detection | None = None
 
@@ -83,35 +78,18 @@ class OpenAIModel:
         """What its kind of server does with each parameter, and what its model is for where the server says so."""
         return self._capabilities
 
-    async def generate(self, question: Question, call: CallInfo) -> HttpStream:
-        """Start generating. Raises BackendError."""
-        limit = self._max_tokens(question, call)
-        try:
-            return await self._generate(question, call, limit)
-        except InvalidError as error:
-            ours = limit is not None and question.max_tokens is None
-            if not ours or (error.code != "context_length_exceeded" and error.param not in _LIMITS):
-                raise
-        # Prompt and limit are longer than its context together, so that what is left of the context is less than the limit.
-        return await self._generate(question, call, None)
-
-    async def _generate(self, question: Question, call: CallInfo, max_tokens: int | None) -> HttpStream:
-        dialect = self.dialect
-        stream = dialect.streams_logprobs_with_tools or not (question.tools and question.logprobs)
-        priority, headers = self._priority(call.priority)
-        body = bodies.generation(
-            question,
-            self._pool.model_name,
-            dialect,
-            max_tokens=max_tokens,
-            priority=priority,
-            stream=stream,
-        )
-        response = await self._post(self._urls[question.operation], body, call, headers)
-        answer = HttpStream(self.link, response, question.n * max(1, len(question.prompt)))
-        if (
-            not response.headers.get(b"content-type", b"").lower().startswith(b"text/event-stream")
-        ):  # it does not stream, or was not to
+    async def generate(self, query: Query, call: CallInfo) -> HttpStream:
+        """Hand a request on. Raises BackendError."""
+        assert isinstance(query, Passed)
+        passed = query
+        additions, headers = self._additions(passed, call.priority)
+        wants_counts = "stream_options" in additions
+        response = await self._post(self._url_of(passed.path), passed, passed.rendered(additions), call, headers)
+        streams = response.headers.get(b"content-type", b"").lower().startswith(b"text/event-stream")
+        head = Head(streams, _handed_on(response.headers))
+        reader = reader_of(passed.path, passed.choices)
+        answer = HttpStream(self.link, response, head, reader, self._rename(passed), counts_are_ours=wants_counts)
+        if not streams:
             try:
                 answer.take_whole(await read_all(response))
             except BaseException:
@@ -119,31 +97,62 @@ class OpenAIModel:
                 raise
         return answer
 
-    async def embed(self, question: Question, call: CallInfo) -> Embeddings:
-        """Raises BackendError."""
-        body = bodies.embeddings(question, self._pool.model_name, self.dialect)
-        response = await self._post(self._urls["embeddings"], body, call, {})
-        try:
-            answer = _decode_embeddings(await read_all(response))
-            vectors = [_floats(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
-        except (msgspec.DecodeError, ValueError) as error:
-            raise FailedError("the server sent no embeddings", "bad_response", str(error)) from None
-        finally:
-            self.link.release(response)
-        if len(vectors) != len(question.input):
-            raise FailedError(f"{len(vectors)} embeddings for {len(question.input)} inputs", "bad_response")
-        prompt_tokens = answer.usage.prompt_tokens if answer.usage is not None else None
-        return Embeddings(tuple(vectors), Usage(-1 if prompt_tokens is None else prompt_tokens, 0))
+    def _additions(self, passed: Passed, priority: int) -> tuple[dict[str, bytes | None], Headers]:
+        """What the gateway changes in a body, and adds to the headers."""
+        additions: dict[str, bytes | None] = {}
+        document = passed.document
+        if passed.model != self._pool.model_name:
+            additions["model"] = msgspec.json.encode(self._pool.model_name)
+        if passed.operation not in GENERATION:
+            return additions, {}
+        if passed.streams and passed.path in _COUNTED and document.get("stream_options") is None:
+            additions["stream_options"] = _COUNTS
+        said, headers = self._priority(priority)
+        if said is not None and document.get("priority") is None and passed.path in _COUNTED:
+            additions["priority"] = b"%d" % said
+        return additions, headers
 
-    async def count(self, question: Question, timeout_s: float) -> int | None:
+    def _rename(self, passed: Passed) -> Rename | None:
+        """Clients get the name by which they have asked."""
+        if passed.model == self._pool.model_name:
+            return None
+        old, new = msgspec.json.encode(self._pool.model_name), msgspec.json.encode(passed.model)
+
+        def rename(body: bytes) -> bytes:
+            try:
+                for path in _MODEL_IN:
+                    body = with_value(body, path, old, new)
+            except ValueError:  # no JSON
+                pass
+            return body
+
+        return rename
+
+    def _url_of(self, path: str) -> Url:
+        """Where the server has what is at `path` here: below the base of its API, or below its root."""
+        url = self._urls.get(path)
+        if url is None:
+            inside = path.removeprefix("/v1")
+            url = self._urls[path] = below(self._base, inside) if inside != path else below(self._root, path)
+        return url
+
+    async def embed(self, question: Question, call: CallInfo) -> Embeddings:
+        """Never called: what asks for embeddings is handed on as well."""
+        raise NotImplementedError
+
+    async def count(self, query: Query, timeout_s: float) -> int | None:
         """The prompt's tokens as the server counts them; None if it cannot. Raises BackendError, TimeoutError."""
+        assert isinstance(query, Passed)
+        passed = query
         dialect = self.dialect
         path, field = (dialect.tokenize, "count") if dialect.tokenize else (dialect.input_tokens, "input_tokens")
-        body = bodies.counting(question, self._pool.model_name, dialect) if path else None
-        if body is None:
+        names = _COUNTED_MEMBERS if passed.operation == "chat" else ("prompt",) if dialect.tokenize else ()
+        body: dict[str, Any] = {name: passed.document[name] for name in names if name in passed.document}
+        if not path or not body:
             return None
+        sent = msgspec.json.encode({"model": self._pool.model_name, **body})
         async with asyncio.timeout(timeout_s):
-            response = await self.link.post(below(self._root, path), body, self._headers(), self._trust)
+            response = await self.link.post(below(self._root, path), sent, self._headers(), self._trust)
             try:
                 answer = await read_all(response)
             finally:
@@ -213,38 +222,45 @@ class OpenAIModel:
         url = below(self._base if of_api else self._root, path)
         return await self.link.get(url, self._headers(), self._trust)
 
-    async def _post(self, url: Url, body: bytes, call: CallInfo, more: Headers) -> Response:
+    async def _post(self, url: Url, passed: Passed, body: bytes, call: CallInfo, more: Headers) -> Response:
         """The answer to a call, whose status is 200. Raises BackendError."""
         headers = self._headers() | more
         traceparent = call.traceparent.decode()
-        headers["Content-Type"] = "application/json"
+        headers["Content-Type"] = passed.content_type
         headers["traceparent"] = traceparent
         # Of this attempt alone: two attempts may meet at one server, and vLLM makes its own ids of this.
         headers["X-Request-Id"] = f"{call.request_id}-{traceparent[36:52]}"
         response = await self.link.post(url, body, headers, self._trust, call.connecting)
-        if response.status == 200:
+        if 200 <= response.status < 300:
             return response
         status, retry_after = response.status, response.headers.get(b"retry-after", b"").decode("latin-1")
+        answer = ServerAnswer(status, _handed_on(response.headers))
         try:
-            said = await read_all(response, _MAX_ERROR_BYTES)
+            answer = answer._replace(body=await read_all(response, _MAX_ERROR_BYTES))
         except BackendError:
-            said = b""
+            pass
         finally:
             self.link.release(response)
-        refusal = refusals.read(status, said, blames_client_for_all=self.dialect.blames_client_for_all)
+        refusal = refusals.read(status, answer.body, blames_client_for_all=self.dialect.blames_client_for_all)
         if refusal.kind == "missing" and refusal.param != "model" and not await self._misfit():
-            raise UnservedError(refusal.what, str(status), refusal.said)  # it has the model, so it lacks the route
-        raise self._error(refusal, status, retry_after)
+            error: BackendError = UnservedError(
+                refusal.what, str(status), refusal.said
+            )  # it has the model: it lacks the route
+        else:
+            error = self._error(refusal, status, retry_after)
+        if status not in _OURS and not isinstance(error, UnreachableError):
+            error.answer = answer
+        raise error
 
     def _error(self, refusal: Refusal, status: int, retry_after: str) -> BackendError:
         if refusal.kind == "unserved":
             return UnservedError(refusal.what, str(status), refusal.said)
         if refusal.kind == "invalid":
-            return InvalidError(refusal.message, 413 if status == 413 else 400, refusal.param or "", refusal.code)
+            return InvalidError(refusal.what, status, refusal.param or "", refusal.code, refusal.said)
         if refusal.kind == "busy":
             wait_s = min(read_retry_after(retry_after), _MAX_RETRY_S)
             return BusyError(refusal.what, str(status), wait_s, refusal.said)
-        if status in (401, 403):
+        if status in _OURS:
             return FailedError(_wrong_credential(self._pool, self.link.target, status), str(status))
         if (
             status == 404 and refusal.param == "model"
@@ -272,18 +288,6 @@ class OpenAIModel:
             return (priority if self._detection.lower_first else -priority), {}
         return None, {}
 
-    def _max_tokens(self, question: Question, call: CallInfo) -> int | None:
-        """The limit on output tokens to send; None leaves it to the server, whose own is then the tighter one."""
-        if question.max_tokens is not None:
-            return question.max_tokens
-        if question.operation == "text_completion" and 0 < self.dialect.default_text_tokens <= call.max_tokens:
-            return None  # as OpenAI's own servers have it
-        context = self._detection.detected.context_length if self._detection is not None else 0
-        counted = call.prompt_tokens if call.prompt_is_counted else 0
-        if context and counted + call.max_tokens >= context:
-            return None  # more than the context has room for is an error on some servers
-        return call.max_tokens
-
 
 def below(url: Url, path: str) -> Url:
     return url._replace(path=url.path + path)
@@ -294,8 +298,5 @@ def _wrong_credential(pool: Pool, url: str, status: int) -> str:
     return f"{url} answers {status}: the credential of pool {pool.name!r} ({name}) is not accepted there"
 
 
-def _floats(vector: str | list[float]) -> bytes:
-    """Little-endian 32-bit floats. Raises ValueError."""
-    if isinstance(vector, str):
-        return base64.b64decode(vector, validate=True)
-    return struct.pack(f"<{len(vector)}f", *vector)
+def _handed_on(headers: dict[bytes, bytes]) -> tuple[tuple[bytes, bytes], ...]:
+    return tuple((name, headers[name]) for name in _HEADERS if name in headers)

@@ -1,60 +1,76 @@
-"""An answer of an OpenAI-compatible server, as it comes."""
+"""An answer of an OpenAI-compatible server, which is handed on as it comes."""
 
 import asyncio
-from collections.abc import Sequence
-
-import msgspec
+from collections.abc import Callable, Sequence
 
 from inference.backends.openai.link import HttpLink, error_of
-from inference.core.backend_errors import BackendError, BusyError, FailedError, InvalidError, RefusedError
-from inference.core.events import ABORTED, Event, Usage
-from inference.core.servers import chunks
+from inference.core.backend_errors import BackendError, BusyError, FailedError, InvalidError, RefusedError, ServerAnswer
+from inference.core.events import ABORTED, Event, Head
+from inference.core.passing.answers import Reader, Seen
+from inference.core.passing.blocks import Block, Blocks
 from inference.core.servers.refusals import Refusal, read_event
-from inference.core.servers.sse import SseReader
 from inference.wires.http.response import LostError, NotHttpError, Response
 
-_USAGE_WITHIN_S = 0.5
-"""After the last finish reason: then the answer ends without the server's usage."""
 _END_WITHIN_S = 1.0
-"""After usage or [DONE]: then the connection is closed rather than kept."""
+"""After all choices have ended, and the server says nothing more: then the answer ends without its counts."""
+
+Rename = Callable[[bytes], bytes]
+"""Puts the client's name of the model in the place of the server's, in a JSON object."""
 
 
 class HttpStream:
-    """`choices` is how many finish reasons the answer needs. The last of them is given together with the usage that the
-    server sends after it. Nothing is read ahead of the caller, so a caller that does not read slows the server down.
+    """`rename` is None where both names are the same. With `counts_are_ours` the gateway has asked for counts that its client
+    has not: the client does not get the event that brings them. What comes before the first token comes along with it, so
+    that until then the request may still go elsewhere. Nothing is read ahead of the caller, so a caller that does not read
+    slows the server down.
     """
 
     waiting = False
 
     __slots__ = (
+        "_blocks",
         "_body",
-        "_choices",
         "_ended",
+        "_error",
         "_failure",
-        "_finished",
         "_given",
-        "_last",
+        "_kept_back",
         "_link",
         "_reader",
         "_ready",
+        "_rename",
         "_response",
+        "_tail",
         "_timer",
-        "_usage",
+        "_withholds",
+        "head",
     )
 
-    def __init__(self, link: HttpLink, response: Response, choices: int) -> None:
+    def __init__(
+        self,
+        link: HttpLink,
+        response: Response,
+        head: Head,
+        reader: Reader,
+        rename: Rename | None,
+        *,
+        counts_are_ours: bool,
+    ) -> None:
+        self.head = head
         self._link = link
         self._response: Response | None = response
         self._body = response
-        self._choices = choices
-        self._finished: set[int] = set()  # choices with a finish reason
-        self._reader = SseReader()
+        self._reader = reader
+        self._rename = rename
+        self._withholds = counts_are_ours
+        self._blocks = Blocks()
+        self._kept_back: list[bytes] = []  # until the first token
         self._ready: list[Event] = []
-        self._last: Event | None = None  # with the last finish reason, held back until the usage
-        self._usage: Usage | None = None
         self._given = False  # whether the caller has something of the answer
         self._ended = False
         self._failure: BackendError | None = None
+        self._error: BackendError | None = None  # that the server has said in the stream
+        self._tail: list[bytes] = []  # from there on
         self._timer: asyncio.TimerHandle | None = None
 
     async def sent(self) -> None:
@@ -68,22 +84,22 @@ class HttpStream:
                 raise failure
             if self._ended:
                 return ()
+            settled = self._reader.settled or self._error is not None
             try:
                 data = self._body.take()
                 if not data:
-                    if self._last is None:
-                        data = await self._body.read()
-                    else:
-                        async with asyncio.timeout(_USAGE_WITHIN_S):
+                    if settled:
+                        async with asyncio.timeout(_END_WITHIN_S):
                             data = await self._body.read()
+                    else:
+                        data = await self._body.read()
                 self._link.arrivals += 1
                 self._take(data)
             except (LostError, NotHttpError, TimeoutError, BackendError) as error:
-                if self._last is None:
-                    self.cancel()
-                    self._failure = _failure(error)  # after what came before it
+                if settled and not isinstance(error, BackendError):
+                    self._end(b"")  # it has said all, whatever became of the rest
                 else:
-                    self._finish()  # the answer is whole, whatever became of the rest
+                    self._fail(_failure(error))  # after what came before it
         self._given = True
         events, self._ready = self._ready, []
         return events
@@ -99,57 +115,103 @@ class HttpStream:
 
     def take_whole(self, body: bytes) -> None:
         """Take an answer that did not come as a stream. Raises BackendError."""
-        self._take_chunk(body)
-        if not self._ended:
-            self._finish()
+        if not body:
+            raise FailedError("its answer is empty", "bad_response")
+        seen = self._reader.see_all(body)
+        if seen.finish_reason == ABORTED:
+            raise self._aborted()
+        self._ready.append(Event(finish_reason=seen.finish_reason, usage=seen.usage, tokens=0, raw=self._named(body)))
+        self._finish()
 
     def _take(self, data: bytes) -> None:
         if not data:  # the end, with or without [DONE]
-            self._finish()
+            self._end(self._blocks.rest())
             return
-        for block, name in self._reader.feed(data):
-            if name == "error":
-                raise _error(read_event(block))
-            if block == b"[DONE]":
-                self._finish()
+        parts: list[bytes] = []
+        tokens = 0
+        for block in self._blocks.feed(data):
+            if self._error is not None:
+                self._tail.append(block.raw)
+                continue
+            seen = self._reader.see(block)
+            if seen.error:
+                self._give(parts, tokens)
+                parts, tokens = [], 0
+                self._error, self._tail = _error(read_event(block.data)), [block.raw]
+                continue
+            if seen.finish_reason == ABORTED:
+                self._give(parts, tokens)
+                raise self._aborted()
+            tokens += seen.tokens
+            raw = b"" if self._withholds and seen.counts_alone else self._named(block.raw, block)
+            if self._reader.ended and not self._reader.whole:
+                break
+            if seen.finish_reason or seen.usage is not None:
+                self._give(parts, tokens)
+                self._ready.append(self._event(raw, seen))
+                parts, tokens = [], 0
             else:
-                self._take_chunk(block)
-            if self._ended:
-                return
+                parts.append(raw)
+            if self._reader.ended:
+                break
+        self._give(parts, tokens)
+        if self._reader.ended:
+            self._end(b"")
 
-    def _take_chunk(self, data: bytes) -> None:
-        try:
-            chunk = chunks.decode(data)
-        except msgspec.DecodeError as error:
-            raise FailedError("the server sent what is no chunk of an answer", "bad_response", str(error)) from None
-        if chunks.has_error(chunk):
-            raise _error(read_event(data))
-        for event in chunks.events(chunk):
-            if event.finish_reason:
-                if event.finish_reason == ABORTED:
-                    raise self._aborted()
-                self._finished.add(event.choice)
-                if len(self._finished) == self._choices:
-                    self._last = event
-                    continue
-            self._ready.append(event)
-        if chunk.usage is not None:
-            self._usage = chunks.usage(chunk)
-            if self._last is not None:
-                self._finish()
+    def _give(self, parts: list[bytes], tokens: int) -> None:
+        if tokens or self._given or self._ready:
+            if raw := b"".join((*self._kept_back, *parts)):
+                self._ready.append(Event(tokens=tokens, raw=raw))
+            self._kept_back.clear()
+        else:
+            self._kept_back += parts
+
+    def _event(self, raw: bytes, seen: Seen) -> Event:
+        raw = b"".join((*self._kept_back, raw))
+        self._kept_back.clear()
+        return Event(finish_reason=seen.finish_reason, usage=seen.usage, tokens=0, raw=raw)
+
+    def _named(self, raw: bytes, block: Block | None = None) -> bytes:
+        if self._rename is None:
+            return raw
+        if block is None:
+            return self._rename(raw)
+        if not block.data.startswith(b"{"):
+            return raw
+        return raw.replace(block.data, self._rename(block.data), 1)
+
+    def _fail(self, error: BackendError) -> None:
+        self.cancel()
+        self._failure = error
 
     def _aborted(self) -> BackendError:
         if self._given or self._ready:
             return FailedError("the server gave the answer up", ABORTED)
         return RefusedError("the server gave the answer up before its first token", ABORTED)
 
+    def _end(self, rest: bytes) -> None:
+        """The server has ended the stream. If the client has something of the answer, it gets a server's error as it is too."""
+        error = self._error
+        if error is not None:
+            tail = b"".join((*self._tail, rest))
+            if self._given or self._ready:
+                self._ready.append(Event(tokens=0, raw=tail))
+                error.answer = ServerAnswer(0)
+            else:
+                error.answer = ServerAnswer(200, self.head.headers, b"".join(self._kept_back) + tail)
+            self._fail(error)
+        elif not self._reader.whole:
+            self._fail(FailedError("it ended its answer without saying why", "no_finish_reason"))
+        else:
+            self._give([rest], 0)
+            self._finish()
+
     def _finish(self) -> None:
-        """The answer has ended: give what was held back, and keep the connection once the response is at its end too."""
+        """The answer has ended: keep the connection once the response is at its end too."""
         self._ended = True
-        if self._last is None:
-            self.cancel()
-            return
-        self._ready.append(self._last._replace(usage=self._usage))
+        if self._kept_back:
+            self._ready.append(Event(tokens=0, raw=b"".join(self._kept_back)))
+            self._kept_back.clear()
         self._timer = asyncio.get_running_loop().call_later(_END_WITHIN_S, self.cancel)
         self._body.at_end(self.cancel)
 

@@ -11,6 +11,8 @@ class FanOut:
     all.
     """
 
+    head = None
+
     def __init__(self, streams: Sequence[Stream]) -> None:
         self._streams = streams
         self._events: asyncio.Queue[tuple[int, Sequence[Event] | Exception]] = asyncio.Queue(maxsize=64)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from tritonclient.grpc import service_pb2 as pb  # type: ignore[import-untyped]
 
 from inference.backends.credentials import CredentialError
-from inference.backends.port import CallInfo, Detected, Embeddings, Link, ServerLoad, Stream
+from inference.backends.port import CallInfo, Detected, Embeddings, Link, Query, ServerLoad, Stream
 from inference.backends.triton import errors, facts
 from inference.backends.triton.answer import Answer
 from inference.backends.triton.detect import Server, look
@@ -47,6 +47,7 @@ class TritonModel:
     """
 
     needs_prompt = True
+    passes = False
 
     def __init__(self, link: Channel, pool: Pool, headers: Callable[[], Mapping[str, str]] = dict) -> None:
         self._channel = link
@@ -68,9 +69,10 @@ class TritonModel:
     def link(self) -> Link:
         return self._channel
 
-    async def generate(self, question: Question, call: CallInfo) -> Stream:
+    async def generate(self, query: Query, call: CallInfo) -> Stream:
         """`call.priority` 1 is served first, where the model has priorities."""
-        plan = self._plan
+        assert isinstance(query, Question)
+        plan, question = self._plan, query
         if plan is None:
             plan = await self._describe()
         if question.n == 1 or plan.signature.choices:
@@ -100,7 +102,7 @@ class TritonModel:
         """The vLLM backend keeps its embeddings for Triton's own frontend (vllm_backend:src/model.py)."""
         raise UnservedError("Triton's backends make no embeddings for clients of Triton", "no_embeddings")
 
-    async def count(self, question: Question, timeout_s: float) -> int | None:
+    async def count(self, query: Query, timeout_s: float) -> int | None:
         """None: Triton counts no tokens."""
         return None
 

@@ -14,6 +14,8 @@ class TritonStream:
 
     __slots__ = ("_answer", "_call", "_failure")
 
+    head = None
+
     def __init__(self, call: Call, answer: Answer) -> None:
         self._call = call
         self._answer = answer

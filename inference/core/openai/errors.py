@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from inference.contract.errors import GatewayError, PermanentError, RetryableError
+from inference.core.backend_errors import ServerAnswer
 from inference.core.rate_limit import SHED_REASONS, Limit
 
 _MAX_TEXT_CHARS = 500  # characters
@@ -15,7 +16,7 @@ _MAX_TEXT_CHARS = 500  # characters
 class ApiError(GatewayError):
     """What a client hears. `stage` is the ledger's stage that failed, and `detail` is what a backend said: both are for
     the gateway's own spans. `reason` says why a request was shed, in `weir_gateway_shed_total` and in the body, which has
-    `more` too.
+    `more` too. Where there is an `answer` of a server, the client gets that.
     """
 
     status: int
@@ -28,6 +29,7 @@ class ApiError(GatewayError):
     reason: str = field(default="", kw_only=True)
     more: dict[str, str | int | float] = field(default_factory=dict, kw_only=True)
     timeout_ms: int = field(default=0, kw_only=True)  # of the stage, where that is why
+    answer: ServerAnswer | None = field(default=None, kw_only=True)
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         return []

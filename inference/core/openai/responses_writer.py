@@ -48,7 +48,7 @@ class ResponsesWriter(Writer):
         )
 
     def event(self, event: Event) -> bytes:
-        text, _, _, reasoning, tool_calls, logprobs, _, _ = event
+        text, _, _, reasoning, tool_calls, logprobs, *_ = event
         item = self._text
         if text and not (reasoning or tool_calls or logprobs) and item is not None and item.data["type"] == "message":
             return self._delta(item, text)  # a token of text, as a rule

@@ -50,10 +50,10 @@ class Format(NamedTuple):
 class Writer:
     """Encodes one answer for its client. `way_on` has what a client sends to have a cut answer continued."""
 
-    way_on = MESSAGE
+    way_on: Mapping[str, object] = MESSAGE
     _cut: Mapping[str, object] | None = None
 
-    def cut_at(self, step: Step, *, can_continue: bool) -> None:
+    def cut_at(self, step: Step, can_continue: bool) -> None:
         """A choice that ends with `length` says that the step has cut it, and how a client has it continued: None where the
         model's servers cannot continue a message.
         """
@@ -129,7 +129,7 @@ class ChatWriter(Writer):
         """The chunks of an event; none for one that brings nothing."""
         if event[1:6] == _TEXT_ALONE and self._used is None:  # a token of text, as a rule
             return self._before_text + _encode(event[0]) + self._after_text if event[0] else b""
-        text, index, finish_reason, reasoning, tool_calls, logprobs, _, tokens = event
+        text, index, finish_reason, reasoning, tool_calls, logprobs, _, tokens, _ = event
         if self._used is not None:
             self._used = msgspec.structs.replace(self._used, output_tokens=self._used.output_tokens + tokens)
         out = b""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from inference.core.passing.passed import Passed
 from inference.core.question import Question
 from inference.core.routing.prefix import Prompt, read_prompt
 
@@ -26,15 +27,18 @@ ANYTHING = Need(0.0, (), 0, 0.0)
 
 
 def need_of(
-    question: Question, model: str, tenant: str, prompt_tokens: int, output_tokens: int, *, compare: bool
+    query: Question | Passed, model: str, tenant: str, prompt_tokens: int, output_tokens: int, *, compare: bool
 ) -> Need:
     """With `compare` the prompt is hashed, which is for nothing in a pool of one."""
-    prompt = read_prompt(model, tenant, parts_of(question)) if compare else Prompt()
+    prompt = read_prompt(model, tenant, parts_of(query)) if compare else Prompt()
     return Need(float(prompt_tokens), prompt.blocks, prompt.home, float(output_tokens))
 
 
-def parts_of(question: Question) -> Iterator[bytes]:
+def parts_of(question: Question | Passed) -> Iterator[bytes]:
     """The prompt in the order in which templates lay it out, so that prompts that begin alike have a common beginning."""
+    if isinstance(question, Passed):
+        yield from question.prompt_parts()
+        return
     for tool in question.tools:
         yield _encode(tool)
     for message in question.messages:

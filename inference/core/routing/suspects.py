@@ -3,6 +3,7 @@
 import hashlib
 from collections import OrderedDict
 
+from inference.core.passing.passed import Passed
 from inference.core.question import Question
 from inference.core.routing.need import parts_of
 
@@ -45,7 +46,7 @@ class Suspects:
         return 0
 
 
-def digest_of(model: str, question: Question) -> bytes:
+def digest_of(model: str, question: Question | Passed) -> bytes:
     """What a prompt is known by. The prompt itself is not kept."""
     digest = hashlib.blake2b(model.encode(), digest_size=16)
     for part in parts_of(question):

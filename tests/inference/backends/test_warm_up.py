@@ -196,7 +196,7 @@ async def test_a_server_that_refuses_every_form_is_used_at_once(obey: Obey, star
     await warm(obey, old)
     state = obey(old, new)
     await eventually_async(lambda: state.warm_ups.given_up == 1)
-    assert report.server(state.replicas[1])["warming"] == "its warm-up was given up: no such task"
+    assert report.server(state.replicas[1])["warming"] == "its warm-up was given up: HTTP 400: no such task"
 
 
 async def test_only_after_a_long_absence_a_replica_is_cold_again(

@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 from inference.contract.plan import Plan, Plans, plans_of
 from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
 from inference.contract.snapshot import Model, Pool
-from inference.core.expected_tokens import prompt_tokens
-from inference.core.question import ImageUrl, Message, Part, Question
 
 MODEL = Model("chat", (Route("edge", 30), Route("central", 70)), fallbacks=("spare",))
 POOLS = tuple(
@@ -131,19 +129,6 @@ def test_steps_of_a_tier_count_together_and_a_higher_one_wins() -> None:
     assert premium is not None
     assert (premium.name, premium.pools) == ("cached", ())
     assert plan(given, tier="of a tenant whose tier has left").step is None
-
-
-def test_a_prompt_is_measured_without_its_tokenizer() -> None:
-    chat = Question(
-        operation="chat",
-        messages=(
-            Message("system", "ü" * 10),
-            Message("user", (Part("text", text="x" * 20), Part("image_url", image_url=ImageUrl("data:" + "A" * 4000)))),
-        ),
-    )
-    assert prompt_tokens(chat) == 10
-    assert prompt_tokens(Question(operation="text_completion", prompt=((1, 2, 3), "x" * 8))) == 5
-    assert prompt_tokens(Question(operation="embeddings", input=("x" * 40,))) == 10
 
 
 names = st.sampled_from([pool.name for pool in POOLS])

@@ -55,14 +55,15 @@ class Echo(VLlm):
         body = await request.json()
         prompt = json.dumps(body.get("messages", body.get("prompt")))
         fault = prompt[prompt.index("<") + 1 : prompt.index(">")]
-        self.seen.add((fault, body["stream"]))
+        streams = body.get("stream", False)
+        self.seen.add((fault, streams))
         if not fault:
             return await super()._infer(request)
         said = f"could not serve this: {prompt} in a batch"
         if fault == "no json":
             return web.Response(status=500, text=said)
-        if fault.isdigit():
-            return self.error(int(fault), said)
+        if fault.isdigit() or not streams:
+            return self.error(int(fault) if fault.isdigit() else 500, said)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         if fault == "no chunk":
@@ -85,7 +86,7 @@ async def test_what_prompts_and_servers_say_is_nowhere_afterwards(
         otlp = f"http://127.0.0.1:{telemetry.http_port}"
         gateway = await asyncio.to_thread(lambda: start_gateway(snapshot, redis_url=redis_url, otlp=otlp))
         asked = await _ask(gateway, canary)
-        assert server.seen == {(fault, True) for fault in FAULTS}
+        assert server.seen == {(fault, streams) for fault in FAULTS for streams in (False, True)}
         stored = await asyncio.to_thread(_stored, telemetry, asked)
         kept = {
             "log of the gateway": gateway.log.read_text(),

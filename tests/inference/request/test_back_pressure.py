@@ -5,14 +5,15 @@ from collections.abc import Sequence
 
 import pytest
 
+from inference.contract.snapshot import Model
 from inference.core.events import Event
 from inference.core.openai.errors import ApiError
-from inference.core.openai.writers import ChatWriter, Format
+from inference.core.question import Question
 from inference.observability.spans import Trace
 from inference.request.answer import Answer
 from inference.request.coalesce import Flight
 from inference.request.generate import generate
-from tests.support.gateway.scripted import ScriptedBackend, a_pool, some_work
+from tests.support.gateway.scripted import ScriptedBackend, a_pool, a_request, some_work
 
 
 class Counted(ScriptedBackend):
@@ -20,6 +21,7 @@ class Counted(ScriptedBackend):
 
     def __init__(self) -> None:
         super().__init__(())
+        self.head = None
         self.cancelled = self.waiting = False
         self.read = 0
 
@@ -70,9 +72,9 @@ class Slow:
 def a_stream(flight: Flight, out: Slow, egress_ms: int = 20_000) -> asyncio.Task[None]:
     trace = Trace(0, None, "chat")
     answer = Answer(trace, out, None, 15.0)  # type: ignore[arg-type]
-    writer = ChatWriter("id", 0, "m", Format())
+    answer.of(a_request(Question(operation="chat")), Model("m", ()))
     flight.requests += 1
-    return asyncio.ensure_future(answer.stream(writer, flight, egress_ms))
+    return asyncio.ensure_future(answer.stream(flight, egress_ms))
 
 
 def a_flight(model: Counted) -> tuple[Flight, asyncio.Task[None]]:

@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from inference.backends.port import Query
 from inference.contract.snapshot import Model
 from inference.core.backend_errors import UnreachableError
 from inference.core.capabilities import Capabilities
 from inference.core.openai.errors import ApiError
+from inference.core.passing.passed import Passed, made
 from inference.core.question import Message, Question
 from inference.request.prepare import prepare
 from inference.tokenizers.model_text import PlainText
@@ -30,11 +32,11 @@ class Server:
     def __init__(self, counted: int | Exception | None, needs_prompt: bool = False, **parameters: Any) -> None:
         self.needs_prompt = needs_prompt
         self.capabilities = Capabilities("stand-in", parameters)
-        self.asked: list[Question] = []
+        self.query: list[Query] = []
         self._counted = counted
 
-    async def count(self, question: Question, timeout_s: float) -> int | None:
-        self.asked.append(question)
+    async def count(self, query: Query, timeout_s: float) -> int | None:
+        self.query.append(query)
         if isinstance(self._counted, Exception):
             raise self._counted
         return self._counted
@@ -49,38 +51,43 @@ def chat(text: str, **fields: Any) -> Question:
     return Question(operation="chat", messages=(Message("user", text),), **fields)
 
 
-async def prepared(question: Question, model: Model, server: Server) -> Any:
+async def prepared(question: Query, model: Model, server: Server) -> Any:
     return await prepare(question, model, PlainText(None), pool_of(server), 10_000)
+
+
+def handed_on(text: str, **fields: Any) -> Passed:
+    messages = [{"role": "user", "content": text}]
+    return made("/v1/chat/completions", "chat", {"model": "m", "messages": messages, **fields})
 
 
 async def test_the_server_counts_only_where_the_estimate_leaves_open_whether_it_is_too_long() -> None:
     model, server = Model("m", (), "server", max_prompt_tokens=1000), Server(777)
-    short = await prepared(chat("word " * 10), model, server)
-    assert (short.source, server.asked) == ("estimate", [])
-    long = await prepared(chat("word " * 500), model, server)
-    assert (long.source, long.tokens, len(server.asked)) == ("server", 777, 1)
+    short = await prepared(handed_on("word " * 10), model, server)
+    assert (short.source, server.query) == ("estimate", [])
+    long = await prepared(handed_on("word " * 500), model, server)
+    assert (long.source, long.tokens, len(server.query)) == ("server", 777, 1)
 
 
 @pytest.mark.parametrize("counted", [None, TimeoutError(), UnreachableError("away")])
 async def test_without_the_servers_count_an_estimate_refuses_nothing_that_may_fit(counted: Any) -> None:
     model = Model("m", (), "server", max_prompt_tokens=1000)
-    question = chat("word " * 1000)
+    question = handed_on("word " * 1000)
     assert (await prepared(question, model, Server(counted))).source == "estimate"
     with pytest.raises(ApiError) as refused:
-        await prepared(chat("word " * 10_000), model, Server(counted))
+        await prepared(handed_on("word " * 10_000), model, Server(counted))
     assert refused.value.code == "context_length_exceeded"
 
 
 async def test_a_prompt_that_the_server_counts_as_too_long_is_refused() -> None:
     with pytest.raises(ApiError, match="has 1001 tokens or more"):
-        await prepared(chat("word " * 500), Model("m", (), "server", max_prompt_tokens=1000), Server(1001))
+        await prepared(handed_on("word " * 500), Model("m", (), "server", max_prompt_tokens=1000), Server(1001))
 
 
 async def test_prompt_and_answer_have_to_fit_together() -> None:
     model = Model("m", (), "server", max_prompt_tokens=1000, max_context_tokens=1200)
-    assert (await prepared(chat("word " * 500, max_tokens=200), model, Server(1000))).tokens == 1000
+    assert (await prepared(handed_on("word " * 500, max_tokens=200), model, Server(1000))).tokens == 1000
     with pytest.raises(ApiError, match="has 1000 tokens, and 201 are asked for; this model has room for 1200 together"):
-        await prepared(chat("word " * 500, max_tokens=201), model, Server(1000))
+        await prepared(handed_on("word " * 500, max_tokens=201), model, Server(1000))
 
 
 async def test_the_server_gets_messages_without_control_tokens() -> None:

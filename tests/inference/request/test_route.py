@@ -10,7 +10,7 @@ from inference.contract.plan import Plan
 from inference.contract.snapshot import Endpoint, Model, Pool, Route
 from inference.core.backend_errors import FailedError
 from inference.core.events import Event
-from inference.core.question import Message, Question
+from inference.core.passing.passed import made
 from inference.policy.serving import Serving
 from inference.request.generate import generate
 from inference.request.route import choose_pool, fallbacks_of
@@ -27,7 +27,7 @@ from tests.support.gateway.scripted import (
     take_down,
 )
 
-HELLO = Question(operation="chat", messages=(Message("user", "Hello"),), temperature=0)
+HELLO = made("/v1/chat/completions", "chat", {"model": "m", "messages": [], "temperature": 0})
 MODEL = Model("m", (Route("a"), Route("b")), fallbacks=("c", "d", "gone"))
 
 

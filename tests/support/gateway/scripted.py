@@ -24,8 +24,11 @@ from inference.contract.plan import Plan
 from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, StageTimeouts, Tenant, Tier, key_digest
 from inference.core.capabilities import Capabilities
 from inference.core.fair_queue import Claim
+from inference.core.openai.writers import ChatWriter, Format
+from inference.core.passing.passed import made
 from inference.core.question import PARAMETERS, Message, Question
 from inference.request.coalesce import Flight
+from inference.request.parse import Request, Understood
 from inference.request.work import Work
 from inference.tokenizers.model_text import Prepared
 from inference.wires.http.server import Server
@@ -43,6 +46,7 @@ class ScriptedStream:
     """The stream of one call. It fails a test that reads on after the end, or after an answer that is complete."""
 
     waiting = False
+    head = None
 
     def __init__(self, steps: Sequence[Step], choices: int) -> None:
         self._steps = deque(steps)
@@ -85,6 +89,7 @@ class ScriptedBackend:
     """
 
     needs_prompt = False
+    passes = False
     full = False
     arrivals = 0
     target = "scripted"
@@ -184,9 +189,10 @@ def some_work(
     **question: Any,
 ) -> Work:
     """A short chat for `pool`."""
-    asked: Any = {"operation": "chat", "messages": (Message("user", "Hello"),), "max_tokens": 8, **question}
+    fields: Any = {"operation": "chat", "messages": (Message("user", "Hello"),), "max_tokens": 8, **question}
+    query = Question(**fields)
     return Work(
-        Question(**asked),
+        query,
         Model("m", (Route(pool.pool.name),), **(model or {})),
         pool,
         fallbacks,
@@ -196,7 +202,14 @@ def some_work(
         b"\1" * 16,
         b"01",
         Plan((Route(pool.pool.name),), tuple(other.pool.name for other in fallbacks), "deterministic"),
+        a_request(query),
     )
+
+
+def a_request(question: Question) -> Request:
+    """A request that makes this question."""
+    passed = made("/v1/chat/completions", question.operation, {"model": "m", "temperature": question.temperature})
+    return Request(passed, lambda _: Understood([], lambda _: question, lambda *_: ChatWriter("id", 0, "m", Format())))
 
 
 class OneToken:

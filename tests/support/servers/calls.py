@@ -5,16 +5,18 @@ from typing import Any
 
 from inference.backends.openai.model import OpenAIModel
 from inference.backends.port import CallInfo, Event, Stream
-from inference.core.question import Message, Question
-from tests.support.servers.standins import ModelServer
+from inference.core.passing.passed import Passed, made
+from tests.support.servers.standins import MODEL, ModelServer
 
 StartServer = Callable[[str], Awaitable[ModelServer]]
 Connect = Callable[..., OpenAIModel]
 CALL = CallInfo(7, 20, 2, b"00-" + b"a" * 32 + b"-" + b"b" * 16 + b"-01", "request", 1e9)
 
 
-def chat(text: str = "What is a weir?", **parameters: Any) -> Question:
-    return Question(operation="chat", messages=(Message("user", text),), **parameters)
+def chat(text: str = "What is a weir?", **parameters: Any) -> Passed:
+    """A streamed chat."""
+    messages = [{"role": "user", "content": text}]
+    return made("/v1/chat/completions", "chat", {"model": MODEL, "messages": messages, "stream": True, **parameters})
 
 
 async def events_of(stream: Stream) -> list[Event]:

@@ -39,25 +39,37 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
         self.answered = 0
+        self.streams = True
 
     def send(self, status: int, body: bytes, kind: str = "application/json", more: str = "") -> None:
         head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{more}\r\n"
         self.writer.write(head.encode() + body)
 
     def begin(self, *tokens: str) -> None:
-        """The head of a stream, and these tokens."""
-        self.writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        """The head of an answer, and these tokens."""
+        kind = b"text/event-stream" if self.streams else b"application/json"
+        self.writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n" % kind)
+        if not self.streams:
+            message = {"role": "assistant", "content": "".join(tokens)}
+            if tokens:
+                self._chunk(json.dumps({"id": "x", "choices": [{"index": 0, "message": message}]}).encode()[:-3])
+            return
         for token in tokens:
             self._event({"choices": [{"index": 0, "delta": {"content": token}}]})
 
     def answer(self) -> None:
         self.begin(*TOKENS)
+        if not self.streams:
+            self._chunk(b', "finish_reason": "stop"}]}')
+            self.end()
+            return
         self._event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
         self._event({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}})
         self.end()
 
     def end(self) -> None:
-        self._chunk(b"data: [DONE]\n\n")
+        if self.streams:
+            self._chunk(b"data: [DONE]\n\n")
         self.writer.write(b"0\r\n\r\n")
 
     def reset(self) -> None:
@@ -108,14 +120,14 @@ class FaultyServer:
                 if faults.strikes(self, connection) and faults.fault is not None:
                     happens = faults.fault
                     if not getattr(happens, "early", False):
-                        await body
+                        connection.streams = b'"stream":true' in await body
                     else:
                         body.close()
                     done = happens(connection)
                     if asyncio.iscoroutine(done):
                         await done
                 else:
-                    await body
+                    connection.streams = b'"stream":true' in await body
                     connection.answer()
                 await writer.drain()
                 connection.answered += 1

@@ -233,7 +233,7 @@ class ModelServer:
             message |= {"tool_calls": [call]}
         carried = {"message": message} if "messages" in body else {"text": text}
         choice = {"index": 0, **carried, "logprobs": None, "finish_reason": self.finish_reason}
-        return web.json_response({"id": "x", "choices": [choice], "usage": self._usage()})
+        return web.json_response({"id": "x", "model": self.model, "choices": [choice], "usage": self._usage()})
 
 
 class VLlm(ModelServer):

@@ -1,12 +1,14 @@
-"""What an answer of each server becomes."""
+"""What is handed on of each server's answers, and what the gateway makes of them."""
 
 import asyncio
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from inference.backends.port import Event, ToolCallDelta, Usage
+from inference.backends.port import Event, Usage
 from inference.core.backend_errors import (
     BusyError,
     FailedError,
@@ -14,52 +16,67 @@ from inference.core.backend_errors import (
     LostCallError,
     RefusedError,
     UnreachableError,
-    UnservedError,
 )
-from inference.core.question import Question
+from inference.core.passing.passed import made
 from inference.wires.http import client
 from tests.support.servers.calls import CALL, Connect, StartServer, chat, events_of
-from tests.support.servers.standins import EMBEDDING, KINDS, SGLang
+from tests.support.servers.standins import EMBEDDING, KINDS, MODEL, SGLang
 from tests.support.wait import eventually_async
 
 ALL = sorted(KINDS)
 USAGE = Usage(7, 3)
 
 
+def said(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """The chunks that the client gets."""
+    lines = b"".join(event.raw for event in events).replace(b"\r\n", b"\n").split(b"\n\n")
+    data = [line.removeprefix(b"data: ") for line in lines if line.startswith(b"data: {")]
+    return [json.loads(each) for each in data]
+
+
+def text_of(events: Sequence[Event]) -> str:
+    choices = [choice for chunk in said(events) for choice in chunk["choices"]]
+    return "".join(choice["delta"].get("content") or "" for choice in choices)
+
+
 @pytest.mark.parametrize("kind", ALL)
-async def test_a_stream_is_its_tokens_and_the_last_has_the_usage(
+async def test_a_stream_is_handed_on_and_the_counts_that_the_gateway_asked_for_are_its_own(
     start_server: StartServer, connect: Connect, kind: str
 ) -> None:
     server = await start_server(kind)
     model = connect(server.url)
     await model.detect(5)
-    events = await events_of(await model.generate(chat(temperature=0.5), CALL))
-    assert [event.text for event in events if event.text] == list(server.tokens)
-    assert (events[-1].finish_reason, events[-1].usage) == ("stop", USAGE)
-    assert sum(event.tokens for event in events) == 3
-    assert server.bodies[0]["stream_options"] == {"include_usage": True}
-    assert server.headers[0]["traceparent"] == CALL.traceparent.decode()
+    for options, chunks in (({}, 5), ({"stream_options": {"include_usage": True}}, 6)):
+        stream = await model.generate(chat(temperature=0.5, **options), CALL)
+        events = await events_of(stream)
+        assert (text_of(events), len(said(events))) == ("A weir.", chunks)
+        assert events[-1].raw.endswith(b"data: [DONE]\n\n") or kind == "trtllm"
+        assert [event.usage for event in events if event.usage] == [USAGE]
+        assert [event.finish_reason for event in events if event.finish_reason] == ["stop"]
+        assert sum(event.tokens for event in events) == 3
+        assert server.bodies[-1]["stream_options"] == {"include_usage": True}
+        assert server.headers[-1]["traceparent"] == CALL.traceparent.decode()
+        assert stream.head.streams
     await eventually_async(lambda: model.link.idle)
 
 
 @pytest.mark.parametrize("kind", ALL)
-async def test_reasoning_and_tool_calls_arrive_in_their_parts(
-    start_server: StartServer, connect: Connect, kind: str
-) -> None:
+async def test_reasoning_and_tool_calls_count_as_tokens(start_server: StartServer, connect: Connect, kind: str) -> None:
     server = await start_server(kind)
     server.tokens, server.reasoning, server.tool_call = (), "hm", ("weather", '{"city":"Paris"}')
     model = connect(server.url)
-    await model.detect(5)
-    tool = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
-    events = await events_of(await model.generate(chat(tools=(tool,), tool_choice="required"), CALL))
-    assert events[0] == Event(reasoning="hm")
-    assert [event.tool_calls[0] for event in events if event.tool_calls] == [
-        ToolCallDelta(0, "call-1", "weather", ""),
-        ToolCallDelta(0, "", "", '{"ci'),
-        ToolCallDelta(0, "", "", 'ty":"Paris"}'),
-    ]
-    assert events[-1].finish_reason == "tool_calls"
-    assert server.bodies[0]["tools"] == [tool]
+    events = await events_of(await model.generate(chat(), CALL))
+    assert sum(event.tokens for event in events) == 4
+    assert "tool_calls" in [event.finish_reason for event in events]
+
+
+async def test_clients_get_the_name_by_which_they_ask(start_server: StartServer, connect: Connect) -> None:
+    server = await start_server("vllm")
+    model = connect(server.url)
+    query = made("/v1/chat/completions", "chat", chat().document | {"model": "mine"})
+    events = await events_of(await model.generate(query, CALL))
+    assert {chunk["model"] for chunk in said(events) if "model" in chunk} == {"mine"}
+    assert server.bodies[-1]["model"] == MODEL
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -89,13 +106,13 @@ async def test_a_stream_that_fails_midway_is_no_answer(start_server: StartServer
     server = await start_server(kind)
     server.fault = "fails midway"
     stream = await connect(server.url, server=kind).generate(chat(), CALL)
-    assert await stream.next() == [Event("A ")]
-    if kind == "trtllm":  # it says nothing
-        assert not await stream.next()
-    else:
-        with pytest.raises(FailedError):
-            await stream.next()
+    assert text_of(await stream.next()) == "A "
+    with pytest.raises(FailedError) as failed:
+        await events_of(stream)
     assert not await stream.next()
+    assert (failed.value.answer is None) == (kind == "trtllm"), (
+        "which says nothing; the others' own error has been given"
+    )
 
 
 async def test_a_connection_that_is_cut_midway(start_server: StartServer, connect: Connect) -> None:
@@ -109,8 +126,8 @@ async def test_a_connection_that_is_cut_midway(start_server: StartServer, connec
 async def test_an_end_without_a_finish_reason_is_none(start_server: StartServer, connect: Connect) -> None:
     server = await start_server("sglang")
     server.fault = "no finish reason"
-    events = await events_of(await connect(server.url).generate(chat(), CALL))
-    assert not any(event.finish_reason for event in events)
+    with pytest.raises(FailedError, match="without saying why"):
+        await events_of(await connect(server.url).generate(chat(), CALL))
 
 
 async def test_an_answer_given_up_before_its_first_token_may_be_tried_elsewhere(
@@ -137,7 +154,8 @@ async def test_a_server_without_usage_does_not_hold_the_answer_up(
     server.sends_usage, server.fault = False, fault
     model = connect(server.url)
     events = await events_of(await model.generate(chat(), CALL))
-    assert (events[-1].finish_reason, events[-1].usage) == ("stop", None)
+    assert [event.finish_reason for event in events if event.finish_reason] == ["stop"]
+    assert not any(event.usage for event in events)
     await eventually_async(lambda: model.link.idle and not server.running)
 
 
@@ -146,7 +164,7 @@ async def test_cancelling_closes_the_connection(start_server: StartServer, conne
     server.gate.clear()
     model = connect(server.url)
     stream = await model.generate(chat(), CALL)
-    assert await stream.next() == [Event("A ")]
+    assert text_of(await stream.next()) == "A "
     stream.cancel()
     await eventually_async(lambda: server.aborted == 1 and not server.running)
     stream.cancel()
@@ -214,32 +232,25 @@ async def test_what_is_missing_where_the_model_is_listed_is_the_route(
     server = await start_server("vllm")
     server.operations = EMBEDDING
     model = connect(server.url)
-    with pytest.raises(UnservedError):
+    with pytest.raises(InvalidError) as missing:
         await model.generate(chat(), CALL)
+    assert missing.value.answer is not None
+    assert (missing.value.answer.status, json.loads(missing.value.answer.body)) == (404, {"detail": "Not Found"})
     server.fault = "no model"
     with pytest.raises(FailedError):
         await model.generate(chat(), CALL)
 
 
-async def test_what_streams_badly_is_asked_for_as_a_whole(start_server: StartServer, connect: Connect) -> None:
-    server = await start_server("llamacpp")
-    server.tool_call = ("weather", "{}")
-    model = connect(server.url)
-    await model.detect(5)
-    tool = {"type": "function", "function": {"name": "weather"}}
-    events = await events_of(await model.generate(chat(tools=(tool,), logprobs=1), CALL))
-    assert events == [
-        Event("A weir.", 0, "stop", "", (ToolCallDelta(0, "call-1", "weather", "{}"),), b"", USAGE),
-    ]
-    assert server.bodies[0]["stream"] is False
-
-
-async def test_the_clients_mistake_is_said_in_its_words(start_server: StartServer, connect: Connect) -> None:
-    server = await start_server("trtllm")
-    with pytest.raises(InvalidError, match="top_k_magic") as wrong:  # not known to be trtllm-serve yet
-        server.check = lambda body: "top_k_magic is too large"  # type: ignore[method-assign]
+@pytest.mark.parametrize("kind", ALL)
+async def test_errors_are_the_server_s_own(start_server: StartServer, connect: Connect, kind: str) -> None:
+    server = await start_server(kind)
+    server.check = lambda body: "top_k_magic is too large"  # type: ignore[method-assign]
+    with pytest.raises(InvalidError) as wrong:
         await connect(server.url).generate(chat(top_p=0.5), CALL)
-    assert wrong.value.status == 400
+    body = server.error(400, "top_k_magic is too large").body
+    assert wrong.value.answer is not None
+    assert (wrong.value.answer.status, wrong.value.answer.body) == (400, body)
+    assert dict(wrong.value.answer.headers)[b"content-type"].startswith(b"application/json")
 
 
 async def test_priorities_are_in_the_servers_own_order(start_server: StartServer, connect: Connect) -> None:
@@ -263,64 +274,12 @@ async def test_priorities_are_in_the_servers_own_order(start_server: StartServer
     assert urgent > patient
 
 
-@pytest.mark.parametrize(
-    ("kind", "question", "sent"),
-    [
-        ("llamacpp", chat(max_tokens=5), 5),
-        ("llamacpp", chat(), 20),
-        ("llamacpp", Question(operation="text_completion", prompt=("a",)), 20),
-        ("sglang", Question(operation="text_completion", prompt=("a",)), None),  # 16 by itself
-    ],
-)
-async def test_answers_are_limited_as_the_client_or_the_model_says(
-    start_server: StartServer, connect: Connect, kind: str, question: Question, sent: int | None
-) -> None:
-    server = await start_server(kind)
-    model = connect(server.url)
-    await model.detect(5)
-    await events_of(await model.generate(question, CALL))
-    assert server.bodies[-1].get("max_tokens") == sent
-
-
-@pytest.mark.parametrize(
-    ("limit", "prompt_tokens", "is_counted", "true_tokens", "sent"),
-    [
-        (2_048, 7, False, 7, [None]),  # no more than the context holds: there is nothing to hold
-        (2_045, 7, True, 7, [None]),  # what is left of the context is less
-        (1_500, 800, False, 200, [1_500]),  # an estimate that is too high does not lift the owner's limit
-        (1_500, 200, False, 800, [1_500, None]),  # one that is too low costs a second call
-    ],
-)
-async def test_the_owners_limit_holds_unless_the_context_is_the_tighter_one(
-    start_server: StartServer,
-    connect: Connect,
-    limit: int,
-    prompt_tokens: int,
-    is_counted: bool,
-    true_tokens: int,
-    sent: list[int | None],
-) -> None:
-    server = await start_server("llamacpp")  # its context is 2,048 tokens
-
-    def check(body: dict[str, Any]) -> str:
-        too_long = true_tokens + body.get("max_tokens", 0) > 2_048
-        return "the request exceeds the available context size" if too_long else ""
-
-    server.check = check  # type: ignore[method-assign]
-    model = connect(server.url)
-    await model.detect(5)
-    call = CALL._replace(max_tokens=limit, prompt_tokens=prompt_tokens, prompt_is_counted=is_counted)
-    assert await events_of(await model.generate(chat(), call))
-    assert [body.get("max_tokens") for body in server.bodies] == sent
-
-
-async def test_a_limit_of_the_client_that_the_context_has_no_room_for_is_refused(
-    start_server: StartServer, connect: Connect
-) -> None:
+async def test_an_answer_that_is_not_streamed_is_whole(start_server: StartServer, connect: Connect) -> None:
     server = await start_server("llamacpp")
-    server.check = lambda _: "the request exceeds the available context size"  # type: ignore[method-assign]
     model = connect(server.url)
-    for question in (chat(max_tokens=5), chat()):  # without a limit the prompt itself is too long
-        with pytest.raises(InvalidError):
-            await model.generate(question, CALL)
-    assert [body.get("max_tokens") for body in server.bodies] == [5, 20, None]
+    query = made("/v1/chat/completions", "chat", {"model": MODEL, "messages": [], "n": 1})
+    stream = await model.generate(query, CALL)
+    [event] = await events_of(stream)
+    assert json.loads(event.raw)["choices"][0]["message"]["content"] == "A weir."
+    assert (event.finish_reason, event.usage, stream.head.streams) == ("stop", USAGE, False)
+    assert server.bodies[-1] == query.document, "nothing is added"

@@ -30,7 +30,16 @@ from inference.core.question import Message, Question
 from inference.request.coalesce import Flight
 from inference.request.generate import generate
 from inference.request.route import for_pool
-from tests.support.gateway.scripted import DONE, ScriptedBackend, ScriptedStream, a_flight, a_pool, some_work, take_down
+from tests.support.gateway.scripted import (
+    DONE,
+    ScriptedBackend,
+    ScriptedStream,
+    a_flight,
+    a_pool,
+    a_request,
+    some_work,
+    take_down,
+)
 from tests.support.wait import eventually_async
 
 GOOD = (Event("ab"), DONE)
@@ -40,8 +49,7 @@ BUSY, FAILED, AWAY = (
     UnreachableError("connection refused"),
 )
 LOST = LostCallError("connection lost")
-HEDGED = {"hedge_ms": 10}
-MODEL = Model("m", (Route("p"),))
+HEDGED, MODEL = {"hedge_ms": 10}, Model("m", (Route("p"),))
 
 
 def text(flight: Flight) -> str:
@@ -327,14 +335,14 @@ async def test_a_fallback_answers_within_its_own_limit_and_says_what_it_drops() 
     drops, model = that_can("dropped", "top_k", "other"), {"max_output_tokens": 60}
     first = a_pool(ScriptedBackend(FAILED), name="first", max_output_default=9)
     second = a_pool(drops, name="second", max_output_default=100)
-    asked = Question(operation="chat", messages=(Message("user", "Hello"),), top_k=3)
-    question, dropped = for_pool(asked, Model("m", (Route("first"),), **model), first)
+    query = Question(operation="chat", messages=(Message("user", "Hello"),), top_k=3)
+    question, dropped = for_pool(a_request(query), Model("m", (Route("first"),), **model), first)
     assert (question.max_tokens, dropped) == (9, [])
-    work = some_work(first, second, model=model)._replace(question=question, limited=False)
+    work = some_work(first, second, model=model)._replace(question=question, request=a_request(query))
     flight = a_flight()
     await generate(work, flight)
     assert text(flight) == "ab"
-    assert drops.questions[0] == msgspec.structs.replace(asked, top_k=None, max_tokens=60)
+    assert drops.questions[0] == msgspec.structs.replace(query, top_k=None, max_tokens=60)
     assert flight.dropped == ["top_k"]
 
 
@@ -355,7 +363,7 @@ def test_a_pool_of_several_kinds_of_servers_offers_what_all_of_them_can() -> Non
     handled = [given.parameters[name] for name in ("suffix", "top_k", "stop")]
     assert (given.server, handled) == ("A or B", ["refused", "dropped", "forwarded"])
     with pytest.raises(ApiError, match="A or B"):
-        for_pool(Question(operation="text_completion", prompt=("x",), suffix="y"), MODEL, pool)
+        for_pool(a_request(Question(operation="text_completion", prompt=("x",), suffix="y")), MODEL, pool)
     take_down(pool.replicas[0])
     assert pool.capabilities.parameters["suffix"] == "forwarded", "a server that is away decides nothing"
 
@@ -390,10 +398,3 @@ async def test_an_answer_without_end_is_ended() -> None:
     assert flight.error.detail == "its answer is longer than 4194304 characters"
     assert "longer" not in flight.error.body().decode()
     assert endless.streams[0].cancelled
-
-
-async def test_an_answer_without_a_finish_reason_is_a_failure() -> None:
-    flight = a_flight()
-    await generate(some_work(a_pool(ScriptedBackend((Event("a"), None)))), flight)
-    assert flight.error is not None
-    assert (flight.error.status, attempts(flight)) == (502, [("r0", "no_finish_reason", False)])

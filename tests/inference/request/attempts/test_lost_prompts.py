@@ -7,7 +7,7 @@ import pytest
 
 from inference.core.backend_errors import LostCallError
 from inference.core.events import Event
-from inference.core.question import Message
+from inference.core.question import Message, Question
 from inference.request.generate import generate
 from tests.support.gateway.scripted import DONE, ScriptedBackend, a_flight, a_pool, some_work
 
@@ -36,10 +36,9 @@ async def test_no_prompt_reaches_more_than_two_replicas_that_died_of_it(
         assert dict(flight.error.headers())[b"x-should-retry"] == b"false", "the official client does not repeat it"
         assert len(set(flight.lost)) == lost
     assert (sum(len(backend.calls) for backend in backends), len(fallback.calls)) == (2, 0)
-    other = a_flight()
-    await generate(
-        work._replace(question=msgspec.structs.replace(work.question, messages=(Message("user", "b"),))), other
-    )
+    other, query = a_flight(), work.question
+    assert isinstance(query, Question)
+    await generate(work._replace(question=msgspec.structs.replace(query, messages=(Message("user", "b"),))), other)
     assert other.answer().choices[0].text == "ab"
     assert all(replica.health.state == "up" for replica in pool.replicas)
     assert pool.retries.under_way == pool.in_flight == 0

@@ -1,0 +1,309 @@
+"""Reads an answer while it passes: its tokens, why it ends, and what the server counts. Nothing of it is made anew."""
+
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from inference.core.events import ABORTED, Usage
+from inference.core.passing.blocks import Block
+
+_ABORTED = frozenset(("abort", "aborted", "cancelled", "error"))
+
+
+class Seen(NamedTuple):
+    """What an event of a stream says. `counts_alone`: it brings counts and nothing else. `error`: it is one, in place of a
+    part of the answer.
+    """
+
+    tokens: int = 0
+    finish_reason: str = ""
+    usage: Usage | None = None
+    counts_alone: bool = False
+    error: bool = False
+
+
+NOTHING, _TOKEN = Seen(), Seen(1)
+
+
+class Reader(Protocol):
+    """Reads one answer. `whole`: what has come of the stream is an answer. `settled`: no more than counts can follow. `ended`:
+    nothing comes after this.
+    """
+
+    @property
+    def whole(self) -> bool: ...
+
+    @property
+    def settled(self) -> bool: ...
+
+    @property
+    def ended(self) -> bool: ...
+
+    def see(self, block: Block) -> Seen: ...
+
+    def see_all(self, body: bytes) -> Seen:
+        """An answer that does not come as a stream."""
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    audio_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    """OpenAI's names, those of its Responses, and Anthropic's."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
+    reasoning_tokens: int | None = None  # SGLang
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_tokens_details: _Details | None = None
+    output_tokens_details: _Details | None = None
+    cache_read_input_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+def _counts(usage: _Usage | None) -> Usage | None:
+    if usage is None:
+        return None
+    prompt, output = (
+        _first(usage.prompt_tokens, usage.input_tokens),
+        _first(usage.completion_tokens, usage.output_tokens),
+    )
+    if prompt is None and output is None:
+        return None
+    of_prompt = usage.prompt_tokens_details or usage.input_tokens_details
+    of_output = usage.completion_tokens_details or usage.output_tokens_details
+    cached = of_prompt.cached_tokens if of_prompt is not None else usage.cache_read_input_tokens
+    reasoning = of_output.reasoning_tokens if of_output is not None else usage.reasoning_tokens
+    audio = of_prompt.audio_tokens if of_prompt is not None else None
+    return Usage(*(-1 if count is None else count for count in (prompt, output, cached, reasoning, audio)))
+
+
+def _first(*counts: int | None) -> int | None:
+    return next((count for count in counts if count is not None), None)
+
+
+class _Choice(msgspec.Struct):
+    index: int = 0
+    delta: dict[str, Any] | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    error: Any = None
+
+
+_decode_chunk = msgspec.json.Decoder(_Chunk).decode
+_BRINGS_NOTHING = frozenset(("role",))
+
+
+class ChoicesReader:
+    """Of chat and text completions of `choices`. Chunks that differ in their text alone, as nearly all do, are compared and not
+    read: what lies between a known beginning and a known end, and has no quote, is a text.
+    """
+
+    __slots__ = ("_after", "_before", "_choices", "_ended", "_open", "ended")
+
+    def __init__(self, choices: int) -> None:
+        self.ended = False
+        self._choices = choices
+        self._open: set[int] = set()  # choices that have begun and not ended
+        self._ended: set[int] = set()
+        self._before = self._after = b""  # of a chunk that brings one token's text
+
+    @property
+    def whole(self) -> bool:
+        return bool(self._ended) and not self._open
+
+    @property
+    def settled(self) -> bool:
+        return not self._open and len(self._ended) >= self._choices
+
+    def see(self, block: Block) -> Seen:
+        data, before = block.data, self._before
+        if before and data.startswith(before) and data.endswith(self._after):
+            text = data[len(before) : len(data) - len(self._after)]
+            if text and b'"' not in text:
+                return _TOKEN
+        if data == b"[DONE]":
+            self.ended = True
+            return NOTHING
+        if block.name == "error":
+            return Seen(error=True)
+        if not data:
+            return NOTHING
+        try:
+            chunk = _decode_chunk(data)
+        except msgspec.DecodeError:
+            return NOTHING  # the client may know what it is
+        return self._read(chunk, data)
+
+    def see_all(self, body: bytes) -> Seen:
+        try:
+            chunk = _decode_chunk(body)
+        except msgspec.DecodeError:
+            return NOTHING
+        reason = next((choice.finish_reason for choice in chunk.choices or () if choice.finish_reason), "")
+        return Seen(0, ABORTED if reason in _ABORTED else reason, _counts(chunk.usage), error=bool(chunk.error))
+
+    def _read(self, chunk: _Chunk, data: bytes) -> Seen:
+        if chunk.error:
+            return Seen(error=True)
+        tokens, reason = 0, ""
+        for choice in chunk.choices or ():
+            brought = _brings(choice)
+            tokens += brought
+            if choice.finish_reason:
+                reason = ABORTED if choice.finish_reason in _ABORTED else choice.finish_reason
+                self._open.discard(choice.index)
+                self._ended.add(choice.index)
+            elif choice.index not in self._ended:
+                self._open.add(choice.index)
+        usage = _counts(chunk.usage)
+        if tokens == 1 and not reason and usage is None and len(chunk.choices or ()) == 1:
+            self._learn(data)
+        return Seen(tokens, reason, usage, usage is not None and not chunk.choices)
+
+    def _learn(self, data: bytes) -> None:
+        """Keep the beginning and the end of a chunk, if its text stands in it once and as it is."""
+        for mark in (b'"content":"', b'"text":"', b'"content": "', b'"text": "'):
+            at = data.find(mark)
+            if at >= 0 and data.find(mark, at + 1) < 0:
+                start = at + len(mark)
+                end = data.find(b'"', start)
+                text = data[start:end]
+                if text and b"\\" not in text:
+                    self._before, self._after = data[:start], data[end:]
+                return
+
+
+def _brings(choice: _Choice) -> int:
+    """Whether a choice of a chunk has something of the answer."""
+    if choice.text:
+        return 1
+    delta = choice.delta
+    return 1 if delta and any(value for name, value in delta.items() if name not in _BRINGS_NOTHING) else 0
+
+
+class OpaqueReader:
+    """Of an answer of which the gateway knows no more than that it may have counts."""
+
+    whole, settled, ended = True, False, False
+
+    def see(self, block: Block) -> Seen:
+        return _TOKEN
+
+    def see_all(self, body: bytes) -> Seen:
+        try:
+            answer = _decode_opaque(body)
+        except msgspec.DecodeError:
+            return NOTHING
+        usage = _counts(answer.usage)
+        return Seen(usage=usage._replace(output_tokens=max(0, usage.output_tokens)) if usage else None)
+
+
+class _Opaque(msgspec.Struct):
+    usage: _Usage | None = None
+
+
+_decode_opaque = msgspec.json.Decoder(_Opaque).decode
+
+
+class _Response(msgspec.Struct):
+    status: str | None = None
+    usage: _Usage | None = None
+    error: Any = None
+    stop_reason: str | None = None  # Anthropic's message
+
+
+class _Event(msgspec.Struct):
+    type: str = ""
+    response: _Response | None = None
+    message: _Response | None = None
+    delta: Any = None
+    usage: _Usage | None = None
+    error: Any = None
+
+
+_decode_event = msgspec.json.Decoder(_Event).decode
+_decode_response = msgspec.json.Decoder(_Response).decode
+_ENDS = {
+    "response.completed": "stop",
+    "response.incomplete": "length",
+    "message_stop": "",
+}
+_REASONS = {
+    "completed": "stop",
+    "incomplete": "length",
+    "end_turn": "stop",
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+}
+_FAILS = frozenset(("response.failed", "error"))
+
+
+class EventsReader:
+    """Of OpenAI's Responses and of Anthropic's Messages, whose events have a type."""
+
+    __slots__ = ("_usage", "ended", "whole")
+
+    def __init__(self) -> None:
+        self.whole = self.ended = False
+        self._usage = Usage()
+
+    @property
+    def settled(self) -> bool:
+        return self.whole
+
+    def see(self, block: Block) -> Seen:
+        if not block.data or block.data == b"[DONE]":
+            self.ended |= bool(block.data)
+            return NOTHING
+        try:
+            event = _decode_event(block.data)
+        except msgspec.DecodeError:
+            return NOTHING
+        kind = event.type
+        if kind in _FAILS or block.name == "error":
+            return Seen(error=True)
+        reason = ""
+        if kind in _ENDS:
+            self.whole, reason = True, _ENDS[kind]
+        if kind == "message_delta" and isinstance(event.delta, dict):
+            stopped = str(event.delta.get("stop_reason") or "")
+            reason = _REASONS.get(stopped, stopped)
+        counted = event.usage or next((of.usage for of in (event.response, event.message) if of and of.usage), None)
+        return Seen(int(kind.endswith("delta") and kind != "message_delta"), reason, self._with(_counts(counted)))
+
+    def see_all(self, body: bytes) -> Seen:
+        try:
+            answer = _decode_response(body)
+        except msgspec.DecodeError:
+            return NOTHING
+        said = answer.stop_reason or answer.status or ""
+        return Seen(0, _REASONS.get(said, said), _counts(answer.usage))
+
+    def _with(self, counts: Usage | None) -> Usage | None:
+        """The counts so far: Anthropic gives those of the prompt first, and of the output last."""
+        if counts is None:
+            return None
+        known = (new if new >= 0 else old for new, old in zip(counts, self._usage, strict=True))
+        self._usage = Usage(*known)
+        return self._usage
+
+
+def reader_of(path: str, choices: int) -> Reader:
+    """The reader for an answer of the URL, of which so many choices were asked."""
+    if path in ("/v1/chat/completions", "/v1/completions"):
+        return ChoicesReader(choices)
+    if path in ("/v1/responses", "/v1/messages"):
+        return EventsReader()
+    return OpaqueReader()

@@ -1,0 +1,41 @@
+"""What of a request decides its answer, written in one way, for hashing alone: no server ever sees it.
+
+Unified: the order of members, but for what lies inside of them, where it may decide the answer (schemas, templates); null
+and absence; line ends and white space around what people wrote; a text and a list with it as the only part; a seed at
+temperature 0, where nothing is drawn. Left out: what is for the provider's own accounting.
+"""
+
+from typing import Any
+
+import msgspec
+
+_NEUTRAL = frozenset(("user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "priority"))
+"""What changes no answer."""
+_WRITTEN_BY_PEOPLE = ("system", "developer", "user")
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def canonical(path: str, document: dict[str, Any]) -> bytes:
+    """Equal for two requests of one URL exactly if they ask for the same."""
+    fields = {name: value for name, value in document.items() if value is not None and name not in _NEUTRAL}
+    if fields.get("temperature") == 0:
+        fields["temperature"] = 0
+        fields.pop("seed", None)
+    messages = fields.get("messages")
+    if isinstance(messages, list):
+        fields["messages"] = [_message(message) for message in messages]
+    return _encode((path, sorted(fields.items())))
+
+
+def _message(message: Any) -> Any:
+    if not isinstance(message, dict):
+        return message
+    content = message.get("content")
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
+        (part,) = content
+        content = part["text"] if part.keys() == {"type", "text"} else content
+    if isinstance(content, str):
+        content = content.replace("\r\n", "\n").replace("\r", "\n") if "\r" in content else content
+        if message.get("role") in _WRITTEN_BY_PEOPLE:
+            content = content.strip()
+    return sorted((message | {"content": content}).items())

@@ -1,0 +1,228 @@
+"""A request as its client sent it, for servers that read it by themselves."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from inference.core.openai import errors
+from inference.core.passing import canonical, media, members
+from inference.core.question import Operation
+
+Changes = Mapping[str, bytes | None]
+"""Members of the body that get another value (JSON), or none."""
+
+_LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+_BYTES_PER_TOKEN = 4
+_MAX_DEPTH = 6  # of lists and objects: messages, their parts, and those of a tool's result
+_ALWAYS_THE_SAME = frozenset(("embeddings",))
+_decode = msgspec.json.decode
+_encode = msgspec.json.encode
+_NOTHING: Changes = {}
+_MEDIA = (b'_url"', b'"url"', b"\\u00")
+"""Without one of them a body has no URL that a server would fetch: a name may be written with escapes."""
+
+
+class Passed:
+    """`document` is what `body` says, and `changes` what of it the gateway changes. Only few of its members mean anything
+    to the gateway; those of a wrong type mean nothing, because the server refuses them.
+    """
+
+    __slots__ = (
+        "_canonical",
+        "_texts",
+        "body",
+        "changes",
+        "content_type",
+        "document",
+        "operation",
+        "path",
+        "remote_media",
+    )
+
+    def __init__(
+        self,
+        path: str,
+        operation: Operation,
+        body: bytes,
+        document: dict[str, Any],
+        content_type: str = "application/json",
+        changes: Changes = _NOTHING,
+    ) -> None:
+        self.path, self.operation, self.body, self.document = path, operation, body, document
+        self.content_type = content_type
+        self.changes = changes
+        self.remote_media: list[str] = []  # URLs that the server would fetch
+        self._canonical = b""
+        self._texts: tuple[str, ...] | None = None
+
+    def but(self, changes: Changes) -> "Passed":
+        """The same with further changes."""
+        return Passed(
+            self.path, self.operation, self.body, self.document, self.content_type, {**self.changes, **changes}
+        )
+
+    def rendered(self, additions: Changes) -> bytes:
+        """The body that a server gets."""
+        changes = {**self.changes, **additions}
+        return members.changed(self.body, changes) if changes else self.body
+
+    @property
+    def model(self) -> str:
+        return str(self.document["model"])
+
+    @property
+    def streams(self) -> bool:
+        return self.document.get("stream") is True
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The limit on output tokens, as it is sent; None where there is none."""
+        for name in _LIMITS:
+            value = _decode(changed) if (changed := self.changes.get(name)) else self.document.get(name)
+            if type(value) is int and value > 0:
+                return value
+        return None
+
+    def at_most(self, tokens: int) -> "Passed":
+        """With at most so many output tokens."""
+        limit = b"%d" % tokens
+        given = [each for each in _LIMITS if type(self.document.get(each)) is int]
+        return self.but(
+            {each: limit for each in given if self.document[each] > tokens} if given else {self._limit: limit}
+        )
+
+    @property
+    def _limit(self) -> str:
+        """The name of a limit that the client has not set."""
+        return "max_output_tokens" if self.path == "/v1/responses" else "max_tokens"
+
+    @property
+    def choices(self) -> int:
+        """How many choices its answer has, as far as that can be said."""
+        n, prompts = self.document.get("n"), self.document.get("prompt")
+        many = len(prompts) if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int) else 1
+        return many * (n if type(n) is int and n > 0 else 1)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same model gives the same answer again."""
+        document = self.document
+        return (
+            self.operation in _ALWAYS_THE_SAME or document.get("temperature") == 0 or document.get("seed") is not None
+        )
+
+    @property
+    def images(self) -> int:
+        """How many images its messages have."""
+        return media.images(self.document.get("messages") or self.document.get("input"))
+
+    @property
+    def prompt_param(self) -> str:
+        """The parameter that holds the prompt."""
+        return next((name for name in ("messages", "prompt", "input") if name in self.document), "input")
+
+    @property
+    def canonical(self) -> bytes:
+        """What is hashed: the question, and what is changed of it."""
+        if not self._canonical:
+            try:
+                self._canonical = canonical.canonical(self.path, self.document | dict(self.changes))
+            except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or a number beyond 64 bits
+                self._canonical = self.rendered(_NOTHING)
+        return self._canonical
+
+    def read_through(self) -> None:
+        """Work out what takes long with a long body, so that it is there."""
+        _ = self.canonical, self.texts
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of its prompt, in their order. Images, tools and token ids are none."""
+        if self._texts is None:
+            self._texts = tuple(_texts(self.document))
+        return self._texts
+
+    @property
+    def prompt_tokens(self) -> int:
+        """About how many tokens its prompt has: a fourth of its bytes as UTF-8, or the number of its token ids. It is known
+        before a tokenizer has counted, which only a request that the cache does not have waits for. Images and tools count
+        for nothing.
+        """
+        ids = sum(_token_ids(self.document.get(name)) for name in ("prompt", "input"))
+        return ids + sum(len(text.encode("utf-8", "replace")) for text in self.texts) // _BYTES_PER_TOKEN
+
+    def prompt_parts(self) -> Iterator[bytes]:
+        """The prompt in the order in which templates lay it out, so that prompts that begin alike have a common beginning."""
+        document = self.document
+        for name in ("tools", "system", "instructions", "messages", "prompt", "input"):
+            value = document.get(name)
+            for part in value if isinstance(value, list) else () if value is None else (value,):
+                yield json.dumps(part).encode()
+
+
+def read(path: str, operation: Operation, body: bytes) -> Passed:
+    """The request in a body of JSON. Raises ApiError."""
+    try:
+        document = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        document = _as_python_reads_it(body, str(error))
+    if not isinstance(document, dict):
+        raise errors.invalid("The body is no JSON object.", code="invalid_json")
+    model = document.get("model")
+    if model is None:
+        raise errors.invalid("Missing required parameter: 'model'.", "model", "missing_required_parameter")
+    if not isinstance(model, str) or not _is_utf8(model):
+        raise errors.invalid("`model` must be a text.", "model", "invalid_type")
+    request = Passed(path, operation, body, document)
+    if any(mark in body for mark in _MEDIA):
+        request.remote_media = media.remote(document)
+    return request
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair
+        return False
+    return True
+
+
+def _as_python_reads_it(body: bytes, reason: str) -> Any:
+    """What model servers in Python take beyond JSON, such as half a surrogate pair, or NaN. Raises ApiError."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise errors.invalid(f"The body is not JSON: {reason}.", code="invalid_json") from None
+
+
+def made(path: str, operation: Operation, document: dict[str, Any]) -> Passed:
+    """A request of the gateway's own."""
+    return Passed(path, operation, _encode(document), document)
+
+
+def _texts(document: dict[str, Any]) -> Iterator[str]:
+    for name in ("system", "instructions", "messages", "prompt", "input"):
+        yield from _texts_of(document.get(name))
+
+
+def _texts_of(value: Any, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif depth > _MAX_DEPTH:
+        return
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts_of(part, depth + 1)
+    elif isinstance(value, dict):
+        text = value.get("text")
+        if isinstance(text, str):
+            yield text
+        yield from _texts_of(value.get("content"), depth + 1)
+
+
+def _token_ids(value: Any, depth: int = 0) -> int:
+    if not isinstance(value, list) or depth > 1:
+        return 0
+    return sum(1 if type(part) is int else _token_ids(part, depth + 1) for part in value)

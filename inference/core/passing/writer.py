@@ -1,0 +1,53 @@
+"""Writes answers that are handed on as they came, and what the gateway itself has to say in them."""
+
+import msgspec
+
+from inference.core.events import Event, WholeAnswer
+from inference.core.openai.errors import ApiError
+from inference.core.openai.writers import MESSAGE, PROMPT, Writer
+
+_encode = msgspec.json.encode
+
+
+class PassWriter(Writer):
+    """`path` is the URL that was asked for: errors in its streams have its shape."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.way_on = PROMPT if path == "/v1/completions" else MESSAGE
+
+    def first(self, prompt_tokens: int) -> bytes:
+        return b""
+
+    def event(self, event: Event) -> bytes:
+        return event.raw if self._cut is None else self._marked(event.raw, event.finish_reason)
+
+    def end(self, answer: WholeAnswer) -> bytes:
+        return b""
+
+    def whole(self, answer: WholeAnswer) -> bytes:
+        assert answer.handed is not None
+        return self._marked(answer.handed.body, answer.handed.finish_reason)
+
+    def replay(self, answer: WholeAnswer) -> bytes:
+        assert answer.handed is not None
+        return answer.handed.body
+
+    def error(self, error: ApiError) -> bytes:
+        if self._path == "/v1/responses":
+            nested = msgspec.json.decode(error.body())["error"]
+            said = {"type": "error", "code": error.code, "message": nested["message"], "param": nested["param"]}
+            return b"event: error\ndata: " + _encode(said | {"sequence_number": 0, "error": nested}) + b"\n\n"
+        if self._path == "/v1/messages":
+            return b"event: error\ndata: " + anthropic_error(error) + b"\n\n"
+        return super().error(error)
+
+    def _marked(self, raw: bytes, finish_reason: str) -> bytes:
+        """An answer, or the event with its end, that a step of a ladder has cut."""
+        end = raw.rfind(b"}") if self._cut is not None and finish_reason == "length" else -1
+        return raw if end < 0 else b"".join((raw[:end], b',"weir":', _encode(self._cut), raw[end:]))
+
+
+def anthropic_error(error: ApiError) -> bytes:
+    """An error as Anthropic's client reads it."""
+    return _encode({"type": "error", "error": {"type": error.type, "message": error.message, "code": error.code}})

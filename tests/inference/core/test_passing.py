@@ -1,0 +1,161 @@
+"""What is handed on keeps its bytes."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.core.openai.errors import ApiError
+from inference.core.passing import members, passed
+from inference.core.passing.answers import ChoicesReader
+from inference.core.passing.blocks import Blocks
+
+texts = st.text(max_size=12)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | texts | st.floats(allow_nan=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(texts, values, max_size=6)
+written = st.sampled_from(
+    [{}, {"indent": 1}, {"ensure_ascii": False}, {"separators": (",", ":")}, {"separators": (" , ", " : ")}]
+)
+
+
+@given(objects, written, st.dictionaries(texts, st.none() | values, max_size=4))
+def test_changed_members_are_changed_and_all_other_bytes_stay(
+    document: dict[str, Any], style: dict[str, Any], wanted: dict[str, Any]
+) -> None:
+    body = json.dumps(document, **style).encode("utf-8", "surrogatepass")
+    changes = {name: None if value is None else json.dumps(value).encode() for name, value in wanted.items()}
+    after = members.changed(body, changes)
+    expected = {name: value for name, value in document.items() if changes.get(name, b"") is not None}
+    expected |= {name: value for name, value in wanted.items() if value is not None}
+    assert json.loads(after) == expected
+    kept = {m.name: body[m.start : m.end] for m in members.members(body) if m.name not in changes}
+    assert {m.name: after[m.start : m.end] for m in members.members(after) if m.name not in changes} == kept
+    assert members.changed(body, {}) == body
+
+
+def test_every_member_of_a_name_is_changed_however_it_is_written() -> None:
+    """A server that takes the first of two would else get another model than the one that was looked for."""
+    body = rb'{"mod\u0065l":"a", "x": "\"model\":\"a\"", "model":"a"}'
+    assert members.changed(body, {"model": b'"b"'}) == rb'{"mod\u0065l":"b", "x": "\"model\":\"a\"", "model":"b"}'
+
+
+def test_the_model_s_name_is_replaced_where_it_stands_and_nowhere_else() -> None:
+    body = rb'{"metadata":{"model":"a"},"text":"\"model\":\"a\"","model":"a"}'
+    assert members.with_value(body, ("model",), b'"a"', b'"b"') == body[:-4] + b'"b"}'
+    assert members.with_value(body, ("metadata", "model"), b'"z"', b'"b"') == body
+    assert members.with_value(body, ("nothing", "model"), b'"a"', b'"b"') == body
+
+
+@given(
+    st.lists(st.sampled_from([b"data: {}\n\n", b": x\n\n", b"event: a\r\ndata: b\r\n\r\n", b"data:c\ndata: d\n\n"])),
+    st.lists(st.integers(0, 60), max_size=8),
+)
+def test_blocks_are_the_stream_however_it_is_cut(stream: list[bytes], cuts: list[int]) -> None:
+    whole = b"".join(stream)
+    reader, places = Blocks(), sorted({0, len(whole), *(min(cut, len(whole)) for cut in cuts)})
+    found = [block for start, end in itertools.pairwise(places) for block in reader.feed(whole[start:end])]
+    assert [block.raw for block in found] == stream
+    assert not reader.rest()
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:" + "A" * 4000}}
+SPACED = {"messages": [{"role": "user", "content": " a\r\nb "}]}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({"temperature": 0}, {"temperature": -0.0, "seed": 4}, True),
+        ({"temperature": 1, "seed": 1}, {"temperature": 1, "seed": 2}, False),
+        ({"user": "a"}, {"user": "b", "top_p": None}, True),
+        ({"anything": [1, 2]}, {"anything": [2, 1]}, False),
+        (SPACED, {"messages": [{"content": [{"type": "text", "text": "a\nb"}], "role": "user"}]}, True),
+        ({"messages": [{"role": "tool", "content": "  a"}]}, {"messages": [{"role": "tool", "content": "a"}]}, False),
+        ({"tools": [{"b": 1, "a": 2}]}, {"tools": [{"a": 2, "b": 1}]}, False),
+        ({"stream": True}, {}, False),
+    ],
+)  # fmt: skip
+def test_what_is_hashed_tells_apart_what_may_be_answered_otherwise(
+    one: dict[str, Any], other: dict[str, Any], same: bool
+) -> None:
+    def key(document: dict[str, Any]) -> bytes:
+        return passed.read("/v1/chat/completions", "chat", json.dumps({"model": "m", **document}).encode()).canonical
+
+    assert (key(one) == key(other)) == same
+
+
+@pytest.mark.parametrize("odd", [r'"\ud800"', "NaN", "1" * 400, r'{"\udfff": 1}'])
+def test_what_servers_in_python_take_is_handed_on_and_has_a_key(odd: str) -> None:
+    body = f'{{"model": "m", "x": {odd}}}'.encode()
+    request = passed.read("/v1/completions", "text_completion", body)
+    assert request.rendered({}) == body
+    assert request.canonical
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"a": 1}', b'{"model": 1}', rb'{"model": "\ud800"}', b"\xff"])
+def test_a_body_that_names_no_model_is_a_400(body: bytes) -> None:
+    with pytest.raises(ApiError) as refused:
+        passed.read("/v1/chat/completions", "chat", body)
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": "http://169.254.169.254/x"}},
+        {"type": "input_image", "image_url": "https://localhost/a"},
+        {"type": "video_url", "video_url": {"url": "file:///etc/passwd"}},
+        {"type": "image", "source": {"type": "url", "url": "http://10.0.0.1/"}},
+        {"type": "tool_result", "content": [{"type": "image", "source": {"type": "url", "url": "https://10.0.0.1/"}}]},
+    ],
+)
+def test_a_server_is_not_sent_to_fetch_from_its_own_network(part: dict[str, Any]) -> None:
+    for body in ({"messages": [{"role": "user", "content": [part]}]}, {"input": [{"role": "user", "content": [part]}]}):
+        sent = json.dumps({"model": "m", **body})
+        for text in (sent, sent.replace("url", "\\u0075rl")):
+            with pytest.raises(ApiError, match="public host"):
+                passed.read("/v1/chat/completions", "chat", text.encode())
+    harmless = {"type": "image_url", "image_url": {"url": "data:video/mp4;base64,AA"}, "url": "http://10.0.0.1"}
+    sent = json.dumps({"model": "m", "messages": [{"role": "user", "content": [harmless]}]})
+    assert passed.read("/v1/chat/completions", "chat", sent.encode()).rendered({}) == sent.encode()
+
+
+def test_a_limit_keeps_the_name_that_the_client_gave_it() -> None:
+    for name in ("max_tokens", "max_completion_tokens"):
+        query = passed.made("/v1/chat/completions", "chat", {"model": "m", name: 9})
+        assert json.loads(query.at_most(5).rendered({})) == {"model": "m", name: 5}
+        assert query.at_most(5).max_tokens == 5
+        assert query.at_most(10).rendered({}) == query.body
+        assert query.canonical != query.at_most(5).canonical
+
+
+@given(st.lists(texts, min_size=1, max_size=20), written)
+def test_chunks_that_are_only_compared_say_what_read_ones_say(words: list[str], style: dict[str, Any]) -> None:
+    def block(word: str, **more: Any) -> bytes:
+        choice = {"index": 0, "delta": {"content": word}, "finish_reason": None} | more
+        return b"data: " + json.dumps({"id": "x", "choices": [choice]}, **style).replace("\n", "").encode() + b"\n\n"
+
+    one, stream = ChoicesReader(1), [*map(block, words), block("", finish_reason="stop"), b"data: [DONE]\n\n"]
+    apart = [ChoicesReader(1).see(each) for each in Blocks().feed(b"".join(stream))]
+    assert [one.see(each) for each in Blocks().feed(b"".join(stream))] == apart
+    assert (one.whole, one.settled, one.ended) == (True, True, True)
+
+
+@pytest.mark.parametrize(
+    ("query", "tokens"),
+    [
+        ({"messages": [{"content": "\u00fc" * 10}, {"content": [{"type": "text", "text": "x" * 20}, IMAGE]}]}, 10),
+        ({"prompt": [[1, 2, 3], "x" * 8]}, 5),
+        ({"input": "x" * 40}, 10),
+        ({"system": [{"type": "text", "text": "x" * 8}], "messages": [{"content": 4}, None]}, 2),
+    ],
+)  # fmt: skip
+def test_a_prompt_is_measured_without_its_tokenizer(query: dict[str, Any], tokens: int) -> None:
+    assert passed.made("/v1/chat/completions", "chat", {"model": "m", **query}).prompt_tokens == tokens
