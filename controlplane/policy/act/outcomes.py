@@ -4,8 +4,7 @@ From its begin on a candidate has no weight of its own, so that its share ends w
 those of the rules of the model's routing policy that name one of the two.
 """
 
-from collections.abc import Collection, Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Mapping
 
 from django.db import transaction
 
@@ -34,7 +33,7 @@ def write_outcomes(decision: Decision) -> bool:
         if not names:
             continue
         changed, author = True, f"Weir, canary {', '.join(names)}"
-        transaction.on_commit(partial(publish.publish, author=author))  # before what the rows' own signals publish
+        transaction.on_commit(_published_by(author), robust=True)
         baseline = next(iter(model.canary))
         winner = next((pool for pool, percent in model.canary.items() if percent == ALL), baseline)
         rows = Pool.objects.select_for_update(of=("self",)).filter(
@@ -47,6 +46,15 @@ def write_outcomes(decision: Decision) -> bool:
         why = next(change.reason for change in model.transitions if change.kind == "canary")
         _write_rules(model.model, winner, model.canary, author, why)
     return changed
+
+
+def _published_by(author: str) -> Callable[[], None]:
+    """Publishes before the rows' own signals do. Where that fails, the outcome is written, and published with what comes next."""
+
+    def published() -> None:
+        publish.publish(author=author)
+
+    return published
 
 
 def _write_rules(model: str, winner: str, pools: Collection[str], author: str, why: str) -> None:
