@@ -32,6 +32,13 @@ def test_within_one_process_nothing_is_moved() -> None:
     assert spent(row) == {"egress": 10, "unattributed": 90}
 
 
+def test_a_call_within_one_process_moves_nothing_whatever_its_kind() -> None:
+    root = gateway("chat x", 0, 100, weir__request=True)
+    call = gateway("call", 10, 90, root, kind=CLIENT, stage="model")
+    (row,) = close([root, call, gateway("late", 85, 120, call, stage="cache")])
+    assert spent(row) == {"model": 75, "cache": 5, "unattributed": 20}
+
+
 def test_a_consumer_of_a_message_is_left_where_it_is() -> None:
     root = span("handle", 0, 100, kind=SERVER)
     (row,) = close([root, span("consume", 500, 520, root, kind=5, service="worker")])

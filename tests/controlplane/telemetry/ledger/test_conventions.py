@@ -133,3 +133,33 @@ def test_other_databases_are_reached_through_the_network() -> None:
 )
 def test_the_path_says_which_inference_it_is(path: str, operation: str) -> None:
     assert only(http__method="POST", http__target=path).operation == operation
+
+
+@pytest.mark.parametrize(
+    ("http_status", "statuses", "status"),
+    [
+        (200, (0, 0), "ok"),
+        (399, (0, 0), "ok"),
+        (400, (0, 0), "error"),
+        (429, (0, 0), "rejected"),
+        (499, (0, 0), "cancelled"),
+        (999, (0, 0), "error"),
+        (None, (0, 0), "ok"),
+        (None, (2, 0), "error"),
+        (None, (0, 2), "error"),
+    ],
+)
+def test_the_status_is_that_of_http_or_of_either_span(
+    http_status: int | None, statuses: tuple[int, int], status: str
+) -> None:
+    said: dict[str, AttrValue] = {"http.request.method": "POST", "url.path": "/v1/chat/completions"}
+    if http_status is not None:
+        said["http.response.status_code"] = http_status
+    caller = span("chat m", 0, 1000, kind=CLIENT, status=statuses[0], gen_ai__operation__name="chat")
+    server = span("POST", 100, 900, caller, kind=SERVER, service="server", status=statuses[1], also=said)
+    (row,) = close([caller, server])
+    assert (row.status, row.http_status) == (status, http_status)
+
+
+def test_a_number_above_999_is_no_http_status() -> None:
+    assert only(http__response__status_code=1000).http_status is None

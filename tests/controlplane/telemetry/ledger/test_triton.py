@@ -36,6 +36,14 @@ def test_what_servers_say_of_weir_s_own_calls_is_no_request() -> None:
         assert close(own) and not close([*own, *said])
 
 
+def test_the_first_response_that_is_sent_is_the_first_token() -> None:
+    sends = [("GRPC_SEND_START", 1700), ("GRPC_SEND_START", 1390), ("GRPC_SEND_START", 1955)]
+    request = triton("InferRequest", 1210, 1960, b"", events=[("GRPC_WAITREAD_START", 1205), *sends])
+    chat = triton("chat", 1212, 1300, request, events=[("REQUEST_START", 1212), ("QUEUE_START", 1215)], model=True)
+    (row,) = close([request, chat])
+    assert (row.ttft_ns, row.ttft_definition) == (1390 - 1210, "triton-first-response")
+
+
 @pytest.mark.parametrize("begin", [b"weir-wup", b"weir-bch"])
 def test_a_name_that_a_client_can_choose_leaves_nothing_out(begin: bytes) -> None:
     for spans in by_trace(recorded("triton/otlp-0.json", "triton/otlp-1.json")).values():
