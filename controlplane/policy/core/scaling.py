@@ -94,14 +94,18 @@ def serves(facts: PoolFacts) -> bool:
 
 
 def sized(spec: ScalingSpec, facts: PoolFacts) -> bool:
-    """Whether anything says how many replicas the load of now needs. What waits only says that more are needed."""
+    """Whether anything says how many replicas the load of now needs. What waits only says that more are needed, and that what those which
+    serve have in use is not all.
+    """
     signals = spec.reactive
     in_proportion = (
         (facts.in_flight, signals.in_flight_per_replica),
         (facts.kv_use, signals.kv_use),
         (facts.cpu_use, signals.cpu_use),
     )
-    return _capacity(spec, facts) is not None or any(use is not None and each for use, each in in_proportion)
+    if _capacity(spec, facts) is not None:
+        return True
+    return not facts.waiting and any(use is not None and each for use, each in in_proportion)
 
 
 def _forecast(plan: PoolPlan, now_ms: int) -> _Needed | None:

@@ -198,6 +198,7 @@ UNSIZED: dict[str, Any] = {"capacity_rps": None}
         (UNSIZED | {"in_flight": None}, {"in_flight_per_replica": 8.0}, 4),
         (UNSIZED, {"in_flight_per_replica": 8.0}, None),
         (UNSIZED | {"kv_use": 0.2}, {"kv_use": 0.8}, None),
+        (UNSIZED | {"kv_use": 1.0, "waiting": 500.0, "ready": 1, "failing": 3}, {"kv_use": 0.8}, 4),
         (UNSIZED, {"replica_rps": 10.0}, None),
         ({}, {}, None),
     ],
