@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from inference.contract.snapshot import Model
 from inference.core import normalise
-from inference.core.openai import checks, responses_schema
+from inference.core.openai import checks, errors, responses_schema
 from inference.core.openai.embedding_writer import EmbeddingWriter
 from inference.core.openai.responses_writer import ResponsesWriter
 from inference.core.openai.schema import ChatRequest, CompletionRequest
@@ -113,7 +113,12 @@ def _chunks(
     return kind(identity, created, model.name, form)
 
 
+def _for_servers_alone(body: bytes) -> Understood:
+    raise errors.unsupported("model", "its servers have no such route. Name a model of a server with OpenAI's API")
+
+
 ENDPOINTS = {
+    "/v1/messages": Endpoint("chat", _for_servers_alone),
     "/v1/chat/completions": Endpoint("chat", _chat),
     "/v1/completions": Endpoint("text_completion", _completion),
     "/v1/embeddings": Endpoint("embeddings", _embedding),
