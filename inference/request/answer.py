@@ -141,7 +141,8 @@ class Answer:
             done = flight.done  # read before the events: none is added after it
             if done:
                 self._landed(flight)
-                if flight.error is not None and (not out.started or not (sent or flight.events)):
+                begun = out.started or flight.says_its_error
+                if flight.error is not None and not (begun and (sent or flight.events)):
                     raise flight.error  # the error still gets a status of its own, so the client may try again
             head = flight.head
             if done and flight.error is None and head is not None and not head.streams and not out.started:

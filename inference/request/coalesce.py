@@ -63,6 +63,12 @@ class Flight:
         """Tokens so far: the prompt's from its admission on, and the output's as they come."""
         return self.prompt_tokens + self.output_tokens if self.admitted else 0
 
+    @property
+    def says_its_error(self) -> bool:
+        """Whether its error is the server's own, in the stream that is handed on."""
+        error = self.error
+        return self.head is not None and error is not None and error.answer is not None and not error.answer.status
+
     def answer(self) -> WholeAnswer:
         """The whole answer of a flight that has landed without an error."""
         if self._answer is None:
