@@ -57,8 +57,10 @@ for replica in Replica.objects.select_related("pool"):
     seen.append((f"{replica.pool.name}/{replica.name}", "replica", "down" if sick else "up",
                  {} if sick else {"requests_per_s": 1.7, "mean_queue_ms": 3.2, "mean_compute_ms": 410.0},
                  "connection refused at 127.0.0.1:9101" if sick else ""))
+now = timezone.now()
 for component, kind, state, figures, error in seen:
-    Observation.objects.create(component=component, kind=kind, state=state, figures=figures, observed_at=timezone.now(), error=error)
+    Observation.objects.create(component=component, kind=kind, state=state, figures=figures, observed_at=now, error=error,
+                               up_at=now - timezone.timedelta(hours=1))
 """
 
 

@@ -93,11 +93,8 @@ EVER = asyncio.Event().wait
         ((Event("x"), None), "no_finish_reason"),
         ((EVER,), "timeout"),
     ],
-    ids=[
-        "busy", "failed", "lost", "away", "goes-away", "token-then-lost", "usage-then-failed", "no-reason", "token-without-reason",
-        "nothing-comes",
-    ],
-)  # fmt: skip
+    ids="busy failed lost away goes-away token-lost usage-failed no-reason token-no-reason nothing".split(),  # noqa: SIM905
+)
 async def test_what_failed_before_the_client_had_anything_is_tried_elsewhere(first: Any, error: str) -> None:
     pool = a_pool(ScriptedBackend(first), ScriptedBackend(GOOD))
     flight = a_flight()

@@ -70,7 +70,7 @@ def speak(port: int, context: ssl.SSLContext, *parts: bytes) -> bytes:
 
 
 def metric(port: int, context: ssl.SSLContext, name: str) -> float:
-    page = speak(port, context, b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").decode()
+    page = speak(port, context, b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").decode()
     return float(next(line for line in page.splitlines() if line.startswith(f"{name} ")).split()[1])
 
 
