@@ -11,7 +11,7 @@ from inference.core.events import Usage, WholeAnswer
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.core.openai.writers import COMMENT, Writer
-from inference.core.passing.writer import PassWriter
+from inference.core.passing.writer import PassWriter, error_body
 from inference.observability.context import span_id
 from inference.observability.spans import RESPOND, Trace, now_ns
 from inference.policy.serving import Caller
@@ -24,7 +24,7 @@ _DEADLINE_MARGIN_S = 0.05  # so long before the client's deadline it is answered
 
 
 class Answer:
-    """The answer to one request. `deadline` is the header with the client's read timeout; `keepalive_s` is how
+    """The answer to one request at `path`. `deadline` is the header with the client's read timeout; `keepalive_s` is how
     often a silent stream sends a comment.
     """
 
@@ -35,6 +35,7 @@ class Answer:
         "_keepalive_s",
         "_model",
         "_out",
+        "_path",
         "_policy",
         "_request",
         "_trace",
@@ -45,7 +46,7 @@ class Answer:
         "meter",
     )
 
-    def __init__(self, trace: Trace, out: Exchange, deadline: bytes | None, keepalive_s: float) -> None:
+    def __init__(self, trace: Trace, out: Exchange, path: str, deadline: bytes | None, keepalive_s: float) -> None:
         self.identity = trace.context.trace_id.hex()
         self.caller: Caller | None = None  # once it is known
         self.meter: Meter | None = None  # where the tenant has a limit
@@ -55,7 +56,7 @@ class Answer:
         self._cut: tuple[Step, bool] | None = None
         self.dropped: list[str] = []  # parameters without effect here
         self._trace = trace
-        self._out = out
+        self._out, self._path = out, path
         self._deadline_s = _deadline_s(deadline)
         self._deadline_rule = ""  # whose deadline it is; the client's own if empty
         self._keepalive_s = keepalive_s
@@ -199,7 +200,7 @@ class Answer:
             more = [header for header in error.headers() if header[0] not in names]
             out.respond(said.status, [*self._headers(said.headers), *more], said.body)
         elif not out.started:
-            out.respond(error.status, [*self._headers((JSON,)), *error.headers()], error.body())
+            out.respond(error.status, [*self._headers((JSON,)), *error.headers()], error_body(self._path, error))
         elif error.stage == "egress":
             out.abort()  # the client does not read, so it would not read the error either
         else:

@@ -76,7 +76,8 @@ class Completions:
     async def serve(self, endpoint: Endpoint, request: Request, out: Exchange) -> None:
         trace = Trace(request.received_ns, request.headers.get(b"traceparent"), endpoint.operation)
         trace.leave_full(self._caller_traces)
-        answer = Answer(trace, out, request.headers.get(b"x-stainless-read-timeout"), self._keepalive_s)
+        deadline = request.headers.get(b"x-stainless-read-timeout")
+        answer = Answer(trace, out, request.path, deadline, self._keepalive_s)
         self.in_flight += 1
         try:
             try:

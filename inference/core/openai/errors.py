@@ -128,7 +128,8 @@ def context_exceeded(tokens: int, max_tokens: int, limit: int, param: str) -> Ap
 
 
 def missing_key() -> ApiError:
-    return PermanentApiError(401, _INVALID, "invalid_api_key", "No API key. Send it as `Authorization: Bearer KEY`.")
+    message = "No API key. Send it as `Authorization: Bearer KEY` or `x-api-key: KEY`."
+    return PermanentApiError(401, _INVALID, "invalid_api_key", message)
 
 
 def wrong_key() -> ApiError:

@@ -39,7 +39,7 @@ class PassWriter(Writer):
             said = {"type": "error", "code": error.code, "message": nested["message"], "param": nested["param"]}
             return b"event: error\ndata: " + _encode(said | {"sequence_number": 0, "error": nested}) + b"\n\n"
         if self._path == "/v1/messages":
-            return b"event: error\ndata: " + anthropic_error(error) + b"\n\n"
+            return b"event: error\ndata: " + error_body(self._path, error) + b"\n\n"
         return super().error(error)
 
     def _marked(self, raw: bytes, finish_reason: str) -> bytes:
@@ -48,6 +48,8 @@ class PassWriter(Writer):
         return raw if end < 0 else b"".join((raw[:end], b',"weir":', _encode(self._cut), raw[end:]))
 
 
-def anthropic_error(error: ApiError) -> bytes:
-    """An error as Anthropic's client reads it."""
-    return _encode({"type": "error", "error": {"type": error.type, "message": error.message, "code": error.code}})
+def error_body(path: str, error: ApiError) -> bytes:
+    """An error as the client of the URL reads it: Anthropic's, or OpenAI's."""
+    if path != "/v1/messages":
+        return error.body()
+    return _encode({"type": "error", **msgspec.json.decode(error.body())})

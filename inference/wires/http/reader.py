@@ -18,7 +18,7 @@ _ABSOLUTE = re.compile(rb"(?i)https?://[^/?]*")  # RFC 9112, 3.2.2
 _COUNT_BYTES = 4 << 10  # less is not counted: there are few such requests at once, and counting takes time
 _UNKNOWN_BODY_BYTES = 64 << 10  # longer bodies are kept only for clients with a known key
 _ONCE = frozenset(
-    (b"authorization", b"host", b"transfer-encoding")
+    (b"authorization", b"x-api-key", b"host", b"transfer-encoding")
 )  # of two such headers, two readers may use different ones
 
 

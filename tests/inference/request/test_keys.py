@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import msgspec
 import openai
 import pytest
@@ -13,6 +14,7 @@ from openai import AsyncOpenAI
 
 from inference.backends.port import Event
 from inference.contract.snapshot import Key, Model, Route, Snapshot, Tenant, key_digest
+from inference.request.parse import ENDPOINTS
 from tests.support.gateway.scripted import DONE, KEY, ScriptedBackend, a_snapshot, serve, serve_pools
 
 HELLO: Any = [{"role": "user", "content": "Hello"}]
@@ -60,6 +62,33 @@ async def test_a_key_ends(keyed: Opened) -> None:
                 await refused
     async with keyed(expires_ms=now_ms + 3_600_000) as client:
         await client.chat.completions.create(model="m", messages=HELLO)
+
+
+@pytest.mark.parametrize(
+    ("headers", "known"),
+    [
+        ({"Authorization": f"Bearer {KEY}"}, True),
+        ({"x-api-key": KEY}, True),
+        ({"Authorization": f"Bearer {KEY}", "x-api-key": "of another gateway"}, True),
+        ({"Authorization": "Basic YTpi", "x-api-key": KEY}, True),  # of a proxy before this gateway
+        ({"Authorization": "Bearer wrong", "x-api-key": KEY}, False),
+        ({"x-api-key": "wrong"}, False),
+        ({"x-api-key": ""}, False),
+        ({"Authorization": KEY}, False),
+        ({"Authorization": "Bearer"}, False),
+        ({}, False),
+    ],
+)
+async def test_a_key_comes_in_either_header_and_nobody_gets_in_without_one(
+    keyed: Opened, headers: dict[str, str], known: bool
+) -> None:
+    body = {"model": "m", "messages": HELLO, "max_tokens": 5}
+    async with keyed() as client, httpx2.AsyncClient(base_url=client.base_url, headers=headers) as bare:
+        for path in ENDPOINTS:
+            answer = await bare.post(f"{client.base_url.join(path)}", json=body)
+            assert (answer.status_code != 401) is known, path
+            assert (answer.json().get("type") == "error") is (path == "/v1/messages"), "each client reads its own errors"
+        assert ((await bare.get("models")).status_code == 200) is known
 
 
 async def test_wrong_requests_and_lists_of_models_count_against_limits(keyed: Opened) -> None:

@@ -130,6 +130,7 @@ def test_the_body_of_an_upgrade_is_not_taken_for_a_request(gateway: Gateway) -> 
     ("raw", "status"),
     [
         (b"GET /healthz HTTP/1.1\r\nhost: x\r\nauthorization: a\r\nauthorization: b\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-api-key: a\r\nx-api-key: b\r\n\r\n", 400),
         (b"GET /healthz HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n", 400),
         (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 1\r\n\r\nx", 400),
         (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1, 1\r\n\r\nx", 400),
