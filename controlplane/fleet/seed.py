@@ -18,6 +18,8 @@ Row = TypeVar("Row", bound=models.Model)
 
 POOL_FIELDS = ("protocol", "server", "signature", "mapping", "credential", "max_concurrency", "replica_concurrency")
 """What a new pool takes from the file as it is."""
+UNLIMITED_TOKENS = 1 << 20
+"""More than any model answers."""
 LAUNCHED = models.Q(managed_by=Replica.ManagedBy.LAUNCHER) | models.Q(
     managed_by=Replica.ManagedBy.CLUSTER, pool__cluster__kind=Cluster.Kind.LOCAL
 )
@@ -120,10 +122,14 @@ def _model(seed: SeedModel) -> list[str]:
 
 
 def _limits(seed: SeedModel) -> dict[str, Any]:
-    """Of a model whose context is known, the prompt and the answer may each be as long as that: the server judges the sum."""
+    """Of a model whose context is known, the prompt and the answer may each be as long as that: the server judges the sum. Of one
+    whose context is not known, servers with OpenAI's API judge the answer's length, which nobody has limited here.
+    """
     limits: dict[str, Any] = {"tokenizer": seed.tokenizer, "max_context_tokens": seed.context_tokens}
     if seed.context_tokens:
         limits |= {"max_prompt_tokens": seed.context_tokens, "max_output_tokens": seed.context_tokens}
+    elif all(pool.protocol == "openai" for pool in seed.pools):
+        limits["max_output_tokens"] = UNLIMITED_TOKENS
     return limits
 
 

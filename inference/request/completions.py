@@ -33,7 +33,7 @@ from inference.request.generate import generate
 from inference.request.images import check_media
 from inference.request.limits import Limits
 from inference.request.parse import Endpoint
-from inference.request.route import any_available, choose_pool, fallbacks_of, find_model, for_pool
+from inference.request.route import any_available, check_output, choose_pool, fallbacks_of, find_model, for_pool
 from inference.request.work import Work
 from inference.request.write_back import WriteBack
 from inference.wires.http.exchange import Exchange, Request
@@ -160,7 +160,10 @@ class Completions:
             self._metrics.arrived(model.name, trace.tier)
             raise errors.outside_regions(model.name, caller.tenant, regions or ())
         state = choose_pool(serving, plan, passed, cacheable)
-        if large and not state.passes:
+        if state.passes:
+            if not plan.max_output_tokens:  # a rule's is in place of the model's, and lowers
+                check_output(passed, model)
+        elif large:
             await asyncio.to_thread(body.question, model)
         question, unused = for_pool(body, model, state, plan.max_output_tokens)
         self._metrics.arrived(model.name, trace.tier)

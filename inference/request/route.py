@@ -47,8 +47,8 @@ def choose_pool(serving: Serving, plan: Plan, passed: Passed, cacheable: bool) -
 
 def for_pool(request: Request, model: Model, state: PoolState, most: int = 0) -> tuple[Query, list[str]]:
     """What the pool's servers get: the request as it came, or the question that it makes, without what they drop, whose names
-    come along. It has the pool's limit where the client has set none, and at most `most` output tokens, if that is not 0. Raises
-    ApiError for an operation or a parameter that they refuse.
+    come along. It has the pool's limit where the client has set none, and at most `most` output tokens, or the model's, if that is 0.
+    Raises ApiError for an operation or a parameter that they refuse.
     """
     capabilities = state.capabilities
     operation = request.passed.operation
@@ -62,7 +62,15 @@ def for_pool(request: Request, model: Model, state: PoolState, most: int = 0) ->
     default = state.pool.max_output_default
     if default and query.max_tokens is None:
         query = _limited(query, min(default, model.max_output_tokens))
-    return (at_most(query, model, most) if most else query), dropped
+    return at_most(query, model, most or model.max_output_tokens), dropped
+
+
+def check_output(passed: Passed, model: Model) -> None:
+    """Raises ApiError where the client asks for more output tokens than the model's owner allows."""
+    if passed.operation in GENERATION:
+        for name, tokens in passed.limits.items():
+            if tokens > model.max_output_tokens:
+                raise errors.output_limit(name, tokens, model.max_output_tokens)
 
 
 def at_most(query: Query, model: Model, most: int) -> Query:

@@ -127,6 +127,11 @@ def context_exceeded(tokens: int, max_tokens: int, limit: int, param: str) -> Ap
     return PermanentApiError(400, _INVALID, "context_length_exceeded", message, param, "tokenizer")
 
 
+def output_limit(param: str, tokens: int, limit: int) -> ApiError:
+    message = f"`{param}` is {tokens}, and this model gives at most {limit} output tokens: ask for no more."
+    return PermanentApiError(400, _INVALID, "invalid_value", message, param)
+
+
 def missing_key() -> ApiError:
     message = "No API key. Send it as `Authorization: Bearer KEY` or `x-api-key: KEY`."
     return PermanentApiError(401, _INVALID, "invalid_api_key", message)

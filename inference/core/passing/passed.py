@@ -14,6 +14,7 @@ Changes = Mapping[str, bytes | None]
 """Members of the body that get another value (JSON), or none."""
 
 _LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+_NUMBERS = (int, float, str)
 _BYTES_PER_TOKEN = 4
 _MAX_DEPTH = 6  # of lists and objects: messages, their parts, and those of a tool's result
 _ALWAYS_THE_SAME = frozenset(("embeddings",))
@@ -81,17 +82,20 @@ class Passed:
         """The limit on output tokens, as it is sent; None where there is none."""
         for name in _LIMITS:
             value = _decode(changed) if (changed := self.changes.get(name)) else self.document.get(name)
-            if type(value) is int and value > 0:
-                return value
+            if tokens := _tokens(value):
+                return tokens
         return None
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The limits on output tokens that the client has set, by their names."""
+        return {name: tokens for name in _LIMITS if (tokens := _tokens(self.document.get(name)))}
 
     def at_most(self, tokens: int) -> "Passed":
         """With at most so many output tokens."""
-        limit = b"%d" % tokens
-        given = [each for each in _LIMITS if type(self.document.get(each)) is int]
-        return self.but(
-            {each: limit for each in given if self.document[each] > tokens} if given else {self._limit: limit}
-        )
+        limit, given = b"%d" % tokens, self.limits
+        above = [name for name, wanted in given.items() if wanted > tokens]
+        return self.but(dict.fromkeys(above if given else (self._limit,), limit))
 
     @property
     def _limit(self) -> str:
@@ -220,6 +224,14 @@ def _texts_of(value: Any, depth: int = 0) -> Iterator[str]:
         if isinstance(text, str):
             yield text
         yield from _texts_of(value.get("content"), depth + 1)
+
+
+def _tokens(value: Any) -> int:
+    """A number of tokens as servers in Python read it, which take `5.0` and `"5"` for 5; 0 where it is none."""
+    try:
+        return max(0, int(float(value) if isinstance(value, str) else value)) if type(value) in _NUMBERS else 0
+    except (ValueError, OverflowError):
+        return 0
 
 
 def _token_ids(value: Any, depth: int = 0) -> int:

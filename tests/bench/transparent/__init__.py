@@ -32,7 +32,7 @@ def run() -> Iterator[Figure]:
 def in_front_of(url: str, key: str) -> Snapshot:
     """A gateway's snapshot with the model of the recording server there."""
     pool = Pool("pool", "variant", "local", MODEL, "", (Endpoint("r0", url=url),), protocol="openai")
-    model = Model(MODEL, (Route("pool"),), cache=CacheRule("never"))
+    model = Model(MODEL, (Route("pool"),), cache=CacheRule("never"), max_output_tokens=1 << 20)
     return Snapshot(1, (model,), (pool,), (Tier("standard"),), (Tenant("alice", "standard", (key_digest(key),)),))
 
 

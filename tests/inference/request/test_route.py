@@ -1,5 +1,6 @@
 """Which pool a request begins with, and what its client hears of a fallback that answered."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ from inference.contract.plan import Plan
 from inference.contract.snapshot import Endpoint, Model, Pool, Route
 from inference.core.backend_errors import FailedError
 from inference.core.events import Event
+from inference.core.openai.errors import ApiError
 from inference.core.passing.passed import made
 from inference.policy.serving import Serving
 from inference.request.generate import generate
-from inference.request.route import choose_pool, fallbacks_of
+from inference.request.parse import ENDPOINTS
+from inference.request.route import check_output, choose_pool, fallbacks_of, for_pool
 from tests.support.gateway.scripted import (
     DONE,
     USAGE,
@@ -69,6 +72,40 @@ def test_a_request_begins_with_the_first_fallback_only_while_no_route_has_a_repl
 def test_without_any_replica_it_stays_with_a_route_whose_error_the_client_gets() -> None:
     given, _ = serving()
     assert chosen(given, cacheable=False) <= {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("path", "limits", "refused"),
+    [
+        ("/v1/chat/completions", {}, ""),
+        ("/v1/chat/completions", {"max_tokens": 100}, ""),
+        ("/v1/chat/completions", {"max_tokens": 101}, "max_tokens"),
+        ("/v1/chat/completions", {"max_tokens": 5, "max_completion_tokens": 101}, "max_completion_tokens"),
+        ("/v1/chat/completions", {"max_completion_tokens": 5, "max_tokens": 101}, "max_tokens"),
+        ("/v1/chat/completions", {"max_tokens": "101"}, "max_tokens"),  # as servers in Python take it
+        ("/v1/completions", {"max_tokens": 101.0}, "max_tokens"),
+        ("/v1/chat/completions", {"max_tokens": "many"}, ""),  # the server refuses it
+        ("/v1/responses", {"max_output_tokens": 101}, "max_output_tokens"),
+        ("/v1/messages", {"max_tokens": 101}, "max_tokens"),
+        ("/v1/embeddings", {"max_tokens": 101}, ""),
+    ],
+)
+def test_the_owner_s_limit_on_output_holds_at_servers_that_get_requests_as_they_came(
+    path: str, limits: dict[str, Any], refused: str
+) -> None:
+    model = Model("m", (Route("a"),), max_output_tokens=100)
+    body = ENDPOINTS[path].parse(path, json.dumps({"model": "m", "messages": [], **limits}).encode())
+    backend = ScriptedBackend((Event("x"), DONE))
+    backend.passes = True
+    given, _ = for_pool(body, model, a_pool(backend, name="a"))  # as a fallback of a server that has lowered the limit
+    assert (given.max_tokens or 0) <= 100 or path == "/v1/embeddings"
+    if refused:
+        with pytest.raises(ApiError, match=r"is 101, and this model gives at most 100") as caught:
+            check_output(body.passed, model)
+        assert (caught.value.status, caught.value.param) == (400, refused)
+    else:
+        check_output(body.passed, model)
+        assert given is body.passed
 
 
 async def test_requests_that_begin_with_a_fallback_are_counted_as_such() -> None:
