@@ -6,13 +6,13 @@ is OpenAI's JSON, and two questions are the same exactly if their encodings are.
 
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
-Operation = Literal["chat", "text_completion", "embeddings"]
-OPERATIONS: frozenset[Operation] = frozenset(("chat", "text_completion", "embeddings"))
-GENERATION: frozenset[Operation] = OPERATIONS - {"embeddings"}
+Operation = Literal["chat", "text_completion", "embeddings", "rerank", "score", "classify", "tokenize", "detokenize"]
+OPERATIONS: frozenset[Operation] = frozenset(get_args(Operation))
+GENERATION: frozenset[Operation] = frozenset(("chat", "text_completion"))
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 Prompt = str | tuple[int, ...]
 """Text, or token ids."""

@@ -19,6 +19,7 @@ from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.core.openai.shape import SMALL_BYTES, Shape, check_length, check_shape
 from inference.core.passing.passed import Passed
+from inference.core.question import GENERATION
 from inference.observability.context import CallerTraces
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
@@ -147,7 +148,8 @@ class Completions:
         model, plans = served.model, served.plans_for(caller)
         timeouts = serving.timeouts_for(model.name, caller.tier.name)
         regions = allowed_regions(model, caller.regions)
-        check_length(shape, model.max_prompt_tokens, passed.prompt_param)
+        if passed.is_one_prompt:
+            check_length(shape, model.max_prompt_tokens, passed.prompt_param)
         trace.model, trace.stream, trace.caller_region = model.name, passed.streams, region or served.home
         await check_media(passed, model)
         if large:
@@ -180,7 +182,8 @@ class Completions:
         trace.show(pool)
         answer.dropped = unused
         state.hold()  # until the request has ended: a new snapshot may take the pool's replicas away meanwhile
-        expected = self._outputs.expected(model.name, question.max_tokens)
+        generates = question.operation in GENERATION
+        expected = self._outputs.expected(model.name, question.max_tokens) if generates else 0
         try:
             if caller.limits:  # counted in Redis, in the same write as the lookup below
                 tokens = prompt_estimate(len(request.body), model.max_prompt_tokens) + expected
@@ -300,7 +303,8 @@ class Completions:
         try:
             await generate(work, flight)
             if flight.error is None:
-                self._outputs.observe(work.model.name, flight.output_tokens)
+                if work.question.operation in GENERATION:
+                    self._outputs.observe(work.model.name, flight.output_tokens)
                 # The key names its variant. While it waited, the pool's endpoints may have changed.
                 if key is not None and flight.pool is not None and flight.pool.name == work.pool.pool.name:
                     self._write_back.start(key, flight, work.model.cache)

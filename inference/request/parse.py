@@ -15,6 +15,7 @@ from inference.core.openai.schema import ChatRequest, CompletionRequest
 from inference.core.openai.writers import ChatWriter, CompletionWriter, Format, Writer
 from inference.core.passing import passed
 from inference.core.passing.passed import Passed
+from inference.core.passing.routes import ROUTES
 from inference.core.question import Operation, Question
 
 MakeWriter = Callable[[str, int, Model], Writer]
@@ -117,7 +118,7 @@ def _for_servers_alone(body: bytes) -> Understood:
     raise errors.unsupported("model", "its servers have no such route. Name a model of a server with OpenAI's API")
 
 
-ENDPOINTS = {
+ENDPOINTS = {path: Endpoint(route.operation, _for_servers_alone) for path, route in ROUTES.items()} | {
     "/v1/messages": Endpoint("chat", _for_servers_alone),
     "/v1/chat/completions": Endpoint("chat", _chat),
     "/v1/completions": Endpoint("text_completion", _completion),

@@ -61,6 +61,8 @@ async def _judged(passed: Passed, model: Model, text: ModelText, pool: PoolState
     leaves open whether the prompt is too long. Raises ApiError.
     """
     prepared = Prepared(passed, "", passed.prompt_tokens, "estimate")
+    if not passed.is_one_prompt:
+        return prepared
     if prepared.tokens * _ESTIMATE_FACTOR > model.max_prompt_tokens:
         if model.tokenizer == "server":
             prepared = await _counted(prepared, model, pool, timeout_ms)

@@ -7,6 +7,8 @@ from inference.core.backend_errors import FailedError
 from inference.core.question import GENERATION, OPERATIONS, Operation
 from inference.core.servers import identify, refusals
 
+_EMBEDDINGS: frozenset[Operation] = frozenset(("embeddings",))
+
 
 class Get(Protocol):
     """Reads a path of the server: below its root, or below the base of its API."""
@@ -46,7 +48,7 @@ async def detect(get: Get, url: str, model: str) -> Detection:
         facts = await _object(get, "/model_info") or await _object(get, "/get_model_info")  # as it was called before
         generates = facts.get("is_generation")
         if isinstance(generates, bool):
-            operations = GENERATION if generates else OPERATIONS - GENERATION
+            operations = OPERATIONS - (_EMBEDDINGS if generates else GENERATION)
     elif kind == "llamacpp":
         props = await _object(get, "/props")
         version = str(props.get("build_info", ""))

@@ -98,6 +98,11 @@ _UNSERVED = {
     "chat": ("takes no chats", "Name a model that generates text"),
     "text_completion": ("completes no texts", "Name a model that generates text"),
     "embeddings": ("makes no embeddings", "Name a model that embeds"),
+    "rerank": ("ranks no documents", "Name a model that does"),
+    "score": ("gives no scores", "Name a model that does"),
+    "classify": ("classifies no texts", "Name a model that does"),
+    "tokenize": ("shows no tokens", "Name a model of a server that does"),
+    "detokenize": ("shows no tokens", "Name a model of a server that does"),
 }
 
 

@@ -206,7 +206,10 @@ class OpaqueReader:
             answer = _decode_opaque(body)
         except msgspec.DecodeError:
             return NOTHING
-        usage = _counts(answer.usage)
+        counted = answer.usage
+        if counted is not None and counted.prompt_tokens is None and counted.input_tokens is None:
+            counted.prompt_tokens = counted.total_tokens  # of a ranking: there is no output
+        usage = _counts(counted)
         return Seen(usage=usage._replace(output_tokens=max(0, usage.output_tokens)) if usage else None)
 
 

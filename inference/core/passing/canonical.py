@@ -15,14 +15,14 @@ _WRITTEN_BY_PEOPLE = ("system", "developer", "user")
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def canonical(path: str, document: dict[str, Any]) -> bytes:
-    """Equal for two requests of one URL exactly if they ask for the same."""
+def canonical(path: str, document: dict[str, Any], *, exact: bool = False) -> bytes:
+    """Equal for two requests of one URL exactly if they ask for the same. With `exact` every character of a message counts."""
     fields = {name: value for name, value in document.items() if value is not None and name not in _NEUTRAL}
     if fields.get("temperature") == 0:
         fields["temperature"] = 0
         fields.pop("seed", None)
     messages = fields.get("messages")
-    if isinstance(messages, list):
+    if isinstance(messages, list) and not exact:
         fields["messages"] = [_message(message) for message in messages]
     return _encode((path, sorted(fields.items())))
 

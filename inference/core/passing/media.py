@@ -1,6 +1,6 @@
 """The URLs that a server would fetch for a request that it gets as it came."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from inference.core.openai.checks import check_image
@@ -9,12 +9,12 @@ _MAX_DEPTH = 8  # from the list of messages to the parts of a tool's result
 _IMAGES = frozenset(("image_url", "input_image", "image"))
 
 
-def remote(document: dict[str, Any]) -> list[str]:
-    """The URLs. What a client sends as data is not looked at. Raises ApiError where one is not `https:` with a host's name that
-    may be on the internet.
+def remote(document: dict[str, Any], names: Iterable[str]) -> list[str]:
+    """The URLs in these members. What a client sends as data is not looked at. Raises ApiError where one is not `https:` with a
+    host's name that may be on the internet.
     """
     urls = []
-    for name in ("messages", "input", "system"):
+    for name in names:
         for where, url in _urls(name, document.get(name), 0):
             check_image(where, url)
             urls.append(url)

@@ -8,12 +8,14 @@ import msgspec
 
 from inference.core.openai import errors
 from inference.core.passing import canonical, media, members
-from inference.core.question import Operation
+from inference.core.passing.routes import ROUTES, prompt_of
+from inference.core.question import GENERATION, Operation
 
 Changes = Mapping[str, bytes | None]
 """Members of the body that get another value (JSON), or none."""
 
 _LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+_IDS = ("prompt", "input")  # where token ids may be
 _NUMBERS = (int, float, str)
 _BYTES_PER_TOKEN = 4
 _MAX_DEPTH = 6  # of lists and objects: messages, their parts, and those of a tool's result
@@ -123,16 +125,23 @@ class Passed:
         return media.images(self.document.get("messages") or self.document.get("input"))
 
     @property
+    def is_one_prompt(self) -> bool:
+        """Whether it has one prompt for the model to take whole. A ranking has many, and a request for tokens none."""
+        return self.path not in ROUTES
+
+    @property
     def prompt_param(self) -> str:
         """The parameter that holds the prompt."""
-        return next((name for name in ("messages", "prompt", "input") if name in self.document), "input")
+        names = ("messages", "prompt", "input", *prompt_of(self.path))
+        return next((name for name in names if name in self.document), "input")
 
     @property
     def canonical(self) -> bytes:
         """What is hashed: the question, and what is changed of it."""
         if not self._canonical:
             try:
-                self._canonical = canonical.canonical(self.path, self.document | dict(self.changes))
+                exact = self.operation not in GENERATION  # white space counts
+                self._canonical = canonical.canonical(self.path, self.document | dict(self.changes), exact=exact)
             except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or a number beyond 64 bits
                 self._canonical = self.rendered(_NOTHING)
         return self._canonical
@@ -145,7 +154,7 @@ class Passed:
     def texts(self) -> tuple[str, ...]:
         """The texts of its prompt, in their order. Images, tools and token ids are none."""
         if self._texts is None:
-            self._texts = tuple(_texts(self.document))
+            self._texts = tuple(text for name in prompt_of(self.path) for text in _texts_of(self.document.get(name)))
         return self._texts
 
     @property
@@ -154,7 +163,7 @@ class Passed:
         before a tokenizer has counted, which only a request that the cache does not have waits for. Images and tools count
         for nothing.
         """
-        ids = sum(_token_ids(self.document.get(name)) for name in ("prompt", "input"))
+        ids = sum(_token_ids(self.document.get(name)) for name in _IDS if name in prompt_of(self.path))
         return ids + sum(len(text.encode("utf-8", "replace")) for text in self.texts) // _BYTES_PER_TOKEN
 
     def prompt_parts(self) -> Iterator[bytes]:
@@ -181,7 +190,8 @@ def read(path: str, operation: Operation, body: bytes) -> Passed:
         raise errors.invalid("`model` must be a text.", "model", "invalid_type")
     request = Passed(path, operation, body, document)
     if any(mark in body for mark in _MEDIA):
-        request.remote_media = media.remote(document)
+        names = ("messages", "input", "system", *(prompt_of(path) if path in ROUTES else ()))
+        request.remote_media = media.remote(document, names)
     return request
 
 
@@ -204,11 +214,6 @@ def _as_python_reads_it(body: bytes, reason: str) -> Any:
 def made(path: str, operation: Operation, document: dict[str, Any]) -> Passed:
     """A request of the gateway's own."""
     return Passed(path, operation, _encode(document), document)
-
-
-def _texts(document: dict[str, Any]) -> Iterator[str]:
-    for name in ("system", "instructions", "messages", "prompt", "input"):
-        yield from _texts_of(document.get(name))
 
 
 def _texts_of(value: Any, depth: int = 0) -> Iterator[str]:

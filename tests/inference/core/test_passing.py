@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from inference.core.openai.errors import ApiError
 from inference.core.passing import members, passed
-from inference.core.passing.answers import ChoicesReader
+from inference.core.passing.answers import ChoicesReader, reader_of
 from inference.core.passing.blocks import Blocks
+from inference.core.passing.routes import ROUTES
 
 texts = st.text(max_size=12)
 values = st.recursive(
@@ -127,6 +128,20 @@ def test_a_server_is_not_sent_to_fetch_from_its_own_network(part: dict[str, Any]
     assert passed.read("/v1/chat/completions", "chat", sent.encode()).rendered({}) == sent.encode()
 
 
+def test_a_ranking_does_not_send_a_server_into_its_own_network_either() -> None:
+    document = {"content": [{"type": "image_url", "image_url": {"url": "http://10.0.0.1/"}}]}
+    with pytest.raises(ApiError, match="public host"):
+        passed.read("/rerank", "rerank", json.dumps({"model": "m", "query": "a", "documents": document}).encode())
+
+
+def test_every_character_counts_where_tokens_are_asked_for() -> None:
+    def key(content: str) -> bytes:
+        turns = [{"role": "user", "content": content}]
+        return passed.made("/tokenize", "tokenize", {"model": "m", "messages": turns}).canonical
+
+    assert len({key("a"), key("a "), key("a\r\n"), key("a\n")}) == 4
+
+
 def test_a_limit_keeps_the_name_that_the_client_gave_it() -> None:
     for name in ("max_tokens", "max_completion_tokens"):
         query = passed.made("/v1/chat/completions", "chat", {"model": "m", name: 9})
@@ -159,3 +174,26 @@ def test_chunks_that_are_only_compared_say_what_read_ones_say(words: list[str], 
 )  # fmt: skip
 def test_a_prompt_is_measured_without_its_tokenizer(query: dict[str, Any], tokens: int) -> None:
     assert passed.made("/v1/chat/completions", "chat", {"model": "m", **query}).prompt_tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "tokens"),
+    [
+        ("/v1/rerank", {"query": "x" * 4, "documents": ["x" * 8, {"text": "x" * 12}], "top_n": 3}, 6),
+        ("/score", {"text_1": "x" * 4, "text_2": ["x" * 4, "x" * 4]}, 3),
+        ("/classify", {"input": [[1, 2], [3]]}, 3),
+        ("/tokenize", {"prompt": "x" * 40}, 0),  # no model reads it
+        ("/detokenize", {"tokens": [1, 2, 3]}, 0),
+    ],
+)
+def test_only_what_the_model_reads_is_measured(path: str, query: dict[str, Any], tokens: int) -> None:
+    assert passed.made(path, ROUTES[path].operation, {"model": "m", **query}).prompt_tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [({"total_tokens": 9}, 9), ({"prompt_tokens": 7, "total_tokens": 9}, 7), ({}, None), (None, None)],
+)
+def test_a_ranking_s_tokens_are_those_that_the_server_counts(usage: Any, counted: int | None) -> None:
+    seen = reader_of("/v1/rerank", 1).see_all(json.dumps({"results": [], "usage": usage}).encode())
+    assert (seen.usage and (seen.usage.prompt_tokens, seen.usage.output_tokens)) == (counted and (counted, 0))

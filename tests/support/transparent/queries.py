@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from inference.core.passing.routes import ROUTES
 from tests.support.transparent.standin import FAULT, MODEL
 
 TOOL = {"type": "function", "function": {"name": "weather", "description": "a\tb", "strict": True, "parameters": {
@@ -125,7 +126,8 @@ def requests(seed: int, number: int) -> Iterator[Query]:
 
 
 def _request(chance: random.Random, serial: int) -> Query:
-    kind = chance.choices(("chat", "text", "responses", "messages", "embeddings", "bytes"), (8, 3, 2, 2, 1, 5))[0]
+    kinds = ("chat", "text", "responses", "messages", "embeddings", "bytes", "beside")
+    kind = chance.choices(kinds, (8, 3, 2, 2, 1, 5, 2))[0]
     streams = chance.random() < 0.5
     if kind == "chat":
         fields = {"messages": _messages(chance, serial), **_parameters(chance)} | (
@@ -171,7 +173,30 @@ def _request(chance: random.Random, serial: int) -> Query:
             "/v1/embeddings",
             {"input": chance.choice((_text(chance), ["a", "b"], [1, 2])), "dimensions": chance.choice((1, 256))},
         )
-    return _odd_bytes(chance, serial)
+    return _beside(chance, serial) if kind == "beside" else _odd_bytes(chance, serial)
+
+
+def _beside(chance: random.Random, serial: int) -> Query:
+    """What servers have beside OpenAI's and Anthropic's API."""
+    path = chance.choice(tuple(ROUTES))
+    texts = [_text(chance) for _ in range(chance.randrange(1, 4))]
+    bodies: dict[str, tuple[dict[str, Any], ...]] = {
+        "rerank": (
+            {"query": texts[0], "documents": texts, "top_n": 2},
+            {"query": texts[0], "documents": {"content": [{"type": "text", "text": texts[0]}, IMAGE]}},
+        ),
+        "score": ({"text_1": texts[0], "text_2": texts}, {"queries": texts, "documents": texts, "priority": 3}),
+        "classify": ({"input": texts, "use_activation": False}, {"messages": _messages(chance, serial)}),
+        "tokenize": (
+            {"prompt": texts[0], "add_special_tokens": False},
+            {"messages": _messages(chance, serial), "tools": [TOOL]},
+        ),
+        "detokenize": ({"tokens": [1, 2, serial]},),
+    }
+    fields = {"model": MODEL, **chance.choice(bodies[ROUTES[path].operation])}
+    if chance.random() < 0.2:
+        fields[FAULT] = chance.choice((400, 413, 422))
+    return Query("post", path, {}, json.dumps(fields, ensure_ascii=chance.random() < 0.5).encode())
 
 
 def _odd_bytes(chance: random.Random, serial: int) -> Query:
