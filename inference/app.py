@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -31,6 +32,7 @@ from inference.request.cache import Cache
 from inference.request.completions import Completions
 from inference.request.limits import Limits
 from inference.request.parse import ENDPOINTS
+from inference.request.route import pools_of
 from inference.tasks import keep
 from inference.tokenizers.library import Tokenizers
 from inference.wires.http.exchange import JSON, EdgeCounts, Exchange, Headers, Request
@@ -165,12 +167,16 @@ class Gateway:
         current = self._current()
         caller = authenticate(current, request.headers)
         await self.completions.count(caller)
+
+        def card(name: str) -> dict[str, Any]:
+            return report.card(pools_of(current, current.models[name].plans_for(caller)))
+
         if path == "/v1/models":
-            return 200, [JSON], writers.models([name for name in current.models if caller.may_use(name)])
+            return 200, [JSON], writers.models({name: card(name) for name in current.models if caller.may_use(name)})
         name = path.removeprefix("/v1/models/")
         if name not in current.models or not caller.may_use(name):
             raise errors.no_such_model(name)
-        return 200, [JSON], writers.model(name)
+        return 200, [JSON], writers.model(name, card(name))
 
     def _may_read(self, request: Request, out: Exchange) -> None:
         """Raises ApiError where the caller may not read the metrics."""

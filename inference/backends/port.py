@@ -1,7 +1,8 @@
 """What the gateway wants of a model server: one protocol, and an adapter per kind of server behind it."""
 
-from collections.abc import Hashable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 from inference.contract.server_metrics import ServerLoad
 from inference.contract.snapshot import Endpoint, Pool
@@ -86,7 +87,9 @@ class Embeddings(NamedTuple):
 
 
 class Detected(NamedTuple):
-    """What a replica is. `misfit` says why the gateway cannot serve it, with the remedy; empty where it can."""
+    """What a replica is. `misfit` says why the gateway cannot serve it, with the remedy; empty where it can. `card` is what its
+    server says of the model in its list of models.
+    """
 
     kind: str
     version: str = ""
@@ -94,6 +97,7 @@ class Detected(NamedTuple):
     context_length: int = 0  # tokens; 0 where it is not known
     signature: str = ""
     misfit: str = ""
+    card: Mapping[str, Any] = MappingProxyType({})
 
 
 class Link(Protocol):

@@ -18,7 +18,7 @@ def server(replica: Replica) -> dict[str, Any]:
     elif warming.given_up:
         said["warming"] = f"its warm-up was given up: {warming.given_up}"
     if replica.detected is not None:
-        said |= {name: value for name, value in replica.detected._asdict().items() if value}
+        said |= {name: value for name, value in replica.detected._asdict().items() if value and name != "card"}
     return said
 
 
@@ -30,6 +30,16 @@ def pool(state: PoolState, with_servers: bool) -> dict[str, Any]:
     if not with_servers:
         return counts
     return counts | {"servers": {replica.name: server(replica) for replica in state.replicas}}
+
+
+def card(pools: Iterable[PoolState]) -> dict[str, Any]:
+    """What the servers of these pools say of their model in their lists of models. Where they differ, the first one's counts, but
+    the shortest context.
+    """
+    known = [replica.detected for state in pools for replica in state.replicas if replica.detected is not None]
+    cards = [each.card for each in known if each.card]
+    lengths = [length for each in cards if type(length := each.get("max_model_len")) is int]
+    return {**cards[0], **({"max_model_len": min(lengths)} if lengths else {})} if cards else {}
 
 
 DETECTED_LABELS = ("pool", "replica", "kind", "version", "signature", "fits")

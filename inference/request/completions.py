@@ -34,7 +34,7 @@ from inference.request.generate import generate
 from inference.request.images import check_media
 from inference.request.limits import Limits
 from inference.request.parse import Endpoint
-from inference.request.route import any_available, check_output, choose_pool, fallbacks_of, find_model, for_pool
+from inference.request.route import check_output, choose_pool, fallbacks_of, find_model, for_pool, pools_of
 from inference.request.work import Work
 from inference.request.write_back import WriteBack
 from inference.wires.http.exchange import Exchange, Request
@@ -224,7 +224,7 @@ class Completions:
             if (
                 caller.regions
                 and not any(pool.available for pool in (state, *others))
-                and any_available(serving, served.plans)
+                and any(pool.available for pool in pools_of(serving, served.plans))
             ):
                 state.tally.arrived += 1
                 state.tally.shed += 1

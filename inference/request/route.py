@@ -95,8 +95,8 @@ def fallbacks_of(serving: Serving, plan: Plan, chosen: PoolState) -> tuple[PoolS
     return tuple(serving.pools[name] for name in names[after:])
 
 
-def any_available(serving: Serving, plans: Plans) -> bool:
-    """Whether any pool of the model can serve those that no rule is about."""
+def pools_of(serving: Serving, plans: Plans) -> list[PoolState]:
+    """The pools that serve those that no rule is about, in order."""
     plain = plans.plain
     names = (*(route.pool for route in plain.routes), *plain.fallbacks)
-    return any(serving.pools[name].available for name in names if name in serving.pools)
+    return [serving.pools[name] for name in names if name in serving.pools]

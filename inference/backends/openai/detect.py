@@ -55,9 +55,8 @@ async def detect(get: Get, url: str, model: str) -> Detection:
         context_length = context_length or identify.llamacpp_context_length(props)
     elif kind == "dynamo" and not identify.is_dynamo(await _object(get, "/health")):
         kind = "other"
-    detected = Detected(
-        kind, version[:100], listing.models, context_length, "", identify.misfit(url, model, listing.models)
-    )
+    misfit, card = identify.misfit(url, model, listing.models), identify.read_card(body, model)
+    detected = Detected(kind, version[:100], listing.models, context_length, "", misfit, card)
     return Detection(detected, takes_priority, lower_first, operations)
 
 

@@ -232,13 +232,19 @@ def _call_delta(call: ToolCallDelta) -> dict[str, object]:
     return delta | {"function": function}
 
 
-def models(names: list[str]) -> bytes:
-    return _encode({"object": "list", "data": [_model(name) for name in names]})
+def models(cards: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """By the models' names, what their servers say of them."""
+    return _encode({"object": "list", "data": [_model(name, card) for name, card in cards.items()]})
 
 
-def model(name: str) -> bytes:
-    return _encode(_model(name))
+def model(name: str, card: Mapping[str, Any]) -> bytes:
+    return _encode(_model(name, card))
 
 
-def _model(name: str) -> dict[str, object]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "weir"}
+_SERVERS_OWN = frozenset(("id", "object", "owned_by", "root", "parent", "aliases"))
+"""Of a server's list of models: its own names of models and files, and itself."""
+
+
+def _model(name: str, card: Mapping[str, Any]) -> dict[str, object]:
+    said = {member: value for member, value in card.items() if member not in _SERVERS_OWN}
+    return {"id": name, "object": "model", "created": 0, "owned_by": "weir", **said}

@@ -61,6 +61,13 @@ def read_object(body: bytes) -> dict[str, Any]:
         return {}
 
 
+def read_card(body: bytes, model: str) -> dict[str, Any]:
+    """What the answer to GET /v1/models says of the model; nothing where it is not there."""
+    cards = read_object(body).get("data")
+    those = cards if isinstance(cards, list) else ()
+    return next((card for card in those if isinstance(card, dict) and card.get("id") == model), {})
+
+
 def is_dynamo(health: dict[str, Any]) -> bool:
     """Whether this is the answer of Dynamo's /health (lib/llm/src/http/service/health.rs)."""
     return "endpoints" in health or "instances" in health

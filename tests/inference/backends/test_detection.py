@@ -1,6 +1,8 @@
 """What a replica is gets found out before it serves, and a server that does not fit gets no requests."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -37,6 +39,16 @@ class Scripted(TritonModel):
     async def detect(self, timeout_s: float) -> Detected:
         self.detections += 1
         return self.detected
+
+
+def test_of_servers_that_say_different_things_of_a_model_the_shortest_context_counts() -> None:
+    def pool(*found: Detected | None) -> Any:
+        return SimpleNamespace(replicas=[SimpleNamespace(detected=each) for each in found])
+
+    first, other = ({"id": "a", "max_model_len": length, "x": length} for length in (9, 4))
+    pools = [pool(None, VLLM, VLLM._replace(card=first)), pool(VLLM._replace(card=other))]
+    assert report.card(pools) == {"id": "a", "max_model_len": 4, "x": 9}
+    assert report.card(pools[:0]) == report.card([pool(None, VLLM)]) == {}
 
 
 async def probed(backend: Scripted, until: Callable[[Replica], bool]) -> Replica:

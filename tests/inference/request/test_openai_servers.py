@@ -53,6 +53,25 @@ async def test_whole_answers_and_streams(start_server: StartServer, serve: Serve
     assert KEY not in str(server.headers)
 
 
+@pytest.mark.parametrize("kind", ["vllm", "llamacpp"])
+async def test_models_are_listed_with_what_their_server_says_of_them(
+    start_server: StartServer, serve: Serve, kind: str
+) -> None:
+    servers = [await start_server(kind) for _ in range(2)]
+    gateway = await obeyed(serve, *servers)
+    await eventually_async(lambda: _ready(gateway, 2))
+    asked = [len(server.probed) for server in servers]
+    async with gateway.client() as client:
+        [listed] = [model async for model in client.models.list()]
+        assert listed == await client.models.retrieve("weir")
+    assert (listed.id, listed.owned_by, listed.created) == ("weir", "weir", 1)
+    assert (listed.model_extra or {}) == servers[0].listed
+    lists = [server.probed[before:].count("/v1/models") for server, before in zip(servers, asked, strict=True)]
+    assert lists == [0, 0], "no server is asked for it"
+    servers_said = (await asyncio.to_thread(gateway.ready))["pools"]["pool"]["servers"]
+    assert all("card" not in said for said in servers_said.values())
+
+
 SAID = "This server does not support embeddings. Start it with `--embeddings`"  # as llama.cpp says it
 
 
