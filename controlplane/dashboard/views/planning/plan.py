@@ -157,7 +157,7 @@ def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan]) -> dic
         "hour_rows": hourly,
         "looks": BINDS.values(),
         "detail": detail(shown[0]) if len(shown) == 1 else None,
-        "figure": plan_figure(replica_lines(shown, MAX_BARS), cost, replaced(planned.pairs)),
+        "figure": plan_figure(replica_lines(counted, MAX_BARS), cost, replaced(planned.pairs)),
         "csv": f"{reverse('api:plan_csv')}?"
         + replaced(
             [pair for pair in planned.pairs if pair[0] not in ("hours", "q")],
