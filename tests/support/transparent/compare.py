@@ -14,7 +14,7 @@ import openai
 from tests.support.transparent.queries import Query, requests
 from tests.support.transparent.standin import FAULT, MODEL, Recorder
 
-_COUNTED = ("/v1/chat/completions", "/v1/completions")
+COUNTED = ("/v1/chat/completions", "/v1/completions")
 _ASKS_FOR_COUNTS = b'"stream_options":{"include_usage":true}'
 _LONG_S = 60.0
 
@@ -125,7 +125,7 @@ def _requests_differ(query: Query, direct: Recorder, behind: Recorder) -> str:
     wanted = sent.body
     said = json.loads(sent.body)
     added = []
-    if query.path in _COUNTED:
+    if query.path in COUNTED:
         if said.get("stream") is True and said.get("stream_options") is None:
             added.append(("stream_options", _ASKS_FOR_COUNTS))
         if said.get("priority") is None:

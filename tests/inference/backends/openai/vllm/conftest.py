@@ -9,6 +9,8 @@ from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route,
 from tests.support.gateway.process import KEY, Gateway, Receiver, gateway_command
 from tests.support.servers.vllm import ADAPTER, MODEL, POOL, REPLICA, Clients, VLlm, vllm, write_model
 from tests.support.start import Start
+from tests.support.transparent.alike import Ends
+from tests.support.transparent.compare import End
 
 
 @pytest.fixture(scope="session")
@@ -47,3 +49,11 @@ async def clients(vllm_server: VLlm, vllm_gateway: Gateway) -> AsyncIterator[Cli
     yield Clients(direct, through)
     await direct.close()
     await through.close()
+
+
+@pytest.fixture
+async def ends(vllm_server: VLlm, vllm_gateway: Gateway) -> AsyncIterator[Ends]:
+    those = Ends(End(vllm_server.url, "none"), End(vllm_gateway.base_url, KEY))
+    yield those
+    for end in those:
+        await end.close()
