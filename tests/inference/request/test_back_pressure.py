@@ -71,7 +71,7 @@ class Slow:
 
 def a_stream(flight: Flight, out: Slow, egress_ms: int = 20_000) -> asyncio.Task[None]:
     trace = Trace(0, None, "chat")
-    answer = Answer(trace, out, None, 15.0)  # type: ignore[arg-type]
+    answer = Answer(trace, out, "/v1/chat/completions", None, 15.0)  # type: ignore[arg-type]
     answer.of(a_request(Question(operation="chat")), Model("m", ()))
     flight.requests += 1
     return asyncio.ensure_future(answer.stream(flight, egress_ms))
