@@ -109,7 +109,10 @@ def test_it_can_be_cancelled_in_the_middle_of_a_step(server: Managed) -> None:
     worker = threading.Thread(target=jobs.run_queued)
     worker.start()
     try:
-        eventually(lambda: "requests answered" in PlanJob.objects.get(pk=job.pk).note)
+        eventually(
+            lambda: "requests answered" in PlanJob.objects.get(pk=job.pk).note,
+            lambda: str(PlanJob.objects.filter(pk=job.pk).values("state", "note", "error", "result").get()),
+        )
         jobs.cancel(job)
     finally:
         worker.join(120)
