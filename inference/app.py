@@ -35,9 +35,12 @@ from inference.request.parse import ENDPOINTS
 from inference.request.route import pools_of
 from inference.tasks import keep
 from inference.tokenizers.library import Tokenizers
+from inference.wires.http.cors import Cors
 from inference.wires.http.exchange import JSON, EdgeCounts, Exchange, Headers, Request
 from inference.wires.redis import open_redis
 from inference.workers.worker import Worker
+
+_API = tuple({"/v1/", *ENDPOINTS})
 
 
 class Gateway:
@@ -61,6 +64,7 @@ class Gateway:
             link_local=config.backend_link_local,
             record=self.export.submit,
         )
+        self._cors = Cors(config.origins) if config.origins else None
         self.tokenizers = Tokenizers(config.tokenizers_folder)
         self.redis = open_redis(config.redis_url) if config.redis_url else None
         self.limits = Limits(self.redis, config.lease_ms)
@@ -125,6 +129,11 @@ class Gateway:
     async def __call__(self, request: Request, out: Exchange) -> None:
         path = request.path
         endpoint = ENDPOINTS.get(path)
+        if self._cors is not None and path.startswith(_API) and (allowed := self._cors.headers(request.headers)):
+            out.more = allowed
+            if request.method == "OPTIONS":
+                out.respond(200, self._cors.preflight(request.headers), b"")
+                return
         if endpoint is not None and request.method == "POST":
             await self.completions.serve(endpoint, request, out)
             return

@@ -8,6 +8,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from inference.contract.errors import PermanentError
+from inference.wires.http.cors import ORIGIN
 from inference.wires.redis.url import parse
 
 FLUSH_CACHE_S, FLUSH_SPANS_S = 1.0, 5.0
@@ -110,6 +111,11 @@ class Config(BaseSettings):
         ge=10,
         description="How often spans are sent, ms. Keeps the live page live, and a batch worth sending.",
     )
+    cors_origins: str = Field(
+        default="",
+        description="Origins of pages whose scripts may call the API, such as https://app.example.com, separated by commas, or `*`; "
+        "empty allows none.",
+    )
     metrics_token: str = Field(
         default="", description="Bearer token that may read /metrics; empty lets only callers on this machine read it."
     )
@@ -185,6 +191,14 @@ class Config(BaseSettings):
             parse(url)
         return url
 
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, given: str) -> str:
+        for origin in _listed(given):
+            if not ORIGIN.fullmatch(origin):
+                raise ValueError(f"{origin!r} is no origin: write scheme, host and port, without a path")
+        return given
+
     @field_validator("snapshot_path", "snapshot_cache", "tls_certificate", "tls_key", "tls_client_ca", mode="before")
     @classmethod
     def _empty_is_none(cls, given: object) -> object:
@@ -222,6 +236,10 @@ class Config(BaseSettings):
         )
 
     @property
+    def origins(self) -> frozenset[str]:
+        return frozenset(_listed(self.cors_origins))
+
+    @property
     def tokenizers_folder(self) -> Path:
         return self.tokenizers_dir or self.home / "tokenizers"
 
@@ -237,6 +255,10 @@ class Config(BaseSettings):
 
 class ConfigError(PermanentError, ValueError):
     """The environment cannot be understood. The message has one line per setting, with its value and the remedy."""
+
+
+def _listed(text: str) -> list[str]:
+    return [part for part in map(str.strip, text.split(",")) if part]
 
 
 def load() -> Config:

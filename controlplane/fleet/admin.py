@@ -34,6 +34,7 @@ from controlplane.fleet.models import (
     Variant,
     Workload,
 )
+from controlplane.fleet.models.calls import ServerCalls
 from controlplane.fleet.models.failures import FailureRules
 
 
@@ -202,7 +203,7 @@ class LLMModelAdmin(ModelAdmin):
             },
         ),
         ("Cache", {"fields": ["cache_mode", "cache_scope", "cache_ttl_s", "cache_coalesce", "prompt_version"]}),
-        ("Images", {"fields": ["image_hosts"]}),
+        ("Requests", {"fields": ["unknown_parameters", "image_hosts"]}),
     ]
 
 
@@ -226,8 +227,8 @@ class PoolAdmin(ModelAdmin):
             "Servers",
             {
                 "fields": [
-                    "protocol", "server", "signature", "mapping", "model_name", "model_version", "credential",
-                    "tls_enabled", "tls_ca", "tls_server_name", "keep_error_texts",
+                    "protocol", "server", "signature", "mapping", "model_name", "model_version",
+                    *(field.name for field in ServerCalls._meta.get_fields()),
                 ]
             },
         ),
@@ -245,7 +246,7 @@ class PoolAdmin(ModelAdmin):
         ),
     ]  # fmt: skip
     conditional_fields = {
-        "server": "protocol == 'openai'",
+        **dict.fromkeys(("server", "headers", "proxy", "salt_prefix_cache"), "protocol == 'openai'"),
         "workload": "cluster != ''",
         "signature": "protocol == 'triton'",
         "mapping": "protocol == 'triton' && signature == 'mapping'",

@@ -19,11 +19,15 @@ _WORDS = {
     "trtllm": "trtllm-serve",
     "dynamo": "Dynamo",
     "other": "Another, or a hosted one",
+    "unlisted": "A hosted one without a list of models",
     "": "Leave it to the server",
     "hermes": "Hermes, Qwen",
     "llama3_json": "Llama 3, JSON",
     "mistral": "Mistral",
     "think": "<think> … </think>",
+    "pass": "Hand it on (a Triton refuses it)",
+    "drop": "Leave it out, and name it in x-weir-dropped",
+    "refuse": "Refuse the request",
 }
 
 Choices = list[tuple[str, str]]
@@ -59,3 +63,7 @@ def reasoning_parsers() -> Choices:
 
 def reasoning_fields() -> Choices:
     return _choices(snapshot.ReasoningField)
+
+
+def unknown_parameters() -> Choices:
+    return _choices(snapshot.UnknownParameters)

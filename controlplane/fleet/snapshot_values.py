@@ -20,6 +20,7 @@ from controlplane.fleet.models import (
     Variant,
 )
 from inference.contract import snapshot
+from inference.contract.credentials import Header, value_and_secret
 from inference.contract.rules import NO_OVERLAY, Overlay, RouteRule
 from inference.contract.tensor_mapping import TensorMapping
 
@@ -97,7 +98,10 @@ def _pool(row: Pool) -> snapshot.Pool:
         prices=tuple(
             price for of in (row, row.variant, row.variant.model) for price in _prices(of)
         ),  # the closest first
-        tls=snapshot.Tls(enabled=row.tls_enabled, ca=row.tls_ca, server_name=row.tls_server_name),
+        tls=snapshot.Tls(
+            enabled=row.tls_enabled, ca=row.tls_ca, server_name=row.tls_server_name, certificate=row.tls_certificate
+        ),
+        headers=_headers(row.headers),
         warm_up=snapshot.WarmUp(
             requests=row.warm_up_requests,
             prompt=row.warm_up_prompt,
@@ -105,12 +109,18 @@ def _pool(row: Pool) -> snapshot.Pool:
             within_s=row.warm_up_within_s,
         ),
         ejection=_ejection(row.variant.model),
+        unknown_parameters=row.variant.model.unknown_parameters,
         retries=snapshot.Retries(
             attempts=row.variant.model.attempts,
             percent=row.variant.model.retry_percent,
             least=row.variant.model.retry_least,
         ),
     )
+
+
+def _headers(entered: dict[str, str]) -> tuple[Header, ...]:
+    pairs = ((name, *value_and_secret(text)) for name, text in entered.items())
+    return tuple(Header(name=name, value=value, secret=secret) for name, value, secret in pairs)
 
 
 def _ejection(row: LLMModel) -> snapshot.Ejection:

@@ -7,7 +7,8 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import BaseValidator, MaxValueValidator, MinValueValidator
 
-from inference.contract.address import parse_address, parse_base_url, parse_url
+from inference.contract.address import parse_address, parse_base_url, parse_proxy, parse_url
+from inference.contract.credentials import Header, check_header, value_and_secret
 from inference.contract.image_hosts import is_host
 from inference.contract.snapshot import TOKENIZERS, is_name
 from inference.contract.snapshot_parts import WARM_UP_BOUNDS
@@ -104,6 +105,28 @@ def validate_file_name(value: str) -> None:
             f"“{value}” is not a name: use letters, digits, “.”, “-” and “_”, such as “hosted-api”. The secret itself is "
             "not entered here."
         )
+
+
+def validate_headers(value: object) -> None:
+    """Names of headers and their values, or the names of their secrets."""
+    if not isinstance(value, dict) or not all(isinstance(entered, str) for entered in value.values()):
+        raise ValidationError('Write an object of names and values, such as {"api-key": "secret:hosted-api"}.')
+    for name, entered in value.items():
+        text, secret = value_and_secret(entered)
+        try:
+            check_header(Header(name, text, secret))
+        except ValueError as error:
+            raise ValidationError(f"{error}.") from error
+        if secret:
+            validate_file_name(secret)
+
+
+def validate_proxy(value: str) -> None:
+    """The URL of an HTTP proxy."""
+    try:
+        parse_proxy(value)
+    except ValueError as error:
+        raise ValidationError(f"{error}.") from error
 
 
 def validate_mapping(value: object) -> None:

@@ -231,4 +231,5 @@ def _identity(pool: Pool, endpoint: Endpoint) -> Hashable:
     """What makes a replica another one, which begins anew, when a snapshot changes it."""
     model = (pool.model_name, pool.model_version, pool.signature, pool.mapping, pool.server)
     address = (endpoint.replica, endpoint.grpc, endpoint.url, endpoint.metrics)
-    return pool.name, *address, pool.protocol, *model, pool.credential, pool.tls
+    way = (pool.credential, pool.headers, pool.proxy, pool.tls, pool.salt_prefix_cache)
+    return pool.name, *address, pool.protocol, *model, *way, pool.unknown_parameters

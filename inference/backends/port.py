@@ -37,7 +37,7 @@ class CallInfo(NamedTuple):
 
     `max_tokens` is the limit on output tokens for servers that need one; `question.max_tokens` is None where the client
     has set none. `prompt` is the rendered prompt, where the backend's `needs_prompt` says so. `prompt_is_counted` where
-    `prompt_tokens` is no estimate.
+    `prompt_tokens` is no estimate. `tenant` is whose call it is.
     """
 
     prompt_tokens: int  # -1 where they are not known
@@ -49,6 +49,7 @@ class CallInfo(NamedTuple):
     prompt: Prompt = ""
     prompt_is_counted: bool = False
     connecting: Connecting = ANYHOW
+    tenant: str = ""
 
 
 class Stream(Protocol):

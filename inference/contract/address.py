@@ -27,11 +27,12 @@ class Url(NamedTuple):
     host: str
     port: int
     path: str  # without a slash at its end
+    query: str = ""
 
 
-def parse_url(text: str, link_local: bool = False) -> Url:
-    """The parts of an http or https URL without user, query or fragment. Clouds give secrets to whoever asks at link-local
-    addresses, so these are refused unless `link_local`. Raises ValueError with the value and the remedy.
+def parse_url(text: str, link_local: bool = False, *, with_query: bool = False) -> Url:
+    """The parts of an http or https URL without user or fragment, and without a query unless `with_query`. Clouds give secrets to
+    whoever asks at link-local addresses, so these are refused unless `link_local`. Raises ValueError with the value and the remedy.
     """
     try:
         parts = urlsplit(text)
@@ -48,8 +49,9 @@ def parse_url(text: str, link_local: bool = False) -> Url:
         raise ValueError(
             f"{text!r} does not begin with http:// or https://: write a URL such as http://10.0.0.7:8000/v1"
         )
-    if parts.query or parts.fragment or any(character <= " " or character == "\x7f" for character in text):
-        raise ValueError(f"{text!r} has a query, a fragment or white space: leave it out")
+    if (parts.query and not with_query) or parts.fragment or any(it <= " " or it == "\x7f" for it in text):
+        what = "" if with_query else "a query, "
+        raise ValueError(f"{text!r} has {what}a fragment or white space: leave it out")
     port = (443 if parts.scheme == "https" else 80) if port is None else port
     host, port = parse_address(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     last_label = host.rstrip(".").rpartition(".")[2].lower()
@@ -62,9 +64,10 @@ def parse_url(text: str, link_local: bool = False) -> Url:
             f"{host!r} is a link-local address, where clouds have their metadata: write the server's own address, or allow "
             "these with WEIR_BACKEND_LINK_LOCAL=true"
         )
-    return Url(parts.scheme, host, port, parts.path.rstrip("/"))
+    return Url(parts.scheme, host, port, parts.path.rstrip("/"), parts.query)
 
 
+_SECRETS = re.compile(r"(?i)(key|token|secret|sig|signature|password|auth|code)=")
 _METADATA = frozenset(("metadata.google.internal", "metadata.goog", "instance-data.ec2.internal"))
 _METADATA_ADDRESSES = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.200", "168.63.129.16")))
 
@@ -91,8 +94,22 @@ def is_link_local(host: str) -> bool:
 
 
 def parse_base_url(text: str, link_local: bool = False) -> Url:
-    """The parts of the base URL of OpenAI's API. Raises ValueError with the value and the remedy."""
-    url = parse_url(text, link_local)
+    """The parts of the base URL of OpenAI's API; what its query has goes along with each call. Raises ValueError with the value
+    and the remedy.
+    """
+    url = parse_url(text, link_local, with_query=True)
+    if _SECRETS.search(url.query):
+        raise ValueError(
+            f"the query of host {url.host!r} has what looks like a secret: leave it out, and name a credential"
+        )
     if not url.path:
         raise ValueError(f"{text!r} has no path: write the base of the API, such as {text.rstrip('/')}/v1")
     return url
+
+
+def parse_proxy(text: str) -> tuple[str, int]:
+    """Host and port of an HTTP proxy's URL. Raises ValueError with the value and the remedy."""
+    url = parse_url(text, link_local=True)
+    if url.scheme != "http" or url.path:
+        raise ValueError(f"{text!r} is not a proxy: write its address, such as http://proxy:3128")
+    return url.host, url.port

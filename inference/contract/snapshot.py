@@ -37,6 +37,7 @@ from inference.contract.snapshot_parts import (
     TimeoutRule,
     Tls,
     ToolParser,
+    UnknownParameters,
     WarmUp,
 )
 
@@ -68,6 +69,7 @@ __all__ = [
     "TimeoutRule",
     "Tls",
     "ToolParser",
+    "UnknownParameters",
     "WarmUp",
     "is_name",
 ]

@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple, TypeVar
 import msgspec
 
 from inference.contract import lenient
-from inference.contract.address import parse_address, parse_base_url, parse_url
+from inference.contract.address import parse_address, parse_base_url, parse_proxy, parse_url
+from inference.contract.credentials import check_header
 from inference.contract.errors import PermanentError
 from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
 from inference.contract.snapshot_parts import WARM_UP_BOUNDS, Endpoint, Model, Pool, Tenant, Tier, TimeoutRule, WarmUp
@@ -72,6 +73,8 @@ class Reader:
         """
         _check_name("credential", pool.credential)
         _check_name("tls.ca", pool.tls.ca)
+        _check_name("tls.certificate", pool.tls.certificate)
+        _check_way(pool)
         if pool.signature == "mapping":
             if pool.mapping is None:
                 raise SnapshotError(
@@ -224,6 +227,18 @@ def _check_name(field: str, name: str) -> None:
         raise SnapshotError(
             f"{field} {name!r} is not a name: use letters, digits, '.', '-' and '_', such as 'hosted-api'"
         )
+
+
+def _check_way(pool: Pool) -> None:
+    """How its servers are called. Raises SnapshotError."""
+    try:
+        for header in pool.headers:
+            check_header(header)
+            _check_name(f"the secret of header {header.name}", header.secret)
+        if pool.proxy:
+            parse_proxy(pool.proxy)
+    except ValueError as error:
+        raise SnapshotError(str(error)) from None
 
 
 def _name(raw: msgspec.Raw) -> str:

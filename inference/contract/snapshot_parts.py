@@ -4,16 +4,18 @@ from typing import Literal
 
 import msgspec
 
+from inference.contract.credentials import Header
 from inference.contract.failure_rules import EJECTION, RETRIES, Ejection, Retries
 from inference.contract.rules import Amount, AtLeastOne, Count, Large, Priority, Route
 from inference.contract.tensor_mapping import TensorMapping
 
 Protocol = Literal["triton", "openai"]
 Signature = Literal["weir", "auto", "vllm", "trtllm_ensemble", "trtllm_bls", "trtllm_llmapi", "mapping"]
-Server = Literal["auto", "vllm", "sglang", "llamacpp", "trtllm", "dynamo", "other"]
+Server = Literal["auto", "vllm", "sglang", "llamacpp", "trtllm", "dynamo", "other", "unlisted"]
 ToolParser = Literal["", "hermes", "llama3_json", "mistral"]
 ReasoningParser = Literal["", "think"]
 ReasoningField = Literal["reasoning_content", "reasoning"]
+UnknownParameters = Literal["pass", "drop", "refuse"]
 
 
 class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,12 +33,13 @@ class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the servers of a pool are trusted. `enabled` is for gRPC: a URL's scheme says it for the others. `ca` names a PEM
     file beside the credentials; empty trusts what the system trusts. `server_name` is the name in their certificate, where
-    it is not the address.
+    it is not the address. `certificate` names a PEM file with a certificate and its key, by which they know the gateway.
     """
 
     enabled: bool = False
     ca: str = ""
     server_name: str = ""
+    certificate: str = ""
 
 
 class WarmUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,13 +89,17 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     signature: Signature = "weir"  # of a Triton: the tensors of its model
     mapping: TensorMapping | None = None  # for the signature `mapping`
     server: Server = "auto"  # behind OpenAI's API
-    credential: str = ""
+    credential: str = ""  # sent as bearer token
+    headers: tuple[Header, ...] = ()  # of each call of a server with OpenAI's API
+    proxy: str = ""  # URL of an HTTP proxy, through which servers with https URLs are called
     tls: Tls = Tls()
     max_output_default: Count = 0  # output tokens where the client names none; 0 leaves it to the server
     warm_up: WarmUp = WarmUp()
     ejection: Ejection = EJECTION
     retries: Retries = RETRIES
     prices: tuple[Price, ...] = ()  # of what it serves, the first that holds counts; none: unknown
+    salt_prefix_cache: bool = False  # of its servers, so that no tenant meets the prefixes of another
+    unknown_parameters: UnknownParameters = "pass"  # those that its servers do not list; Tritons cannot be passed any
     keep_error_texts: bool = (
         False  # what its servers say of a failure goes into logs and spans; it may repeat the prompt
     )

@@ -1,6 +1,7 @@
 """What a kind of server can do with each parameter of a question."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from inference.core import question as questions
@@ -9,17 +10,21 @@ from inference.core.question import Operation, Question
 
 Handling = Literal["forwarded", "translated", "gateway", "dropped", "refused"]
 """`gateway`: the gateway does it itself. `dropped`: left out, and named in the answer's `x-weir-dropped`."""
+Listed = Mapping[str, frozenset[str]]
+"""By URL, the parameters that a server lists; without those URLs of which it lists none."""
 _STRICTNESS: tuple[Handling, ...] = ("forwarded", "translated", "gateway", "dropped", "refused")
 
 
 class Capabilities(NamedTuple):
     """`server` is its name for clients. `parameters` are names of `question.PARAMETERS`; one that is missing is refused.
-    `operations` are those that its model is for, as far as that is known before it is called.
+    `operations` are those that its model is for, as far as that is known before it is called, and `listed` what it says itself of
+    its parameters.
     """
 
     server: str
     parameters: Mapping[str, Handling]
     operations: frozenset[Operation] = questions.OPERATIONS
+    listed: Listed = MappingProxyType({})
 
     def check(self, used: Iterable[str]) -> list[str]:
         """The parameters of `used` that are dropped. Raises ApiError for the first that is refused."""
@@ -48,6 +53,11 @@ def in_common(offers: Sequence[Capabilities]) -> Capabilities:
             for name in names
         },
         questions.OPERATIONS.intersection(*(offer.operations for offer in offers)),
+        {
+            path: names.intersection(*(offer.listed[path] for offer in offers))
+            for path, names in offers[0].listed.items()
+            if all(path in offer.listed for offer in offers)
+        },
     )
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from urllib.parse import quote
 
 from inference.backends.fleet import PoolState
 from inference.contract.plan import Plan, Step
@@ -273,12 +274,17 @@ class Answer:
         ]
         dropped = self.dropped if flight is None or not flight.dropped else dict.fromkeys(self.dropped + flight.dropped)
         if dropped:
-            headers.append((b"x-weir-dropped", ", ".join(dropped).encode()))
+            headers.append((b"x-weir-dropped", ", ".join(map(_in_header, dropped)).encode()))
         if self._policy:
             headers += self._policy
         if self.meter is not None:
             headers += self.meter.headers()
         return headers
+
+
+def _in_header(name: str) -> str:
+    """A parameter's name, which may be whatever a client has sent, as a header can carry it."""
+    return quote(name[:100], safe="[]", errors="replace")
 
 
 def _deadline_s(header: bytes | None) -> float:

@@ -118,6 +118,7 @@ class Attempt:
                     prepared.prompt,
                     prepared.source != "estimate",
                     Connecting(work.timeouts.connect_ms / 1000, self._connected),
+                    work.claim.tenant,
                 )
                 backend = self.replica.backend
                 question = prepared.question

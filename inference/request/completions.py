@@ -166,7 +166,7 @@ class Completions:
             if not plan.max_output_tokens:  # a rule's is in place of the model's, and lowers
                 check_output(passed, model)
         elif large:
-            await asyncio.to_thread(body.question, model)
+            await asyncio.to_thread(body.question, model, state.pool.unknown_parameters)
         question, unused = for_pool(body, model, state, plan.max_output_tokens)
         self._metrics.arrived(model.name, trace.tier)
         step, whole = plan.step, None

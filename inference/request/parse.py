@@ -6,15 +6,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from inference.contract.snapshot import Model
+import msgspec
+
+from inference.contract.snapshot import Model, UnknownParameters
 from inference.core import normalise
 from inference.core.openai import checks, errors, responses_schema
 from inference.core.openai.embedding_writer import EmbeddingWriter
 from inference.core.openai.responses_writer import ResponsesWriter
-from inference.core.openai.schema import ChatRequest, CompletionRequest
+from inference.core.openai.schema import ChatRequest, CompletionRequest, EmbeddingRequest
 from inference.core.openai.writers import ChatWriter, CompletionWriter, Format, Writer
 from inference.core.passing import passed
-from inference.core.passing.passed import Passed
+from inference.core.passing.passed import Passed, kept_to
 from inference.core.passing.routes import ROUTES
 from inference.core.question import Operation, Question
 
@@ -34,37 +36,47 @@ class Understood(NamedTuple):
 class Request:
     """One request in both its forms. The second is made once it is wanted."""
 
-    __slots__ = ("_question", "_understand", "_understood", "passed")
+    __slots__ = ("_question", "_understood", "endpoint", "passed")
 
-    def __init__(self, passed: Passed, understand: Callable[[bytes], Understood]) -> None:
-        self.passed = passed
-        self._understand = understand
+    def __init__(self, passed: Passed, endpoint: "Endpoint") -> None:
+        self.passed, self.endpoint = passed, endpoint
         self._understood: Understood | None = None
         self._question: Question | None = None
 
-    def question(self, model: Model) -> Question:
-        """What it asks of the model, which is its own. Raises ApiError."""
+    def question(self, model: Model, unknown: UnknownParameters = "pass") -> Question:
+        """What it asks of the model, which is its own. Raises ApiError, also for a parameter that nothing is known of, unless
+        these are dropped.
+        """
         if self._question is None:
-            self._question = self.understood.question(model)
+            body, dropped = self.passed.body, list[str]()
+            if unknown == "drop":
+                known, dropped = kept_to(self.passed, self.endpoint.decodes)
+                body = known.rendered({})
+            understood = self.endpoint.understand(body)
+            self._understood = understood._replace(dropped=[*dropped, *understood.dropped])
+            self._question = understood.question(model)
         return self._question
 
     @property
     def understood(self) -> Understood:
-        """Raises ApiError."""
-        if self._understood is None:
-            self._understood = self._understand(self.passed.body)
+        """Once there is a question."""
+        assert self._understood is not None
         return self._understood
 
 
 class Endpoint(NamedTuple):
-    """A URL that is answered by a model. `understand` takes the body, and raises ApiError."""
+    """A URL that is answered by a model. `understand` takes a body with the members of `decodes`, and raises ApiError. `official`
+    are those that the API has beside them.
+    """
 
     operation: Operation
     understand: Callable[[bytes], Understood]
+    decodes: frozenset[str] = frozenset()
+    official: frozenset[str] = frozenset()
 
     def parse(self, path: str, body: bytes) -> Request:
         """Raises ApiError."""
-        return Request(passed.read(path, self.operation, body), self.understand)
+        return Request(passed.read(path, self.operation, body), self)
 
 
 def _chat(body: bytes) -> Understood:
@@ -118,11 +130,32 @@ def _for_servers_alone(body: bytes) -> Understood:
     raise errors.unsupported("model", "its servers have no such route. Name a model of a server with OpenAI's API")
 
 
+def _members(kind: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(kind.__struct_fields__)
+
+
+_NEWER = frozenset(("moderation", "prompt_cache_options"))
+_NEWER_IN_RESPONSES = _NEWER | {"access_programs", "background_options", "image"}
+_MESSAGES = frozenset(
+    (
+        "model",
+        "messages",
+        "max_tokens",
+        "system",
+        "stream",
+        "temperature",
+        "top_p",
+        "top_k",
+        "stop_sequences",
+        "thinking",
+    )
+) | {"tools", "tool_choice", "metadata", "service_tier", "container", "cache_control", "inference_geo", "output_config"}
+
 ENDPOINTS = {path: Endpoint(route.operation, _for_servers_alone) for path, route in ROUTES.items()} | {
-    "/v1/messages": Endpoint("chat", _for_servers_alone),
-    "/v1/chat/completions": Endpoint("chat", _chat),
-    "/v1/completions": Endpoint("text_completion", _completion),
-    "/v1/embeddings": Endpoint("embeddings", _embedding),
-    "/v1/responses": Endpoint("chat", _responses),
+    "/v1/messages": Endpoint("chat", _for_servers_alone, official=_MESSAGES),
+    "/v1/chat/completions": Endpoint("chat", _chat, _members(ChatRequest), _NEWER),
+    "/v1/completions": Endpoint("text_completion", _completion, _members(CompletionRequest)),
+    "/v1/embeddings": Endpoint("embeddings", _embedding, _members(EmbeddingRequest)),
+    "/v1/responses": Endpoint("chat", _responses, _members(responses_schema.ResponsesRequest), _NEWER_IN_RESPONSES),
 }
 """By the URL's path."""

@@ -9,9 +9,9 @@ from inference.backends.port import Query
 from inference.contract.plan import Plan, Plans
 from inference.contract.snapshot import Model
 from inference.core.cache_key import draw
-from inference.core.capabilities import fit
+from inference.core.capabilities import Capabilities, fit
 from inference.core.openai import errors
-from inference.core.passing.passed import Passed
+from inference.core.passing.passed import Passed, kept_to
 from inference.core.question import GENERATION
 from inference.core.routing.routes import choose_route
 from inference.policy.serving import Caller, Served, Serving
@@ -56,13 +56,29 @@ def for_pool(request: Request, model: Model, state: PoolState, most: int = 0) ->
         raise errors.not_served(model.name, operation, capabilities.server)
     query: Query = request.passed
     dropped: list[str] = []
+    unknown = state.pool.unknown_parameters
     if not state.passes:
-        query, unused = fit(request.question(model), capabilities)
+        query, unused = fit(request.question(model, unknown), capabilities)
         dropped = [*request.understood.dropped, *unused]
+    elif unknown != "pass":
+        query, dropped = _known(request, capabilities, refuses=unknown == "refuse")
     default = state.pool.max_output_default
     if default and query.max_tokens is None:
         query = _limited(query, min(default, model.max_output_tokens))
     return at_most(query, model, most or model.max_output_tokens), dropped
+
+
+def _known(request: Request, capabilities: Capabilities, *, refuses: bool) -> tuple[Passed, list[str]]:
+    """The request without the parameters that its servers do not list, or its API where they list none, and their names. Raises
+    ApiError.
+    """
+    passed, endpoint = request.passed, request.endpoint
+    known = capabilities.listed.get(passed.path) or endpoint.decodes | endpoint.official
+    if not known:
+        return passed, []  # nobody says what belongs to it
+    if refuses and (unknown := next((name for name in passed.document if name not in known), None)):
+        raise errors.unknown_parameter(unknown, capabilities.server)
+    return kept_to(passed, known)
 
 
 def check_output(passed: Passed, model: Model) -> None:

@@ -12,6 +12,7 @@ NAMES = {
     "tgi": "TGI",
     "triton": "Triton",
     "other": "another server",
+    "unlisted": "a server without a list of models",
 }
 SIGNATURES = {
     "weir": "Weir's tensors",

@@ -1,6 +1,6 @@
 """Says where the Prometheus page of a model server is."""
 
-from inference.contract.address import parse_url
+from inference.contract.address import parse_base_url
 
 
 def entered_url(entered: str) -> str:
@@ -13,10 +13,10 @@ def metrics_url(entered: str, kind: str, url: str) -> str:
     `kind` have it beside their API at `url` (`/prometheus/metrics` of trtllm-serve: tensorrt_llm/serve/openai_server.py); a
     hosted API, which is another server, has none.
     """
-    if entered or not url or kind in ("", "auto", "other"):
+    if entered or not url or kind in ("", "auto", "other", "unlisted"):
         return entered_url(entered)
     try:
-        base = parse_url(url, link_local=True)
+        base = parse_base_url(url, link_local=True)
     except ValueError:  # the gateway reports such a replica
         return ""
     host = f"[{base.host}]" if ":" in base.host else base.host

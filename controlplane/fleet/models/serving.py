@@ -5,6 +5,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from controlplane.fleet import choices
+from controlplane.fleet.models.calls import ServerCalls
 from controlplane.fleet.models.cluster import Cluster
 from controlplane.fleet.models.failures import FailureRules
 from controlplane.fleet.models.named import Named
@@ -13,8 +14,6 @@ from controlplane.fleet.validators import (
     validate_address,
     validate_base_url,
     validate_dns_name,
-    validate_file_name,
-    validate_host,
     validate_image_hosts,
     validate_mapping,
     validate_metrics,
@@ -95,6 +94,12 @@ class LLMModel(FailureRules, Named):
         default="reasoning_content",
         help_text="The name under which clients get reasoning, whatever the server calls it.",
     )
+    unknown_parameters = models.CharField(
+        max_length=20,
+        choices=choices.unknown_parameters,
+        default="pass",
+        help_text="What happens to a parameter of a request that the model's servers do not list (docs/gateway.md).",
+    )
     max_context_tokens = models.PositiveIntegerField(
         default=0, help_text="Prompt and answer together; 0 is what the server says."
     )
@@ -136,7 +141,7 @@ class Variant(Named):
     description = models.CharField(max_length=200, blank=True, help_text="Such as “8B, int8, edge”.")
 
 
-class Pool(Named):
+class Pool(Named, ServerCalls):
     """The replicas of a variant in one region."""
 
     name = models.CharField(max_length=100, unique=True, validators=[validate_name])
@@ -184,38 +189,6 @@ class Pool(Named):
         validators=[validate_mapping],
         help_text='For other tensors: {"inputs": [{"name": "text_input", "datatype": "BYTES", "value": "prompt"}, …], '
         '"outputs": [{"name": "text_output", "datatype": "BYTES", "value": "text"}, …]}.',
-    )
-    credential = models.CharField(
-        max_length=100,
-        default="",
-        blank=True,
-        validators=[validate_file_name],
-        help_text="The name of the secret that the servers want, not the secret. The gateway reads it from "
-        "WEIR_BACKEND_CREDENTIALS_DIR/name.",
-    )
-    keep_error_texts = models.BooleanField(
-        "keep the servers' error texts",
-        default=False,
-        help_text="What its servers say of a failure goes into traces and logs. It may repeat users' prompts.",
-    )
-    tls_enabled = models.BooleanField(
-        "TLS", default=False, help_text="For gRPC. Servers with OpenAI's API have it where their URL is https."
-    )
-    tls_ca = models.CharField(
-        "certificate authority",
-        max_length=100,
-        default="",
-        blank=True,
-        validators=[validate_file_name],
-        help_text="The name of a PEM file in WEIR_BACKEND_CREDENTIALS_DIR; empty trusts what the gateway's system trusts.",
-    )
-    tls_server_name = models.CharField(
-        "name in the certificate",
-        max_length=253,
-        default="",
-        blank=True,
-        validators=[validate_host],
-        help_text="Where it is not the servers' address.",
     )
     model_name = models.CharField(max_length=200, help_text="What its servers call the model.")
     model_version = models.CharField(

@@ -7,7 +7,8 @@ from inference.backends.credentials import CredentialError, Credentials
 from inference.backends.openai.link import HttpLink, Trust
 from inference.backends.openai.model import OpenAIModel
 from inference.backends.port import Link
-from inference.contract.snapshot import Endpoint, Pool, Tls
+from inference.contract.address import parse_proxy
+from inference.contract.snapshot import Endpoint, Pool
 
 
 class OpenAIConnector:
@@ -30,16 +31,19 @@ class OpenAIConnector:
         assert isinstance(link, HttpLink)
         metrics, fault, trust = endpoint.metrics, "", Trust()
         try:
-            trust = _trust(pool.tls, self._credentials)
+            trust = _trust(pool, self._credentials)
         except (CredentialError, ssl.SSLError, OSError) as error:
-            fault = f"pool {pool.name!r}: tls.ca {pool.tls.ca!r} cannot be used: {error}"
+            files = " and ".join(filter(None, (pool.tls.ca, pool.tls.certificate)))
+            fault = f"pool {pool.name!r}: {files} of its TLS cannot be used: {error}"
         return OpenAIModel(link, pool, metrics, self._credentials, trust, fault)
 
 
-def _trust(tls: Tls, credentials: Credentials) -> Trust:
+def _trust(pool: Pool, credentials: Credentials) -> Trust:
     """Raises CredentialError, ssl.SSLError, OSError."""
-    context = None
-    if tls.ca:
-        context = ssl.create_default_context(cafile=str(credentials.certificates(tls.ca)))
+    tls, context = pool.tls, None
+    if tls.ca or tls.certificate:
+        context = ssl.create_default_context(cafile=str(credentials.certificates(tls.ca)) if tls.ca else None)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return Trust(context, tls.server_name)
+    if context is not None and tls.certificate:
+        context.load_cert_chain(credentials.certificates(tls.certificate), password="")  # none is asked for
+    return Trust(context, tls.server_name, parse_proxy(pool.proxy) if pool.proxy else None)

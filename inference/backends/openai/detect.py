@@ -1,13 +1,17 @@
 """Finds out which server answers at a URL, from routes that cost it nothing."""
 
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from inference.backends.port import Detected
 from inference.core.backend_errors import FailedError
+from inference.core.capabilities import Listed
+from inference.core.passing.routes import ROUTES
 from inference.core.question import GENERATION, OPERATIONS, Operation
-from inference.core.servers import identify, refusals
+from inference.core.servers import identify, openapi, refusals
 
 _EMBEDDINGS: frozenset[Operation] = frozenset(("embeddings",))
+_URLS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings", *ROUTES)
 
 
 class Get(Protocol):
@@ -25,16 +29,21 @@ class Detection(NamedTuple):
     takes_priority: bool = False
     lower_first: bool = False
     operations: frozenset[Operation] = OPERATIONS
+    listed: Listed = MappingProxyType({})
 
 
-async def detect(get: Get, url: str, model: str) -> Detection:
-    """What the server at `url` is, for a pool that wants `model` of it. Raises BackendError."""
+async def detect(get: Get, url: str, model: str, *, parameters: bool = False) -> Detection:
+    """What the server at `url` is, for a pool that wants `model` of it, and which `parameters` it lists. Raises BackendError."""
     status, body = await get("/models", of_api=True)
     listing = identify.read_listing(body, model) if status == 200 else None
     if listing is None:
         refusal = refusals.read(status, body)
         said = f"{refusal.what}: {refusal.said}" if status != 200 else "the answer is no list of models"
-        raise FailedError(f"{url}/models: {said}. Check the URL, which ends in /v1, and the credential", str(status))
+        raise FailedError(
+            f"{url}/models: {said}. Check the URL, which ends in /v1, and the credential; "
+            "an API without this list is the server “unlisted”",
+            str(status),
+        )
     kind, version, context_length = listing.kind, "", listing.context_length
     takes_priority = lower_first = False
     operations = OPERATIONS
@@ -57,7 +66,8 @@ async def detect(get: Get, url: str, model: str) -> Detection:
         kind = "other"
     misfit, card = identify.misfit(url, model, listing.models), identify.read_card(body, model)
     detected = Detected(kind, version[:100], listing.models, context_length, "", misfit, card)
-    return Detection(detected, takes_priority, lower_first, operations)
+    listed = openapi.read_parameters(await _object(get, openapi.PATH), _URLS) if parameters else {}
+    return Detection(detected, takes_priority, lower_first, operations, listed)
 
 
 async def _object(get: Get, path: str) -> dict[str, object]:

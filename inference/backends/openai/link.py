@@ -4,7 +4,7 @@ import ssl
 from typing import NamedTuple
 
 from inference.backends.resolver import Resolver
-from inference.contract.address import Url, parse_url
+from inference.contract.address import Url, parse_base_url
 from inference.core.backend_errors import BackendError, FailedError, LostCallError, UnreachableError
 from inference.wires.connect import ANYHOW, Connecting
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
@@ -16,10 +16,11 @@ Headers = dict[str, str]
 
 
 class Trust(NamedTuple):
-    """How the certificates of a pool's servers are checked; None is as the system does."""
+    """How the certificates of a pool's servers are checked, None is as the system does, and the proxy before those with TLS."""
 
     context: ssl.SSLContext | None = None
     server_name: str = ""
+    proxy: tuple[str, int] | None = None
 
 
 class HttpLink:
@@ -31,7 +32,7 @@ class HttpLink:
 
     def __init__(self, target: str, connect_timeout_s: float, *, link_local: bool = False) -> None:
         self.target = target
-        self.url = parse_url(target, link_local=True)  # which was checked with the snapshot
+        self.url = parse_base_url(target, link_local=True)  # which was checked with the snapshot
         self.arrivals = 0
         self._in_flight = 0
         self._closing = False
@@ -93,7 +94,7 @@ class HttpLink:
         self._in_flight += 1
         response: Response | None = None
         try:
-            origin = Origin(url.host, url.port, context, trust.server_name)
+            origin = Origin(url.host, url.port, context, trust.server_name, trust.proxy if context else None)
             response = await self._client.call(origin, request, connecting)
         except (NotConnectedError, LostError, NotHttpError) as error:
             raise error_of(error) from None

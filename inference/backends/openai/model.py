@@ -1,6 +1,7 @@
 """One model on an OpenAI-compatible server."""
 
 import asyncio
+import hashlib
 from typing import Any
 
 import msgspec
@@ -30,7 +31,7 @@ from inference.core.passing.members import with_value
 from inference.core.passing.passed import Passed
 from inference.core.question import GENERATION, OPERATIONS, Question
 from inference.core.servers import identify, refusals
-from inference.core.servers.dialects import DIALECTS, OTHER, Dialect, offers
+from inference.core.servers.dialects import DIALECTS, OTHER, UNLISTED, Dialect, offers
 from inference.core.servers.refusals import Refusal
 from inference.core.servers.retry_after import read_retry_after
 from inference.wires.http.response import Response
@@ -45,6 +46,7 @@ _MODEL_IN = (("model",), ("response", "model"), ("message", "model"))
 """Where an answer, an event of Responses and one of Anthropic's Messages name the model."""
 _HEADERS = (b"content-type", b"content-disposition", b"retry-after", b"retry-after-ms", b"x-should-retry")
 """Of an answer, those that mean something to a client."""
+_RUNS_NO_MODEL = frozenset(("tokenize", "detokenize"))
 _OURS = (401, 403)
 """What a server says of the pool's credential, and not of the client's."""
 
@@ -82,7 +84,7 @@ class OpenAIModel:
         """Hand a request on. Raises BackendError."""
         assert isinstance(query, Passed)
         passed = query
-        additions, headers = self._additions(passed, call.priority)
+        additions, headers = self._additions(passed, call)
         wants_counts = "stream_options" in additions
         response = await self._post(self._url_of(passed.path), passed, passed.rendered(additions), call, headers)
         streams = response.headers.get(b"content-type", b"").lower().startswith(b"text/event-stream")
@@ -97,17 +99,19 @@ class OpenAIModel:
                 raise
         return answer
 
-    def _additions(self, passed: Passed, priority: int) -> tuple[dict[str, bytes | None], Headers]:
+    def _additions(self, passed: Passed, call: CallInfo) -> tuple[dict[str, bytes | None], Headers]:
         """What the gateway changes in a body, and adds to the headers."""
         additions: dict[str, bytes | None] = {}
         document = passed.document
         if passed.model != self._pool.model_name:
             additions["model"] = msgspec.json.encode(self._pool.model_name)
+        if self._pool.salt_prefix_cache and self.dialect.salts_prefixes and passed.operation not in _RUNS_NO_MODEL:
+            additions["cache_salt"] = msgspec.json.encode(_salt(call.tenant, document.get("cache_salt")))
         if passed.operation not in GENERATION:
             return additions, {}
         if passed.streams and passed.path in _COUNTED and document.get("stream_options") is None:
             additions["stream_options"] = _COUNTS
-        said, headers = self._priority(priority)
+        said, headers = self._priority(call.priority)
         if said is not None and document.get("priority") is None and passed.path in _COUNTED:
             additions["priority"] = b"%d" % said
         return additions, headers
@@ -167,6 +171,9 @@ class OpenAIModel:
         if self._fault:
             raise FailedError(self._fault, "misconfigured")
         async with asyncio.timeout(timeout_s):
+            if self.dialect is UNLISTED:  # whatever it says of this URL, it answers
+                status, _ = await self._get("", of_api=True)
+                return self._is_up(status if status in (401, 403, 429) or status >= 500 else 200)
             if self.dialect.health:
                 status, _ = await self._get(self.dialect.health)
                 if status != 404:  # versions before it had this route
@@ -192,16 +199,25 @@ class OpenAIModel:
 
     async def detect(self, timeout_s: float) -> Detected:
         """What it is. Raises BackendError, TimeoutError."""
+        if self.dialect is UNLISTED:
+            return Detected(self.dialect.name, models=(self._pool.model_name,))
         async with asyncio.timeout(timeout_s):
-            found_out = await detect(self._get, self.link.target, self._pool.model_name)
+            found_out = await detect(
+                self._get,
+                self.link.target,
+                self._pool.model_name,
+                parameters=self._pool.unknown_parameters != "pass",
+            )
         self._detection = found_out
         if self._pool.server == "auto":
             self.dialect = DIALECTS[found_out.detected.kind]
-        self._capabilities = offers(self.dialect.name, found_out.operations)
+        self._capabilities = offers(self.dialect.name, found_out.operations)._replace(listed=found_out.listed)
         return found_out.detected
 
     async def _misfit(self) -> str:
-        """Why the server does not serve the model now; empty where it lists it. Raises BackendError."""
+        """Why the server does not serve the model now; empty where it lists it, or nothing. Raises BackendError."""
+        if self.dialect is UNLISTED:
+            return ""
         status, body = await self._get("/models", of_api=True)
         return self._misfit_of(body) if status == 200 else f"its list of models is not to be had: HTTP {status}"
 
@@ -269,13 +285,15 @@ class OpenAIModel:
         return FailedError(refusal.what, str(status), refusal.said)
 
     def _headers(self) -> Headers:
-        """Raises FailedError where the pool's credential is missing."""
-        if not self._pool.credential:
-            return {}
+        """Raises FailedError where a secret of the pool is missing."""
+        pool, read = self._pool, self._credentials.read
         try:
-            return {"Authorization": f"Bearer {self._credentials.read(self._pool.credential)}"}
+            headers = {"Authorization": f"Bearer {read(pool.credential)}"} if pool.credential else {}
+            for header in pool.headers:
+                headers[header.name] = header.value or read(header.secret)
         except CredentialError as error:
             raise FailedError(str(error), "misconfigured") from None
+        return headers
 
     def _priority(self, priority: int) -> tuple[int | None, Headers]:
         """The priority in the server's own terms, in the body and in headers. `priority` 1 is served first."""
@@ -293,8 +311,14 @@ def below(url: Url, path: str) -> Url:
     return url._replace(path=url.path + path)
 
 
+def _salt(tenant: str, given: object) -> str:
+    """Of a tenant's prefixes alone, whatever the client has `given`: that keeps apart what it wants apart within them."""
+    return hashlib.sha256(msgspec.json.encode(("weir", tenant, given))).hexdigest()
+
+
 def _wrong_credential(pool: Pool, url: str, status: int) -> str:
-    name = repr(pool.credential) if pool.credential else "none"
+    names = filter(None, (pool.credential, *(header.secret for header in pool.headers)))
+    name = ", ".join(map(repr, names)) or "none"
     return f"{url} answers {status}: the credential of pool {pool.name!r} ({name}) is not accepted there"
 
 

@@ -30,13 +30,13 @@ class TritonConnector:
     def _tls(self, pool: Pool) -> Tls | None:
         if not pool.tls.enabled:
             return None
-        authorities = ""
-        if pool.tls.ca:
-            try:
-                authorities = str(self._credentials.certificates(pool.tls.ca))
-            except CredentialError:
-                authorities = pool.tls.ca  # connecting then fails with its name
-        return Tls(authorities, pool.tls.server_name)
+        return Tls(self._file(pool.tls.ca), pool.tls.server_name, self._file(pool.tls.certificate))
+
+    def _file(self, name: str) -> str:
+        try:
+            return str(self._credentials.certificates(name)) if name else ""
+        except CredentialError:
+            return name  # connecting then fails with its name
 
     def _headers(self, pool: Pool) -> Mapping[str, str]:
         """What every call carries. Raises CredentialError."""

@@ -94,6 +94,12 @@ def not_offered(param: str, server: str) -> ApiError:
     return PermanentApiError(400, _INVALID, "unsupported_parameter", message, param)
 
 
+def unknown_parameter(name: str, server: str = "") -> ApiError:
+    name = name[:100].encode("utf-8", "replace").decode()  # half a surrogate pair cannot be written
+    remedy = f" It is none that {server} is known to take here: correct it, or leave it out." if server else ""
+    return PermanentApiError(400, _INVALID, "unknown_parameter", f"Unknown parameter: '{name}'.{remedy}", name)
+
+
 _UNSERVED = {
     "chat": ("takes no chats", "Name a model that generates text"),
     "text_completion": ("completes no texts", "Name a model that generates text"),

@@ -184,9 +184,7 @@ def _explain(message: str) -> errors.ApiError:
     text = _path.sub("", message)
     if "unknown field" in message and field:
         name = f"{where}.{field.group(1)}".lstrip(".")
-        return errors.PermanentApiError(
-            400, "invalid_request_error", "unknown_parameter", f"Unknown parameter: '{name}'.", name
-        )
+        return errors.unknown_parameter(name)
     if "missing required field" in message and field:
         name = f"{where}.{field.group(1)}".lstrip(".")
         return errors.invalid(f"Missing required parameter: '{name}'.", name, "missing_required_parameter")

@@ -1,7 +1,7 @@
 """A request as its client sent it, for servers that read it by themselves."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -20,6 +20,8 @@ _NUMBERS = (int, float, str)
 _BYTES_PER_TOKEN = 4
 _MAX_DEPTH = 6  # of lists and objects: messages, their parts, and those of a tool's result
 _ALWAYS_THE_SAME = frozenset(("embeddings",))
+MAX_UNKNOWN = 64
+"""Parameters of one request that are left out: each is named to its client."""
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode
 _NOTHING: Changes = {}
@@ -62,9 +64,10 @@ class Passed:
 
     def but(self, changes: Changes) -> "Passed":
         """The same with further changes."""
-        return Passed(
-            self.path, self.operation, self.body, self.document, self.content_type, {**self.changes, **changes}
-        )
+        document = self.document
+        if None in changes.values():
+            document = {name: value for name, value in document.items() if changes.get(name, b"") is not None}
+        return Passed(self.path, self.operation, self.body, document, self.content_type, {**self.changes, **changes})
 
     def rendered(self, additions: Changes) -> bytes:
         """The body that a server gets."""
@@ -173,6 +176,14 @@ class Passed:
             value = document.get(name)
             for part in value if isinstance(value, list) else () if value is None else (value,):
                 yield json.dumps(part).encode()
+
+
+def kept_to(passed: Passed, known: Collection[str]) -> tuple[Passed, list[str]]:
+    """The request without the parameters that are not `known`, and their names. Raises ApiError where these are too many to name."""
+    unknown = [name for name in passed.document if name not in known]
+    if len(unknown) > MAX_UNKNOWN:
+        raise errors.invalid(f"{len(unknown)} parameters are not known, at most {MAX_UNKNOWN} are left out: send none.")
+    return (passed.but(dict.fromkeys(unknown)), unknown) if unknown else (passed, unknown)
 
 
 def read(path: str, operation: Operation, body: bytes) -> Passed:

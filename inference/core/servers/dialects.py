@@ -27,6 +27,7 @@ class Dialect(NamedTuple):
     tokenize: str = ""  # takes messages, answers `count`
     input_tokens: str = ""  # takes a chat, answers `input_tokens`
     priority: Priority = ""
+    salts_prefixes: bool = False  # by `cache_salt` of a request
     blames_client_for_all: bool = False
 
 
@@ -36,6 +37,7 @@ VLLM = Dialect(
     health="/health",
     tokenize="/tokenize",
     priority="lower_first",
+    salts_prefixes=True,
 )
 SGLANG = Dialect(
     "sglang",
@@ -43,6 +45,7 @@ SGLANG = Dialect(
     health="/ready",  # its /health makes a token, and takes a second or more
     tokenize="/tokenize",
     priority="higher_first",  # only where /get_server_info says that it is enabled
+    salts_prefixes=True,
 )
 LLAMACPP = Dialect(
     "llamacpp",
@@ -64,8 +67,11 @@ DYNAMO = Dialect(
     priority="header",
 )
 OTHER = Dialect("other", "the server", metrics="")
+UNLISTED = Dialect("unlisted", "the server", metrics="")  # it has no list of models
 
-DIALECTS = MappingProxyType({dialect.name: dialect for dialect in (VLLM, SGLANG, LLAMACPP, TRTLLM, DYNAMO, OTHER)})
+DIALECTS = MappingProxyType(
+    {dialect.name: dialect for dialect in (VLLM, SGLANG, LLAMACPP, TRTLLM, DYNAMO, OTHER, UNLISTED)}
+)
 """By the names that `Pool.server` may have, besides `auto`."""
 
 

@@ -12,6 +12,7 @@ from inference.contract.address import Url
 from inference.contract.errors import RetryableError
 from inference.wires.connect import ANYHOW, Address, Connecting, close, connect
 from inference.wires.http.response import LostError, Origin, Response
+from inference.wires.http.tunnel import tunnel
 
 KEPT_S = 4.0
 """How long an idle connection is kept: below the 5 s after which uvicorn, which most servers run on, closes it."""
@@ -141,11 +142,13 @@ class HttpClient:
     async def _connected(self, origin: Origin) -> Response:
         """To the first address that answers; one that fails after that is left to the others. Raises OSError of the last one."""
         loop = asyncio.get_running_loop()
-        addresses = list(await self._resolve(origin.host, origin.port))
+        addresses = list(await self._resolve(*(origin.proxy or origin[:2])))
         while True:
             made = await connect(addresses)
             peer = made.getpeername()
             try:
+                if origin.proxy:
+                    await tunnel(made, origin.host, origin.port)
                 _, response = await loop.create_connection(
                     lambda: Response(self, origin),
                     sock=made,
@@ -166,7 +169,8 @@ def request_of(method: str, url: Url, headers: Mapping[str, str], body: bytes | 
     host = f"[{url.host}]" if ":" in url.host else url.host
     if url.port != (443 if url.scheme == "https" else 80):
         host = f"{host}:{url.port}"
-    lines = [f"{method} {url.path or '/'} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir\r\n"]
+    target = f"{url.path or '/'}?{url.query}" if url.query else url.path or "/"
+    lines = [f"{method} {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir\r\n"]
     for name, value in headers.items():
         if "\n" in value or "\r" in value:
             raise ValueError(f"the value of {name} has a line end: correct it")

@@ -73,6 +73,7 @@ class Connection(asyncio.Protocol):
         self._finished_s = 0.0  # when the last answer was written; 0 before that
         self.held_bytes = 0  # of requests that are read, wait or are answered
         self.known = False
+        self.more: Headers = []
         self.started = False
 
     # asyncio.Protocol -----------------------------------------------------------------------------
@@ -188,6 +189,8 @@ class Connection(asyncio.Protocol):
                     continue
                 item = self._ready.popleft()
                 self.started = False
+                if self.more:
+                    self.more = []
                 if isinstance(item, errors.ApiError):
                     self._keep_alive = self._head_only = False
                     self.respond(item.status, [JSON, *item.headers()], item.body())
@@ -314,7 +317,9 @@ class Connection(asyncio.Protocol):
     def respond(self, status: int, headers: Headers, body: bytes) -> None:
         self.started = True
         ends = b"content-length: %d\r\n" % len(body)
-        self._send(head(status, headers, ends, *self._connection_header()) + (b"" if self._head_only else body))
+        self._send(
+            head(status, headers + self.more, ends, *self._connection_header()) + (b"" if self._head_only else body)
+        )
 
     def start_stream(self, headers: Headers) -> None:
         """Begin a 200 whose length is not known. The head goes out with the first data."""
@@ -323,7 +328,7 @@ class Connection(asyncio.Protocol):
         if not self._chunked:
             self._keep_alive = False
         framing = (b"transfer-encoding: chunked\r\n",) if self._chunked else ()
-        self._pending = head(200, headers, *framing, *self._connection_header())
+        self._pending = head(200, headers + self.more, *framing, *self._connection_header())
 
     def write(self, data: bytes) -> None:
         chunk = b"%x\r\n%s\r\n" % (len(data), data) if self._chunked else data

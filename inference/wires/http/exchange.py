@@ -57,6 +57,8 @@ class Exchange(Protocol):
 
     known: bool
     """Whether a request on this connection carried a known key. Set by whoever checks the key."""
+    more: Headers
+    """What the answer to this request carries beside its own headers."""
 
     @property
     def peer(self) -> str:

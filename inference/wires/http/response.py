@@ -36,12 +36,15 @@ class TooLongError(PermanentError):
 
 
 class Origin(NamedTuple):
-    """Where a server is. With `context` it is spoken to over TLS, as `server_name` if that is not empty."""
+    """Where a server is. With `context` it is spoken to over TLS, as `server_name` if that is not empty, and through `proxy` if there
+    is one.
+    """
 
     host: str
     port: int
     context: ssl.SSLContext | None = None
     server_name: str = ""
+    proxy: tuple[str, int] | None = None
 
 
 class Keeper(Protocol):

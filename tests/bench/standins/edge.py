@@ -40,6 +40,7 @@ class Out:
         self.pump: asyncio.Task[None] | None = None
         self.started = self.known = False
         self.blocked = False
+        self.more: Headers = []
 
     @property
     def peer(self) -> str:

@@ -153,7 +153,8 @@ def test_a_warm_up_without_bounds_is_refused(variant: Variant, field: str, value
             {"url": "http://me:secret@10.0.0.7:8000/v1"},
             "carries a user or password: leave it out, and name a credential",
         ),
-        ({"url": "http://10.0.0.7:8000/v1?key=1"}, "has a query, a fragment or white space"),
+        ({"url": "http://10.0.0.7:8000/v1?api-key=1"}, "looks like a secret: leave it out, and name a credential"),
+        ({"url": "http://10.0.0.7:8000/v1#x"}, "has a fragment or white space"),
         ({"url": "http://10.0.0.7:99999/v1"}, "is not a URL"),
         ({"url": "http://169.254.169.254/v1"}, "is a link-local address, where clouds have their metadata"),
         ({"url": "http://10.0.0.7:8000/v1", "metrics": "ftp://10.0.0.7/m"}, "does not begin with http://"),
@@ -362,5 +363,6 @@ def test_every_choice_has_words() -> None:
         choices.servers,
         choices.tool_parsers,
         choices.reasoning_parsers,
+        choices.unknown_parameters,
     ):
         assert [value for value, words in listed() if not words or (value == words and "_" in value)] == []

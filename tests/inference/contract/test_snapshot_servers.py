@@ -65,6 +65,21 @@ def test_a_bad_metrics_page_leaves_the_replica() -> None:
     ("change", "reason"),
     [
         (lambda pool: pool.update(credential="../secret"), "credential '../secret' is not a name: use letters"),
+        (
+            lambda pool: pool.update(headers=[{"name": "a b", "value": "x"}]),
+            "'a b' is not the name of a header: write one",
+        ),
+        (
+            lambda pool: pool.update(headers=[{"name": "Host", "value": "x"}]),
+            "the gateway itself writes the header Host",
+        ),
+        (lambda pool: pool.update(headers=[{"name": "x", "value": "a\r\nb: c"}]), "the value of x has characters"),
+        (
+            lambda pool: pool.update(headers=[{"name": "x"}]),
+            "the header x needs either a value or the name of a secret",
+        ),
+        (lambda pool: pool.update(headers=[{"name": "x", "secret": "../a"}]), "the secret of header x '../a' is not"),
+        (lambda pool: pool.update(proxy="https://p:1/x"), "'https://p:1/x' is not a proxy: write its address"),
         (lambda pool: pool["tls"].update(ca="/etc/ca.pem"), "tls.ca '/etc/ca.pem' is not a name: use letters"),
         (
             lambda pool: pool.update(signature="mapping"),
@@ -106,6 +121,7 @@ def test_a_fallback_that_is_no_pool_is_left_out() -> None:
         ("http://10.0.0.7:8000/v1/", Url("http", "10.0.0.7", 8000, "/v1")),
         ("https://models.example.com/openai/v1", Url("https", "models.example.com", 443, "/openai/v1")),
         ("http://[::1]:8000/v1", Url("http", "::1", 8000, "/v1")),
+        ("https://a/openai/d/gpt?api-version=1", Url("https", "a", 443, "/openai/d/gpt", "api-version=1")),
         ("HTTP://Vllm-0.chat.svc/v1", Url("http", "vllm-0.chat.svc", 80, "/v1")),
     ],
 )

@@ -2,11 +2,13 @@
 
 import asyncio
 from typing import Any
+from urllib.parse import unquote
 
 import openai
 import pytest
 
 from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
+from inference.core.passing.passed import MAX_UNKNOWN
 from tests.support.gateway.process import KEY, Gateway, Serve, unique
 from tests.support.servers.calls import StartServer
 from tests.support.servers.standins import EMBEDDING, GENERATION, MODEL, ModelServer
@@ -111,6 +113,39 @@ async def test_chats_of_a_model_that_embeds_are_the_clients_mistake(
     assert len(server.bodies) == (0 if kind == "sglang" else 2)
     async with gateway.client() as client:
         assert (await client.embeddings.create(model="weir", input="a")).data
+
+
+UNKNOWN = {"top_k": 4, "max_token": 5, "a,b\r\nc: \u00e9": [1]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "dropped"),
+    [("vllm", [*UNKNOWN]), ("trtllm", [*UNKNOWN][1:]), ("llamacpp", [*UNKNOWN][1:])],
+)
+async def test_parameters_that_a_server_does_not_list_are_dropped_and_named_or_refused(
+    start_server: StartServer, serve: Serve, kind: str, dropped: list[str]
+) -> None:
+    """llama.cpp lists none, so OpenAI's count, and what the gateway knows beside them."""
+    server = await start_server(kind)
+    gateway = await obeyed(serve, server, unknown_parameters="drop")
+    await eventually_async(lambda: _ready(gateway, 1))
+    async with gateway.client() as client:
+        create = client.chat.completions.with_raw_response.create
+        some = await create(model="weir", messages=unique(), temperature=0, extra_body=UNKNOWN)
+        none = await create(model="weir", messages=unique(), temperature=0, seed=5)
+        with pytest.raises(openai.BadRequestError, match=f"{MAX_UNKNOWN + 1} parameters"):
+            await create(model="weir", messages=unique(), extra_body={f"x{n}": 1 for n in range(MAX_UNKNOWN + 1)})
+    assert [unquote(name) for name in some.headers["x-weir-dropped"].split(", ")] == dropped
+    assert "x-weir-dropped" not in none.headers
+    assert set(server.bodies[0]) - {"priority"} == {"model", "messages", "temperature", *UNKNOWN} - set(dropped)
+    await asyncio.to_thread(gateway.obey, in_front_of(server, unknown_parameters="refuse"))
+    await eventually_async(lambda: _ready(gateway, 1))
+    for name in dropped:
+        with pytest.raises(openai.BadRequestError) as refused:
+            await ask(gateway, extra_body={name: 1})
+        assert (refused.value.code, refused.value.param) == ("unknown_parameter", name)
+    await ask(gateway, extra_body={name: 1 for name in UNKNOWN if name not in dropped})
+    assert len(server.bodies) == 3
 
 
 async def _ready(gateway: Gateway, number: int) -> bool:

@@ -1,15 +1,20 @@
 """What a client may send, and what the model server then gets."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import openai
 import pytest
+from openai.types import EmbeddingCreateParams, completion_create_params
+from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
+from inference.contract.snapshot import Endpoint, Pool, UnknownParameters
 from inference.core.capabilities import Capabilities
 from inference.core.events import Event
 from inference.core.question import PARAMETERS, Question
-from tests.support.gateway.scripted import SERVER, USAGE, ScriptedBackend, serve
+from inference.request.parse import ENDPOINTS
+from tests.support.gateway.scripted import SERVER, USAGE, ScriptedBackend, Servers, a_snapshot, serve, serve_pools
 
 HELLO: list[Any] = [{"role": "user", "content": "hello"}]
 TOOLS: list[Any] = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
@@ -177,6 +182,39 @@ async def test_what_has_no_effect_is_named_in_a_header(tmp_path: Path, monkeypat
     assert script.questions[1].parallel_tool_calls is None
     assert (caught.value.param, caught.value.code) == ("logit_bias", "unsupported_parameter")
     assert SERVER in caught.value.message
+
+
+@pytest.mark.parametrize("rule", ["pass", "drop", "refuse"])
+async def test_a_triton_is_sent_no_parameter_that_nobody_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: UnknownParameters
+) -> None:
+    """It has no tensor for it."""
+    script = ScriptedBackend(TEXT)
+    replica = Endpoint("r0", url="http://127.0.0.1:1/v1")
+    pool = Pool("p", "v", "r", "m", "", (replica,), protocol="openai", unknown_parameters=rule)
+    async with serve_pools(lambda *_, **__: Servers(p=script), a_snapshot(pool), tmp_path, monkeypatch) as client:
+        create = client.chat.completions.with_raw_response.create
+        asked = create(model="m", messages=HELLO, store=True, extra_body={"cache_salt": "x", "top_k": 4})
+        if rule == "drop":
+            assert (await asked).headers["x-weir-dropped"] == "cache_salt, store"
+            assert script.questions[0].top_k == 4
+        else:
+            with pytest.raises(openai.BadRequestError, match="Unknown parameter: 'cache_salt'"):
+                await asked
+
+
+OFFICIAL: dict[str, Any] = {
+    "/v1/chat/completions": CompletionCreateParamsStreaming,
+    "/v1/completions": completion_create_params.CompletionCreateParamsStreaming,
+    "/v1/embeddings": EmbeddingCreateParams,
+    "/v1/responses": ResponseCreateParamsStreaming,
+}
+
+
+@pytest.mark.parametrize("path", OFFICIAL)
+def test_every_parameter_of_the_official_client_is_known(path: str) -> None:
+    endpoint = ENDPOINTS[path]
+    assert get_type_hints(OFFICIAL[path]).keys() <= endpoint.decodes | endpoint.official
 
 
 def test_every_parameter_of_a_question_can_be_refused() -> None:

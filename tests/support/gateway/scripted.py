@@ -28,6 +28,7 @@ from inference.core.openai.writers import ChatWriter, Format
 from inference.core.passing.passed import made
 from inference.core.question import PARAMETERS, Message, Question
 from inference.request.coalesce import Flight
+from inference.request.parse import Endpoint as EndpointOfRequests
 from inference.request.parse import Request, Understood
 from inference.request.work import Work
 from inference.tokenizers.model_text import Prepared
@@ -209,7 +210,8 @@ def some_work(
 def a_request(question: Question) -> Request:
     """A request that makes this question."""
     passed = made("/v1/chat/completions", question.operation, {"model": "m", "temperature": question.temperature})
-    return Request(passed, lambda _: Understood([], lambda _: question, lambda *_: ChatWriter("id", 0, "m", Format())))
+    understood = Understood([], lambda _: question, lambda *_: ChatWriter("id", 0, "m", Format()))
+    return Request(passed, EndpointOfRequests("chat", lambda _: understood))
 
 
 class OneToken:

@@ -243,7 +243,7 @@ class VLlm(ModelServer):
     listed: ClassVar[dict[str, Any]] = {"max_model_len": 4_096}
 
     def pages(self) -> dict[str, Any]:
-        return {"/health": 200, "/version": {"version": "0.33.0"}}
+        return {"/health": 200, "/version": {"version": "0.33.0"}, "/openapi.json": _listed(self.takes)}
 
     def error(self, status: int, message: str, kind: str = "BadRequestError") -> web.Response:
         error = {"message": message, "type": kind, "param": "model" if status == 404 else None, "code": status}
@@ -326,7 +326,7 @@ class TrtLlm(ModelServer):
     }
 
     def pages(self) -> dict[str, Any]:
-        return {"/health": 200, "/version": {"version": "1.3.0"}}
+        return {"/health": 200, "/version": {"version": "1.3.0"}, "/openapi.json": _listed(self.takes)}
 
     def error(self, status: int, message: str, kind: str = "BadRequestError") -> web.Response:
         if status == 500:
@@ -372,6 +372,15 @@ def _base64(vector: list[float]) -> str:
 async def _tokenize(request: web.Request) -> web.Response:
     body = await request.json()
     return web.json_response({"count": len(json.dumps(body.get("messages", body.get("prompt")))), "max_model_len": 9})
+
+
+def _listed(takes: set[str]) -> dict[str, Any]:
+    """What FastAPI writes of a route whose body is one of two models."""
+    schemas = {"Chat": {"properties": {name: {} for name in takes}}, "Batch": {"properties": {"model": {}}}}
+    body = {"anyOf": [{"$ref": f"#/components/schemas/{name}"} for name in schemas]}
+    content = {"application/json": {"schema": body}}
+    paths = {"/v1/chat/completions": {"post": {"requestBody": {"content": content}}}}
+    return {"paths": paths, "components": {"schemas": schemas}}
 
 
 def _event(document: dict[str, Any]) -> bytes:

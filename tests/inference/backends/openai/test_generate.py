@@ -20,7 +20,7 @@ from inference.core.backend_errors import (
 from inference.core.passing.passed import made
 from inference.wires.http import client
 from tests.support.servers.calls import CALL, Connect, StartServer, chat, events_of
-from tests.support.servers.standins import EMBEDDING, KINDS, MODEL, SGLang
+from tests.support.servers.standins import ALL_KINDS, EMBEDDING, KINDS, MODEL, SGLang
 from tests.support.wait import eventually_async
 
 ALL = sorted(KINDS)
@@ -58,6 +58,29 @@ async def test_a_stream_is_handed_on_and_the_counts_that_the_gateway_asked_for_a
         assert server.headers[-1]["traceparent"] == CALL.traceparent.decode()
         assert stream.head.streams
     await eventually_async(lambda: model.link.idle)
+
+
+@pytest.mark.parametrize("kind", sorted(ALL_KINDS))
+async def test_no_tenant_meets_the_prefixes_of_another_where_the_pool_keeps_them_apart(
+    start_server: StartServer, connect: Connect, kind: str
+) -> None:
+    server = await start_server(kind)
+    apart, shared = connect(server.url, salt_prefix_cache=True), connect(server.url)
+    given: list[dict[str, Any]] = [{}, {"cache_salt": "mine"}, {"cache_salt": "other"}]
+    for model in (apart, shared):
+        await model.detect(5)
+        for tenant in ("alice", "bob"):
+            for fields in given if kind in ("vllm", "sglang") else given[:1]:
+                for _ in range(2):
+                    await events_of(await model.generate(chat(**fields), CALL._replace(tenant=tenant)))
+    salts = [body.get("cache_salt") for body in server.bodies]
+    half = len(salts) // 2
+    if kind in ("vllm", "sglang"):
+        assert len(set(salts[:half])) == 6, "one for each tenant and what it has given"
+        assert salts[:half:2] == salts[1:half:2]
+        assert salts[half::2] == [None, "mine", "other"] * 2
+    else:
+        assert not any(salts), "it would refuse it, or ignore it"
 
 
 @pytest.mark.parametrize("kind", ALL)

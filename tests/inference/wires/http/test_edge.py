@@ -192,3 +192,45 @@ def test_answers_in_one_trace_have_ids_of_their_own(gateway: Gateway) -> None:
     answers = [gateway.ask("POST", "/v1/chat/completions", question(), headers=headers) for _ in range(2)]
     assert len({json.loads(body)["id"] for _, _, body in answers}) == 2
     assert {headers["x-request-id"] for _, headers, _ in answers} == {"12" * 16}
+
+
+def test_pages_of_allowed_origins_may_call_the_api_from_a_browser(
+    start_gateway: StartGateway, snapshot: Snapshot
+) -> None:
+    gateway = start_gateway(snapshot, cors_origins="https://app.test, http://localhost:3000")
+
+    def ask(origin: str, *lines: str, method: str = "OPTIONS", path: str = "/v1/chat/completions") -> bytes:
+        sent = (
+            f"{method} {path} HTTP/1.1",
+            "host: localhost",
+            f"origin: {origin}",
+            "connection: close",
+            *lines,
+            "",
+            "",
+        )
+        return speak(gateway, "\r\n".join(sent).encode()).lower()
+
+    wanted = ("access-control-request-method: POST", "access-control-request-headers: authorization,x-stainless-lang")
+    preflight = ask("https://app.test", *wanted)
+    assert preflight.startswith(b"http/1.1 200")
+    for field in (
+        b"allow-origin: https://app.test",
+        b"allow-headers: authorization,x-stainless-lang",
+        b"allow-methods: get, post",
+    ):
+        assert b"\r\naccess-control-" + field + b"\r\n" in preflight
+    refused = ask("http://localhost:3000", method="GET", path="/v1/models")
+    assert refused.startswith(b"http/1.1 401"), "the page reads why"
+    assert b"\r\naccess-control-allow-origin: http://localhost:3000\r\n" in refused
+    stream = speak(gateway, request(question(stream=True), "origin: https://app.test", "connection: close"))
+    assert b"\r\naccess-control-allow-origin: https://app.test\r\n" in stream
+    assert b"access-control" not in ask("https://other.test", *wanted)
+    assert b"access-control" not in ask("https://app.test", method="GET", path="/metrics")
+    ahead = b"GET /v1/models HTTP/1.1\r\nhost: x\r\norigin: https://app.test\r\n\r\n"
+    assert (
+        speak(gateway, ahead + b"GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").count(
+            b"allow-origin"
+        )
+        == 1
+    )
