@@ -234,6 +234,7 @@ class Attempt:
                 self.replica.call_answered()
         elif self._stream is not None:
             self._stream.cancel()
+        self._stream = None  # its call refers to this: without a circle, no garbage collection has to find them
 
     def _connected(self) -> None:
         """There was no connection, and now there is one: until here it was the network's time."""

@@ -80,7 +80,7 @@ async def infer(work: Work, flight: Flight, prepared: Prepared) -> None:
                 await attempt.open(prepared)
             await attempt.follow(question.choices if isinstance(question, Question) else 0)
         except BackendError as error:
-            failure = error
+            failure = error.with_traceback(None)  # its frames are held by this one, which holds the error
             if isinstance(error, FailedError):
                 failed.append(attempt.replica.name)
             if isinstance(error, UnservedError):

@@ -141,6 +141,8 @@ class Flight:
             self.output_tokens = usage.output_tokens
 
     def land(self, error: ApiError | None = None) -> None:
+        if error is not None:  # the frames of its traceback, and those of what it came from, hold the flight: a circle
+            error.__traceback__ = error.__context__ = error.__cause__ = None
         self.error, self.done, self.end_ns = error, True, now_ns()
         self._waiters += self._end_waiters
         self.wake()

@@ -17,7 +17,7 @@ from inference.core.expected_tokens import OutputMeans, prompt_estimate
 from inference.core.fair_queue import Claim
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
-from inference.core.openai.shape import SMALL_BYTES, Shape, check_length, check_shape
+from inference.core.openai.shape import SMALL_BYTES, check_length, check_shape
 from inference.core.passing.passed import Passed
 from inference.core.question import GENERATION
 from inference.observability.context import CallerTraces
@@ -89,6 +89,7 @@ class Completions:
                 raise
         except ApiError as error:
             answer.refuse(error)
+            error.__traceback__ = None  # its frames hold what holds the error: a circle
         except asyncio.CancelledError:
             trace.status, trace.http_status = "cancelled", 499
             trace.error_type, trace.error_stage = "client_disconnected", trace.current_stage()
@@ -140,7 +141,7 @@ class Completions:
 
         answer.caller = caller
         large = len(request.body) > SMALL_BYTES  # then others go on meanwhile
-        shape = await asyncio.to_thread(check_shape, request.body) if large else Shape()
+        shape = await asyncio.to_thread(check_shape, request.body) if large else None
         parse = partial(endpoint.parse, request.path, request.body)
         body = await asyncio.to_thread(parse) if large else parse()
         passed = body.passed
@@ -148,10 +149,11 @@ class Completions:
         model, plans = served.model, served.plans_for(caller)
         timeouts = serving.timeouts_for(model.name, caller.tier.name)
         regions = allowed_regions(model, caller.regions)
-        if passed.is_one_prompt:
+        if shape is not None and passed.is_one_prompt:
             check_length(shape, model.max_prompt_tokens, passed.prompt_param)
         trace.model, trace.stream, trace.caller_region = model.name, passed.streams, region or served.home
-        await check_media(passed, model)
+        if passed.remote_media:
+            await check_media(passed, model)
         if large:
             await asyncio.to_thread(passed.read_through)
         answer.of(body, model)

@@ -36,9 +36,9 @@ class TritonStream:
             while not events and not answer.done and (messages := await self._call.read_all()):
                 answer.read(messages, events)
         except GrpcError as error:
-            raise errors.of_status(error) from None
+            raise errors.of_status(error.with_traceback(None)) from None  # its frames hold the call, which holds it
         except BackendError as error:
-            self._failure = error
+            self._failure = error.with_traceback(None)
             if not events:
                 raise
         if answer.cut:

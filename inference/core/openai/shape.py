@@ -18,10 +18,10 @@ _PART_BYTES = 32 << 10
 
 
 class Shape(NamedTuple):
-    """`text_bytes` are those of all strings, as they stand in the body; 0 of a small one. `has_data`: images or such are among them."""
+    """`text_bytes` are those of all strings, as they stand in the body. `has_data`: images or such are among them."""
 
-    text_bytes: int = 0
-    has_data: bool = False
+    text_bytes: int
+    has_data: bool
 
 
 def check_shape(body: bytes) -> Shape:

@@ -25,8 +25,6 @@ MAX_UNKNOWN = 64
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode
 _NOTHING: Changes = {}
-_MEDIA = (b'_url"', b'"url"', b"\\u00")
-"""Without one of them a body has no URL that a server would fetch: a name may be written with escapes."""
 
 
 class Passed:
@@ -197,10 +195,11 @@ def read(path: str, operation: Operation, body: bytes) -> Passed:
     model = document.get("model")
     if model is None:
         raise errors.invalid("Missing required parameter: 'model'.", "model", "missing_required_parameter")
-    if not isinstance(model, str) or not _is_utf8(model):
+    if not isinstance(model, str) or not (model.isascii() or _is_utf8(model)):
         raise errors.invalid("`model` must be a text.", "model", "invalid_type")
     request = Passed(path, operation, body, document)
-    if any(mark in body for mark in _MEDIA):
+    # Without one of them a body has no URL that a server would fetch: a name may be written with escapes.
+    if b'_url"' in body or b'"url"' in body or b"\\u00" in body:
         names = ("messages", "input", "system", *(prompt_of(path) if path in ROUTES else ()))
         request.remote_media = media.remote(document, names)
     return request
