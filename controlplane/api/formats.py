@@ -20,7 +20,10 @@ from controlplane.telemetry.query.core.timerange import INSTANT as _INSTANT
 from controlplane.telemetry.query.core.timerange import MOMENT as _MOMENT
 from inference.contract.stages import STAGES
 
-TIME = "`now`, `now-15m` (units s, m, h, d, w), ISO 8601 (UTC unless it says otherwise), or seconds, ms, µs or ns since the epoch."
+TIME = (
+    "`now`, `now-15m`, `now-1d-15m` (units s, m, h, d, w), ISO 8601 (UTC unless it says otherwise), or seconds, ms, µs or ns since"
+    " the epoch."
+)
 MAX_NUMBER = 2**63 - 1
 
 _SLUG = f"^{_SLUG_OF.pattern}$"

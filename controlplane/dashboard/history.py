@@ -3,13 +3,12 @@
 from typing import Any
 
 from controlplane.core.formatting import PAGE, minute
-from controlplane.dashboard import links
 from controlplane.planning.models import DemoHistory
-from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.core.query_types import Window, filtered_by
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.question import Question
-from controlplane.telemetry.query.core.timerange import SECOND_NS
+from controlplane.telemetry.query.core.timerange import SECOND_NS, fixed
 from controlplane.telemetry.store.read.kept import DIMENSIONS, Kept
 
 MINUTE_NS = 60 * SECOND_NS
@@ -34,7 +33,7 @@ def history_context(wanted: Question, shown: Question, *, lists: bool = False) -
             "moved": used != whole,
             "from": minute(used.from_ns),
             "to": "" if wanted.range.live else minute(used.to_ns),
-            "lacks": [name for name, values in wanted.filters.items() if values and name not in DIMENSIONS],
+            "lacks": sorted(filtered_by(wanted.filters) - DIMENSIONS),
         }
     }
 
@@ -49,9 +48,7 @@ def _state(wanted: Question, shown: Question, kept: Kept, *, lists: bool) -> str
     if older and lists:
         return "lists"
     if older and kept.lost(window):
-        return (
-            "lacks" if any(name not in DIMENSIONS for name, values in wanted.filters.items() if values) else "rollups"
-        )
+        return "lacks" if filtered_by(wanted.filters) - DIMENSIONS else "rollups"
     if older:
         return "short"
     return "nothing" if kept.requests_ns is None or window.to_ns <= kept.requests_ns else ""
@@ -69,7 +66,7 @@ def _since(wanted: Question, at_ns: int | None) -> dict[str, str] | None:
         return None
     from_ns = at_ns // MINUTE_NS * MINUTE_NS
     begins = Window(from_ns, from_ns + max(MINUTE_NS, wanted.range.length_ns))
-    return {"at": minute(at_ns), "query": query_string(wanted.with_range(links.fixed(begins)).pairs())}
+    return {"at": minute(at_ns), "query": query_string(wanted.with_range(fixed(begins)).pairs())}
 
 
 def synthetic(from_s: int, to_s: int) -> dict[str, str] | None:

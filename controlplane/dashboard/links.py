@@ -2,11 +2,11 @@
 
 from django.urls import reverse
 
-from controlplane.core.formatting import instant, relative
+from controlplane.core.formatting import relative
 from controlplane.telemetry.core.query_types import Failure, Window
 from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.question import Question
-from controlplane.telemetry.query.core.timerange import MAX_NS, SECOND_NS, TimeRange
+from controlplane.telemetry.query.core.timerange import MAX_NS, SECOND_NS, TimeRange, fixed
 
 FAILED = ("error", "rejected")
 PRESETS = ("5m", "15m", "1h", "6h", "24h", "7d")
@@ -15,10 +15,6 @@ PRESETS = ("5m", "15m", "1h", "6h", "24h", "7d")
 def plain(time_range: TimeRange) -> Question:
     """A question without filters."""
     return Question(time_range, {})
-
-
-def fixed(window: Window) -> TimeRange:
-    return TimeRange(instant(window.from_ns), instant(window.to_ns), window)
 
 
 def back(question: Question, length: str) -> Question:

@@ -12,6 +12,8 @@ Shoot = Callable[[str], None]
 def test_the_slowest_request_opens_as_a_waterfall_with_its_ledger(page: Page, shoot: Shoot) -> None:
     page.goto("/requests")
     shoot("requests")
+    page.get_by_role("link", name="slowest first").click()
+    page.wait_for_url("**order=slowest")
     page.locator("tr[data-row]").first.click()
     page.wait_for_url("**/traces/*")
     expect(page.locator(".span.on-path").first).to_be_visible()

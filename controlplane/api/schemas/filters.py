@@ -32,3 +32,9 @@ class RequestFilters(Schema):
         max_length=MAX_ATTRIBUTES,
         description="key=value of an attribute that some span of the request has, such as user.id=42; all given must hold",
     )
+    not_: list[Attribute] = Field(
+        [],
+        alias="not",
+        max_length=MAX_ATTRIBUTES,
+        description="key=value that must not hold: of a filter above, such as model=chat-small, or of an attribute",
+    )

@@ -16,7 +16,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from controlplane.dashboard import links
 from controlplane.dashboard.core.freshness import freshness
-from controlplane.telemetry.core.query_types import Dimension, Filter
+from controlplane.telemetry.core.query_types import Dimension, Filter, excluded
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.parameters import query_string
@@ -136,14 +136,20 @@ def filter_context(
     def query(changed: Question) -> str:
         return query_string([*changed.pairs(), *always])
 
+    def own(changed: Question) -> str:
+        """The page's own parameters stay."""
+        return query_string([*changed.pairs(), *kept, *always])
+
     def without(name: Filter, value: str) -> str:
-        """The same without one of a filter's values; the page's own parameters stay."""
-        left = (kept for kept in question.filters.get(name, ()) if (kept or UNKNOWN) != value)
-        return query_string([*question.with_filter(name, *left).pairs(), *kept, *always])
+        return own(question.without(name, "" if value == UNKNOWN else value))
+
+    def turned(name: Dimension, value: str) -> str:
+        return own(question.turned(name, "" if value == UNKNOWN else value))
 
     return {
         "path": path,
         "question": question,
+        "question_query": question.query(),
         "presets": presets(question, query),
         "facets": [
             facet(
@@ -152,17 +158,26 @@ def filter_context(
                 [value or UNKNOWN for value in values.get(name, ())],
                 [value or UNKNOWN for value in question.filters.get(name, ())],
                 partial(without, name),
+                partial(turned, name),
             )
             for name, label in FACETS
         ],
-        "attributes": [
-            {"text": text, "without": without("attribute", text)} for text in question.filters.get("attribute", ())
-        ],
-        "others": [
-            {"name": name, "text": value or UNKNOWN, "without": without(name, value or UNKNOWN)}
-            for name in DIMENSIONS
-            if name not in FACET_NAMES
-            for value in question.filters.get(name, ())
+        "conditions": [
+            *({"text": text, "without": without("attribute", text)} for text in question.filters.get("attribute", ())),
+            *(
+                {"text": f"{name} {value or UNKNOWN}", "without": without(name, value or UNKNOWN)}
+                for name in DIMENSIONS
+                if name not in FACET_NAMES
+                for value in question.filters.get(name, ())
+            ),
+            *(
+                {
+                    "text": f"{name.replace('_', ' ')} is not {value or UNKNOWN}",
+                    "without": own(question.without("not", f"{name}={value}")),
+                }
+                for name, values in excluded(question.filters).items()
+                for value in values
+            ),
         ],
         "kept": [*kept, *always, *_unseen(question)],
         "wider": query(wider) if wider else "",
@@ -192,13 +207,15 @@ def facet(
     values: Iterable[str],
     chosen: Sequence[str],
     without: Callable[[str], str] = lambda value: "",
+    turned: Callable[[str], str] | None = None,
 ) -> dict[str, Any]:
     """A choice among the values there are and those that are asked for, for `_facets.html`. Of several that are asked for each is shown,
-    kept, and can be taken away by itself: `without` is the query string without it."""
+    kept, and can be taken away by itself: `without` is the query string without it. `turned` is the one with "is" turned into "is not"."""
     return {
         "name": name,
         "label": label,
         "chosen": bool(chosen),
+        "turned": turned(chosen[0]) if turned and len(chosen) == 1 else "",
         "several": [{"value": value, "without": without(value)} for value in chosen] if len(chosen) > 1 else [],
         "options": [{"value": value, "chosen": value in chosen} for value in dict.fromkeys([*values, *chosen])],
     }

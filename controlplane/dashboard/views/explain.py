@@ -20,6 +20,7 @@ from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.causes import Causes, causes_of
 from controlplane.telemetry.query.core.question import DIMENSIONS, Question
 from controlplane.telemetry.query.core.slow import Slow, parse_slow
+from controlplane.telemetry.query.core.timerange import fixed
 
 MAX_FINDINGS = 6
 MAX_CAUSES = 4
@@ -74,7 +75,9 @@ def explain_context(
         "which": which(slow, region),
         "of_region": slow.region is not None,
         "whole_href": links.latency(question, **view),
-        "requests_href": links.requests(_during(question, region).with_filter("status", "ok"), **_bounds(region)),
+        "requests_href": links.requests(
+            _during(question, region).with_filter("status", "ok"), order="slowest", **_bounds(region)
+        ),
         "explanation": explanation,
         "slower": explanation.difference_ns >= 0,
         "difference_ns": round(abs(explanation.difference_ns)),
@@ -85,7 +88,7 @@ def explain_context(
 
 
 def _during(question: Question, region: Region) -> Question:
-    return question.with_range(links.fixed(region.window)) if region.window else question
+    return question.with_range(fixed(region.window)) if region.window else question
 
 
 def _bounds(region: Region) -> dict[str, str]:

@@ -9,8 +9,10 @@ from django.shortcuts import render
 
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.changes import changes_in, marked
+from controlplane.dashboard.compare import choices, compare_context, line_of, query_side
+from controlplane.dashboard.core import comparison
 from controlplane.dashboard.core.figures.heatmap import heatmap_figure
-from controlplane.dashboard.core.figures.latency import grid, latency_figure, legend
+from controlplane.dashboard.core.figures.latency import OtherLine, grid, latency_figure, legend
 from controlplane.dashboard.core.headline import headline
 from controlplane.dashboard.core.palette import BANDS, stage_style
 from controlplane.dashboard.failures import failures_context
@@ -35,8 +37,9 @@ from controlplane.telemetry.core.query_types import (
 )
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.parameters import choice, query_string
-from controlplane.telemetry.query.core.question import QUANTILES, Question
+from controlplane.telemetry.query.core.question import QUANTILES, UNKNOWN, Question
 from controlplane.telemetry.query.core.slow import parse_slow
+from controlplane.telemetry.query.core.timerange import fixed
 
 GROUPS: tuple[Dimension, ...] = (
     "model", "pool", "replica", "tier", "cache", "prompt_bucket", "tenant", "region", "status",
@@ -48,7 +51,7 @@ VIEWS = ("stages", "heatmap")
 
 @page
 def latency(request: HttpRequest) -> HttpResponse:
-    """`?by=`: the dimension that the second table is grouped by. `?view=`: the chart.
+    """`?by=`: the dimension that the second table is grouped by. `?view=`: the chart. `?compare=`: another time or slice beside it.
 
     A region of it may be chosen, in the parameters of `parse_slow`."""
     wanted, now_ns = question_of(request)
@@ -58,26 +61,34 @@ def latency(request: HttpRequest) -> HttpResponse:
     view = choice(parameters, "view", VIEWS, VIEWS[0])
     slow = parse_slow(parameters, now_ns)
     region = slow.pairs()
-    always = [("view", view)] if view != VIEWS[0] else []
+    other = comparison.parse(parameters, wanted, now_ns)
+    beside = [("compare", other.text)] if other else []
+    always = [*([("view", view)] if view != VIEWS[0] else []), *beside]
     step = answers.step_ns(question)
     grouped = {name: answers.submit_query(answers.groups, question, name) for name in {by, "model"}}
     rolled = answers.rolled(question, step)
     report_query = answers.submit_query(answers.report, question, rolled)
     series = answers.submit_query(answers.series, question, step, rolled)
     cells = answers.submit_query(answers.heatmap, question, step, rolled) if view == "heatmap" else None
+    side = query_side(other, by) if other else None
     values = facet_values(request, question)
     report = report_query.result()
     failed = answers.submit_query(answers.failures, question) if report.errors else None
     points, groups = series.result(), grouped[by].result()
     own = [*([("by", by)] if by != "model" else []), *region]
+    line = line_of(side) if side else None
     context: dict[str, Any] = {
-        **data_context(question, report, grouped["model"].result(), points, step),
+        **data_context(question, report, grouped["model"].result(), points, step, line),
+        **(compare_context(side, question, report, groups, by, now_ns) if side else {}),
+        "comparisons": choices(wanted, other, [*own, *always]),
         **group_context(question, groups, by, [*own, *always]),
         "views": [
             {
                 "text": name,
                 "current": name == view,
-                "query": query_string([*question.pairs(), *own, *([("view", name)] if name != VIEWS[0] else [])]),
+                "query": query_string(
+                    [*question.pairs(), *own, *beside, *([("view", name)] if name != VIEWS[0] else [])]
+                ),
             }
             for name in VIEWS
         ],
@@ -130,6 +141,7 @@ def data_context(
     by_model: Mapping[str, Group],
     points: Sequence[LatencyPoint],
     step: int,
+    beside: OtherLine | None = None,
 ) -> dict[str, Any]:
     """Everything below the filter bar, from the store's answers."""
     window = question.range.window
@@ -139,7 +151,7 @@ def data_context(
         "report": report,
         "headline": summary,
         "cause_means": f"{summary.cause}: {stage_style(summary.cause).means}." if summary and summary.cause else "",
-        "slowest_href": links.requests(question),
+        "slowest_href": links.requests(question, order="slowest"),
         "e2e": _figures(report.e2e_ms, question),
         "ttft": [
             {
@@ -151,7 +163,7 @@ def data_context(
             for number, (name, quantiles) in enumerate(sorted(report.ttft_ms.items()))
         ],
         "stages": _stage_rows(report, question),
-        "figure": latency_figure(points, question, step, hrefs),
+        "figure": latency_figure(points, question, step, hrefs, beside),
     }
 
 
@@ -160,6 +172,7 @@ def group_context(
 ) -> dict[str, Any]:
     """The second table: the same figures for each value of a dimension: values without answers first, then the slowest."""
     ranked = sorted(groups.items(), key=lambda group: -getattr(group[1].e2e_ms, question.quantile, math.inf))
+    without_compare = [(name, value) for name, value in own if name != "compare"]
     shown = []
     for value, report in ranked[:GROUP_ROWS]:
         summary = headline(report, {}, question.quantile)
@@ -167,6 +180,7 @@ def group_context(
             {
                 "value": value,
                 "query": query_string([*question.with_filter(by, value).pairs(), *own]),
+                "beside": query_string([*question.pairs(), *without_compare, ("compare", f"{by}={value or UNKNOWN}")]),
                 "requests": report.requests,
                 "errors": report.errors,
                 "figures": _figures(report.e2e_ms, question),
@@ -211,7 +225,7 @@ def cell_href(question: Question, cell: HeatmapCell, step: int) -> str:
 
 def step_question(question: Question, start_ns: int, step: int) -> Question:
     """The requests of one bar."""
-    return question.with_range(links.fixed(Window(start_ns, start_ns + step)))
+    return question.with_range(fixed(Window(start_ns, start_ns + step)))
 
 
 def _figures(quantiles: Quantiles | None, question: Question) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The list of requests: slowest first, each with a link to its trace."""
+"""The list of requests: newest or slowest first, each with a link to its trace."""
 
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ from controlplane.telemetry.query.core.parameters import choice, query_string, s
 from controlplane.telemetry.query.core.question import DEFAULT_QUANTILE
 from controlplane.telemetry.query.core.slow import ms_as_ns
 
-ORDERS = {"slowest": "slowest first", "newest": "newest first"}
+ORDERS = {"newest": "newest first", "slowest": "slowest first"}
 PAGE_ROWS = 50
 MAX_ROWS = 200
 
@@ -33,7 +33,7 @@ MAX_ROWS = 200
 def requests(request: HttpRequest) -> HttpResponse:
     question, now_ns = question_of(request)
     parameters = dict(request.GET.lists())
-    order = cast(Order, choice(parameters, "order", tuple(ORDERS), "slowest"))
+    order = cast(Order, choice(parameters, "order", tuple(ORDERS), "newest"))
     limit = whole_number(parameters, "limit", PAGE_ROWS, 1, MAX_ROWS)
     cursor = request.GET.get("cursor") or None
     bounds = [(name, text) for name in ("min_ms", "max_ms") if (text := single(parameters, name, ""))]
@@ -44,7 +44,7 @@ def requests(request: HttpRequest) -> HttpResponse:
     values = facet_values(request, question)
     page, totals = rows_query.result(), counted.result()
     own = bounds
-    ordered = own + ([("order", order)] if order != "slowest" else [])
+    ordered = own + ([("order", order)] if order != "newest" else [])
     context = {
         **filter_context(request.path, question, values, ordered),
         **ledger_freshness(question, totals.newest_ns, now_ns),

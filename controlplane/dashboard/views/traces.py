@@ -19,6 +19,7 @@ from controlplane.telemetry.ledger.row import Attempt, LedgerRow
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.question import Question
+from controlplane.telemetry.query.core.timerange import fixed
 
 TRACE_ID = re.compile(r"[0-9a-f]{32}")
 ALIKE_NS = 1800 * 1_000_000_000
@@ -60,7 +61,7 @@ def trace(request: HttpRequest, trace_id: str) -> HttpResponse:
 
 def _alike(spans: Sequence[Span]) -> Question:
     began_ns = min(span.start_ns for span in spans)
-    return links.plain(links.fixed(Window(max(10**18, began_ns - ALIKE_NS), began_ns + ALIKE_NS)))
+    return links.plain(fixed(Window(max(10**18, began_ns - ALIKE_NS), began_ns + ALIKE_NS)))
 
 
 def ledger(row: LedgerRow) -> list[dict[str, Any]]:
@@ -136,5 +137,5 @@ def _attempt(attempt: Attempt) -> str:
 
 
 def _around(row: LedgerRow) -> Question:
-    window = links.fixed(Window(row.entry_start_ns - AROUND_NS, row.end_ns + AROUND_NS))
+    window = fixed(Window(row.entry_start_ns - AROUND_NS, row.end_ns + AROUND_NS))
     return Question(window, {"model": (row.model,)} if row.model else {})

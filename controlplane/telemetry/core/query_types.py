@@ -25,7 +25,7 @@ Dimension = Literal[
     "policy_rule",
     "degraded",
 ]
-Filter = Dimension | Literal["attribute"]
+Filter = Dimension | Literal["attribute", "not"]
 Order = Literal["slowest", "newest"]
 
 
@@ -39,7 +39,22 @@ class Window:
 
 Filters = dict[Filter, tuple[str, ...]]
 """Allowed values by dimension. Values of one dimension are alternatives; dimensions are combined with AND.
-`attribute` has any number of `key=value`, each of which some span of the request must have."""
+`attribute` has any number of `key=value`, each of which some span of the request must have. `not` has any number of `key=value` too, none
+of which may hold; the key is a dimension or an attribute."""
+
+
+def excluded(filters: Filters) -> dict[str, tuple[str, ...]]:
+    """The values that are not wanted, by dimension or attribute."""
+    values: dict[str, tuple[str, ...]] = {}
+    for text in filters.get("not", ()):
+        key, _, value = text.partition("=")
+        values[key] = (*values.get(key, ()), value)
+    return values
+
+
+def filtered_by(filters: Filters) -> set[str]:
+    """The dimensions that requests are chosen by, and `attribute` or the attributes that they must not have."""
+    return {name for name, values in filters.items() if values and name != "not"} | set(excluded(filters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +175,11 @@ class Health:
 @dataclass(frozen=True, slots=True)
 class ReplicaHealth(Health):
     """The attempts at a replica (`value`) for one pool: `requests` are all, `errors` the failed ones, and `p95_ms` is the duration of
-    those that it answered.
+    those that it answered. `spent_ms` is the duration of all attempts together.
     """
 
     pool: str
+    spent_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from django.conf import settings
 from controlplane.telemetry.core.query_types import (
     Dimension,
     Failure,
+    Filters,
     Group,
     Health,
     HeatmapCell,
@@ -208,9 +209,9 @@ def health(window: Window, dimension: Dimension) -> dict[str, Health]:
     return {row.value: row for row in store().overview.health(window, dimension)}
 
 
-def replicas(window: Window) -> list[ReplicaHealth]:
+def replicas(window: Window, filters: Filters | None = None) -> list[ReplicaHealth]:
     """The attempts at each replica, by pool and replica."""
-    return store().overview.replicas(window)
+    return store().overview.replicas(window, filters)
 
 
 def newest_ns() -> int | None:

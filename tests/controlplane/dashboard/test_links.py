@@ -3,12 +3,13 @@
 from controlplane.dashboard import links
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query.core.question import parse
+from controlplane.telemetry.query.core.timerange import fixed
 
 NOW = 1_795_183_500 * 10**9
 
 
 def test_a_fixed_range_is_written_as_people_read_it_and_reads_back() -> None:
-    written = links.fixed(Window(NOW - 15 * 10**9, NOW + 250_000_000))
+    written = fixed(Window(NOW - 15 * 10**9, NOW + 250_000_000))
     assert (written.from_text, written.to_text) == ("2026-11-20T14:04:45Z", "2026-11-20T14:05:00.250Z")
     assert parse({"from": [written.from_text], "to": [written.to_text]}, NOW).range.window == written.window
 

@@ -1,6 +1,7 @@
 """The latency page's figure: stages stacked over time, first token beside the whole request, and how many requests there were."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from controlplane.dashboard.core.figures.layout import (
     INK,
@@ -25,8 +26,22 @@ SERIES_DASHES = ("dash", "dot", "dashdot", "longdash")
 LABEL_PX = 6.8  # of a character, about: labels stand side by side
 
 
+@dataclass(frozen=True, slots=True)
+class OtherLine:
+    """What the chart is compared with: its points, which are drawn `later_ns` after their own time."""
+
+    words: str
+    points: Sequence[LatencyPoint]
+    step_ns: int
+    later_ns: int
+
+
 def latency_figure(
-    points: Sequence[LatencyPoint], question: Question, step_ns: int, hrefs: Sequence[str] = ()
+    points: Sequence[LatencyPoint],
+    question: Question,
+    step_ns: int,
+    hrefs: Sequence[str] = (),
+    beside: OtherLine | None = None,
 ) -> Figure:
     """One bar per step, of its answered requests. Steps without any stay empty: a gap is drawn as a gap.
 
@@ -40,6 +55,7 @@ def latency_figure(
     traces = [
         *_stack(column, middles, question.quantile, step_ns),
         *_e2e(column, middles, question.quantile),
+        *([_beside(beside, question.quantile)] if beside else []),
         *_first_token(column, middles, question.quantile),
         *_counts(column, middles, step_ns),
         _stacked(column, middles, question.quantile),
@@ -57,7 +73,7 @@ def latency_figure(
             xaxis=x_axis(window.from_ns, window.to_ns, anchor="y3"),
             yaxis=y_axis(f"stages at {question.quantile}", 0.46, 1.0, **SECONDS),
             yaxis2=y_axis(question.quantile, 0.18, 0.40, **SECONDS),
-            annotations=_labels(points, question.quantile),
+            annotations=_labels(points, question.quantile, beside.words if beside else ""),
             yaxis3=y_axis("requests", 0.0, 0.11, nticks=3),
             meta={"hrefs": list(hrefs), "step_ms": step_ns / 1e6},
         ),
@@ -129,6 +145,17 @@ def _e2e(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile) -> 
     ]
 
 
+def _beside(other: OtherLine, q: Quantile) -> Figure:
+    """The exact quantile of what the chart is compared with, at the times of the chart's own."""
+    return line(
+        f"E2E {q}, {other.words}",
+        [(point.start_ns + other.later_ns + other.step_ns / 2) / 1e6 for point in other.points],
+        [_seconds(getattr(point.e2e_ms, q, None)) for point in other.points],
+        {"color": "var(--accent)", "width": 2, "dash": "dash"},
+        SECONDS_SHOWN,
+    )
+
+
 def _first_token(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile) -> list[Figure]:
     """A line per definition of TTFT, each named: unlike ones are never merged. E2E stands beside them."""
     e2e = [None if point is None else _seconds(getattr(point.e2e_ms, q, None)) for point in column]
@@ -141,11 +168,12 @@ def _first_token(column: Sequence[LatencyPoint | None], x: list[float], q: Quant
     return lines
 
 
-def _labels(points: Sequence[LatencyPoint], q: Quantile) -> list[Figure]:
+def _labels(points: Sequence[LatencyPoint], q: Quantile, beside: str) -> list[Figure]:
     """What each line is, written where it is drawn."""
     definitions = sorted({name for point in points for name in point.ttft_ms})
     texts = [("E2E", INK), *((f"TTFT ({name})", series_colour(number)) for number, name in enumerate(definitions))]
-    labels = [words_above(f"bars: requests around {q}; line: exact E2E {q}")]
+    dashed = f"; dashed: {q} of {beside}" if beside else ""
+    labels = [words_above(f"bars: requests around {q}; line: exact E2E {q}{dashed}")]
     shift = 0.0
     for text, colour in texts:
         labels.append(words_above(f"<b>{text}</b>", colour, y=0.40, xshift=shift))

@@ -1,5 +1,7 @@
 """A question about latency, read from URL parameters and written back to them."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
@@ -17,6 +19,8 @@ MAX_VALUES = 50
 MAX_ATTRIBUTES = 10
 UNKNOWN = "(unknown)"
 """In URLs: the requests whose value of the dimension is not known. The store has an empty text there."""
+_NOT = re.compile("([^=!]+)!=(.*)")
+"""How people write in the field of attributes that one must not hold."""
 DEFAULT_FROM, DEFAULT_TO = "now-15m", "now"
 DEFAULT_QUANTILE: Quantile = "p95"
 
@@ -32,6 +36,7 @@ class Question:
         pairs = [("from", self.range.from_text), ("to", self.range.to_text)]
         pairs += [(name, value or UNKNOWN) for name in DIMENSIONS for value in self.filters.get(name, ())]
         pairs += [("attribute", pair) for pair in self.filters.get("attribute", ())]
+        pairs += [("not", f"{pair}{UNKNOWN}" if pair.endswith("=") else pair) for pair in self.filters.get("not", ())]
         if self.quantile != DEFAULT_QUANTILE:
             pairs.append(("q", self.quantile))
         return pairs
@@ -45,6 +50,18 @@ class Question:
         if values:
             filters[dimension] = values
         return replace(self, filters=filters)
+
+    def without(self, name: Filter, value: str) -> "Question":
+        """The same question without one of a filter's values."""
+        return self.with_filter(name, *(kept for kept in self.filters.get(name, ()) if kept != value))
+
+    def turned(self, name: Dimension, value: str) -> "Question":
+        """The same question with "is" of one value turned into "is not", or back."""
+        pair = f"{name}={value}"
+        unwanted = self.filters.get("not", ())
+        if pair in unwanted:
+            return self.without("not", pair).with_filter(name, *self.filters.get(name, ()), value)
+        return self.without(name, value).with_filter("not", *unwanted, pair)
 
     def with_quantile(self, quantile: Quantile) -> "Question":
         return replace(self, quantile=quantile)
@@ -73,18 +90,27 @@ def _filters(parameters: Parameters) -> Filters:
                 raise BadQuestionError(name, value, "is not a name", NAME.remedy)
         if values:
             filters[name] = tuple("" if value == UNKNOWN else value for value in values)
-    if attributes := _attributes(parameters):
+    written = [text.strip() for text in parameters.get("attribute", ())]
+    if attributes := _pairs("attribute", [text for text in written if not _NOT.match(text)]):
         filters["attribute"] = attributes
+    turned = [f"{match[1]}={match[2]}" for text in written if (match := _NOT.fullmatch(text))]
+    if unwanted := _pairs("not", [*(text.strip() for text in parameters.get("not", ())), *turned]):
+        filters["not"] = tuple(pair.removesuffix(UNKNOWN) if _is_unknown(pair) else pair for pair in unwanted)
     return filters
 
 
-def _attributes(parameters: Parameters) -> tuple[str, ...]:
-    """`key=value` each; all must hold."""
-    pairs = tuple(dict.fromkeys(text.strip() for text in parameters.get("attribute", ()) if text.strip()))
+def _pairs(field: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """`key=value` each."""
+    pairs = tuple(dict.fromkeys(text for text in texts if text))
     if len(pairs) > MAX_ATTRIBUTES:
-        raise BadQuestionError("attribute", pairs[0], f"is one of {len(pairs)}", f"Give at most {MAX_ATTRIBUTES}")
+        raise BadQuestionError(field, pairs[0], f"is one of {len(pairs)}", f"Give at most {MAX_ATTRIBUTES}")
     for pair in pairs:
         if not ATTRIBUTE.matches(pair) or len(pair.partition("=")[2]) > MAX_TEXT_CHARS:
             remedy = f"{ATTRIBUTE.remedy}, the value at most {MAX_TEXT_CHARS} characters"
-            raise BadQuestionError("attribute", pair, "is not an attribute of a span", remedy)
+            raise BadQuestionError(field, pair, "is not an attribute of a span", remedy)
     return pairs
+
+
+def _is_unknown(pair: str) -> bool:
+    key, _, value = pair.partition("=")
+    return value == UNKNOWN and key in DIMENSIONS

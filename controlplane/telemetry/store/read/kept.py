@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from controlplane.telemetry.core.query_types import Dimension, Filters, Window
+from controlplane.telemetry.core.query_types import Dimension, Filters, Window, filtered_by
 
 from ..client import StorePart
 from ..tiers import HALF_DAY_S, HOUR_S, RELIED_S
@@ -84,7 +84,7 @@ def kept_step_s(window: Window, filters: Filters, now_s: int, kept: Kept) -> int
 
     Of older time hours remain, and of all dimensions, which several filters need, half days.
     """
-    chosen = {name for name, values in filters.items() if values}
+    chosen = filtered_by(filters)
     if not kept.lost(window) or not DIMENSIONS.issuperset(chosen):
         return 1
     age_s = now_s - window.from_ns // 10**9

@@ -1,6 +1,6 @@
 """Reads the health of pools and replicas, the values of filters, and how fresh the data is."""
 
-from controlplane.telemetry.core.query_types import Dimension, Health, ReplicaHealth, Window
+from controlplane.telemetry.core.query_types import Dimension, Filters, Health, ReplicaHealth, Window
 
 from ..client import Connection, StorePart
 from .figures import health_of
@@ -34,12 +34,12 @@ class OverviewReader(StorePart):
             for value, requests, errors, answered, p95, newest in rows
         ]
 
-    def replicas(self, window: Window) -> list[ReplicaHealth]:
+    def replicas(self, window: Window, filters: Filters | None = None) -> list[ReplicaHealth]:
         """The attempts at each replica, by pool and replica.
 
         A request stored without attempts counts as one attempt at its replica. Cached and coalesced requests are left out.
         """
-        condition = where(window)
+        condition = where(window, filters)
         listed = (
             "arrayMap((pool, replica, outcome, ns) -> (toString(pool), toString(replica), toString(outcome), ns),"
             " attempt_pool, attempt_replica, attempt_outcome, attempt_ns)"
@@ -49,15 +49,15 @@ class OverviewReader(StorePart):
         )
         rows = self._connection.rows(
             "SELECT made.1 AS its_pool, made.2 AS its_replica, count(), countIf(made.3 = 'error'), countIf(made.3 = 'ok') AS answered,"
-            " quantileExactInclusiveIf(0.95)(made.4, made.3 = 'ok'), max(end_ns) FROM"
+            " quantileExactInclusiveIf(0.95)(made.4, made.3 = 'ok'), max(end_ns), sum(made.4) FROM"
             f" (SELECT end_ns, arrayJoin(if(empty(attempt_replica), {single}, {listed})) AS made"
             f" FROM requests FINAL WHERE {condition.sql} AND {OWN})"
             " WHERE its_replica != '' GROUP BY its_pool, its_replica ORDER BY its_pool, its_replica",
             condition.parameters,
         )
         return [
-            ReplicaHealth(replica, attempts, errors, p95 / 1e6 if answered else None, newest, pool)
-            for pool, replica, attempts, errors, answered, p95, newest in rows
+            ReplicaHealth(replica, attempts, errors, p95 / 1e6 if answered else None, newest, pool, spent / 1e6)
+            for pool, replica, attempts, errors, answered, p95, newest, spent in rows
         ]
 
     def values(self, window: Window, dimension: Dimension) -> list[str]:

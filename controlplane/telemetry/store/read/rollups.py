@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from controlplane.telemetry.core.query_types import Dimension, Filters, Window
+from controlplane.telemetry.core.query_types import Dimension, Filters, Window, excluded, filtered_by
 
 from ..tiers import HOUR_S, RELIED_S, STEPS_S
 from ..write.arrow_columns import PARTS
@@ -103,7 +103,7 @@ class RollupReader(KeptReader):
         """
         chosen_filters = {name: values for name, values in (filters or {}).items() if values}
         condition = where(window, filters)
-        needed = {*chosen_filters, *([by] if by else [])}
+        needed = {*filtered_by(chosen_filters), *([by] if by else [])}
         short = window.to_ns - window.from_ns <= LONG_NS
         if not DIMENSIONS.issuperset(needed) or (short and window.from_ns % (HOUR_S * 10**9)):
             return None
@@ -202,9 +202,11 @@ class RollupReader(KeptReader):
         sliced = of is not None
         if sliced:
             condition.add("dimension = {dimension:String}", dimension=of)
-        for name, values in filters.items():
+        wanted = [("IN", name, values) for name, values in filters.items() if name != "not"]
+        for operator, name, values in [*wanted, *(("NOT IN", *each) for each in excluded(filters).items())]:
             held_in = "value" if sliced and name != "status" else column(name)
-            condition.add(f"{held_in} IN {{in_{name}:Array(String)}}", **{f"in_{name}": list(values)})
+            parameter = f"{operator[:2].lower()}_{name}"
+            condition.add(f"{held_in} {operator} {{{parameter}:Array(String)}}", **{parameter: list(values)})
         among = " OR ".join(
             f"(step_s = {step_s} AND start_s >= {first_s} AND start_s < {end_s} AND build IN ({', '.join(map(str, builds))}))"
             for step_s, (first_s, end_s, builds) in cover.builds.items()

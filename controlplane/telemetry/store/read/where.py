@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from controlplane.telemetry.core.query_types import Dimension, Filters, Window
+from controlplane.telemetry.core.query_types import Dimension, Filters, Window, excluded
 from controlplane.telemetry.ledger.attribute_index import attribute_hash, is_label
 from controlplane.telemetry.ledger.row import RATE_LIMITED
 
@@ -72,25 +72,35 @@ def where(window: Window, filters: Filters | None = None) -> Where:
         to_ns=window.to_ns,
     )
     for dimension, values in (filters or {}).items():
-        if not values:
-            continue
         if len(values) > MAX_VALUES:
             raise StoreInputError(f"filter {dimension!r} has {len(values)} values; give at most {MAX_VALUES}")
         if dimension == "attribute":
-            _having(condition, values)
-            continue
-        allowed = f"{column(dimension)} IN {{in_{dimension}:Array(String)}}"
-        if dimension == "replica":  # also a replica whose attempt failed before another answered
-            allowed = f"({allowed} OR hasAny(attempt_replica, {{in_replica:Array(String)}}))"
-        condition.add(allowed, **{f"in_{dimension}": list(values)})
+            _having(condition, "attribute", values)
+        elif dimension == "not":
+            for key, unwanted in excluded(filters or {}).items():
+                if key in COLUMNS:
+                    _among(condition, "NOT {}", f"not_{key}", key, unwanted)
+                else:
+                    _having(
+                        condition, f"not_{len(condition.conditions)}", [f"{key}={value}" for value in unwanted], "NOT "
+                    )
+        elif values:
+            _among(condition, "{}", f"in_{dimension}", dimension, values)
     return condition
 
 
-def _having(condition: Where, attributes: Sequence[str]) -> None:
+def _among(condition: Where, form: str, parameter: str, dimension: str, values: Sequence[str]) -> None:
+    allowed = f"{column(dimension)} IN {{{parameter}:Array(String)}}"
+    if dimension == "replica":  # also a replica whose attempt failed before another answered
+        allowed = f"({allowed} OR hasAny(attempt_replica, {{{parameter}:Array(String)}}))"
+    condition.add(form.format(f"({allowed})"), **{parameter: list(values)})
+
+
+def _having(condition: Where, parameter: str, attributes: Sequence[str], form: str = "") -> None:
     for number, attribute in enumerate(attributes):
         key, equals, value = attribute.partition("=")
         if not key or not equals:
             raise StoreInputError(f"attribute {attribute!r} is not one; write key=value, such as user.id=42")
         hashed = attribute_hash(key, value)
         column = label_column(hashed) if is_label(key, value) else "attributes"
-        condition.add(f"has({column}, {{attribute_{number}:UInt64}})", **{f"attribute_{number}": hashed})
+        condition.add(f"{form}has({column}, {{{parameter}_{number}:UInt64}})", **{f"{parameter}_{number}": hashed})
