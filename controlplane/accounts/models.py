@@ -1,7 +1,8 @@
-"""Tokens for the REST API. A token is shown once, and only its digest is stored."""
+"""Tokens for the REST API, which are shown once and of which only the digest is stored; and views that people save."""
 
 import hashlib
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -70,3 +71,28 @@ class ApiToken(models.Model):
         now = timezone.now()
         fresh = now - USE_RECORDED_EVERY
         ApiToken.objects.filter(pk=self.pk).exclude(last_used_at__gte=fresh).update(last_used_at=now)
+
+
+class SavedView(models.Model):
+    """A screen with its range and filters, by the URL that reproduces it."""
+
+    name = models.CharField(max_length=100)
+    path = models.CharField(max_length=4000, help_text="Path and query of its URL.")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="saved_views")
+    team = models.CharField(
+        max_length=100, blank=True, help_text="Under whose name everybody sees it; empty: its author alone does."
+    )
+    pinned = models.BooleanField(default=False, help_text="Shown at the top of every screen.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["team", "name", "pk"]
+        constraints = [models.UniqueConstraint(fields=["user", "team", "name"], name="one_view_of_a_name")]
+
+    def __str__(self) -> str:
+        return f"{self.team}: {self.name}" if self.team else self.name
+
+    @classmethod
+    def seen_by(cls, user: Any) -> models.QuerySet["SavedView"]:
+        """The user's own, and those of teams."""
+        return cls.objects.filter(models.Q(user=user) | ~models.Q(team=""))

@@ -5,6 +5,8 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils import timezone
 
+from controlplane.accounts.models import SavedView
+from controlplane.fleet.models import Team
 from controlplane.incidents.act.actions import UNDO_FOR
 from controlplane.incidents.core.rules import RULES
 from controlplane.incidents.decide import rows
@@ -27,7 +29,15 @@ def open_incidents(request: HttpRequest) -> dict[str, Any]:
     def not_notified_pages() -> list[unnotified.NotNotified]:
         return unnotified.pages(timezone.now()) if request.user.is_authenticated else []
 
+    def saved_views() -> list[SavedView]:
+        return list(SavedView.seen_by(request.user)) if request.user.is_authenticated else []
+
+    def team_names() -> list[str]:
+        return list(Team.objects.order_by("name").values_list("name", flat=True))
+
     return {
+        "saved_views": saved_views,
+        "team_names": team_names,
         "policy_pages": POLICY_PAGES,
         "open_pages": open_pages,
         "not_notified_pages": not_notified_pages,

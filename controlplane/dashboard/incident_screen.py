@@ -12,6 +12,7 @@ from controlplane.core.formatting import PAGE, TEXT
 from controlplane.dashboard.changes import changes_in
 from controlplane.dashboard.core.badge import Badge
 from controlplane.dashboard.core.figures.burn import BurnChart, burn_chart
+from controlplane.dashboard.incident_context import around
 from controlplane.incidents.act import actions
 from controlplane.incidents.models import Entry, Incident
 from controlplane.incidents.notify import notices
@@ -132,6 +133,7 @@ def detail(incident: Incident) -> dict[str, Any]:
     facts, attribution, now = notices.facts(incident), incident.attribution or {}, timezone.now()
     return {
         **row(incident, now, standing.standings([incident], now)[incident.pk]),
+        **around(incident, now),
         "actions": {"incident": incident, "silence_href": silence_href(incident)},
         "objective_href": objective_href(incident.objective) if incident.objective else "",
         "runbook_href": incident.runbook if incident.runbook.startswith(("https://", "http://")) else "",

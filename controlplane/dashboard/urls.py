@@ -6,6 +6,8 @@ from controlplane.dashboard.views.deliveries import deliveries
 from controlplane.dashboard.views.explain import latency_explain
 from controlplane.dashboard.views.latency import latency, latency_table
 from controlplane.dashboard.views.live import live
+from controlplane.dashboard.views.navigation.quick import quick
+from controlplane.dashboard.views.navigation.saved_views import remove_view, save_view
 from controlplane.dashboard.views.objective_burned import objective_burned
 from controlplane.dashboard.views.objective_preview import objective_preview
 from controlplane.dashboard.views.objectives import objective, objectives
@@ -22,8 +24,9 @@ from controlplane.dashboard.views.policies.overview import policies
 from controlplane.dashboard.views.policies.pauses import end_pause, pauses
 from controlplane.dashboard.views.policies.policy import policy
 from controlplane.dashboard.views.policies.steps import take_step
-from controlplane.dashboard.views.quick import quick
 from controlplane.dashboard.views.requests import requests
+from controlplane.dashboard.views.review import review, review_markdown
+from controlplane.dashboard.views.service_map import service_map
 from controlplane.dashboard.views.signals import signals
 from controlplane.dashboard.views.traces import trace
 
@@ -32,6 +35,7 @@ urlpatterns = [
     path("latency", latency, name="latency"),
     path("latency/explain", latency_explain, name="latency-explain"),
     path("latency/table", latency_table, name="latency-table"),
+    path("map", service_map, name="map"),
     path("causes", causes, name="causes"),
     path("requests", requests, name="requests"),
     path("signals", signals, name="signals"),
@@ -41,6 +45,8 @@ urlpatterns = [
     path("objectives/<str:slug>", objective, name="objective"),
     path("objectives/<str:slug>/burned", objective_burned, name="objective-burned"),
     path("incidents", incidents.incidents, name="incidents"),
+    path("incidents/review", review, name="review"),
+    path("incidents/review.md", review_markdown, name="review-markdown"),
     path("incidents/<int:number>", incidents.incident, name="incident"),
     path("incidents/<int:number>.md", incidents.incident_markdown, name="incident-markdown"),
     path("incidents/<int:number>/acknowledge", incidents.acknowledge, name="incident-acknowledge"),
@@ -67,6 +73,8 @@ urlpatterns = [
     path("deliveries", deliveries, name="deliveries"),
     path("silences", silences.silences, name="silences"),
     path("silences/<int:number>/end", silences.end_silence, name="silence-end"),
+    path("views", save_view, name="save-view"),
+    path("views/<int:number>/remove", remove_view, name="remove-view"),
     path("quick", quick, name="quick"),
     path("live", live, name="live"),
 ]

@@ -20,8 +20,13 @@ def pool_entries() -> list[PoolEntry]:
             enabled=pool.enabled,
             replicas=tuple(ReplicaEntry(replica.name, replica.enabled) for replica in pool.replicas.all()),
             owner=pool.variant.model.team.name if pool.variant.model.team else "",
+            runs_in=f"{pool.get_protocol_display()} in {pool.cluster.name}"
+            if pool.cluster
+            else pool.get_protocol_display(),
         )
-        for pool in Pool.objects.select_related("variant__model__team", "region").prefetch_related("replicas")
+        for pool in Pool.objects.select_related("variant__model__team", "region", "cluster").prefetch_related(
+            "replicas"
+        )
     ]
 
 

@@ -31,4 +31,20 @@ class Migration(migrations.Migration):
                 'ordering': ['-created_at'],
             },
         ),
+        migrations.CreateModel(
+            name='SavedView',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=100)),
+                ('path', models.CharField(help_text='Path and query of its URL.', max_length=4000)),
+                ('team', models.CharField(blank=True, help_text='Under whose name everybody sees it; empty: its author alone does.', max_length=100)),
+                ('pinned', models.BooleanField(default=False, help_text='Shown at the top of every screen.')),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='saved_views', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'ordering': ['team', 'name', 'pk'],
+                'constraints': [models.UniqueConstraint(fields=('user', 'team', 'name'), name='one_view_of_a_name')],
+            },
+        ),
     ]

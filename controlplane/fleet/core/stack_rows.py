@@ -75,6 +75,7 @@ class PoolEntry:
     enabled: bool = True
     replicas: tuple[ReplicaEntry, ...] = ()
     owner: str = ""  # the team of the model
+    runs_in: str = ""  # what its servers speak, and their cluster, in words
 
 
 @dataclass(frozen=True, slots=True)

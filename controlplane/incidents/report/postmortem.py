@@ -10,17 +10,17 @@ from controlplane.incidents.report.timeline import timeline
 def postmortem(incident: Incident) -> str:
     facts, attribution = notices.facts(incident), incident.attribution or {}
     lines = [
-        f"# Incident #{incident.pk}: {_plain(page_text.subject(facts))} {_plain(page_text.measured(facts))}",
+        f"# Incident #{incident.pk}: {plain(page_text.subject(facts))} {plain(page_text.measured(facts))}",
         "",
-        _plain(incident.summary),
+        plain(incident.summary),
         "",
         "| | |",
         "|---|---|",
-        *(f"| {name} | {_plain(value)} |" for name, value in _facts(incident)),
+        *(f"| {name} | {plain(value)} |" for name, value in _facts(incident)),
         "",
     ]
     lines += (
-        ["## What was down", "", f"{_plain(page_text.blame(facts))}."]
+        ["## What was down", "", f"{plain(page_text.blame(facts))}."]
         if incident.component
         else ["## What burned the budget", ""]
     )
@@ -28,23 +28,23 @@ def postmortem(incident: Incident) -> str:
         lines += [f"- {stage['stage']}: {TEXT.share(stage['share'])}" for stage in attribution.get("stages") or []]
         lines += ["", "Who was affected:", ""]
         lines += [
-            f"- {page_text.DIMENSION_NAMES.get(segment['dimension'], segment['dimension'])} `{_plain(segment['value']) or 'unknown'}`: "
+            f"- {page_text.DIMENSION_NAMES.get(segment['dimension'], segment['dimension'])} `{plain(segment['value']) or 'unknown'}`: "
             f"{TEXT.share(segment['chosen_share'])} of the bad requests, {TEXT.share(segment['rest_share'])} of the others"
             for segment in attribution.get("segments") or []
         ]
         lines += [
-            f"- changed before: {_plain(change['summary'])}, {minute(change['at_ns'])} UTC"
+            f"- changed before: {plain(change['summary'])}, {minute(change['at_ns'])} UTC"
             for change in attribution.get("changes") or []
         ]
-        lines += [f"- known cause: {_plain(cause['summary'])}" for cause in attribution.get("causes") or []]
+        lines += [f"- known cause: {plain(cause['summary'])}" for cause in attribution.get("causes") or []]
         lines += [f"- trace `{trace}`" for trace in attribution.get("traces") or []]
     elif not incident.component:
         lines += [f"Not known: {incident.attribution_missing or 'the store was not queried'}."]
     lines += ["", "## Timeline (UTC)", ""]
     for line in timeline(incident):
         via = f" via {line.via}" if line.via else ""
-        said = f": {_plain(line.text)}" if line.text else ""
-        lines += [f"- {line.at:%Y-%m-%d %H:%M:%S} **{_plain(line.title)}** by {_plain(line.by)}{via}{said}"]
+        said = f": {plain(line.text)}" if line.text else ""
+        lines += [f"- {line.at:%Y-%m-%d %H:%M:%S} **{plain(line.title)}** by {plain(line.by)}{via}{said}"]
     lines += ["", "## What went well", "", "## What went wrong", "", "## What we will do", ""]
     return "\n".join(lines)
 
@@ -73,7 +73,7 @@ def _time(at: object) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S}" if at else ""
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """One line, with Markdown's characters escaped."""
     joined = " ".join(text.split())
     for character in "\\`*[]<>|":

@@ -80,7 +80,8 @@
     const dialog = byId(id);
     if (dialog.open) return;
     dialog.showModal();
-    const input = dialog.querySelector("input");
+    for (const here of dialog.querySelectorAll("[data-here]")) here.value = location.pathname + location.search;
+    const input = dialog.querySelector("input:not([type=hidden])");
     if (input) { input.value = ""; input.focus(); htmx.trigger(input, "weir:open"); }
   }
   byId("quick").addEventListener("keydown", (event) => {
@@ -113,7 +114,7 @@
   });
 
   // Keyboard
-  const pages = { o: "/", b: "/objectives", i: "/incidents", d: "/deliveries", p: "/planning", c: "/policies", e: "/decisions", l: "/latency", r: "/requests", m: "/signals" };
+  const pages = { o: "/", b: "/objectives", i: "/incidents", d: "/deliveries", p: "/planning", c: "/policies", e: "/decisions", l: "/latency", r: "/requests", m: "/signals", s: "/map" };
   let leader = 0;
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); open("quick"); return; }
@@ -121,7 +122,8 @@
     if (event.target.closest("input, select, textarea, dialog[open]")) return;
     if (performance.now() < leader) {
       leader = 0;
-      if (pages[event.key]) { location.assign(pages[event.key]); return; }
+      const to = pages[event.key], link = to && document.querySelector(`nav a[data-keeps-question][href^="${to}"]`);
+      if (to) { location.assign(link ? link.href : to); return; }
     }
     if (event.key === "g") leader = performance.now() + 1200;
     else if (event.key === "?") open("help");
@@ -161,6 +163,16 @@
   document.addEventListener("htmx:afterRequest", () => {
     requests -= 1;
     if (!requests && data) requestAnimationFrame(() => { if (!requests) data.style.minHeight = ""; });
+  });
+
+  // The bar's links to screens of requests keep the range and the filters.
+  document.addEventListener("htmx:oobAfterSwap", () => {
+    const filters = document.querySelector("#filters[data-query]");
+    if (filters) for (const link of document.querySelectorAll("nav a[data-keeps-question]")) link.search = filters.dataset.query;
+  });
+  byId("quick-text").addEventListener("htmx:configRequest", (event) => {
+    const filters = document.querySelector("#filters[data-query]");
+    if (filters) event.detail.path += `?${filters.dataset.query}`;
   });
 
   // A fragment that answers 4xx or 5xx explains the error: show it.

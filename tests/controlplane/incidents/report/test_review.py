@@ -1,0 +1,88 @@
+"""The handover's screen and Markdown, and what an incident's screen says of the others."""
+
+import html
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from controlplane.accounts.models import SavedView
+from controlplane.fleet.models import Team
+from controlplane.incidents.act import actions
+from controlplane.incidents.decide import engine
+from controlplane.incidents.models import Incident
+from controlplane.policy.models import DecisionChange, DecisionRecord
+from tests.support.incidents.alerts import NOW, UP, after, alert
+from tests.support.web.html import html_of
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
+RANGE = {
+    "from": f"{NOW - timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}",
+    "to": f"{NOW + timedelta(hours=7):%Y-%m-%dT%H:%M:%SZ}",
+}
+
+
+def opened() -> tuple[Incident, Incident]:
+    """One that was acknowledged after 3 min and resolved after 9, and one like it that is open."""
+    engine.observe([alert(at=after(0))], after(0))
+    earlier = Incident.objects.get()
+    actions.acknowledge(earlier.notice_key, "ana", after(3), "")
+    actions.resolve(earlier.notice_key, "ana", after(9), "a *bad* canary, rolled back")
+    engine.observe([alert(at=after(60)), alert(UP, at=after(60))], after(60))
+    return earlier, Incident.objects.exclude(pk=earlier.pk).get(objective=earlier.objective)
+
+
+def test_a_shift_is_said_on_the_screen_and_in_markdown(reader: Client) -> None:
+    earlier, again = opened()
+    screen = html.unescape(html_of(reader.get("/incidents/review", RANGE)))
+    text = reader.get("/incidents/review.md", RANGE).content.decode()
+    assert "3\u202fmin" in screen and "- MTTA: 3 min; pages that nobody acknowledged: 2" in text
+    assert "9\u202fmin" in screen and "- MTTR: 9 min" in text
+    assert f"#{again.pk} " in text.partition("## Open now")[2].partition("##")[0]
+    assert f"/incidents/{earlier.pk}" in screen.partition(">Over<")[2]
+    nothing = reader.get("/incidents/review.md", {"from": "2026-01-01", "to": "2026-01-02"}).content.decode()
+    assert "- MTTA: not known" in nothing and "Nothing." in nothing
+
+
+def test_an_incident_names_earlier_ones_like_it_what_else_is_open_and_what_policies_did(reader: Client) -> None:
+    earlier, again = opened()
+    record = DecisionRecord.objects.create(at=after(61), version=1, holder="t", generation=1, packed=b"")
+    for kind, shadow, reason in (("scale", False, "the queue grows"), ("scale", True, "only a thought")):
+        DecisionChange.objects.create(
+            decision=record, at=after(61), kind=kind, model=again.scope.get("model", ""), pool="p", before=2, after=3,
+            shadow=shadow, reason=reason,
+        )  # fmt: skip
+    screen = html.unescape(html_of(reader.get(f"/incidents/{again.pk}")))
+    similar = screen.partition('id="similar"')[2].partition("</section>")[0]
+    assert (
+        f"/incidents/{earlier.pk}" in similar
+        and "a *bad* canary, rolled back" in similar
+        and "the same scope" in similar
+    )
+    acted = screen.partition('id="acted"')[2].partition("</section>")[0]
+    assert "the queue grows" in acted and "only a thought" not in acted
+    other = Incident.objects.exclude(pk__in=[earlier.pk, again.pk]).get()
+    assert f"/incidents/{other.pk}" in acted
+
+
+def test_a_view_is_saved_pinned_for_a_team_and_removed_by_its_author_alone(
+    reader: Client, django_user_model: type[User]
+) -> None:
+    Team.objects.create(name="serving")
+    path = "/latency?from=now-1h&to=now&model=chat-large&compare=yesterday"
+    reader.post("/views", {"name": "large now", "team": "serving", "pinned": "1", "next": path})
+    other = Client()
+    other.force_login(django_user_model.objects.create_user("someone"))
+    pinned = html.unescape(html_of(other.get("/incidents"))).partition('class="pinned"')[2].partition("</nav>")[0]
+    assert f'href="{path}"' in pinned and "serving: large now" in pinned
+    assert path in html.unescape(html_of(other.get("/quick", {"text": "large now"})))
+    view = SavedView.objects.get()
+    assert other.post(f"/views/{view.pk}/remove").status_code == 404
+    for bad in ("//evil.example/x", "/no-such-screen", "https://evil.example"):
+        reader.post("/views", {"name": "bad", "next": bad})
+    reader.post("/views", {"name": "mine", "next": "/requests"})
+    assert SavedView.objects.filter(name="bad").count() == 0
+    assert "mine" not in html_of(other.get("/quick", {"text": "mine"})).replace("“mine”", "")
+    reader.post(f"/views/{view.pk}/remove")
+    assert [each.name for each in SavedView.objects.all()] == ["mine"]
