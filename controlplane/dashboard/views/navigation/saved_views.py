@@ -1,6 +1,9 @@
 """Saves a screen by its URL, for a person or under the name of a team, and removes it."""
 
+from typing import cast
+
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import Resolver404, resolve, reverse
@@ -24,7 +27,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
         messages.error(request, f"Not saved: {why_not}.")
     else:
         SavedView.objects.update_or_create(
-            user_id=request.user.pk,
+            user=_reader(request),
             team=team,
             name=name,
             defaults={"path": path, "pinned": bool(request.POST.get("pinned"))},
@@ -36,10 +39,15 @@ def save_view(request: HttpRequest) -> HttpResponse:
 @require_POST
 def remove_view(request: HttpRequest, number: int) -> HttpResponse:
     """Of one's own alone."""
-    view = get_object_or_404(SavedView, pk=number, user_id=request.user.pk)
+    view = get_object_or_404(SavedView, pk=number, user=_reader(request))
     view.delete()
     messages.success(request, f"“{view.name}” is no longer saved.")
     return back(request, reverse("overview"))
+
+
+def _reader(request: HttpRequest) -> User:
+    """Every URL needs a session: nobody else comes here."""
+    return cast(User, request.user)
 
 
 def _refusal(request: HttpRequest, name: str, path: str, team: str) -> str:
@@ -54,6 +62,6 @@ def _refusal(request: HttpRequest, name: str, path: str, team: str) -> str:
         return "there is no such screen"
     if team and not Team.objects.filter(name=team).exists():
         return f"there is no team “{team}”"
-    if SavedView.objects.filter(user_id=request.user.pk).count() >= MAX_VIEWS:
+    if SavedView.objects.filter(user=_reader(request)).count() >= MAX_VIEWS:
         return f"you have {MAX_VIEWS} views: remove some"
     return ""
