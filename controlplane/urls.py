@@ -6,6 +6,8 @@ from django.views.generic import RedirectView
 from controlplane.incidents.act import pagerduty_events
 from controlplane.web import health, metrics
 
+handler404 = "controlplane.web.not_found.not_found"
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),

@@ -106,3 +106,26 @@ def test_preflight_names_the_remedy_on_an_old_python() -> None:
     assert done.stderr.count("\n") == 1
     assert "3.11" in done.stderr
     assert "make PYTHON=" in done.stderr
+
+
+INTERRUPTED = """
+import importlib.abc, os, signal, sys
+
+class Interrupts(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == {at!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "at"), [(("-m", "deploy.local"), "deploy.local.supervisor"), (("manage.py", "check"), "django.db.models")]
+)
+def test_an_interrupt_while_it_starts_leaves_no_traceback(tmp_path: Path, arguments: tuple[str, ...], at: str) -> None:
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTED.format(at=at))
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "WEIR_HOME": str(tmp_path / "home")}
+    ended = subprocess.run((sys.executable, *arguments), cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert ended.returncode in (-signal.SIGINT, 128 + signal.SIGINT)
+    assert ended.stdout + ended.stderr == ""

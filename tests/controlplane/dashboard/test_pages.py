@@ -104,3 +104,20 @@ def test_the_list_of_requests_leads_to_files_of_the_same_requests(reader: Client
         assert response.status_code == 200
         assert "model=chat-small" in href
     assert page.count("/api/v1/requests.") == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "said"), [("/nowhere/at/all", "/nowhere/at/all"), ("/incidents/999999", "No Incident matches")]
+)
+def test_what_is_not_there_is_answered_within_the_site(reader: Client, path: str, said: str) -> None:
+    response = reader.get(path)
+    page = response.content.decode()
+    assert response.status_code == 404
+    assert said in page
+    assert 'aria-label="Pages"' in page
+
+
+def test_who_is_not_logged_in_is_not_told_what_is_not_there(db: None, client: Client) -> None:
+    assert client.get("/nowhere")["Location"] == "/login?next=/nowhere"
+    problem = client.get("/api/v1/nowhere")
+    assert (problem.status_code, problem["Content-Type"]) == (404, "application/problem+json")
