@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.db import models, transaction
 
 from controlplane.fleet.core.local_cluster import ReplicaAddresses
-from controlplane.fleet.models import Cluster, LLMModel, Pool, Region, Replica, Variant
+from controlplane.fleet.models import Cluster, LLMModel, Pool, Price, Region, Replica, Variant
 
 Row = TypeVar("Row", bound=models.Model)
 
@@ -30,6 +30,25 @@ class SeedReplica(ReplicaAddresses, frozen=True, kw_only=True, forbid_unknown_fi
     """As the launcher writes it."""
 
 
+class SeedCapacity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a replica of a pool carries, on what and at what price: planning enters it for a pool of which it knows nothing."""
+
+    gpu: str
+    gpus_per_replica: int
+    usd_per_gpu_hour: float
+    requests_per_s: float
+    input_tokens: float
+    output_tokens: float
+    slots: int
+    cold_start_s: float
+    note: str
+
+
+class SeedPrice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    usd_per_1k_prompt_tokens: float
+    usd_per_1k_output_tokens: float
+
+
 class SeedPool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     variant: str
@@ -45,6 +64,7 @@ class SeedPool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_concurrency: int = 64
     replica_concurrency: int = 0
     cluster: str = ""  # the local cluster's name, where the launcher starts and stops replicas at any time
+    capacity: SeedCapacity | None = None
 
 
 class SeedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,6 +72,7 @@ class SeedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pools: tuple[SeedPool, ...]
     tokenizer: str = "tekken"
     context_tokens: int = 0  # 0 where it is not known
+    price: SeedPrice | None = None
 
 
 class Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,6 +119,8 @@ def _clusters(names: set[str]) -> list[str]:
 
 def _model(seed: SeedModel) -> list[str]:
     model, done = _get_or_make(LLMModel, {"name": seed.name}, _limits(seed))
+    if done and seed.price is not None:
+        done += _get_or_make(Price, {"model": model}, msgspec.structs.asdict(seed.price))[1]
     for pool in seed.pools:
         variant, made_variant = _get_or_make(Variant, {"name": pool.variant}, {"model": model})
         region, made_region = _get_or_make(Region, {"name": pool.region}, {})

@@ -18,6 +18,7 @@ from controlplane.fleet import seed
 from controlplane.fleet.models import GatewayKey, StageTimeouts, Tenant, Tier
 from controlplane.fleet.models.traffic import KEY_PREFIX
 from controlplane.fleet.publish import publish
+from controlplane.planning import seed as capacities
 from controlplane.policy import seed as policies
 from controlplane.slo import seed as objectives
 
@@ -25,7 +26,7 @@ ADMIN = "admin"
 TIERS = {"premium": 1, "standard": 2, "batch": 3}
 """Priority by name."""
 DEMO_RESERVE = {"premium": 15}
-"""Reserved places by tier, percent: one of the four to six places that the demo's pools have."""
+"""Reserved places by tier, percent: one of the six places that the demo's pools have, two of nine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ def bootstrap(
         done = [*_admin(home), *_api_token(home), *_tiers(demo), *(_tenants(home) if demo else [])]
         if sown:
             done += seed.apply_seed(sown)
+            done += capacities.create_missing(pool for model in sown.models for pool in model.pools)
         done += objectives.make_first_objectives()
         done += policies.create_missing(policy_texts or {})
     revision = publish()

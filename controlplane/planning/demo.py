@@ -9,7 +9,7 @@ import pyarrow as pa
 import structlog
 
 from controlplane.fleet.models import Pool, Tier
-from controlplane.planning import jobs
+from controlplane.planning import jobs, refresh
 from controlplane.planning.core.demo_traffic import WEEK_S, Stream, requests
 from controlplane.planning.models import DemoHistory
 from controlplane.telemetry.query import answers
@@ -33,9 +33,11 @@ class DemoRefusedError(ValueError):
 
 @jobs.kind(KIND)
 def demo_history(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, Any]:
-    """The job: DELETE as its request removes all synthetic history, else it has the arguments of `fill`."""
+    """The job: DELETE as its request removes all synthetic history, else it has the arguments of `fill`. The forecasts that rest on it are
+    made anew in a job of their own.
+    """
     if request == DELETE:
-        return {"requests": delete(), "note": "removed"}
+        return {"requests": delete(), "note": "removed", "forecasts_job": _forecasts()}
     if "weeks" not in request:
         raise DemoRefusedError("weeks is missing: start it with manage.py demo_history")
     try:
@@ -48,7 +50,11 @@ def demo_history(request: Mapping[str, Any], progress: jobs.Progress) -> dict[st
     except jobs.JobCancelledError:
         delete()
         raise
-    return {"requests": row.requests, "note": "written"}
+    return {"requests": row.requests, "note": "written", "forecasts_job": _forecasts()}
+
+
+def _forecasts() -> int:
+    return jobs.start(refresh.KIND, author=KIND).pk
 
 
 def fill(weeks: int, requests_per_s: float, seed: int, progress: Callable[[int, int], None]) -> DemoHistory:

@@ -14,8 +14,27 @@ from deploy.local.triton import installation, triton
 MODELS = {"chat-large": "chat_large", "chat-small": "chat_small"}
 """The name that clients send, and Triton's name of the model."""
 CLUSTER = "local"
-REPLICA_CONCURRENCY = 2
+REPLICA_CONCURRENCY = 3
 """What a replica works on (`max_sequences` of its model). The rest waits in the gateway, where the tiers' priorities hold."""
+CAPACITIES = {
+    "chat-large": {"gpu": "h100-80gb", "usd_per_gpu_hour": 3.0, "requests_per_s": 0.8},
+    "chat-small": {"gpu": "a100-80gb", "usd_per_gpu_hour": 1.5, "requests_per_s": 2.5},
+}
+"""The GPU whose times a replica has, four of it each (`models/timing.py`), what it would cost, and how many of the demo's requests a
+replica carries. tests/deploy/test_demo.py holds them against the simulator.
+"""
+OF_ALL = {
+    "gpus_per_replica": 4,
+    "input_tokens": 400.0,
+    "output_tokens": 60.0,
+    "slots": REPLICA_CONCURRENCY,
+    "cold_start_s": 5.0,
+    "note": "Of demo replicas, which only take the time of a GPU. The price is an example.",
+}
+PRICES = {
+    "chat-large": {"usd_per_1k_prompt_tokens": 0.004, "usd_per_1k_output_tokens": 0.06},
+    "chat-small": {"usd_per_1k_prompt_tokens": 0.0006, "usd_per_1k_output_tokens": 0.01},
+}
 CONFIG = "local"
 """Of the models (`models/repository/*/configs`): small replicas, which a burst of generated traffic fills."""
 
@@ -55,7 +74,7 @@ def fleet(state: LocalState) -> dict[str, Any]:
     by_name = {pool.name: pool for pool in state.pools}
     return {
         "models": [
-            {"name": model, "pools": [_pool(model, served, by_name[_pool_name(model)])]}
+            {"name": model, "price": PRICES[model], "pools": [_pool(model, served, by_name[_pool_name(model)])]}
             for model, served in MODELS.items()
         ]
     }
@@ -70,6 +89,7 @@ def _pool(model: str, served: str, pool: LocalPool) -> dict[str, object]:
         "model_version": "1",
         "replica_concurrency": REPLICA_CONCURRENCY,
         "cluster": CLUSTER,
+        "capacity": OF_ALL | CAPACITIES[model],
         "replicas": [
             {"name": replica.name, "grpc": replica.grpc, "http": replica.http, "metrics": replica.metrics}
             for replica in pool.replicas

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from controlplane.fleet.models import LLMModel, Pool, Region, Tier, Variant
-from controlplane.planning import demand, demo, jobs
+from controlplane.planning import demand, demo, jobs, refresh
 from controlplane.planning.core.demo_traffic import Stream, expected, requests
 from controlplane.planning.management import follow
 from controlplane.planning.models import DemoHistory, PlanJob
@@ -27,11 +27,12 @@ STREAM = Stream("chat-large", "chat-large-v", "chat-large-eu", "premium", "eu", 
 
 @pytest.fixture
 def fleet(transactional_db: None, store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A pool, a tier, and the store that the product then uses."""
+    """A pool, a tier, and the store that the product then uses. Forecasts are made nowhere: that is a job of its own."""
     variant = Variant.objects.create(name="chat-large-v", model=LLMModel.objects.create(name="chat-large"))
     Pool.objects.create(name="chat-large-eu", variant=variant, region=Region.objects.create(name="eu"), model_name="x")
     Tier.objects.create(name="premium", priority=1)
     monkeypatch.setattr(answers, "store", lambda: store)
+    monkeypatch.setitem(jobs._kinds, refresh.KIND, lambda request, progress: {"renewed": 3, "failed": 0})
     return store
 
 
@@ -51,7 +52,9 @@ def test_synthetic_weeks_are_read_as_demand_and_rollups_and_removed_again(fleet:
     job = run({"weeks": 1, "requests_per_s": 0.05, "seed": 1})
     row = DemoHistory.objects.get()
     assert row.complete
-    assert job.result == {"requests": row.requests, "note": "written"}
+    forecasts = PlanJob.objects.get(kind=refresh.KIND)
+    assert job.result == {"requests": row.requests, "note": "written", "forecasts_job": forecasts.pk}
+    assert forecasts.request == {}, "all of them, and not only those whose period is over"
     assert time.time() - 600 < row.to_s <= time.time(), "they end where real requests begin, or now"
     assert job.done == job.total == -(-row.to_s // 43_200) - row.from_s // 43_200
     assert 7 * 86_400 <= row.to_s - row.from_s < 7.5 * 86_400
@@ -66,7 +69,8 @@ def test_synthetic_weeks_are_read_as_demand_and_rollups_and_removed_again(fleet:
     assert "remove it first, with --delete" in run({"weeks": 1, "requests_per_s": 1.0, "seed": 1}).error
     store_demand(fleet, row.to_s + 300, [7], build=time.time_ns())
     store_recorded(fleet, row.to_s + 300, [300.0])
-    assert run(demo.DELETE).result == {"requests": row.requests, "note": "removed"}
+    removed = run(demo.DELETE).result
+    assert (removed["requests"], removed["note"]) == (row.requests, "removed")
     assert (rows(fleet, "rollups"), rows(fleet, "demand"), rows(fleet, "rollup_builds")) == (0, 1, 1)
     assert not DemoHistory.objects.exists()
     assert fleet.rows("EXISTS TABLE demo_requests") == [(0,)]
@@ -130,6 +134,7 @@ def test_the_command_says_how_far_the_worker_is_and_what_it_did(fleet: Store) ->
     call_command("demo_history", weeks=1, requests_per_s=0.01, stdout=said)
     worker.join()
     assert f"written: {DemoHistory.objects.get().requests:,} synthetic requests; remove them" in said.getvalue()
+    assert "3 forecasts are made anew, 0 failed" in said.getvalue()
 
 
 def test_without_a_worker_the_command_says_so(fleet: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.planning import demo, jobs
 from controlplane.planning.management.follow import ended
+from controlplane.planning.models import PlanJob
 
 
 class Command(BaseCommand):
     help = (
         "Write synthetic weeks of demand and latency before the oldest real request. Pages say that they are made up. "
-        "Nothing is written to the ledger: they are rollups only, and --delete removes them all. The worker of the running Weir does it."
+        "Nothing is written to the ledger: they are rollups only, and --delete removes them all. The forecasts are then made anew. "
+        "The worker of the running Weir does both."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -31,3 +33,6 @@ class Command(BaseCommand):
         ended(job, self.stdout, lambda job: f"{job.done} of {job.total} half days" if job.total else "")
         remedy = "" if options["delete"] else "; remove them with --delete"
         self.stdout.write(f"{job.result['note']}: {job.result['requests']:,} synthetic requests{remedy}")
+        forecasts = PlanJob.objects.get(pk=job.result["forecasts_job"])
+        ended(forecasts, self.stdout, lambda job: f"{job.done} of {job.total} forecasts" if job.total else "")
+        self.stdout.write(f"{forecasts.result['renewed']} forecasts are made anew, {forecasts.result['failed']} failed")
