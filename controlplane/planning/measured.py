@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +13,15 @@ from django.utils import timezone
 
 from controlplane.fleet.models import Pool
 from controlplane.planning import demand, jobs
-from controlplane.planning.core.measuring import NS_PER_S, Judge, judges, measured_by_objective, strictest, windows_of
+from controlplane.planning.core.measuring import (
+    NS_PER_S,
+    Judge,
+    covering,
+    judges,
+    measured_by_objective,
+    strictest,
+    windows_of,
+)
 from controlplane.planning.models import MeasuredHitRate, MeasuredPool, PlanJob, PoolCapacity
 from controlplane.slo.models import StoredObjective
 from controlplane.telemetry.core.query_types import Window
@@ -49,7 +57,7 @@ def measure(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, An
     loads = _loads(counted, now_s, progress)
     starts = _starts(now_s)
     measured = 0
-    for pool in Pool.objects.select_related("capacity__gpu_type", "variant", "measured"):
+    for pool in Pool.objects.select_related("capacity__gpu_type", "variant__model", "region", "measured"):
         measured += _measure(pool, loads.get(pool.name, {}), counted, starts.get(pool.name, []))
     known = demand.history(history_s=DAYS * DAY_S)
     now = timezone.now()
@@ -114,7 +122,7 @@ def _measure(pool: Pool, windows: Mapping[str, LoadWindows], counted: Sequence[J
     outcomes = measured_by_objective(
         windows, targets, min(slots, default=None), before.known_of(bases) if before is not None else {}
     )
-    objective, result = strictest(outcomes)
+    objective, result = strictest(outcomes, [judge.slug for judge in covering_pool(pool, counted)], DAYS)
     capacity = result.capacity
     MeasuredPool.objects.update_or_create(
         pool=pool,
@@ -134,6 +142,10 @@ def _measure(pool: Pool, windows: Mapping[str, LoadWindows], counted: Sequence[J
     )
     log.info("pool.measured", pool=pool.name, objective=objective, reason=result.reason, starts=len(starts_s))
     return capacity is not None
+
+
+def covering_pool(pool: Pool, counted: Iterable[Judge]) -> list[Judge]:
+    return covering(counted, pool.variant.model.name, pool.variant.name, pool.name, pool.region.name)
 
 
 def _basis(pool: Pool, own: PoolCapacity | None, judge: Judge) -> str:

@@ -35,7 +35,7 @@ def create_missing(texts: Mapping[str, str]) -> list[str]:
 
 
 def _create(policy: ReadPolicy) -> str:
-    revision = steps.propose(policy.text, who=WHO, source="bootstrap", note="Comes with the set-up").revision
+    revision = steps.propose(policy.text, who=WHO, source=steps.BOOTSTRAP, note="Comes with the set-up").revision
     try:
         with transaction.atomic():
             steps.activate(revision, WHO)

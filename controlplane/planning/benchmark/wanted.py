@@ -13,6 +13,7 @@ from controlplane.fleet.validators import NAME
 from controlplane.planning.core.judging import Criterion, Measure
 from controlplane.planning.core.measuring import NS_PER_S, judges
 from controlplane.planning.jobs import JobRefusedError
+from controlplane.planning.measured import covering_pool
 from controlplane.planning.models import PoolCapacity
 from controlplane.slo.models import StoredObjective
 from controlplane.telemetry.core.query_types import Window
@@ -150,18 +151,11 @@ def criteria_of(request: BenchmarkRequest, row: fleet.Pool) -> tuple[Criterion, 
 
 def objectives_of(row: fleet.Pool) -> tuple[Criterion, ...]:
     """The latency objectives that judge requests of the pool."""
-    of_pool = {
-        "model": row.variant.model.name,
-        "variant": row.variant.name,
-        "pool": row.name,
-        "region": row.region.name,
-    }
     counted = judges(each.to_objective() for each in StoredObjective.objects.filter(enabled=True))
     return tuple(
         Criterion(MEASURES[judge.cut.measure], judge.cut.thresholds[0] / 1000, judge.target, judge.slug)
-        for judge in counted
+        for judge in covering_pool(row, counted)
         if judge.cut.measure in MEASURES
-        and all(judge.scope.get(name, value) == value for name, value in of_pool.items())
     )
 
 

@@ -18,6 +18,7 @@ DAY_S = 86_400
 OF_REPLICAS = ("ttft", "itl", "e2e", "queue", "model")
 """Measures that load on replicas makes longer."""
 NO_OBJECTIVE = "No latency objective covers requests of this pool: make one, so that its capacity can be measured."
+NO_REQUESTS = "No request of this pool that {} judges was answered in the last {} days: its capacity is measured once there are some."
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,12 @@ def judges(objectives: Iterable[Objective]) -> list[Judge]:
         for objective in objectives
         if isinstance(objective.indicator, Latency) and objective.indicator.measure in OF_REPLICAS
     ]
+
+
+def covering(counted: Iterable[Judge], model: str, variant: str, pool: str, region: str) -> list[Judge]:
+    """Those that judge requests of this pool, be it only of some of its tiers or tenants."""
+    own = {"model": model, "variant": variant, "pool": pool, "region": region}
+    return [judge for judge in counted if all(judge.scope.get(name, value) == value for name, value in own.items())]
 
 
 def windows_of(loads: Sequence[PoolLoad], step_s: int) -> LoadWindows:
@@ -86,12 +93,12 @@ def measured_by_objective(
     }
 
 
-def strictest(outcomes: Mapping[str, Measured]) -> tuple[str, Measured]:
-    """The objective (by slug) with the lowest capacity, and what was measured for it.
+def strictest(outcomes: Mapping[str, Measured], covers: Sequence[str], days: int) -> tuple[str, Measured]:
+    """The objective (by slug) with the lowest capacity, and what was measured for it in so many days. `covers` are those of the pool.
 
     An objective that was not kept at any load is stricter than any that was. Objectives without judged requests do not count; where
     there is none, the slug is empty.
     """
     if not outcomes:
-        return "", Measured(None, NO_OBJECTIVE)
+        return "", Measured(None, NO_REQUESTS.format(" or ".join(covers), days) if covers else NO_OBJECTIVE)
     return min(outcomes.items(), key=lambda outcome: 0.0 if (c := outcome[1].capacity) is None else c.requests_per_s)

@@ -105,7 +105,7 @@ class Migration(migrations.Migration):
                 ('state', models.CharField(choices=[('draft', 'Draft'), ('previewed', 'Previewed'), ('shadow', 'Shadow'), ('approved', 'Approved'), ('active', 'Active'), ('retired', 'Retired')], default='draft', max_length=10)),
                 ('team', models.CharField(blank=True, help_text='The name of the team that owns the policy.', max_length=100)),
                 ('author', models.CharField(max_length=150)),
-                ('source', models.CharField(default='admin', help_text='admin, api, file, bootstrap or canary.', max_length=20)),
+                ('source', models.CharField(default='admin', help_text='admin, api, file, bootstrap, canary or roll_back.', max_length=20)),
                 ('note', models.CharField(blank=True, help_text='Why it was written.', max_length=500)),
                 ('restores', models.PositiveIntegerField(blank=True, help_text='The number of the revision whose text a roll-back brought into force again.', null=True)),
                 ('label', models.CharField(blank=True, help_text='Of the repository that it is applied from; empty if written here.', max_length=100, verbose_name='owner label')),

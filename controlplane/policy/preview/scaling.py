@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from controlplane.fleet import models as fleet
 from controlplane.planning import demand, inputs
 from controlplane.planning.calendars import Calendars
 from controlplane.planning.core.measuring import judges
+from controlplane.planning.measured import covering_pool
 from controlplane.planning.models import GpuType, MeasuredPool, PlanSettings
 from controlplane.policy.core.spec import Scaling, ScalingSpec
 from controlplane.policy.foresight import Forecasts, Plans, forecasts, horizon_for
@@ -154,7 +156,11 @@ def _recorded(spec: ScalingSpec) -> Recorded:
 def _objective(slug: str, pool: str) -> tuple[str, Objective]:
     row = StoredObjective.objects.filter(slug=slug).first()
     if row is None:
-        raise CannotPreviewError(f"pool {pool!r} has no latency objective: name one as spec.objective")
+        counted = judges(each.to_objective() for each in StoredObjective.objects.filter(enabled=True))
+        served = fleet.Pool.objects.select_related("variant__model", "region").get(name=pool)
+        covers = " or ".join(judge.slug for judge in covering_pool(served, counted) if judge.cut.measure in MEASURES)
+        which = f"which objective judges pool {pool!r} is not measured yet: name {covers}" if covers else ""
+        raise CannotPreviewError(f"{which or f'pool {pool!r} has no latency objective: name one'} as spec.objective")
     judge = next(iter(judges([row.to_objective()])), None)
     measure = MEASURES.get(judge.cut.measure) if judge else None
     if judge is None or measure is None:

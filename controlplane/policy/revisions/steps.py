@@ -28,8 +28,8 @@ from controlplane.policy.revisions.read import PolicyTextError, policy_of, read_
 
 log = structlog.get_logger(__name__)
 STATE, WHAT = PolicyRevision.State, RevisionEvent.What
-CANARY = "canary"
-"""The source of a revision that follows a canary."""
+BOOTSTRAP, CANARY, ROLL_BACK = "bootstrap", "canary", "roll_back"
+"""The sources of revisions that come with a set-up, follow a canary, or bring an earlier text back."""
 RIGHTS: dict[lifecycle.RevisionStep, str] = {
     "preview": rights.PROPOSE,
     "shadow": rights.PROPOSE,
@@ -142,9 +142,16 @@ TAKE: Mapping[lifecycle.RevisionStep, Callable[[PolicyRevision, str, str], Polic
 
 
 def previewed(number: int, result: dict[str, object], who: str) -> None:
-    """Store what a preview measured. A draft becomes previewed. `number` is the row's."""
+    """Store what a preview measured. A draft becomes previewed, unless nothing could be measured: then it has the reason, and what an
+    earlier preview measured stays. `number` is the row's.
+    """
     with transaction.atomic():
         revision = PolicyRevision.objects.select_for_update().get(pk=number)
+        if "error" in result:
+            if revision.previewed_at is None:
+                revision.preview = result
+                revision.save(update_fields=["preview"])
+            return
         revision.preview, revision.previewed_at = result, timezone.now()
         if revision.state == STATE.DRAFT:
             revision.state = STATE.PREVIEWED
@@ -184,7 +191,9 @@ def roll_back(name: str, who: str, number: int | None = None, note: str = "") ->
                 {"number": f"number={earlier.number} {why}: choose a revision that was in force before"}
             )
         why = note.strip() or f"Rolls back to revision {earlier.number}"
-        made = _successor(earlier, who, why, earlier.text, restores=earlier.restores or earlier.number)
+        made = _successor(
+            earlier, who, why, earlier.text, source=ROLL_BACK, restores=earlier.restores or earlier.number
+        )
         return _bring_into_force(made, who, note)
 
 
@@ -197,7 +206,7 @@ def rewrite(active: PolicyRevision, text: str, who: str, note: str) -> PolicyRev
 
 
 def _successor(
-    earlier: PolicyRevision, who: str, note: str, text: str, *, source: str = "", restores: int | None = None
+    earlier: PolicyRevision, who: str, note: str, text: str, *, source: str, restores: int | None = None
 ) -> PolicyRevision:
     """The policy's next revision, which takes preview and approval of an earlier one over."""
     made = PolicyRevision.objects.create(
@@ -207,7 +216,7 @@ def _successor(
         text=text,
         team=earlier.team,
         author=who[:150],
-        source=source or earlier.source,
+        source=source,
         label=earlier.label,
         note=note[:500],
         restores=restores,
@@ -268,7 +277,7 @@ def _record(revision: PolicyRevision, what: RevisionEvent.What, who: str, note: 
 
 def _say(revision: PolicyRevision, policy: Policy | None, what: str, at: datetime) -> None:
     """Have it recorded as a change, which charts and incidents show. What comes with a set-up has changed nothing."""
-    if revision.source != "bootstrap":
+    if revision.source != BOOTSTRAP or revision.retired_at is not None:
         summary = f"policy {revision.name}, revision {revision.number} ({revision.kind}): {what}"[:1_000]
         identity = f"policy/{revision.name}/{revision.number}/{revision.state}"
         changes.say(identity, summary, "policies", at, revision.team, names.scope(policy) if policy else {})

@@ -116,7 +116,12 @@ def test_without_traffic_the_reason_says_what_is_missing(store: Store, chat: Poo
     assert run()["pools_measured"] == 0
     measured_pool = MeasuredPool.objects.get(pool=chat)
     assert measured_pool.to_capacity() is None
-    assert "No latency objective covers requests of this pool" in measured_pool.reason
+    assert measured_pool.reason == (
+        "No request of this pool that first judges was answered in the last 7 days: its capacity is measured once there are some."
+    )
+    StoredObjective.objects.update(enabled=False)
+    run()
+    assert MeasuredPool.objects.get(pool=chat).reason.startswith("No latency objective covers requests of this pool")
 
 
 def test_a_demand_that_is_no_longer_measured_has_no_hit_rate(store: Store, chat: Pool) -> None:

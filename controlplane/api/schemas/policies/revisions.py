@@ -51,7 +51,7 @@ class PolicyRevisionOut(Schema):
     state: str = Field(description="draft, previewed, shadow, approved, active or retired")
     team: str = Field(description="That owns the policy; empty: none")
     author: str
-    source: str = Field(description="Where it was written: admin, api, file, bootstrap or canary")
+    source: str = Field(description="Where it was written: admin, api, file, bootstrap, canary or roll_back")
     label: str = Field(description="The owner label of the files it is applied from; empty: none")
     note: str
     restores: int | None = Field(description="The revision whose text a roll-back brought into force again")

@@ -47,7 +47,10 @@ def why_not(step: RevisionStep, revision: RevisionFacts, who: str) -> str:
     """Why `who` cannot take this step now, with the remedy; empty where it can be taken."""
     rule = RULES[step]
     if revision.state == "draft" and step == "approve":
-        return "a draft cannot be approved: run its preview first, so that the approval has figures"
+        return (
+            "a draft cannot be approved: run its preview first, so that the approval has figures; where nothing can be "
+            "measured, put it in shadow"
+        )
     if revision.state not in rule.before:
         return (
             f"{rule.noun} is for a revision that is {_any_of(rule.before)}, and this one is {revision.state}: "

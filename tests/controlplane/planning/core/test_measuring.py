@@ -54,7 +54,7 @@ def test_windows_of_several_days_are_joined() -> None:
 def test_the_strictest_objective_decides() -> None:
     light, heavy = [load([600] * 5, 1.0)], [load([1500] * 5, 1.0)]
     windows = {"loose": windows_of(light + heavy, 300), "strict": windows_of([*light, load([1500] * 5, 0.5)], 300)}
-    slug, measured = strictest(measured_by_objective(windows, {"loose": 0.9, "strict": 0.9}, 8, {}))
+    slug, measured = strictest(measured_by_objective(windows, {"loose": 0.9, "strict": 0.9}, 8, {}), [], 7)
     assert slug == "strict"
     assert measured.capacity is not None
     assert measured.capacity.requests_per_s == pytest.approx(2.0)
@@ -63,7 +63,7 @@ def test_the_strictest_objective_decides() -> None:
 
 def test_an_objective_that_was_never_kept_is_the_strictest() -> None:
     windows = {"kept": windows_of([load([600] * 5, 1.0)], 300), "never": windows_of([load([600] * 5, 0.1)], 300)}
-    slug, measured = strictest(measured_by_objective(windows, {"kept": 0.9, "never": 0.9}, None, {}))
+    slug, measured = strictest(measured_by_objective(windows, {"kept": 0.9, "never": 0.9}, None, {}), [], 7)
     assert (slug, measured.capacity) == ("never", None)
     assert "was not kept at any load" in measured.reason
 
@@ -71,5 +71,5 @@ def test_an_objective_that_was_never_kept_is_the_strictest() -> None:
 def test_without_an_objective_that_judges_the_pool_the_reason_says_so() -> None:
     unjudged = {"other": windows_of([load([600] * 5, 1.0, judged=False)], 300)}
     for windows in ({}, unjudged):
-        slug, measured = strictest(measured_by_objective(windows, {"other": 0.9}, None, {}))
+        slug, measured = strictest(measured_by_objective(windows, {"other": 0.9}, None, {}), [], 7)
         assert (slug, measured.capacity, measured.reason) == ("", None, NO_OBJECTIVE)

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from django.core.exceptions import ValidationError
 
 from controlplane.fleet.models import Pool
 from controlplane.planning import jobs
@@ -122,7 +123,7 @@ def test_forecasts_that_do_not_reach_as_far_as_replicas_take_to_start_are_left_o
     ("text", "reason"),
     [
         (policy(4, "answered"), "objective 'answered' is not of TTFT, ITL or E2E: name such a one as spec.objective"),
-        (scaling(4), "pool 'chat-eu' has no latency objective: name one as spec.objective"),
+        (scaling(4), "which objective judges pool 'chat-eu' is not measured yet: name first-token as spec.objective"),
         (
             scaling(4, pool="chat-us"),
             "what a replica of 'chat-us' carries is not known: enter it at /admin/planning/poolcapacity/.",
@@ -130,11 +131,13 @@ def test_forecasts_that_do_not_reach_as_far_as_replicas_take_to_start_are_left_o
         (policy(4), "no request that 'chat-eu' would answer was recorded in the last 14 days: send some first"),
     ],
 )
-def test_what_cannot_be_replayed_says_so_and_goes_on_to_approval(text: str, reason: str) -> None:
+def test_what_cannot_be_replayed_says_so_and_is_not_previewed(text: str, reason: str) -> None:
     objective("answered", Availability())
     row = previewed(text)
-    assert (row.state, row.preview) == ("previewed", {"error": reason})
-    assert steps.approve(row, "abe").state == "approved"
+    assert (row.state, row.previewed_at, row.preview) == ("draft", None, {"error": reason})
+    with pytest.raises(ValidationError, match="where nothing can be measured, put it in shadow"):
+        steps.approve(row, "abe")
+    assert steps.approve(steps.shadow(row, "ann"), "abe").state == "approved"
 
 
 def test_too_little_traffic_is_said(store: Store) -> None:

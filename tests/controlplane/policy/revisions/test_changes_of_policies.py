@@ -62,3 +62,16 @@ def test_what_a_set_up_comes_with_is_no_change() -> None:
     create_missing({"policies.yaml": scaling(4)})
     assert PolicyRevision.objects.get().state == "active"
     assert recorded() == []
+
+
+def test_going_back_to_what_a_set_up_came_with_is_a_change_and_so_is_its_retirement() -> None:
+    create_missing({"policies.yaml": scaling(4)})
+    steps.activate(proposed(scaling(6)), "oto")
+    steps.roll_back("chat-replicas", "oto")
+    create_missing({"ladder.yaml": ladder()})
+    steps.retire(PolicyRevision.objects.get(name="chat-ladder"), "oto")
+    assert [summary for summary, _, _ in recorded()] == [
+        "policy chat-replicas, revision 2 (Scaling): in force by oto",
+        "policy chat-replicas, revision 3 (Scaling): in force by oto: Rolls back to revision 1",
+        "policy chat-ladder, revision 1 (Degradation): taken out of force by oto",
+    ]
