@@ -114,6 +114,27 @@ def winner(
     )
 
 
+def why_not(score: Score, chosen: Score) -> str:
+    """Why a candidate is not used where `chosen` won the same backtest; empty of the chosen one."""
+    if score == chosen:
+        return ""
+    if score.note:
+        return score.note
+    if score.skill is None:
+        return "It was not compared."
+    if _is_baseline(score):
+        return "It is what others have to beat."
+    if not score.earns:
+        return f"Its skill is {score.skill:.1%} ± {score.margin or 0.0:.1%}: {MIN_SKILL:.0%} are needed, and not by chance."
+    if _is_baseline(chosen):
+        return "The history is too short to rely on it."
+    return f"It is not better by {REPLACES:.0%} than {chosen.candidate}."
+
+
+def _is_baseline(score: Score) -> bool:
+    return score.skill == 0 and score.margin == 0
+
+
 def words(candidate: str) -> str:
     """The name of a candidate within a sentence."""
     return candidate.replace("_", " ")

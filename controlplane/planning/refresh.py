@@ -22,7 +22,7 @@ from controlplane.planning.calendars import Calendars
 from controlplane.planning.core import record
 from controlplane.planning.core.fit import FitRequest, FitResult, fit, without_comparison
 from controlplane.planning.models import CandidateChange, ForecastRecord, PlanJob, StoredForecast
-from controlplane.planning.models.forecast import Measure
+from controlplane.planning.models.forecast import Measure, read_choice
 from controlplane.planning.processes import CallFailedError, Processes
 from forecasting.demand import Demand, DemandKey
 from forecasting.forecast import Forecast
@@ -199,14 +199,7 @@ def _due(known: list[Demand], compare_before: datetime) -> Iterator[Due]:
 
 def _stored() -> dict[tuple[str, str, str, str, int], Stored]:
     fields = ("model", "tier", "region", "measure", "horizon_s", "made_at", "chosen_at", "choice")
-    return {row[:5]: Stored(row[5], row[6], _read(row[7])) for row in StoredForecast.objects.values_list(*fields)}
-
-
-def _read(choice: Mapping[str, Any]) -> Choice | None:
-    try:
-        return msgspec.convert(choice, Choice)
-    except msgspec.ValidationError:  # of an older version: the candidates are compared anew
-        return None
+    return {row[:5]: Stored(row[5], row[6], read_choice(row[7])) for row in StoredForecast.objects.values_list(*fields)}
 
 
 def _without(item: Due, error: str) -> None:

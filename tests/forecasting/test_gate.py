@@ -9,7 +9,7 @@ from forecasting.backtest import Backtest, backtest, leads_of, origins_of
 from forecasting.calendar import Calendar
 from forecasting.candidates import CANDIDATES
 from forecasting.candidates.history import History
-from forecasting.gate import Score, scores, winner
+from forecasting.gate import Score, scores, why_not, winner
 from forecasting.series import F64
 from tests.support.forecasting.made_up_demand import DAY, daily, series
 
@@ -35,6 +35,21 @@ def test_a_candidate_that_does_not_earn_its_use_is_not_used(rival: Score) -> Non
     name, reason = chosen(rival)
     assert name == "last_value"
     assert "the closest candidate, prophet, has a skill of" in reason
+
+
+@pytest.mark.parametrize(
+    ("rival", "used", "said"),
+    [
+        (score("prophet", 0.4), score("prophet", 0.4), ""),
+        (score("prophet", 0.04), BASELINE, "Its skill is 4.0% ± 1.0%: 5% are needed, and not by chance."),
+        (score("prophet", 0.4), BASELINE, "The history is too short to rely on it."),
+        (score("prophet", 0.4), score("profile_day", 0.39), "It is not better by 3% than profile_day."),
+        (BASELINE, score("prophet", 0.4), "It is what others have to beat."),
+        (Score("prophet", note="It knew too little."), BASELINE, "It knew too little."),
+    ],
+)
+def test_each_candidate_has_its_reason_not_to_be_used(rival: Score, used: Score, said: str) -> None:
+    assert why_not(rival, used) == said
 
 
 def test_an_incumbent_that_no_longer_earns_is_demoted() -> None:

@@ -1,12 +1,15 @@
 """The newest forecast of each demand series, what earlier ones said, and which candidate made them."""
 
 from collections.abc import Mapping
+from typing import Any
 
+import msgspec
 import numpy as np
 from django.db import models
 
 from controlplane.telemetry.core.dimension_values import MAX_VALUE_CHARS
 from forecasting.forecast import Forecast
+from forecasting.refresh import Choice
 from forecasting.series import F64
 
 _DIGITS = 6
@@ -78,6 +81,17 @@ class StoredForecast(DemandSeries):
         """The value. Raises ForecastError where the row was written by hand."""
         quantiles = {float(level): np.array(values, np.float64) for level, values in self.quantiles.items()}
         return Forecast(self.start_s, self.step_s, quantiles, self.candidate, self.skill, self.reason)
+
+    def to_choice(self) -> Choice | None:
+        """What the backtest concluded; None where there was none, or where it is of an older version."""
+        return read_choice(self.choice)
+
+
+def read_choice(choice: Mapping[str, Any]) -> Choice | None:
+    try:
+        return msgspec.convert(choice, Choice)
+    except msgspec.ValidationError:
+        return None
 
 
 def _stored(quantiles: Mapping[float, F64]) -> dict[str, list[float]]:

@@ -3,11 +3,21 @@
 import time
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
 from controlplane.planning.models import CandidateChange, ForecastRecord, PlanJob, StoredForecast
+from forecasting.gate import Score
+from forecasting.intervals import Band
+from forecasting.refresh import Choice
 from tests.support.planning.forecasts import forecast
 
 SERIES = (("chat-large", "premium", "eu"), ("chat-large", "standard", "us"), ("chat-small", "standard", "eu"))
-SCORES = {"last_value": 1.0, "seasonal_day": 0.62, "holt": 0.95, "prophet": 0.7}
+SCORES = (
+    Score("last_value", 1.0, 0.0, 0.0, origins=500),
+    Score("seasonal_day", 0.62, 0.38, 0.02, origins=500),
+    Score("holt", 0.97, 0.03, 0.02, origins=500),
+    Score("prophet", note="Demand does not change: there is nothing to fit."),
+)
 
 
 def store_forecasts(now_s: int = 0) -> list[StoredForecast]:
@@ -18,6 +28,7 @@ def store_forecasts(now_s: int = 0) -> list[StoredForecast]:
         for measure, scale in (("requests", 1.0), ("input_tokens", 400.0)):
             for horizon_s in (1800, 604_800):
                 made = forecast(now_s, scale * (number + 1), steps=horizon_s // 900)
+                choice = Choice(horizon_s, 900, made.candidate, made.skill, made.reason, Band.guess(), SCORES)
                 row = StoredForecast(
                     model=model,
                     tier=tier,
@@ -25,7 +36,8 @@ def store_forecasts(now_s: int = 0) -> list[StoredForecast]:
                     measure=measure,
                     horizon_s=horizon_s,
                     made_at=datetime.fromtimestamp(now_s, UTC),
-                    scores=SCORES,
+                    scores={score.candidate: score.loss for score in SCORES if score.loss is not None},
+                    choice=msgspec.to_builtins(choice),
                     history_from_s=now_s - 28 * 86_400,
                     measured_steps=2600,
                     gap_steps=88,

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from controlplane.telemetry.query.core.question import UNKNOWN, Question
 from controlplane.telemetry.query.core.timerange import SECOND_NS, TimeRange, parse
 from controlplane.telemetry.store import StoreUnavailableError
 from forecasting.forecast import LEVELS, Forecast
+from forecasting.gate import why_not, words
 from forecasting.series import Series
 
 FACETS = ("model", "tier", "region")
@@ -284,15 +286,20 @@ def came_rows(then: ForecastThen, apart: Sequence[tuple[str, Series]], unit: str
 
 
 def candidate_rows(row: StoredForecast) -> list[dict[str, Any]]:
-    """The backtest's mean pinball loss of each candidate, the lowest first."""
-    last = row.scores.get("last_value")
-    ranked = sorted(row.scores.items(), key=lambda item: item[1])
+    """What the backtest found of each candidate, the lowest loss first, and why it is not the one that is used."""
+    choice = row.to_choice()
+    chosen = next((each for each in choice.scores if each.candidate == choice.candidate), None) if choice else None
+    if choice is None or chosen is None:
+        return []
     return [
         {
-            "name": name,
-            "current": name == row.candidate,
-            "loss": f"{loss:.3g}",
-            "against": PAGE.share(loss / last) if last else "–",
+            "name": score.candidate,
+            "current": score.candidate == row.candidate,
+            "loss": "–" if score.loss is None else f"{score.loss:.3g}",
+            "skill": PAGE.share(score.skill),
+            "why_not": ""
+            if score.candidate == row.candidate
+            else why_not(score, chosen) or f"{words(row.candidate).capitalize()} stands in, while it is more wrong than it was.",
         }
-        for name, loss in ranked
+        for score in sorted(choice.scores, key=lambda score: inf if score.loss is None else score.loss)
     ]

@@ -59,6 +59,22 @@ def test_the_record_is_drawn_and_scored(reader: Client, stored: list[StoredForec
     assert "last_value" in text and "38 % below that of last value" in text
 
 
+def test_each_candidate_says_why_it_is_not_used_and_the_one_that_is_stands_alone(
+    reader: Client, stored: list[StoredForecast], served: object
+) -> None:
+    _, text = get(reader)
+    assert text.count("● used") == 1
+    for name, why in {
+        "last_value": "It is what others have to beat.",
+        "holt": "Its skill is 3.0% ± 2.0%: 5% are needed, and not by chance.",
+        "prophet": "Demand does not change: there is nothing to fit.",
+    }.items():
+        assert re.search(rf'<th scope="row">{name}</th>.*?<td class="reason">{re.escape(why)}</td>', text)
+    StoredForecast.objects.update(candidate="seasonal_week", reason="Seasonal week stands in: …")
+    assert '<th scope="row">seasonal_day</th>' in (text := get(reader)[1])
+    assert '<td class="reason">Seasonal week stands in, while it is more wrong than it was.</td>' in text
+
+
 def test_stale_and_failed_forecasts_say_so(reader: Client, stored: list[StoredForecast], served: object) -> None:
     StoredForecast.objects.update(
         made_at=stored[0].made_at - timedelta(hours=5), start_s=int(time.time()) // 900 * 900 - 9000
