@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from playwright.sync_api import Page, WebSocketRoute, expect
+from playwright.sync_api import Page, Route, WebSocketRoute, expect
 
 from tests.support.browser import pages
 from tests.support.browser.console import expect_status
@@ -34,6 +34,31 @@ def test_choosing_a_model_changes_the_url_and_the_figures_without_a_reload(page:
     expect(page.locator("select[name=model]")).to_have_value("chat-large")
     pages.not_reloaded(page)
     shoot("latency-filtered")
+
+
+def test_figures_of_other_filters_are_dimmed_and_a_second_click_keeps_the_first(page: Page, shoot: Shoot) -> None:
+    pages.open_latency(page)
+    held: list[Route] = []
+    page.route("**/latency?**", held.append)
+    page.locator("select[name=model]").select_option("chat-large")
+    expect(page.locator("section.headline")).to_have_css("opacity", "0.4")
+    expect(page.locator("figure.chart")).to_have_css("opacity", "0.4")
+    expect(page.locator("#filters")).to_have_css("opacity", "1")
+    shoot("latency-loading")
+    page.get_by_role("link", name="1h", exact=True).click()
+    page.keyboard.press("3")
+    page.locator("select[name=tier]").select_option("premium")
+    asked = pages.query(page)
+    assert {name: asked[name] for name in ("model", "from", "q", "tier")} == {
+        "model": "chat-large", "from": "now-1h", "q": "p99", "tier": "premium",
+    }  # fmt: skip
+    expect(page.locator("section.headline")).to_have_css("opacity", "0.4")
+    page.unroute("**/latency?**")
+    held[-1].continue_()
+    expect(page.locator("section.headline")).to_have_css("opacity", "1")
+    expect(page.locator(".sentence")).to_contain_text("p99")
+    expect(page.locator("select[name=tier]")).to_have_value("premium")
+    expect(page.locator("select[name=model]")).to_have_value("chat-large")
 
 
 def test_dragging_zooms_and_the_back_button_undoes_it(page: Page, shoot: Shoot) -> None:

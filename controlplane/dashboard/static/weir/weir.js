@@ -15,7 +15,13 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("weir:theme")));
 
   // Partial navigation: the URL is the state. Links and forms marked data-go change it; the back button undoes each.
+  // What is on screen was made for the parameters `shown`. While another view loads it is dimmed, and a click changes that other view by
+  // what it would have changed of this one.
   let showing = location.href;
+  let shown = stated();
+  let visits = 0, swaps = 0, visiting = false;
+  const AGAIN_MS = 5000;
+  if (data) data.setAttribute("hx-sync", "this:replace");
   let pending = 0;
   let took = 0; // the last answer's time, ms
   function load(headers = {}) {
@@ -25,23 +31,51 @@
       .ajax("GET", location.href, { source: data, target: data, swap: "innerHTML", headers })
       .finally(() => { pending -= 1; took = Date.now() - began; });
   }
+  function stated() {
+    const form = document.querySelector("form.filters[data-go]");
+    return form ? chosen(form) : new URL(location.href).searchParams;
+  }
+  function chosen(form) { return new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== "")); }
+  function visit() {
+    const mine = visits += 1, before = swaps, frame = data.parentElement;
+    visiting = true;
+    frame.setAttribute("aria-busy", "true");
+    load().catch(() => {}).then(() => {
+      if (mine !== visits) return;
+      if (swaps === before) { setTimeout(() => { if (mine === visits) visit(); }, AGAIN_MS); return; }
+      visiting = false;
+      shown = stated();
+      frame.removeAttribute("aria-busy");
+    });
+  }
   function go(url) {
     const target = new URL(url, location.href);
     if (!data || target.pathname !== location.pathname) { location.assign(target); return; }
     if (target.href !== location.href) history.pushState(null, "", target);
     else if (pending) return; // Enter in a field both changes it and submits
     showing = target.href;
-    load();
+    visit();
+  }
+  function change(url) {
+    const target = new URL(url, location.href), changed = new URL(location.href);
+    if (!visiting || target.pathname !== location.pathname) { go(target); return; }
+    for (const name of new Set([...shown.keys(), ...target.searchParams.keys()])) {
+      const values = target.searchParams.getAll(name);
+      if (String(values) === String(shown.getAll(name))) continue;
+      changed.searchParams.delete(name);
+      for (const value of values) changed.searchParams.append(name, value);
+    }
+    changed.search = changed.search.replaceAll("%3A", ":");
+    go(changed);
   }
   addEventListener("popstate", () => {
-    if (data && location.href.split("#")[0] !== showing.split("#")[0]) { showing = location.href; load(); }
+    if (data && location.href.split("#")[0] !== showing.split("#")[0]) { showing = location.href; visit(); }
   });
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (!form.matches("form[data-go]")) return;
     event.preventDefault();
-    const chosen = [...new FormData(form)].filter(([, value]) => value !== "");
-    go(`${form.getAttribute("action")}?${new URLSearchParams(chosen)}`);
+    change(`${form.getAttribute("action")}?${chosen(form)}`);
   });
   document.addEventListener("change", (event) => {
     const form = event.target.closest("form[data-go]");
@@ -50,7 +84,7 @@
   document.addEventListener("click", (event) => {
     const plain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
     const link = event.target.closest("a[data-go]");
-    if (link && plain && data) { event.preventDefault(); go(link.href); return; }
+    if (link && plain && data) { event.preventDefault(); change(link.href); return; }
     const opener = event.target.closest("[data-open]");
     if (opener) open(opener.dataset.open);
     if (event.target.closest("[data-theme-toggle]")) toggleTheme();
@@ -243,6 +277,7 @@
     document.addEventListener("visibilitychange", () => { if (!document.hidden) changed(); });
     document.addEventListener("htmx:afterSwap", (event) => {
       if (event.target !== data) return;
+      swaps += 1;
       readSkew();
       tick();
       const said = [...data.querySelectorAll(".failed, .sentence")].map((sentence) => sentence.textContent.replace(/\s+/g, " ").trim());
