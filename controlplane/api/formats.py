@@ -15,7 +15,7 @@ from controlplane.planning.quarter import PATTERN as _QUARTER
 from controlplane.slo.core.sli import MEASURES
 from controlplane.telemetry.query.core import timerange
 from controlplane.telemetry.query.core.metric_question import MAX_MATCH_CHARS
-from controlplane.telemetry.query.core.parameters import ATTRIBUTE, MATCH, NAME, TEXT
+from controlplane.telemetry.query.core.parameters import ATTRIBUTE, MATCH, NAME, TEXT, TOKENS
 from controlplane.telemetry.query.core.timerange import INSTANT as _INSTANT
 from controlplane.telemetry.query.core.timerange import MOMENT as _MOMENT
 from inference.contract.stages import STAGES
@@ -37,7 +37,7 @@ _WALL_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?$"
 
 REMEDIES = {
     _INSTANT: timerange.REMEDY,
-    **dict((NAME, TEXT, ATTRIBUTE, MATCH)),
+    **dict((NAME, TEXT, ATTRIBUTE, MATCH, TOKENS)),
     _SLUG: "Use lower-case letters, digits, “.”, “-” and “_”, such as chat-ttft",
     _MEASURED: f"Use one of {', '.join((*MEASURES, *STAGES))}",
     _WORDS: "Leave out the character NUL",
@@ -55,6 +55,7 @@ Instant = Annotated[str, Field(pattern=_INSTANT)]
 Name = Annotated[str, Field(pattern=NAME.pattern)]
 Text = Annotated[str, Field(pattern=TEXT.pattern)]
 Attribute = Annotated[str, Field(pattern=ATTRIBUTE.pattern)]
+TokenBound = Annotated[str, Field(pattern=TOKENS.pattern)]
 Match = Annotated[str, Field(max_length=MAX_MATCH_CHARS, pattern=MATCH.pattern)]
 Matcher = Annotated[str, Field(max_length=MAX_MATCHER_CHARS, pattern=_MATCHER)]
 TraceId = Annotated[str, Field(pattern=_TRACE_ID)]

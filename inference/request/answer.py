@@ -193,6 +193,8 @@ class Answer:
         trace.error_type, trace.error_stage = error.code, error.stage
         trace.error_message = error.detail or error.message
         trace.shed_reason = error.reason
+        if error.prompt_tokens >= 0:
+            trace.input_tokens, trace.tokens_source = error.prompt_tokens, "at_least"
         said = error.answer
         if said is not None and not said.status and out.started:
             out.end_stream()  # the client has it already
@@ -219,8 +221,9 @@ class Answer:
         trace.replica, trace.cold_start = flight.replica, flight.cold_start
         if flight.pool is not None:  # another one than was chosen first, if that could not serve
             trace.show(flight.pool)
-        trace.input_tokens, trace.output_tokens = flight.prompt_tokens, flight.output_tokens
-        trace.tokens_source = flight.tokens_source
+        if flight.prompt_tokens >= 0:
+            trace.input_tokens, trace.tokens_source = flight.prompt_tokens, flight.tokens_source
+        trace.output_tokens = flight.output_tokens
         if flight.pool is not None and (flight.events or flight.vectors):
             usage = flight.usage or Usage()
             used = Used(flight.prompt_tokens, flight.output_tokens, usage.cached_tokens, usage.audio_tokens, images)

@@ -149,9 +149,9 @@ class Completions:
         model, plans = served.model, served.plans_for(caller)
         timeouts = serving.timeouts_for(model.name, caller.tier.name)
         regions = allowed_regions(model, caller.regions)
+        trace.model, trace.stream, trace.caller_region = model.name, passed.streams, region or served.home
         if shape is not None and passed.is_one_prompt:
             check_length(shape, model.max_prompt_tokens, passed.prompt_param)
-        trace.model, trace.stream, trace.caller_region = model.name, passed.streams, region or served.home
         if passed.remote_media:
             await check_media(passed, model)
         if large:

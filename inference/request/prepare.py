@@ -78,9 +78,9 @@ async def _judged(passed: Passed, model: Model, text: ModelText, pool: PoolState
 
 def _within(prepared: Prepared, max_tokens: int, model: Model, param: str) -> Prepared:
     """Raises ApiError where the request is longer than its model takes."""
-    most = model.max_prompt_tokens * (_ESTIMATE_FACTOR if prepared.source == "estimate" else 1)
-    if prepared.tokens > most:
-        raise errors.context_length(prepared.tokens, model.max_prompt_tokens, param)
+    surely = prepared.tokens // (_ESTIMATE_FACTOR if prepared.source == "estimate" else 1)
+    if surely > model.max_prompt_tokens:
+        raise errors.context_length(surely, model.max_prompt_tokens, param)
     if prepared.source != "estimate" and 0 < model.max_context_tokens < prepared.tokens + max_tokens:
         raise errors.context_exceeded(prepared.tokens, max_tokens, model.max_context_tokens, param)
     return prepared

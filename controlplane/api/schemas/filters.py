@@ -2,7 +2,7 @@
 
 from ninja import Field, Schema
 
-from controlplane.api.formats import TIME, Attribute, Instant, Name
+from controlplane.api.formats import TIME, Attribute, Instant, Name, TokenBound
 from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO, MAX_ATTRIBUTES, MAX_VALUES
 
 
@@ -27,6 +27,9 @@ class RequestFilters(Schema):
     service: list[Name] = Field([], max_length=MAX_VALUES)
     policy_rule: list[Name] = Field([], max_length=MAX_VALUES, description="The routing rule that it followed")
     degraded: list[Name] = Field([], max_length=MAX_VALUES, description="The step of the ladder that changed it")
+    tokens: list[TokenBound] = Field(
+        [], max_length=MAX_ATTRIBUTES, description="Of the prompt, such as >4000 or <=512; all given must hold"
+    )
     attribute: list[Attribute] = Field(
         [],
         max_length=MAX_ATTRIBUTES,

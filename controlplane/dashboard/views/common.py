@@ -165,6 +165,10 @@ def filter_context(
         "conditions": [
             *({"text": text, "without": without("attribute", text)} for text in question.filters.get("attribute", ())),
             *(
+                {"text": f"tokens {bound}", "without": without("tokens", bound)}
+                for bound in question.filters.get("tokens", ())
+            ),
+            *(
                 {"text": f"{name} {value or UNKNOWN}", "without": without(name, value or UNKNOWN)}
                 for name in DIMENSIONS
                 if name not in FACET_NAMES

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -110,7 +111,7 @@ def facts(row: LedgerRow) -> list[tuple[str, str]]:
         ("tier", row.tier),
         ("tenant", row.tenant),
         ("cache", row.cache_outcome),
-        ("tokens in", "" if row.prompt_tokens is None else f"{row.prompt_tokens:,}"),
+        ("tokens in", "" if row.prompt_tokens is None else f"{'≥ ' if row.is_longer else ''}{row.prompt_tokens:,}"),
         ("tokens out", "" if row.output_tokens is None else f"{row.output_tokens:,}"),
         ("decode rate", "" if tokens_per_s is None else f"{tokens_per_s:.1f} tokens/s"),
         ("HTTP status", "" if row.http_status is None else str(row.http_status)),
@@ -127,7 +128,8 @@ def facts(row: LedgerRow) -> list[tuple[str, str]]:
 def _cost(row: LedgerRow) -> str:
     """Said to be unknown where there was something to pay for."""
     if row.cost_usd is not None:
-        return f"${row.cost_usd:.6f}"
+        # Three digits, however little it is: none of what was paid for shows as $0.
+        return f"${Decimal(f'{row.cost_usd:.3g}'):f}" if row.cost_usd else "nothing"
     return "unpriced: nobody has entered a price" if row.pool and row.output_tokens else ""
 
 

@@ -25,7 +25,7 @@ Dimension = Literal[
     "policy_rule",
     "degraded",
 ]
-Filter = Dimension | Literal["attribute", "not"]
+Filter = Dimension | Literal["attribute", "tokens", "not"]
 Order = Literal["slowest", "newest"]
 
 
@@ -40,7 +40,8 @@ class Window:
 Filters = dict[Filter, tuple[str, ...]]
 """Allowed values by dimension. Values of one dimension are alternatives; dimensions are combined with AND.
 `attribute` has any number of `key=value`, each of which some span of the request must have. `not` has any number of `key=value` too, none
-of which may hold; the key is a dimension or an attribute."""
+of which may hold; the key is a dimension or an attribute. `tokens` has any number of bounds of the prompt's length, such as `>4000`, all of
+which hold."""
 
 
 def excluded(filters: Filters) -> dict[str, tuple[str, ...]]:

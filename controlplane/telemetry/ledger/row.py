@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 RATE_LIMITED = "rate_limit_exceeded"
 """`error_type` of a request that its tenant's rate limit refused."""
+PROMPT_TOO_LONG = "context_length_exceeded"
 PROMPT_BUCKET_EDGES = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 131072)
 """Upper edges of the buckets in tokens, exclusive. The last bucket has no upper edge."""
 
@@ -100,6 +101,11 @@ class LedgerRow:
     def retried_ns(self) -> int:
         """The part of stages["model"] in attempts that another one followed."""
         return sum(attempt.model_ns for attempt in self.attempts if attempt.retried)
+
+    @property
+    def is_longer(self) -> bool:
+        """`prompt_tokens` is a lower bound: the gateway counts no further than the prompt has to be refused for its length."""
+        return self.error_type == PROMPT_TOO_LONG and self.error_stage == "tokenizer"
 
     @property
     def prompt_bucket(self) -> str:

@@ -29,6 +29,7 @@ class ApiError(GatewayError):
     reason: str = field(default="", kw_only=True)
     more: dict[str, str | int | float] = field(default_factory=dict, kw_only=True)
     timeout_ms: int = field(default=0, kw_only=True)  # of the stage, where that is why
+    prompt_tokens: int = field(default=-1, kw_only=True)  # so many at least, where their number is why
     answer: ServerAnswer | None = field(default=None, kw_only=True)
 
     def headers(self) -> list[tuple[bytes, bytes]]:
@@ -127,7 +128,7 @@ def refused_by_server(message: str, status: int, param: str, code: str) -> ApiEr
 
 def context_length(tokens: int, limit: int, param: str) -> ApiError:
     message = f"The prompt has {tokens} tokens or more; this model takes at most {limit}. Shorten it."
-    return PermanentApiError(400, _INVALID, "context_length_exceeded", message, param, "tokenizer")
+    return _too_long(message, param, tokens)
 
 
 def context_exceeded(tokens: int, max_tokens: int, limit: int, param: str) -> ApiError:
@@ -135,7 +136,12 @@ def context_exceeded(tokens: int, max_tokens: int, limit: int, param: str) -> Ap
         f"The prompt has {tokens} tokens, and {max_tokens} are asked for; this model has room for {limit} together. "
         "Shorten the prompt or ask for less."
     )
-    return PermanentApiError(400, _INVALID, "context_length_exceeded", message, param, "tokenizer")
+    return _too_long(message, param, tokens)
+
+
+def _too_long(message: str, param: str, tokens: int) -> ApiError:
+    code = "context_length_exceeded"
+    return PermanentApiError(400, _INVALID, code, message, param, "tokenizer", prompt_tokens=tokens)
 
 
 def output_limit(param: str, tokens: int, limit: int) -> ApiError:

@@ -59,6 +59,32 @@ def test_lengths_of_prompts_are_offered_from_the_shortest_on(reader: Client, ser
     assert len(starts) > 2 and starts == sorted(starts)
 
 
+def test_requests_are_found_by_the_length_of_their_prompt_and_a_refused_one_has_a_least_one(
+    reader: Client, annexed: Store
+) -> None:
+    now_ns = time.time_ns()
+    lengths = {1: 4_000, 2: 4_001, 3: 33_006, 4: None}
+    refused = {"status": "rejected", "error_type": "context_length_exceeded", "error_stage": "tokenizer"}
+    annexed.writer.insert_requests(
+        [
+            row(
+                6 * 10**7 + number,
+                entry_start_ns=now_ns - S,
+                prompt_tokens=tokens,
+                model="long",
+                **(refused if tokens == 33_006 else {}),
+            )
+            for number, tokens in lengths.items()
+        ],
+        1,
+    )
+    page = shown(reader, "/requests", model="long", attribute="tokens > 4000")
+    assert page.count('id="row-') == 2
+    assert "4,001" in page.replace("\u202f", ",") and "≥ 33,006" in page.replace("\u202f", ",")
+    assert form(page)["tokens"] == [">4000"]
+    assert 'title="Remove this condition">tokens >4000' in page
+
+
 def test_a_filter_that_few_requests_pass_makes_no_page_stale(reader: Client, annexed: Store) -> None:
     now_ns = time.time_ns()
     annexed.writer.insert_requests(

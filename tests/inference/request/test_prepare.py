@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import openai
 import pytest
 
 from inference.backends.port import Query
@@ -81,6 +82,21 @@ async def test_without_the_servers_count_an_estimate_refuses_nothing_that_may_fi
 async def test_a_prompt_that_the_server_counts_as_too_long_is_refused() -> None:
     with pytest.raises(ApiError, match="has 1001 tokens or more"):
         await prepared(handed_on("word " * 500), Model("m", (), "server", max_prompt_tokens=1000), Server(1001))
+
+
+async def test_a_prompt_that_is_refused_for_its_length_has_model_and_length_in_its_span(
+    start_double: StartDouble, start_gateway: StartGateway, receiver: Receiver
+) -> None:
+    double = await start_double()
+    snapshot = with_model(a_snapshot(double.address), SMALL, max_prompt_tokens=50)
+    client = (await asyncio.to_thread(start_gateway, snapshot, otlp=receiver.url)).client()
+    for text in ("word " * 100, "w" * 500_000):
+        with pytest.raises(openai.BadRequestError) as caught:
+            await client.chat.completions.create(model=SMALL, messages=[{"role": "user", "content": text}])
+        spans = await receiver.trace(caught.value.response.headers["x-request-id"])
+        root = next(span for span in spans if span.attributes.get("weir.request")).attributes
+        assert (root["weir.model"], root["weir.tokens.source"]) == (SMALL, "at_least")
+        assert root["gen_ai.usage.input_tokens"] > 50
 
 
 async def test_prompt_and_answer_have_to_fit_together() -> None:

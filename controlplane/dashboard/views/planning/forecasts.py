@@ -299,7 +299,8 @@ def candidate_rows(row: StoredForecast) -> list[dict[str, Any]]:
             "skill": PAGE.share(score.skill),
             "why_not": ""
             if score.candidate == row.candidate
-            else why_not(score, chosen) or f"{words(row.candidate).capitalize()} stands in, while it is more wrong than it was.",
+            else why_not(score, chosen)
+            or f"{words(row.candidate).capitalize()} stands in, while it is more wrong than it was.",
         }
         for score in sorted(choice.scores, key=lambda score: inf if score.loss is None else score.loss)
     ]

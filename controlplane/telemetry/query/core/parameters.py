@@ -31,6 +31,7 @@ NAME = Form(
     f"Give text without control characters, of at most {MAX_NAME_CHARS} characters",
 )
 TEXT = Form(rf"^[^{_CONTROL}]+$", "Give text without control characters")
+TOKENS = Form(r"^(>=|<=|>|<)[0-9]{1,9}$", "Write >4000, >=4000, <4000 or <=4000")
 ATTRIBUTE = Form(rf"^[^={_CONTROL}]+=[^{_CONTROL}]+$", "Write key=value, such as user.id=42")
 MATCH = Form(
     rf"^[^=!~\s{_CONTROL}]{{1,512}}(=~|!~|!=|=)[^{_CONTROL}]*$",

@@ -8,7 +8,15 @@ from typing import Literal, cast, get_args
 from controlplane.telemetry.core.query_types import Dimension, Filter, Filters
 from controlplane.telemetry.ledger.attribute_index import MAX_TEXT_CHARS
 from controlplane.telemetry.query.core.errors import BadQuestionError
-from controlplane.telemetry.query.core.parameters import ATTRIBUTE, NAME, Parameters, choice, query_string, single
+from controlplane.telemetry.query.core.parameters import (
+    ATTRIBUTE,
+    NAME,
+    TOKENS,
+    Parameters,
+    choice,
+    query_string,
+    single,
+)
 from controlplane.telemetry.query.core.timerange import TimeRange
 from controlplane.telemetry.query.core.timerange import parse as parse_range
 
@@ -21,6 +29,8 @@ UNKNOWN = "(unknown)"
 """In URLs: the requests whose value of the dimension is not known. The store has an empty text there."""
 _NOT = re.compile("([^=!]+)!=(.*)")
 """How people write in the field of attributes that one must not hold."""
+_OF_TOKENS = re.compile(r"tokens\s*(?=[<>])")
+"""How people write a bound of the prompt's length into the field of attributes."""
 DEFAULT_FROM, DEFAULT_TO = "now-15m", "now"
 DEFAULT_QUANTILE: Quantile = "p95"
 
@@ -37,6 +47,7 @@ class Question:
         pairs += [(name, value or UNKNOWN) for name in DIMENSIONS for value in self.filters.get(name, ())]
         pairs += [("attribute", pair) for pair in self.filters.get("attribute", ())]
         pairs += [("not", f"{pair}{UNKNOWN}" if pair.endswith("=") else pair) for pair in self.filters.get("not", ())]
+        pairs += [("tokens", bound) for bound in self.filters.get("tokens", ())]
         if self.quantile != DEFAULT_QUANTILE:
             pairs.append(("q", self.quantile))
         return pairs
@@ -91,12 +102,28 @@ def _filters(parameters: Parameters) -> Filters:
         if values:
             filters[name] = tuple("" if value == UNKNOWN else value for value in values)
     written = [text.strip() for text in parameters.get("attribute", ())]
-    if attributes := _pairs("attribute", [text for text in written if not _NOT.match(text)]):
+    if attributes := _pairs(
+        "attribute", [text for text in written if not (_NOT.match(text) or _OF_TOKENS.match(text))]
+    ):
         filters["attribute"] = attributes
     turned = [f"{match[1]}={match[2]}" for text in written if (match := _NOT.fullmatch(text))]
     if unwanted := _pairs("not", [*(text.strip() for text in parameters.get("not", ())), *turned]):
         filters["not"] = tuple(pair.removesuffix(UNKNOWN) if _is_unknown(pair) else pair for pair in unwanted)
+    bounds = [_OF_TOKENS.sub("", text) for text in written if _OF_TOKENS.match(text)]
+    if tokens := _tokens([*parameters.get("tokens", ()), *bounds]):
+        filters["tokens"] = tokens
     return filters
+
+
+def _tokens(texts: Sequence[str]) -> tuple[str, ...]:
+    """A comparison each; all must hold. Spaces and commas are for people."""
+    bounds = tuple(dict.fromkeys(bound for text in texts if (bound := re.sub(r"[\s,]", "", text))))
+    if len(bounds) > MAX_ATTRIBUTES:
+        raise BadQuestionError("tokens", bounds[0], f"is one of {len(bounds)}", f"Give at most {MAX_ATTRIBUTES}")
+    for bound in bounds:
+        if not TOKENS.matches(bound):
+            raise BadQuestionError("tokens", bound, "is no bound of a prompt's length", TOKENS.remedy)
+    return bounds
 
 
 def _pairs(field: str, texts: Sequence[str]) -> tuple[str, ...]:

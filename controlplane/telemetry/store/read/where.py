@@ -1,5 +1,6 @@
 """Builds SQL conditions of windows and filters, with bound parameters. No text of a caller becomes SQL."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import get_args
@@ -12,6 +13,7 @@ from ..errors import StoreInputError
 from ..write.arrow_columns import label_column
 
 COLUMNS: dict[str, str] = {name: name for name in get_args(Dimension)} | {"cache": "cache_outcome"}
+_BOUND = re.compile("(>=|<=|>|<)([0-9]{1,18})")
 MAX_VALUES = 200
 MAX_POINTS = 5000
 ANSWERED = "status = 'ok'"
@@ -76,6 +78,8 @@ def where(window: Window, filters: Filters | None = None) -> Where:
             raise StoreInputError(f"filter {dimension!r} has {len(values)} values; give at most {MAX_VALUES}")
         if dimension == "attribute":
             _having(condition, "attribute", values)
+        elif dimension == "tokens":
+            _of_length(condition, values)
         elif dimension == "not":
             for key, unwanted in excluded(filters or {}).items():
                 if key in COLUMNS:
@@ -94,6 +98,16 @@ def _among(condition: Where, form: str, parameter: str, dimension: str, values: 
     if dimension == "replica":  # also a replica whose attempt failed before another answered
         allowed = f"({allowed} OR hasAny(attempt_replica, {{{parameter}:Array(String)}}))"
     condition.add(form.format(f"({allowed})"), **{parameter: list(values)})
+
+
+def _of_length(condition: Where, bounds: Sequence[str]) -> None:
+    for number, bound in enumerate(bounds):
+        match = _BOUND.fullmatch(bound)
+        if match is None:
+            raise StoreInputError(f"tokens {bound!r} is no bound; write >4000, >=4000, <4000 or <=4000")
+        condition.add(
+            f"ifNull(prompt_tokens {match[1]} {{tokens_{number}:UInt64}}, false)", **{f"tokens_{number}": int(match[2])}
+        )
 
 
 def _having(condition: Where, parameter: str, attributes: Sequence[str], form: str = "") -> None:

@@ -47,6 +47,9 @@ def test_what_a_question_writes_reads_back_as_the_same_question(filters: dict[st
         ({"from": ["now-1h", "now-2h"]}, "from"),
         ({"model": ["x" * 300]}, "model"),
         ({"tier": ["a\nb"]}, "tier"),
+        ({"tokens": ["4000"]}, "tokens"),
+        ({"attribute": ["tokens > many"]}, "tokens"),
+        ({"tokens": [f">{number}" for number in range(11)]}, "tokens"),
         ({"attribute": ["user.id"]}, "attribute"),
         ({"attribute": ["=42"]}, "attribute"),
         ({"attribute": ["user.id="]}, "attribute"),
@@ -60,6 +63,12 @@ def test_a_bad_parameter_is_named(parameters: dict[str, list[str]], field: str) 
         parse(parameters, NOW)
     assert refused.value.field == field
     assert refused.value.remedy
+
+
+def test_a_bound_of_the_prompts_length_is_read_as_people_write_it() -> None:
+    question = parse({"attribute": ["tokens > 4,000", "user.id=42"], "tokens": ["<=8000", ">4000"]}, NOW)
+    assert question.filters == {"attribute": ("user.id=42",), "tokens": ("<=8000", ">4000")}
+    assert [pair for pair in question.pairs() if pair[0] == "tokens"] == [("tokens", "<=8000"), ("tokens", ">4000")]
 
 
 def test_attributes_must_all_hold_and_keep_what_is_written_after_the_first_equals_sign() -> None:
