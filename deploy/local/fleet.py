@@ -21,7 +21,7 @@ CAPACITIES = {
     "chat-small": {"gpu": "a100-80gb", "usd_per_gpu_hour": 1.5, "requests_per_s": 2.5},
 }
 """The GPU whose times a replica has, four of it each (`models/timing.py`), what it would cost, and how many of the demo's requests a
-replica carries. tests/deploy/test_demo.py holds them against the simulator.
+replica carries. tests/controlplane/test_untouched_demo.py holds them against the simulator.
 """
 OF_ALL = {
     "gpus_per_replica": 4,

@@ -121,7 +121,8 @@ sys.meta_path.insert(0, Interrupts())
 
 
 @pytest.mark.parametrize(
-    ("arguments", "at"), [(("-m", "deploy.local"), "deploy.local.supervisor"), (("manage.py", "check"), "django.db.models")]
+    ("arguments", "at"),
+    [(("-m", "deploy.local"), "deploy.local.supervisor"), (("manage.py", "check"), "django.db.models")],
 )
 def test_an_interrupt_while_it_starts_leaves_no_traceback(tmp_path: Path, arguments: tuple[str, ...], at: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(INTERRUPTED.format(at=at))

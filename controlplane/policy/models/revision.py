@@ -44,7 +44,9 @@ class PolicyRevision(models.Model):
     state = models.CharField(max_length=10, choices=State.choices, default=State.DRAFT)
     team = models.CharField(max_length=100, blank=True, help_text="The name of the team that owns the policy.")
     author = models.CharField(max_length=150)
-    source = models.CharField(max_length=20, default="admin", help_text="admin, api, file, bootstrap, canary or roll_back.")
+    source = models.CharField(
+        max_length=20, default="admin", help_text="admin, api, file, bootstrap, canary or roll_back."
+    )
     note = models.CharField(max_length=500, blank=True, help_text="Why it was written.")
     restores = models.PositiveIntegerField(
         null=True, blank=True, help_text="The number of the revision whose text a roll-back brought into force again."

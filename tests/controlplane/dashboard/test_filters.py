@@ -81,7 +81,7 @@ def test_requests_are_found_by_the_length_of_their_prompt_and_a_refused_one_has_
     page = shown(reader, "/requests", model="long", attribute="tokens > 4000")
     assert page.count('id="row-') == 2
     assert "4,001" in page.replace("\u202f", ",") and "≥ 33,006" in page.replace("\u202f", ",")
-    assert form(page)["tokens"] == [">4000"]
+    assert '<input type="hidden" name="tokens" value=">4000">' in page
     assert 'title="Remove this condition">tokens >4000' in page
 
 

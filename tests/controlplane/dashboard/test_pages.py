@@ -117,7 +117,8 @@ def test_what_is_not_there_is_answered_within_the_site(reader: Client, path: str
     assert 'aria-label="Pages"' in page
 
 
-def test_who_is_not_logged_in_is_not_told_what_is_not_there(db: None, client: Client) -> None:
+def test_who_is_not_logged_in_is_not_told_what_is_not_there(client: Client, caller: Client) -> None:
     assert client.get("/nowhere")["Location"] == "/login?next=/nowhere"
-    problem = client.get("/api/v1/nowhere")
+    assert client.get("/api/v1/nowhere").status_code == 401
+    problem = caller.get("/api/v1/nowhere")
     assert (problem.status_code, problem["Content-Type"]) == (404, "application/problem+json")

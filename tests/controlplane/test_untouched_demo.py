@@ -24,12 +24,12 @@ from deploy.local.traffic.client import Settings
 from deploy.local.traffic.questions import TENANTS, questions, rate_at
 from forecasting.capacity.assumptions import Demand, PlanInputs
 from forecasting.capacity.replicas import make_plan
+from forecasting.series import Series
 from forecasting.simulate.arrivals import Arrivals, Lengths, from_rates
 from forecasting.simulate.outcome import Objective
 from forecasting.simulate.policy import Fixed
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.replay import Pool, replay
-from forecasting.series import Series
 from tests.support import capacity as made
 from tests.support.forecasting.simulate import requests as sent
 
