@@ -22,6 +22,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from controlplane.config import Config
 from controlplane.core import lease
+from controlplane.core.formatting import shortened
 from controlplane.fleet.models import Observation
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.evaluation import Evaluation, unjudged
@@ -178,7 +179,7 @@ class Controller:
                         "history_behind_hours": self.evaluator.behind,
                     },
                     "observed_at": now,
-                    "error": error[:500],
+                    "error": shortened(error, 500),
                     **({} if error else {"up_at": now}),
                 },
             )

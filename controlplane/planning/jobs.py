@@ -15,6 +15,7 @@ import structlog
 from django.db.models import F, Q
 from django.utils import timezone
 
+from controlplane.core.formatting import shortened
 from controlplane.planning.models import PlanJob
 from controlplane.telemetry.store import StoreError, StoreUnavailableError
 
@@ -72,7 +73,7 @@ class Progress:
         if now_s - self._reported_s < REPORT_EVERY_S:
             return
         self._reported_s = now_s
-        if not _mine(self.job).update(done=done, total=total, note=note[:300], seen_at=timezone.now()):
+        if not _mine(self.job).update(done=done, total=total, note=shortened(note, 300), seen_at=timezone.now()):
             raise JobLostError("another worker has taken it up")
         if PlanJob.objects.filter(pk=self.job.pk, cancel_requested=True).exists():
             raise JobCancelledError("it was cancelled")
@@ -188,7 +189,7 @@ def _outcome(job: PlanJob) -> tuple[PlanJob.State, dict[str, Any]]:
         return STATE.RUNNING, {}
     except (StoreUnavailableError, StoreError) as error:
         log.warning("job.store_failed", job=job.pk, kind=job.kind, reason=str(error))
-        return STATE.FAILED, {"error": str(error)[:1000], "ended_at": now()}
+        return STATE.FAILED, {"error": shortened(str(error), 1000), "ended_at": now()}
     except Exception as error:
         log.exception("job.failed", job=job.pk, kind=job.kind)
         return STATE.FAILED, {"error": _text(error), "ended_at": now()}
@@ -197,7 +198,7 @@ def _outcome(job: PlanJob) -> tuple[PlanJob.State, dict[str, Any]]:
 
 def _text(error: Exception) -> str:
     text = str(error)
-    return (text if text and isinstance(error, ValueError) else f"{type(error).__name__}: {text}")[:1000]
+    return shortened(text if text and isinstance(error, ValueError) else f"{type(error).__name__}: {text}", 1000)
 
 
 def _mine(job: PlanJob) -> Any:

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from controlplane.core.formatting import shortened
 from controlplane.planning import demand, jobs
 from controlplane.planning.calendars import Calendars
 from controlplane.planning.core import record
@@ -230,7 +231,7 @@ def _save_forecast(item: Due, choice: Choice, forecast: Forecast, took_s: float,
     row.take(forecast)
     row.made_at = now
     if item.request.compare:
-        row.chosen_at, row.took_s, row.error = now, took_s, error[:500]
+        row.chosen_at, row.took_s, row.error = now, took_s, shortened(error, 500)
         row.choice = _rounded(msgspec.to_builtins(choice))
         row.scores = {score.candidate: score.loss for score in choice.scores if score.loss is not None}
     values = item.request.series.values

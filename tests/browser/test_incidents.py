@@ -106,7 +106,8 @@ def test_by_keyboard_from_anywhere_to_an_acknowledged_page(page: Page) -> None:
     page.wait_for_url("**/incidents/*")
     page.keyboard.press("s")
     page.wait_for_url("**/silences?matcher=objective%3Dchat-ttft**")
-    expect(page.get_by_label("Matchers")).to_have_value("objective=chat-ttft\nmodel=chat-large")
+    expect(page.locator("select[name=objective]")).to_have_value("chat-ttft")
+    expect(page.locator("select[name=model]")).to_have_value("chat-large")
 
 
 @pytest.mark.usefixtures("burning")

@@ -15,7 +15,9 @@ from controlplane.dashboard.changes import changes_in, marked
 from controlplane.dashboard.core.figures.burndown import burndown_figure
 from controlplane.dashboard.views.common import facet, freshness_context, is_fragment, page
 from controlplane.dashboard.views.objective_parts import INCIDENT_STATES, now, over_period, rates
+from controlplane.incidents.core.silences import Subject
 from controlplane.incidents.models import Incident
+from controlplane.incidents.report.standing import silences_of
 from controlplane.slo import queries
 from controlplane.slo.core import words
 from controlplane.slo.core.burndown import range_of
@@ -87,6 +89,13 @@ def objective(request: HttpRequest, slug: str) -> HttpResponse:
         "incident": Incident.objects.filter(alert_key=shown.key).exclude(status=Incident.Status.RESOLVED).first(),
         "incidents": Incident.objects.filter(objective=slug).order_by("-opened_at")[:5],
         "incident_looks": INCIDENT_STATES,
+        "silenced": silences_of(
+            [
+                Subject(slug, stored.owner, severity, shown.scope, stored.labels or {})
+                for severity in ("page", "ticket")
+            ],
+            timezone.now(),
+        ),
         "plotly": vendor.plotly(),
         "burned_path": f"{reverse('objective-burned', args=[slug])}?{query_string([('of', shown.key)])}",
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 
 from controlplane.core.formatting import PAGE, clock, minute
@@ -19,11 +20,14 @@ from controlplane.dashboard.incident_screen import row as one_incident
 from controlplane.dashboard.views.common import is_fragment, ledger_freshness, page, question_of
 from controlplane.fleet.core.stack_rows import RATE_FIGURES, Row
 from controlplane.fleet.inventory import launched
+from controlplane.incidents.act.silencing import hidden
 from controlplane.incidents.decide.rows import SHOULD_NOTIFY
-from controlplane.incidents.models import Incident
+from controlplane.incidents.models import Incident, SilenceRecord
 from controlplane.incidents.notify.delivery.health.health import health
 from controlplane.incidents.report.paging_row import paging_row
 from controlplane.incidents.report.standing import standings
+from controlplane.policy.models import Override, Pause
+from controlplane.policy.revisions import pausing
 from controlplane.serving_stack import serving_stack
 from controlplane.telemetry.core.query_types import Dimension, Failure, Health, LatencyPoint, LatencyReport
 from controlplane.telemetry.query import answers
@@ -74,6 +78,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "pools": [component(row) for row in stack if row.kind in ("pool", "replica")],
         "launched": launched(),
         **incidents_context(),
+        "held": held_rows(),
         "paging": paging,
     }
     try:
@@ -105,6 +110,31 @@ def incidents_context() -> dict[str, Any]:
         "open_incidents": [one_incident(incident, now, holds[incident.pk]) for incident in shown],
         "open_count": len(incidents),
     }
+
+
+def held_rows() -> list[dict[str, Any]]:
+    """What people have silenced, paused and overridden, the soonest end first."""
+    now = timezone.now()
+    open_ones = list(Incident.open_ones())
+    held: list[dict[str, Any]] = [
+        {
+            "what": "silenced",
+            "of": ", ".join(each.matchers),
+            "row": each,
+            "covers": hidden(each, open_ones),
+            "href": reverse("silences"),
+        }
+        for each in SilenceRecord.objects.filter(starts_at__lte=now, ends_at__gt=now)
+    ]
+    held += [
+        {"what": "paused", "of": each.target or "everything", "row": each, "href": reverse("pauses")}
+        for each in pausing.in_force(Pause).filter(starts_at__lte=now)
+    ]
+    held += [
+        {"what": "overridden", "of": str(each), "row": each, "href": reverse("pauses")}
+        for each in pausing.in_force(Override).filter(starts_at__lte=now)
+    ]
+    return sorted(held, key=lambda each: each["row"].ends_at)
 
 
 def component(row: Row) -> dict[str, Any]:

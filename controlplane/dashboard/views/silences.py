@@ -1,5 +1,6 @@
 """Silences: current, future and past ones, and the form for a new one."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,25 +13,25 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from controlplane.dashboard.views.common import LENGTHS, back, length_of, page
-from controlplane.incidents.act import rights, silencing
+from controlplane.incidents.act import existing, rights, silencing
 from controlplane.incidents.core.silences import FIELDS
 from controlplane.incidents.models import Incident, SilenceRecord
 
+PICKED = ("objective", "component", "severity", "model", "pool", "tier", "tenant", "owner")
+"""What is chosen from what there is. Anything else is written."""
 MAX_OVER = 50
 
 
 @page
 def silences(request: HttpRequest) -> HttpResponse:
     """`?matcher=` (repeatable) fills the form in. POST makes one."""
-    form = {
-        "matchers": "\n".join(request.GET.getlist("matcher")[:20]),
-        "length": request.GET.get("for", "1h"),
-        "reason": request.GET.get("reason", ""),
-    }
+    known = existing.existing()
+    form = {"length": request.GET.get("for", "1h"), "reason": request.GET.get("reason", "")}
+    form |= _chosen(request.GET.getlist("matcher")[:20], known)
     errors: dict[str, list[str]] = {}
     if request.method == "POST":
         rights.require(request.user, rights.SILENCE)
-        form = {name: request.POST.get(name, "") for name in ("matchers", "length", "reason")}
+        form = {name: request.POST.get(name, "") for name in (*PICKED, "matchers", "length", "reason")}
         try:
             made = _made(request, form)
         except ValidationError as error:
@@ -48,7 +49,9 @@ def silences(request: HttpRequest) -> HttpResponse:
         "errors": errors,
         "lengths": LENGTHS,
         "fields": FIELDS,
-        "open_form": bool(form["matchers"] or errors),
+        "pickers": [
+            {"name": name, "options": known[name], "value": form.get(name, "")} for name in PICKED if known[name]
+        ],
     }
     return render(request, "incidents/silences.html", context, status=422 if errors else 200)
 
@@ -69,8 +72,22 @@ def _hides(made: SilenceRecord) -> str:
 
 def _made(request: HttpRequest, form: dict[str, str]) -> SilenceRecord:
     now = timezone.now()
-    matchers = [line.strip() for line in form["matchers"].replace(",", "\n").splitlines() if line.strip()]
+    matchers = [f"{name}={form[name]}" for name in PICKED if form[name]]
+    matchers += [line.strip() for line in form["matchers"].replace(",", "\n").splitlines() if line.strip()]
     return silencing.add(matchers, now, now + length_of(form["length"]), request.user.get_username(), form["reason"])
+
+
+def _chosen(matchers: Sequence[str], known: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Each matcher in its picker, where there is one that has its value; the others as text."""
+    chosen: dict[str, str] = {}
+    left = []
+    for text in matchers:
+        name, _, value = text.partition("=")
+        if name in PICKED and name not in chosen and value in known[name]:
+            chosen[name] = value
+        else:
+            left.append(text)
+    return chosen | {"matchers": "\n".join(left)}
 
 
 def _rows(records: Any, now: datetime) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from django.db import transaction
 
+from controlplane.core.formatting import shortened
 from controlplane.fleet.models import Observation
 from controlplane.fleet.observe.core.reading import rates
 from controlplane.fleet.observe.round import Seen
@@ -38,6 +39,6 @@ def _observation(seen: Seen, before: Observation | None, now: datetime) -> Obser
         observed_at=now,
         up_at=(before.up_at if before else None) if is_down else now,
         down_since=((before.down_since if before else None) or now) if is_down else None,
-        error=reading.error[:500],
+        error=shortened(reading.error, 500),
         about=dict(reading.about) or (before.about if before else {}),  # kept while the gateway says nothing
     )

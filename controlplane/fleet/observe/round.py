@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import aiohttp
 from redis.exceptions import RedisError
 
+from controlplane.core.formatting import shortened
 from controlplane.fleet.observe.core.reading import Reading, down
 from controlplane.fleet.observe.probes import Probe
 
@@ -61,4 +62,4 @@ def _reason(error: aiohttp.ClientConnectorError) -> str:
 
 
 def _short(error: Exception) -> str:
-    return (str(error) or type(error).__name__)[:300]
+    return shortened(str(error) or type(error).__name__, 300)

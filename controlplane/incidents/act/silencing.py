@@ -7,6 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from controlplane.core.formatting import capitalised
+from controlplane.incidents.act import existing
 from controlplane.incidents.core.silences import silencing
 from controlplane.incidents.decide import rows
 from controlplane.incidents.decide.core.steps import Withheld
@@ -32,6 +33,7 @@ def add(matchers: Sequence[str], starts_at: datetime, ends_at: datetime, author:
         matchers=list(matchers), starts_at=starts_at, ends_at=ends_at, author=author[:200], reason=reason.strip()
     )
     _keep(made)
+    existing.check(made.matchers, existing.existing())
     apply(timezone.now(), made.author, made)
     return made
 

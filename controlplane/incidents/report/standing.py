@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, cast
 
-from controlplane.incidents.core.silences import Silence, silencing
+from controlplane.incidents.core.silences import Silence, Subject, silencing
 from controlplane.incidents.decide import rows
 from controlplane.incidents.models import Incident, SilenceRecord
 from controlplane.incidents.notify.core.notice import SENT_AS
@@ -41,6 +41,17 @@ def standings(incidents: Collection[Incident], now: datetime) -> Mapping[int, St
         else past_standing(incident, [reached[key] for key in keys(incident)])
         for incident in incidents
     }
+
+
+def silences_of(subjects: Sequence[Subject], now: datetime) -> list[str]:
+    """A sentence for each silence that covers one of these now: what of an objective nobody is notified of, and until when."""
+    said = []
+    for record in SilenceRecord.objects.filter(starts_at__lte=now, ends_at__gt=now).order_by("ends_at"):
+        value = record.value()
+        kinds = [f"{subject.severity}s" for subject in subjects if value.covers(subject, now)]
+        if kinds:
+            said.append(f"{' and '.join(kinds)} are {rows.silenced(record)}")
+    return said
 
 
 def past_standing(incident: Incident, reached: Sequence[reach.Reach]) -> Standing:

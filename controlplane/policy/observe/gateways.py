@@ -9,6 +9,7 @@ import aiohttp
 import msgspec
 import structlog
 
+from controlplane.core.formatting import shortened
 from controlplane.policy.observe.core.traffic import NoGateway, Traffic
 from inference.contract.gateway_signals import GatewaySignals
 
@@ -91,6 +92,6 @@ class Gateways(threading.Thread):
         except TimeoutError:
             return f"{url}/signals does not answer within {TIMEOUT_S:g} s"
         except (aiohttp.ClientError, OSError) as error:
-            return f"{url}/signals cannot be read: {error}"[:300]
+            return shortened(f"{url}/signals cannot be read: {error}", 300)
         except msgspec.DecodeError as error:
-            return f"{url}/signals is not understood: {error}"[:300]
+            return shortened(f"{url}/signals is not understood: {error}", 300)

@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from controlplane.core.documents.problem import dotted
+from controlplane.core.formatting import shortened
 from controlplane.fleet import changes, publish
 from controlplane.policy import rights
 from controlplane.policy.core import checks
@@ -278,7 +279,7 @@ def _record(revision: PolicyRevision, what: RevisionEvent.What, who: str, note: 
 def _say(revision: PolicyRevision, policy: Policy | None, what: str, at: datetime) -> None:
     """Have it recorded as a change, which charts and incidents show. What comes with a set-up has changed nothing."""
     if revision.source != BOOTSTRAP or revision.retired_at is not None:
-        summary = f"policy {revision.name}, revision {revision.number} ({revision.kind}): {what}"[:1_000]
+        summary = shortened(f"policy {revision.name}, revision {revision.number} ({revision.kind}): {what}", 1_000)
         identity = f"policy/{revision.name}/{revision.number}/{revision.state}"
         changes.say(identity, summary, "policies", at, revision.team, names.scope(policy) if policy else {})
 

@@ -10,6 +10,7 @@ from django.db import transaction
 from controlplane.core.documents.plan import Applied, PlanStep
 from controlplane.core.documents.problem import Problem, shown
 from controlplane.core.documents.reading import Document, read
+from controlplane.core.formatting import shortened
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.core import weir
@@ -96,7 +97,7 @@ def _save(document: Document, linted: Linted, step: PlanStep[str], label: str, w
             "source": document.source[:500],
             "text": document.text,
             "slug": step.key,
-            "not_evaluated": linted.kept.get(document.name, "")[:500] if document.kind == "SLO" else "",
+            "not_evaluated": shortened(linted.kept.get(document.name, ""), 500) if document.kind == "SLO" else "",
             "who": who[:150],
         },
     )

@@ -73,7 +73,9 @@ def test_acknowledge_note_and_resolve_bear_the_callers_name(caller: Client, burn
 
 def test_silences_are_made_read_changed_and_ended(caller: Client) -> None:
     ends = timezone.now() + timedelta(hours=2)
-    made = send(caller, "post", "silences", {"matchers": ["tier=batch"], "ends_at": ends.isoformat(), "reason": "test"})
+    made = send(
+        caller, "post", "silences", {"matchers": ["severity=page"], "ends_at": ends.isoformat(), "reason": "test"}
+    )
     assert made.status_code == 201
     number = made.json()["number"]
     assert made.json()["author"] == "caller"

@@ -141,7 +141,7 @@ def test_a_silence_is_made_of_an_incident_and_ended(reader: Client, burning: Inc
         in page
     )
     form = reader.get("/silences?matcher=objective%3Dchat-ttft&matcher=model%3Dchat-large").content.decode()
-    assert "objective=chat-ttft\nmodel=chat-large" in form
+    assert re.findall(r"<option\s+selected>([^<]*)", form) == ["chat-ttft", "chat-large"]
     answer = reader.post(
         "/silences", {"matchers": "objective=chat-ttft\nmodel=chat-large", "length": "2h", "reason": "load test"}
     )
@@ -222,8 +222,10 @@ def test_what_reached_no_pool_is_said_and_can_be_silenced(reader: Client) -> Non
     assert "<code>no pool</code>" in page
     (href,) = set(re.findall(r'href="(/silences\?[^"#]*)', page))
     form = unescape(reader.get(unescape(href)).content.decode())
-    (matchers,) = re.findall(r"<textarea name=\"matchers\"[^>]*>([^<]*)", form)
-    silence = silencing.add(matchers.splitlines(), NOW, NOW + timedelta(hours=1), "tom", "known").value()
+    chosen = re.findall(r"<select name=\"(\w+)\">(?:(?!</select>).)*<option\s+selected>([^<]*)", form, re.S)
+    (written,) = re.findall(r"<textarea name=\"matchers\"[^>]*>([^<]*)", form)
+    matchers = [*(f"{name}={value}" for name, value in chosen), *written.splitlines()]
+    silence = silencing.add(matchers, NOW, NOW + timedelta(hours=1), "tom", "known").value()
     assert silence.covers(subject(made), NOW)
     assert not silence.covers(subject(alert(by_pool, scope={"model": "chat-large", "pool": "a"})), NOW)
 

@@ -40,7 +40,7 @@ def test_who_is_not_on_call_neither_makes_nor_ends_a_silence(onlooker: Client) -
     assert onlooker.post("/silences", SILENCE).status_code == 403
     assert not SilenceRecord.objects.exists()
     ends = timezone.now() + timedelta(hours=1)
-    silencing.add(["tier=batch"], timezone.now(), ends, "tom", "load test")
+    silencing.add(["severity=ticket"], timezone.now(), ends, "tom", "load test")
     silence = SilenceRecord.objects.get()
     assert onlooker.post(f"/silences/{silence.pk}/end").status_code == 403
     silence.refresh_from_db()

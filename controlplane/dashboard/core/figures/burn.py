@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controlplane.core.formatting import PAGE, clock, clock_minute
+from controlplane.core.formatting import PAGE, clock, clock_minute, minute
 from controlplane.slo.core.burn import error_budget
 
 WIDTH, HEIGHT = 1000, 160
 MAX_TICKS = 6
 SECOND_NS = 10**9
-ROUND_S = (60, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400)
+DAY_S = 86_400
+ROUND_S = (60, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, DAY_S, 2 * DAY_S, 7 * DAY_S, 28 * DAY_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ def burn_chart(
     rates = {start: bad / total / budget for start, bad, total in steps if total}
     highest = max((*rates.values(), 2.0))
     length = max(to_ns - from_ns, 1)
+    at = minute if length > DAY_S * SECOND_NS else clock
 
     def x(at_ns: int) -> float:
         return round(WIDTH * (at_ns - from_ns) / length, 2)
@@ -63,7 +65,7 @@ def burn_chart(
         rate = rates[start]
         height = HEIGHT * rate / highest
         left, right = max(0.0, x(start)), min(float(WIDTH), x(start + step_s * SECOND_NS))
-        said = f"{clock(start)} {PAGE.times(rate)}, {bad} of {total} bad"
+        said = f"{at(start)} {PAGE.times(rate)}, {bad} of {total} bad"
         bars.append(
             Bar(
                 left,
@@ -74,18 +76,24 @@ def burn_chart(
                 said,
             )
         )
-        table.append((clock(start), bad, total, rate))
+        table.append((at(start), bad, total, rate))
     return BurnChart(
         bars=bars,
-        ticks=[_mark(at, x(at), clock_minute(at)) for at in _round_times(from_ns, to_ns)],
-        marks=[_mark(at, x(at), text) for at, text in marks if from_ns <= at <= to_ns],
+        ticks=[_mark(x(tick), _tick(tick, length)) for tick in _round_times(from_ns, to_ns)],
+        marks=[_mark(x(mark), text) for mark, text in marks if from_ns <= mark <= to_ns],
         budget_y=round(HEIGHT - HEIGHT / highest, 2),
         top=f"{highest:.3g}",
         table=table,
     )
 
 
-def _mark(at_ns: int, x: float, text: str) -> Mark:
+def _tick(at_ns: int, length_ns: int) -> str:
+    """Where a chart is of days, midnight has the day's name: no two ticks say the same."""
+    is_midnight = at_ns % (DAY_S * SECOND_NS) == 0
+    return minute(at_ns)[5:10] if is_midnight and length_ns > DAY_S * SECOND_NS else clock_minute(at_ns)
+
+
+def _mark(x: float, text: str) -> Mark:
     return Mark(x, round(x * 100 / WIDTH, 2), text)
 
 

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from controlplane.core.formatting import shortened
 from controlplane.dashboard import links
 from controlplane.dashboard.core.figures.decisions import MAX_POOLS, Counts, Marker, decisions_figure
 from controlplane.dashboard.views.common import facet, is_fragment, is_refresh, page, presets
@@ -110,7 +111,7 @@ def marker(row: DecisionChange) -> Marker:
     return Marker(
         int(row.at.timestamp() * 1000),
         row.kind,
-        f"{subject}{moved}: {row.reason[:120]}",
+        f"{subject}{moved}: {shortened(row.reason, 120)}",
         reverse("decision", args=[row.decision.key]),
         row.shadow,
         (row.after or 0) < (row.before or 0),

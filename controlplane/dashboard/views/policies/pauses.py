@@ -12,14 +12,14 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from controlplane.dashboard.core.policy_rows import ladder_rows
 from controlplane.dashboard.views.common import LENGTHS, length_of, page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
+from controlplane.fleet.models import LLMModel, Pool, Tier
 from controlplane.policy import queries, rights
 from controlplane.policy.models import Override, Pause
 from controlplane.policy.revisions import pausing
 
-FIELDS = ("what", "scope", "target", "pool", "replicas", "model", "tier", "step", "length", "reason")
+FIELDS = ("what", "subject", "scope", "target", "pool", "replicas", "model", "tier", "step", "length", "reason")
 MAX_OVER = 30
 
 
@@ -31,6 +31,8 @@ def pauses(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         rights.require(request.user, rights.PAUSE)
         form = {name: request.POST.get(name, "").strip() for name in FIELDS}
+        if form["subject"]:
+            form["scope"], _, form["target"] = form["subject"].partition(":")
         try:
             made = _made(form, request.user.get_username())
         except ValidationError as error:
@@ -41,8 +43,11 @@ def pauses(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     standing = queries.newest_decision()
     context: dict[str, Any] = standing_context(standing)
-    record = standing.record if standing else None
-    ladders = ladder_rows(record, context["active"]) if record else []
+    names = {
+        Pause.Scope.POLICY: [policy.metadata.name for policy in context["active"]],
+        Pause.Scope.MODEL: list(LLMModel.objects.order_by("name").values_list("name", flat=True)),
+        Pause.Scope.POOL: list(Pool.objects.order_by("name").values_list("name", flat=True)),
+    }
     context |= {
         "now": now,
         "pauses": pausing.in_force(Pause).order_by("ends_at"),
@@ -51,12 +56,10 @@ def pauses(request: HttpRequest) -> HttpResponse:
         "form": form,
         "errors": errors,
         "lengths": LENGTHS,
-        "scopes": Pause.Scope.choices,
-        "pools": sorted(record.decision.targets) if record else [],
-        "models": sorted({row["model"] for row in ladders}),
-        "tiers": list(dict.fromkeys(row["tier"] for row in ladders)),
-        "names": [policy.metadata.name for policy in context["active"]],
-        "targets": [],
+        "subjects": [(scope.value, scope.label, of_scope) for scope, of_scope in names.items()],
+        "pools": names[Pause.Scope.POOL],
+        "models": names[Pause.Scope.MODEL],
+        "tiers": list(Tier.objects.order_by("priority").values_list("name", flat=True)),
     }
     return framed(request, "Pauses and overrides", "_pauses.html", context, status=422 if errors else 200)
 

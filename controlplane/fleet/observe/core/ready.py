@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 
+from controlplane.core.formatting import shortened
 from controlplane.fleet.observe.core.prometheus_text import Page, families, known, total
 from controlplane.fleet.observe.core.reading import Reading
 
@@ -81,10 +82,10 @@ def _reason(text: str) -> str:
     try:
         body = json.loads(text)
     except ValueError:
-        return text.strip()[:MAX_REASON_CHARS]
+        return shortened(text.strip(), MAX_REASON_CHARS)
     if not isinstance(body, dict):
         return ""
     reason = body.get("reason") or ", ".join(
         f"{key}: {value}" for key, value in body.items() if value not in (True, False)
     )
-    return str(reason)[:MAX_REASON_CHARS]
+    return shortened(str(reason), MAX_REASON_CHARS)

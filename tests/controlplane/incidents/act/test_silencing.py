@@ -1,5 +1,7 @@
 """A silence takes effect, and shows, at once; what it held back is sent at the next tick after it."""
 
+import html
+import re
 from datetime import timedelta
 
 import pytest
@@ -9,6 +11,9 @@ from django.utils import timezone
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident, SilenceRecord
 from controlplane.incidents.notify.delivery.models import Delivery
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Latency
+from controlplane.slo.models import StoredObjective
 from tests.support.incidents.alerts import UP, alert
 from tests.support.incidents.notices import pagerduty
 
@@ -78,3 +83,49 @@ def test_of_two_silences_the_other_holds_when_one_ends(reader: Client) -> None:
     reader.post(f"/silences/{longer.pk}/end")
     incident = Incident.objects.get()
     assert (incident.withheld, incident.withheld_by) == ("silenced", str(shorter.pk))
+
+
+@pytest.mark.parametrize(
+    ("matchers", "said"),
+    [
+        ("objective=chat-tttf", "objective=chat-tttf is nothing that there is: did you mean chat-ttft?"),
+        ("pool=nowhere-*", "pool=nowhere-* is nothing that there is: there is none."),
+        ("severity!=tickets", "did you mean ticket?"),
+        (
+            "objective=chat-ttft\nobjective=up",
+            "objective is given twice, and nothing has two: make a silence for each.",
+        ),
+    ],
+)
+def test_a_typing_error_is_refused_and_stays_in_the_form(reader: Client, matchers: str, said: str) -> None:
+    engine.observe([alert(), alert(UP)], timezone.now())
+    answer = reader.post("/silences", {**FORM, "matchers": matchers})
+    assert answer.status_code == 422
+    page = html.unescape(answer.content.decode())
+    assert said in page and matchers in page
+    assert not SilenceRecord.objects.exists()
+
+
+def test_what_there_is_can_be_chosen_and_a_link_has_chosen_already(reader: Client) -> None:
+    engine.observe([alert(), alert(UP)], timezone.now())
+    page = " ".join(
+        reader.get("/silences?matcher=objective=chat-ttft&matcher=label.service=search").content.decode().split()
+    )
+    assert re.search(r'<select name="objective">.*<option selected>chat-ttft</option>', page)
+    assert re.search(r"<textarea[^>]*>label.service=search</textarea>", page)
+    reader.post("/silences", {"objective": "chat-ttft", "severity": "page", "length": "2h", "reason": "load test"})
+    assert SilenceRecord.objects.get().matchers == ["objective=chat-ttft", "severity=page"]
+
+
+def test_overview_and_objective_say_what_is_silenced_and_until_when(reader: Client) -> None:
+    row = StoredObjective()
+    row.take(Objective("chat-ttft", "First token", Latency("ttft", 300), 0.9, {"model": "chat-large"}, owner="serving"))
+    row.save()
+    reader.post("/silences", {**FORM, "matchers": "objective=chat-ttft\nseverity=page"})
+    until = f"{SilenceRecord.objects.get().ends_at:%Y-%m-%d %H:%M} UTC"
+    objective, overview = (
+        " ".join(reader.get(path).content.decode().split()) for path in ("/objectives/chat-ttft", "/")
+    )
+    assert f"Pages are silenced by reader until {until}: load test." in objective
+    assert "tickets are silenced" not in objective.lower()
+    assert f"objective=chat-ttft, severity=page</a> until {until} by reader: load test" in overview

@@ -13,6 +13,7 @@ import structlog
 from django.conf import settings
 from django.utils import timezone
 
+from controlplane.core.formatting import shortened
 from controlplane.core.periodic import PeriodicThread
 from controlplane.fleet.models import Observation
 from controlplane.incidents.notify.delivery.core import outbound_address
@@ -52,7 +53,7 @@ async def ping(url: str) -> str:
     if answer.status is not None and answer.status < 300:
         return ""
     log.warning("heartbeat.refused", status=answer.status, error=answer.error)
-    return " ".join(part for part in (str(answer.status or ""), answer.error.strip()) if part)[:500]
+    return shortened(" ".join(part for part in (str(answer.status or ""), answer.error.strip()) if part), 500)
 
 
 class HeartbeatThread(PeriodicThread):

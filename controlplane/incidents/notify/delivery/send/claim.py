@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
+from controlplane.core.formatting import shortened
 from controlplane.incidents.notify.delivery.core.retry import Answer, Policy, classify, next_attempt_s, pause_s
 from controlplane.incidents.notify.delivery.models import Delivery, Endpoint
 from controlplane.incidents.notify.delivery.send import fallback, key_lock
@@ -125,7 +126,7 @@ def settle(delivery: Delivery, answer: Answer, now: datetime, policy: Policy, ch
 
 
 def _why(answer: Answer) -> str:
-    return " ".join(part for part in (str(answer.status or ""), answer.error.strip()) if part)[:500]
+    return shortened(" ".join(part for part in (str(answer.status or ""), answer.error.strip()) if part), 500)
 
 
 @transaction.atomic
