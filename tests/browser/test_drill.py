@@ -3,10 +3,16 @@
 The tests of this file share one run; each waits until what it broke is up again.
 """
 
+import json
+import os
 import re
+import signal
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -15,11 +21,12 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.support import need
 from tests.support.browser.console import EXPECTED, SCREENSHOTS
 from tests.support.browser.drill import DRILLS, SETTINGS, Down, Drill
-from tests.support.deploy.outage import broken, in_shell, page_of, running, since_of
+from tests.support.deploy.outage import broken, groups_of, in_shell, page_of, running, since_of
 from tests.support.deploy.run import Run
 from tests.support.incidents.pagerduty import CONTRACT, PagerDuty
 
 SINCE_WITHIN_S = 10.0
+NAMED_WITHIN_MS = 10_000
 PATIENCE_S = 300.0
 PATIENCE_MS = PATIENCE_S * 1000
 PROCESSES = ("Gateway", "Redis", "Telemetry", "Worker", "Controller")
@@ -97,6 +104,74 @@ def test_a_full_queue_is_given_as_the_reason_of_what_failed(page: Page, site: Sy
         in_shell(site.run, FULL.format(places=64, waiting=256))
 
 
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+MISTAKES = {
+    "a client's bad parameters": ({"tools": [TOOL]}, "Hello", "unsupported_parameter", "gateway"),
+    "long prompts": ({}, "word " * 40_000, "context_length_exceeded", "tokenizer"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_what_clients_do_wrong_is_named_within_three_clicks(page: Page, site: System, name: str) -> None:
+    more, text, error, stage = MISTAKES[name]
+    for _ in range(3):
+        assert ask(site.run, text, **more) == 400
+    page.goto("/")
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Latency", exact=True).click()
+    reason = page.locator(".failed a", has_text=f"{error} (400) in {stage}")
+    expect(reason).to_be_visible(timeout=PATIENCE_MS)
+    reason.click()
+    rows = page.locator("tr[data-row]")
+    expect(rows).to_have_count(3)
+    if stage == "tokenizer":
+        expect(rows.first).to_contain_text(re.compile(r"≥ 32.769"))
+    rows.first.locator("[data-open-row]").click()
+    expect(page.locator("main")).to_contain_text(f"{error} in {stage}")
+    page.goto("/incidents")
+    expect(page.locator("main")).not_to_contain_text(error)
+
+
+def ask(run: Run, text: str, **more: object) -> int:
+    """The status of an answer to the demo's tenant."""
+    key = (run.home / "gateway-key").read_text().strip()
+    body = {"model": "chat-small", "messages": [{"role": "user", "content": text}], "max_tokens": 8, **more}
+    with closing(HTTPConnection("127.0.0.1", run.gateway, timeout=PATIENCE_S)) as connection:
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
+        return connection.getresponse().status
+
+
+@pytest.mark.soak
+def test_a_slow_replica_is_what_sets_slow_requests_apart(page: Page, site: System) -> None:
+    with slowed(site.run, "service.instance.id=chat-small-local-1"):
+        page.goto("/")
+        page.get_by_role("navigation", name="Pages").get_by_role("link", name="Latency", exact=True).click()
+        page.locator("select[name=model]").select_option("chat-small")
+        found = page.locator("#explain .findings li").first
+        expect(found).to_contain_text("chat-small-local-1", timeout=PATIENCE_MS)
+
+
+@contextmanager
+def slowed(run: Run, command: str) -> Iterator[None]:
+    """Processes with these words in their command stand still for three quarters of the time."""
+    groups, over = groups_of(run, command), Event()
+
+    def stutter() -> None:
+        while not over.wait(0.2):
+            for each in (signal.SIGSTOP, signal.SIGCONT):
+                for group in groups:
+                    os.killpg(group, each)
+                over.wait(0.6 if each is signal.SIGSTOP else 0)
+
+    thread = Thread(target=stutter)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 @pytest.mark.parametrize(
     "name", [name if name == "gateway gone" else pytest.param(name, marks=pytest.mark.soak) for name in DRILLS]
 )
@@ -108,6 +183,8 @@ def test_pages_and_the_pages_text_say_what_is_down_and_that_it_is_up_again(
     with broken(site.run, drill.fault) as at:
         told = {one.component: told_of(stand_in, drill, one, at) for one in drill.down}
         sinces = {one.component: text_says(told[one.component][1], drill, one, at) for one in drill.down}
+        for key, _ in told.values():
+            the_alerts_link_leads_to_the_cause(page, stand_in, drill, key)
         overview_says(page, drill, sinces)
         shoot(page, f"drill-{name.replace(' ', '-').lower()}-overview")
         objectives_say_no_more_than_is_known(page, drill)
@@ -130,6 +207,13 @@ def told_of(stand_in: PagerDuty, drill: Drill, down: Down, at: float) -> tuple[s
     found = page_of(*asked)
     assert found is not None
     return found
+
+
+def the_alerts_link_leads_to_the_cause(page: Page, stand_in: PagerDuty, drill: Drill, key: str) -> None:
+    """Without a click: who was woken has it on the screen that opens."""
+    event = next(event for action, event in stand_in.alert(key).taken if action == "trigger")
+    page.goto(event["client_url"])
+    expect(page.locator(".blame")).to_contain_text(re.compile(drill.cause), timeout=NAMED_WITHIN_MS)
 
 
 def text_says(payload: dict[str, Any], drill: Drill, down: Down, at: float) -> str:

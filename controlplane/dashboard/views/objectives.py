@@ -91,7 +91,7 @@ def objective(request: HttpRequest, slug: str) -> HttpResponse:
         "incident_looks": INCIDENT_STATES,
         "silenced": silences_of(
             [
-                Subject(slug, stored.owner, severity, shown.scope, stored.labels or {})
+                Subject(slug, stored.owner.name if stored.owner else "", severity, shown.scope, stored.labels or {})
                 for severity in ("page", "ticket")
             ],
             timezone.now(),

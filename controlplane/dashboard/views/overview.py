@@ -78,7 +78,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "pools": [component(row) for row in stack if row.kind in ("pool", "replica")],
         "launched": launched(),
         **incidents_context(),
-        "held": held_rows(),
+        "by_people": by_people(),
         "paging": paging,
     }
     try:
@@ -112,11 +112,11 @@ def incidents_context() -> dict[str, Any]:
     }
 
 
-def held_rows() -> list[dict[str, Any]]:
+def by_people() -> list[dict[str, Any]]:
     """What people have silenced, paused and overridden, the soonest end first."""
     now = timezone.now()
     open_ones = list(Incident.open_ones())
-    held: list[dict[str, Any]] = [
+    rows: list[dict[str, Any]] = [
         {
             "what": "silenced",
             "of": ", ".join(each.matchers),
@@ -126,15 +126,15 @@ def held_rows() -> list[dict[str, Any]]:
         }
         for each in SilenceRecord.objects.filter(starts_at__lte=now, ends_at__gt=now)
     ]
-    held += [
+    rows += [
         {"what": "paused", "of": each.target or "everything", "row": each, "href": reverse("pauses")}
         for each in pausing.in_force(Pause).filter(starts_at__lte=now)
     ]
-    held += [
+    rows += [
         {"what": "overridden", "of": str(each), "row": each, "href": reverse("pauses")}
         for each in pausing.in_force(Override).filter(starts_at__lte=now)
     ]
-    return sorted(held, key=lambda each: each["row"].ends_at)
+    return sorted(rows, key=lambda each: each["row"].ends_at)
 
 
 def component(row: Row) -> dict[str, Any]:

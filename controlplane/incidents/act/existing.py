@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from django.core.exceptions import ValidationError
+from django.db.models import Model
 
 from controlplane.fleet.models import LLMModel, Observation, Pool, Region, Team, Tenant, Tier, Variant
 from controlplane.incidents.core.silences import matcher
@@ -13,7 +14,14 @@ from controlplane.slo.models import ObjectiveState, StoredObjective
 
 CHECKED = ("objective", "component", "owner", "severity", "model", "variant", "pool", "region", "tier", "tenant")
 """Their values are known. Of lengths of prompts and labels any text is taken."""
-FLEET = {"model": LLMModel, "variant": Variant, "pool": Pool, "region": Region, "tier": Tier, "tenant": Tenant}
+FLEET: Mapping[str, type[Model]] = {
+    "model": LLMModel,
+    "variant": Variant,
+    "pool": Pool,
+    "region": Region,
+    "tier": Tier,
+    "tenant": Tenant,
+}
 
 
 def existing() -> dict[str, list[str]]:
@@ -26,15 +34,15 @@ def existing() -> dict[str, list[str]]:
         "component": {*Observation.objects.values_list("component", flat=True), *(row[1] for row in incidents)},
         "owner": {
             *Team.objects.values_list("name", flat=True),
-            *StoredObjective.objects.values_list("owner", flat=True),
+            *StoredObjective.objects.exclude(owner=None).values_list("owner__name", flat=True),
             *(row[2] for row in incidents),
         },
         "severity": {"page", "ticket"},
     }
     for name, table in FLEET.items():
-        fleet = table._default_manager.values_list("name", flat=True)
-        values[name] = {*fleet, *(scope[name] for scope in scopes if name in scope)}
-    return {name: sorted(found - {""}) for name, found in values.items()}
+        names = table._default_manager.values_list("name", flat=True)
+        values[name] = {*names, *(scope[name] for scope in scopes if name in scope)}
+    return {name: sorted(each - {""}) for name, each in values.items()}
 
 
 def check(matchers: Sequence[str], known: Mapping[str, Sequence[str]]) -> None:
@@ -43,8 +51,8 @@ def check(matchers: Sequence[str], known: Mapping[str, Sequence[str]]) -> None:
     problems = [_unknown(each.name, each.value, known[each.name]) for each in read if each.name in CHECKED]
     wanted = [each.name for each in read if each.op == "=" and "*" not in each.value]
     problems += [f"{name} is given twice, and nothing has two: make a silence for each." for name in _twice(wanted)]
-    if found := [problem for problem in problems if problem]:
-        raise ValidationError({"matchers": found})
+    if refused := [problem for problem in problems if problem]:
+        raise ValidationError({"matchers": refused})
 
 
 def _unknown(name: str, value: str, known: Sequence[str]) -> str:

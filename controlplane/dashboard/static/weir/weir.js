@@ -19,16 +19,15 @@
   // what it would have changed of this one.
   let showing = location.href;
   let shown = stated();
-  let visits = 0, swaps = 0, visiting = false;
+  let swaps = 0, visiting = null; // the element that asks for the other view; null while none loads
   const AGAIN_MS = 5000;
-  if (data) data.setAttribute("hx-sync", "this:replace");
   let pending = 0;
   let took = 0; // the last answer's time, ms
-  function load(headers = {}) {
+  function load(headers = {}, source = data) {
     const began = Date.now();
     pending += 1;
     return htmx
-      .ajax("GET", location.href, { source: data, target: data, swap: "innerHTML", headers })
+      .ajax("GET", location.href, { source, target: data, swap: "innerHTML", headers })
       .finally(() => { pending -= 1; took = Date.now() - began; });
   }
   function stated() {
@@ -37,13 +36,14 @@
   }
   function chosen(form) { return new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== "")); }
   function visit() {
-    const mine = visits += 1, before = swaps, frame = data.parentElement;
-    visiting = true;
+    const before = swaps, frame = data.parentElement;
+    const asks = visiting = document.body.appendChild(document.createElement("i")); // of its own, or it would wait for the view before
     frame.setAttribute("aria-busy", "true");
-    load().catch(() => {}).then(() => {
-      if (mine !== visits) return;
-      if (swaps === before) { setTimeout(() => { if (mine === visits) visit(); }, AGAIN_MS); return; }
-      visiting = false;
+    load({}, asks).catch(() => {}).then(() => {
+      asks.remove();
+      if (asks !== visiting) return;
+      if (swaps === before) { setTimeout(() => { if (asks === visiting) visit(); }, AGAIN_MS); return; }
+      visiting = null;
       shown = stated();
       frame.removeAttribute("aria-busy");
     });
@@ -61,7 +61,7 @@
     if (!visiting || target.pathname !== location.pathname) { go(target); return; }
     for (const name of new Set([...shown.keys(), ...target.searchParams.keys()])) {
       const values = target.searchParams.getAll(name);
-      if (String(values) === String(shown.getAll(name))) continue;
+      if ([shown, changed.searchParams].some((each) => String(values) === String(each.getAll(name)))) continue;
       changed.searchParams.delete(name);
       for (const value of values) changed.searchParams.append(name, value);
     }
@@ -213,6 +213,7 @@
   document.addEventListener("htmx:beforeSwap", (event) => {
     const status = event.detail.xhr.status;
     if (status === 400 || status === 404 || status === 503) { event.detail.shouldSwap = true; event.detail.isError = false; }
+    if (event.target === data && visiting && event.detail.requestConfig.elt !== visiting) event.detail.shouldSwap = false;
   });
 
   // Freshness: the age of the data grows between updates. Old data is never green.
