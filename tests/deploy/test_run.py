@@ -1,9 +1,14 @@
-"""`python -m deploy.local` as a newcomer has it: everything, for real. The tests of this file share one run and go from top to bottom."""
+"""`python -m deploy.local` as a newcomer has it: everything, for real; and in front of a model server, on the same home, after that. The
+tests of this file share one run and go from top to bottom."""
 
+import asyncio
+import json
 import signal
 import subprocess
 import sys
+import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +17,7 @@ import pytest
 
 from deploy.local.process import ROOT
 from tests.support.deploy.run import PATIENCE_S, START_S, Run
+from tests.support.servers.standins import MODEL, SGLang
 from tests.support.wait import eventually
 
 SEEN_STAGES = ("gateway", "tokenizer", "cache", "queue", "model", "network")
@@ -152,13 +158,60 @@ def test_parts_end_with_a_launcher_that_is_killed(run: Run) -> None:
     eventually(lambda: not run.processes())
 
 
-def test_data_and_secrets_survive_a_restart(run: Run) -> None:
+@pytest.fixture(scope="module")
+def server() -> Iterator[SGLang]:
+    """A stand-in for SGLang, on an event loop of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    standin = SGLang()
+    asyncio.run_coroutine_threadsafe(standin.start(), loop).result(120)
+    try:
+        yield standin
+    finally:
+        asyncio.run_coroutine_threadsafe(standin.stop(), loop).result(120)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def test_data_and_secrets_survive_a_restart_in_front_of_a_model_server(run: Run, server: SGLang) -> None:
     token = (run.home / "api-token").read_text()
     restarted_ns = time.time_ns()
+    run.env["WEIR_BACKEND_URL"] = server.url
     run.start()
     assert (run.home / "api-token").read_text() == token
     rows = run.get("requests?from=now-1h&to=now&limit=100")["rows"]
     assert [row for row in rows if row["end_ns"] < restarted_ns]
+
+
+def test_it_serves_the_models_of_the_server_and_nothing_else(run: Run, server: SGLang) -> None:
+    said = run.said("weir is ready", START_S)
+    key = (run.home / "gateway-key").read_text().strip()
+    assert f"in front of {server.url}   {MODEL}" in said and "no demo models" in said
+    assert key not in said, "a secret is shown at the first start alone"
+    assert not [process for process in run.processes() if "tritonserver" in " ".join(process.cmdline())]
+    assert not [process for process in run.processes() if "deploy.local.traffic" in process.cmdline()]
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "What is a weir?"}]}
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{run.gateway}/v1/chat/completions",
+        json.dumps(body).encode(),
+        {"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        assert json.load(answer)["choices"][0]["message"]["content"] == "".join(server.tokens)
+
+
+def test_the_overview_shows_the_server_and_its_request(run: Run) -> None:
+    def rows() -> dict[str, dict[str, str]]:
+        return {row["component"]: row for row in run.get("stack")["rows"]}
+
+    component, asked = f"{MODEL}-server/server-0", f"requests?from=now-15m&to=now&model={MODEL}"
+    eventually(lambda: component in rows() and rows()[component]["state"] == "up")
+    assert rows()[component]["detail"].startswith(f"SGLang 0.5.23, with {MODEL}")
+    eventually(lambda: bool(run.get(asked)["rows"]))
+    (row,) = run.get(asked)["rows"]
+    assert (row["model"], row["pool"], row["replica"]) == (MODEL, f"{MODEL}-server", "server-0")
 
 
 def test_an_interrupt_leaves_nothing_behind(run: Run) -> None:

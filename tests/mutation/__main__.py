@@ -74,7 +74,7 @@ def _write(file: Path, source: str) -> None:
         stale.unlink()
 
 
-def measure(name: str, sample: int, seed: int, trees: Sequence[Path]) -> float:
+def measure(name: str, sample: int, seed: int, trees: Sequence[Path], *, mirrored: bool = False) -> float:
     """The share of changes of this core that a test noticed. Writes down the others."""
     core, began_s = CORES[name], time.monotonic()
     files = sorted(path for folder in core.folders for path in (ROOT / folder).rglob("*.py"))
@@ -83,7 +83,7 @@ def measure(name: str, sample: int, seed: int, trees: Sequence[Path]) -> float:
     OUT.mkdir(parents=True, exist_ok=True)
     reached = OUT / f"{name}.reach.json"
     mirrors = [f"tests/{folder}" for folder in core.folders]
-    record(trees[0], [*mirrors, core.room], core.folders, reached)
+    record(trees[0], mirrors if mirrored else [*mirrors, core.room], core.folders, reached)
     reach = Reach(reached)
     print(f"{name}: tests without processes ran in {time.monotonic() - began_s:.0f} s", flush=True)
     free: SimpleQueue[Path] = SimpleQueue()
@@ -115,11 +115,12 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=40, help="changes of each core")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--mirrored", action="store_true", help="ask the core's own tests alone, which takes minutes")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="weir-mutation-") as folder:
         trees = [tree(Path(folder) / str(number) / "repository") for number in range(given.jobs)]
         for name in given.core or CORES:
-            measure(name, given.sample, given.seed, trees)
+            measure(name, given.sample, given.seed, trees, mirrored=given.mirrored)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Redis: a server, the master that sentinels name, or a cluster."""
 
 from inference.wires.redis.client import RedisClient
-from inference.wires.redis.cluster import RedisClusterClient
 from inference.wires.redis.connection import RedisConnection
 from inference.wires.redis.pipe import Argument, RedisLostError, ReplyError
 from inference.wires.redis.url import RedisUrl, RedisUrlError, parse
@@ -21,4 +20,8 @@ __all__ = [
 def open_redis(url: str) -> RedisClient:
     """A client for `url`, which connects once it is started. Raises RedisUrlError."""
     given = parse(url)
-    return RedisClusterClient(given) if given.kind == "cluster" else RedisConnection(given)
+    if given.kind != "cluster":
+        return RedisConnection(given)
+    from inference.wires.redis.cluster import RedisClusterClient  # redis-py, a sixth of what the gateway imports
+
+    return RedisClusterClient(given)

@@ -7,11 +7,8 @@ fail at once, and a new connection is made in the background. Which server is th
 
 import asyncio
 import ssl
-
-from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from inference.wires.redis.client import RedisClient
 from inference.wires.redis.pipe import Argument, Pipe, ReplyError
@@ -28,6 +25,11 @@ class RedisConnection(RedisClient):
         super().__init__(url)
         self._tls = ssl.create_default_context() if url.tls else None
         self._pipe: Pipe | None = None
+        self._master: Callable[[], Awaitable[tuple[str, int]]] | None = None
+        if url.master:
+            from inference.wires.redis.sentinels import master  # redis-py, a sixth of what the gateway imports
+
+            self._master = partial(master, url, _SENTINEL_TIMEOUT_S)
 
     @property
     def quiet_since_s(self) -> float:
@@ -62,7 +64,7 @@ class RedisConnection(RedisClient):
                 if url.path:
                     _, pipe = await loop.create_unix_connection(Pipe, url.path)
                 else:
-                    host, port = await _master(url) if url.master else url.hosts[0]
+                    host, port = await self._master() if self._master else url.hosts[0]
                     _, pipe = await loop.create_connection(Pipe, host, port, ssl=self._tls)
                 if url.password:
                     _check(await pipe.send("AUTH", url.user, url.password))
@@ -78,24 +80,6 @@ class RedisConnection(RedisClient):
             if pipe is not None:
                 pipe.abort()
             raise
-
-
-async def _master(url: RedisUrl) -> tuple[str, int]:
-    """The address that the sentinels give for the master. Raises OSError."""
-    options = {
-        "socket_timeout": _SENTINEL_TIMEOUT_S,
-        "socket_connect_timeout": _SENTINEL_TIMEOUT_S,
-        "retry": Retry(NoBackoff(), 0),
-        "ssl": url.tls,
-        "username": url.sentinel_user or None,
-        "password": url.sentinel_password or None,
-    }
-    try:
-        async with Sentinel(url.hosts, sentinel_kwargs=options) as sentinel:  # type: ignore[no-untyped-call]
-            host, port = await sentinel.discover_master(url.master)
-    except RedisError as error:
-        raise ConnectionError(str(error)) from error
-    return str(host), int(port)
 
 
 def _check(reply: object) -> object:

@@ -7,9 +7,8 @@ import pytest
 from controlplane.fleet.models import Cluster, Pool, PublishedSnapshot, Replica
 from controlplane.policy.act.journal import at
 from controlplane.policy.core.overlay import ladder
-from controlplane.policy.core.record import decode, encode, replay
-from controlplane.policy.in_force import in_force
-from controlplane.policy.models import Action, DecisionChange, DecisionRecord, Override, Pause, PolicyRevision
+from controlplane.policy.core.record import decode
+from controlplane.policy.models import Action, DecisionChange, DecisionRecord, Override, Pause
 from inference.contract import snapshot
 from tests.support.policy.world import POOL, World, fleet, revision, scaling
 
@@ -131,18 +130,6 @@ def test_a_count_that_a_hand_set_before_weir_came_is_no_second_owner(world: Worl
     ticked = world.tick(3)
     assert world.cluster.workloads[POOL].count == 3, "but one that sets it afterwards is"
     assert "owner" in {fault.kind for fault in ticked.faults}
-
-
-def test_every_record_replays(world: World) -> None:
-    revision(scaling())
-    world.tick(5)
-    world.rps[POOL] = 25
-    world.tick(70, every_s=5)
-    policies = {row.pk: in_force(row).policy for row in PolicyRevision.objects.all()}  # type: ignore[union-attr]
-    records = [decode(row.record) for row in DecisionRecord.objects.all()]
-    assert len(records) > 2
-    for record in records:
-        assert replay(record, policies) == encode(record.decision)
 
 
 def test_a_shadow_decides_and_records_and_does_nothing(world: World) -> None:

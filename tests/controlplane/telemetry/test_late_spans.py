@@ -118,18 +118,3 @@ def test_a_stream_is_a_request_once_it_has_ended_and_has_the_fleets_name_until_t
     eventually(
         lambda: [row.request_id for row in rows(telemetry, trace_id)] == [root.hex()], "and the gateway after it"
     )
-
-
-def test_spans_sent_again_count_once(telemetry: Running) -> None:
-    before = telemetry.metric("weir_ingest_stored_spans_total")
-    body = request(6, traces=2).SerializeToString()
-    for _ in range(3):
-        telemetry.post(body)
-    eventually(lambda: telemetry.metric("weir_ingest_stored_spans_total") >= before + 18, "all three are in the store")
-    eventually(lambda: telemetry.metric("weir_ingest_behind_seconds") == 0, "and worked off")
-    made = request()
-    made.ParseFromString(body)
-    for trace_id in {span.trace_id for span in made.resource_spans[0].scope_spans[0].spans}:
-        [row] = rows(telemetry, trace_id)
-        with telemetry.store() as store:
-            assert row.span_count == len(store.requests.trace(trace_id.hex())) == 3

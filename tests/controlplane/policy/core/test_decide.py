@@ -41,15 +41,6 @@ def test_no_policy_no_action() -> None:
     assert decision == Decision(decision.version)
 
 
-def test_load_adds_replicas_and_says_from_what() -> None:
-    decided = target(seen(pool(arrived_rps=75.0)), scaling())
-    assert decided.action == "up"
-    assert decided.policy == "scale@1"
-    assert decided.wanted is not None
-    assert decided.wanted > 4
-    assert {candidate.source for candidate in decided.candidates} >= {"floor", "reactive"}
-
-
 @pytest.mark.parametrize(
     ("spec", "said"), [({}, True), ({"min": 4}, False), ({"reactive": {"replica_rps": 10}}, False)]
 )

@@ -9,7 +9,6 @@ import subprocess
 import zlib
 from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -280,24 +279,6 @@ def test_it_has_its_folder_alone_and_one_password_and_comes_back_at_its_port(tmp
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert password not in logged
     assert password not in repr(parse_dsn(f"clickhouse://weir:{password}@h/d"))
-
-
-def test_killed_at_any_moment_it_opens_again_with_all_it_acknowledged(tmp_path: Path) -> None:
-    acknowledged = 0
-    for round_ in range(2):
-        with store_process(tmp_path, "--retention-days", "3650") as process:
-            store = Store(dsn_of(process))
-            assert store.latency.report(HOUR).requests == acknowledged
-            for number in range(3):
-                rows = random_rows(10, seed=number)
-                store.writer.insert_requests(
-                    [replace(row, trace_id=f"{round_ + 1:02x}{number:02x}{at:028x}") for at, row in enumerate(rows)],
-                    version=1,
-                )
-                acknowledged += 10
-            process.kill()
-    with store_process(tmp_path, "--retention-days", "3650") as process:
-        assert Store(dsn_of(process)).latency.report(HOUR).requests == acknowledged
 
 
 def test_a_taken_port_is_said_in_a_sentence(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.row import Attempt
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.write.arrow_columns import span_table
-from tests.support.telemetry.samples import FEW, HOUR, NOON_NS, TEXT, U64, S, random_rows, row, span, spans
+from tests.support.telemetry.samples import FEW, NOON_NS, TEXT, U64, S, row, span, spans
 
 _numbers = count(1)
 
@@ -92,10 +92,3 @@ def test_of_a_long_trace_the_earliest_spans_are_read_each_once(store: Store, mos
 def test_settings_that_a_server_does_not_have_are_left_out(store: Store) -> None:
     assert store.settings_clause({"max_threads": 1, "no_such_setting": 0}) == " SETTINGS max_threads = 1"
     assert store.settings_clause({"no_such_setting": 0}) == ""
-
-
-def test_newest_is_the_latest_end(store: Store) -> None:
-    rows = random_rows(50, seed=1)
-    store.writer.insert_requests(rows, version=1)
-    assert store.overview.newest() == max(row.end_ns for row in rows)
-    assert store.latency.report(HOUR).newest_ns == store.overview.newest()

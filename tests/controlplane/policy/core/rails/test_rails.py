@@ -220,7 +220,7 @@ def test_a_pause_changes_nothing_until_its_end() -> None:
     assert rails.pause(case(), 9) is None
 
 
-@pytest.mark.parametrize("name", ["step_up", "step_down", "cooldown", "rate", "hold_when", "metrics"])
+@pytest.mark.parametrize("name", ["step_up", "step_down", "cooldown", "rate", "hold_when"])
 def test_a_persons_count_is_not_slowed(name: str) -> None:
     spec = {"scale_up": {"max_step": 1}, "rate": {"max_up": 1, "max_down": 1}, "hold_when": "ready > 0.0"}
     rail = next(rail for rail in RAILS if rail.name == name)
