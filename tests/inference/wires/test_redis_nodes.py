@@ -35,14 +35,14 @@ def watched(start: Start, tmp_path: Path) -> Watched:
 
 
 @pytest.fixture(scope="module")
-def cluster(start_once: Start, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+def nodes(start_once: Start, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     """All tests use it: leave it whole."""
     return start_cluster(start_once, tmp_path_factory.mktemp("cluster"))
 
 
 @pytest.fixture
-async def in_cluster(cluster: Cluster) -> AsyncIterator[RedisClient]:
-    client = await opened(cluster.url)
+async def in_cluster(nodes: Cluster) -> AsyncIterator[RedisClient]:
+    client = await opened(nodes.url)
     yield client
     await client.close()
 
@@ -75,7 +75,7 @@ async def test_after_a_failover_the_master_that_the_sentinels_name_is_written_to
 
 
 async def test_a_cluster_keeps_answers_and_a_node_that_dies_costs_its_own_alone(
-    cluster: Cluster, in_cluster: RedisClient
+    nodes: Cluster, in_cluster: RedisClient
 ) -> None:
     cache = Cache(in_cluster)
     lower, upper = keys_of(0), keys_of(1)
@@ -83,13 +83,13 @@ async def test_a_cluster_keeps_answers_and_a_node_that_dies_costs_its_own_alone(
         assert await cache.put(key, ANSWER, 60)
         assert (await cache.get(key, LONG_S)).answer == ANSWER
     assert (await cache.get(secrets.token_bytes(8), LONG_S)).outcome == "miss"
-    await asyncio.to_thread(cluster.nodes[1].kill)
+    await asyncio.to_thread(nodes.nodes[1].kill)
     assert (await cache.get(upper[0], LONG_S)).skipped
     for key in lower:
         assert (await cache.get(key, LONG_S)).answer == ANSWER
     assert in_cluster.up
-    await asyncio.to_thread(lambda: cluster.nodes[1].start().wait_ready())
-    for client in cluster.clients:
+    await asyncio.to_thread(lambda: nodes.nodes[1].start().wait_ready())
+    for client in nodes.clients:
         await eventually_async(lambda: asyncio.to_thread(sees_all, client))  # noqa: B023
 
     async def stored() -> bool:
@@ -98,8 +98,8 @@ async def test_a_cluster_keeps_answers_and_a_node_that_dies_costs_its_own_alone(
     await eventually_async(stored)
 
 
-async def test_limits_are_exact_over_gateways_on_a_cluster(cluster: Cluster, in_cluster: RedisClient) -> None:
-    others = [in_cluster, await opened(cluster.url)]
+async def test_limits_are_exact_over_gateways_on_a_cluster(nodes: Cluster, in_cluster: RedisClient) -> None:
+    others = [in_cluster, await opened(nodes.url)]
     try:
         gateways = [Limits(client, 60_000) for client in others]
         for _ in range(4):  # tenants on both nodes
@@ -112,20 +112,20 @@ async def test_limits_are_exact_over_gateways_on_a_cluster(cluster: Cluster, in_
         await others[1].close()
 
 
-async def test_a_slot_that_moves_is_followed(cluster: Cluster, in_cluster: RedisClient) -> None:
+async def test_a_slot_that_moves_is_followed(nodes: Cluster, in_cluster: RedisClient) -> None:
     cache, (key, *_) = Cache(in_cluster), keys_of(0)
     assert await cache.put(key, ANSWER, 60)
     slot = key_slot(b"weir:answer:" + key)
 
     def move(number: int) -> None:
-        target = cluster.clients[number].execute_command("CLUSTER MYID")
-        cluster.clients[1 - number].delete(b"weir:answer:" + key)  # a node with keys of a slot does not give it away
-        for client in (cluster.clients[number], cluster.clients[1 - number]):
+        target = nodes.clients[number].execute_command("CLUSTER MYID")
+        nodes.clients[1 - number].delete(b"weir:answer:" + key)  # a node with keys of a slot does not give it away
+        for client in (nodes.clients[number], nodes.clients[1 - number]):
             client.execute_command("CLUSTER SETSLOT", slot, "NODE", target)
 
     await asyncio.to_thread(move, 1)
     assert (await cache.get(key, LONG_S)).outcome == "miss"
     assert await cache.put(key, ANSWER, 60)
     assert (await cache.get(key, LONG_S)).answer == ANSWER
-    assert await asyncio.to_thread(lambda: cluster.clients[1].exists(b"weir:answer:" + key)) == 1
+    assert await asyncio.to_thread(lambda: nodes.clients[1].exists(b"weir:answer:" + key)) == 1
     await asyncio.to_thread(move, 0)

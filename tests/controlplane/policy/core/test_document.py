@@ -1,7 +1,11 @@
 """Policies as documents: every problem names its field, its value and a remedy, and has a place."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
+from controlplane.policy.core import spec
 from controlplane.policy.core.checks import Fleet, unknown_names
 from controlplane.policy.core.document import digest_of, read, read_single
 from controlplane.policy.core.spec import Degradation, Scaling
@@ -184,3 +188,30 @@ def test_names_that_the_fleet_does_not_have_get_the_nearest_one() -> None:
     assert [message for _, message in unknown_names(ladder, fleet)] == [
         "spec.tiers: there is no tier 'standard': use one of batch, premium"
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "taken", "refused"),
+    [
+        (spec.Count, (0, 10_000), (-1, 10_001)),
+        (spec.AtLeastOne, (1, 10_000), (0, 10_001)),
+        (spec.Seconds, (0.0, 604_800.0), (-0.1, 604_800.1)),
+        (spec.Milliseconds, (1, 86_400_000), (0, 86_400_001)),
+        (spec.Share, (0.001, 1.0), (0.0, 1.001)),
+        (spec.Positive, (0.001, 1e12), (0.0, 1e12 + 1)),
+        (spec.Tokens, (1, 100_000_000), (0, 100_000_001)),
+        (spec.Weight, (0, 10_000), (-1, 10_001)),
+        (spec.Probability, (0.001, 0.499), (0.0, 0.5)),
+        (spec.Name, ("a", "a" * 100), ("", "a" * 101)),
+        (spec.ModelName, ("a", "a" * 200), ("", "a" * 201)),
+        (spec.Text, ("", "a" * 1_000), ("a" * 1_001,)),
+        (spec.Condition, ("", "a" * 2_000), ("a" * 2_001,)),
+        (spec.TimeOfDay, ("", "a" * 20), ("a" * 21,)),
+        (spec.Date, ("", "a" * 20), ("a" * 21,)),
+    ],
+)
+def test_values_are_taken_up_to_their_bounds(kind: Any, taken: tuple[Any, ...], refused: tuple[Any, ...]) -> None:
+    assert [msgspec.convert(value, kind) for value in taken] == list(taken)
+    for value in refused:
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert(value, kind)

@@ -6,6 +6,7 @@ import pytest
 from controlplane.policy.core.decide import VERSION, decide
 from controlplane.policy.core.document import read_single
 from controlplane.policy.core.memory import CanaryMemory, LadderMemory, Memory, TargetMemory
+from controlplane.policy.core.observation import Arm
 from controlplane.policy.core.rails.rails import RAILS
 from controlplane.policy.core.record import RecordError, decode, decode_memory, encode, record_of, replay
 from tests.support.policy.cases import pool, scaling, seen
@@ -87,6 +88,12 @@ def test_a_memory_without_its_targets_keeps_canaries_and_ladders() -> None:
     read, lost = decode_memory(msgspec.json.encode(plain))
     assert (read.canaries, read.ladders, read.targets) == (MEMORY.canaries, MEMORY.ladders, {})
     assert lost == ["targets: Expected `object`, got `int`"]
+
+
+def test_what_a_record_leaves_out_is_nothing() -> None:
+    assert msgspec.json.decode(b"{}", type=Arm) == Arm(
+        requests=0, failed=0, answered=0, slow=0, too_slow=0, measures={}
+    )
 
 
 def test_a_field_of_a_newer_release_is_no_fault() -> None:

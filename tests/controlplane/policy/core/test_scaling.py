@@ -76,6 +76,7 @@ def test_what_a_replica_carries_at_least_removes_others_and_adds_none_that_it_do
     [
         (0.0, 0.0, 20.0, 25),  # no evidence: it is to last
         (50.0, 50.0, 20.0, 25),
+        (50.0, 900.0, 20.0, 25),  # no more lasts than there is
         (99.0, -1.0, 10.0, 13),
         (99.0, -1.0, 12.0, 13),  # a burst, for which there is room
         (99.0, -1.0, 20.0, 20),  # one that is larger is carried, without room of its own

@@ -175,6 +175,9 @@ def test_a_pause_lasts_as_long_as_the_server_says() -> None:
     health.call_busy(1.0, 5.0)
     assert health.busy(19.9)
     assert not health.busy(20.1)
+    health.call_busy(20.1)
+    assert health.busy(20.4), "the third answer in a row"
+    assert not health.busy(20.6)
 
 
 def test_an_answer_to_an_earlier_call_ends_no_pause() -> None:

@@ -6,7 +6,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.core.routing.prefix import PrefixLru, read_prompt
+from inference.core.routing.prefix import BLOCK_TOKENS, PrefixLru, read_prompt
 
 texts = st.binary(max_size=2000)
 
@@ -49,6 +49,12 @@ def test_a_replica_has_what_was_sent_to_it_last() -> None:
     assert lru.matched(first) == 2, "the oldest end of a prompt is dropped first"
     lru.clear()
     assert lru.matched(second) == 0
+
+
+def test_of_a_replica_two_million_tokens_are_known() -> None:
+    lru = PrefixLru()
+    lru.add(range(40_000))
+    assert len(lru) * BLOCK_TOKENS == 2_000_000
 
 
 def test_only_the_beginning_of_a_very_long_prompt_counts() -> None:
