@@ -208,10 +208,12 @@ def some_work(
 
 
 def a_request(question: Question) -> Request:
-    """A request that makes this question."""
+    """A request that has made this question."""
     passed = made("/v1/chat/completions", question.operation, {"model": "m", "temperature": question.temperature})
     understood = Understood([], lambda _: question, lambda *_: ChatWriter("id", 0, "m", Format()))
-    return Request(passed, EndpointOfRequests("chat", lambda _: understood))
+    request = Request(passed, EndpointOfRequests("chat", lambda _: understood))
+    request.question(Model("m", ()))
+    return request
 
 
 class OneToken:
