@@ -18,6 +18,7 @@ from inference.workers.worker import Worker
 
 _log = structlog.get_logger()
 _OBJECTS_UNTIL_COLLECTED = 10_000
+_THREADS_TURN_S = 0.001  # for so long a thread may keep the event loop from its interpreter; by default 5 ms
 
 
 async def run(config: Config) -> int:
@@ -83,6 +84,7 @@ async def serve(config: Config, worker: Worker | None) -> int:
     gc.freeze()
     # Requests leave next to no cycles. By default it would walk all that belongs to those in flight at every 700th object.
     gc.set_threshold(_OBJECTS_UNTIL_COLLECTED)
+    sys.setswitchinterval(_THREADS_TURN_S)
     scheme = "https" if certificate else "http"
     _log.info("gateway.started", url=f"{scheme}://{config.gateway_host}:{port}")
     await stop.wait()

@@ -17,7 +17,7 @@ from inference.core.expected_tokens import OutputMeans, prompt_estimate
 from inference.core.fair_queue import Claim
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
-from inference.core.openai.shape import SMALL_BYTES, check_length, check_shape
+from inference.core.openai.shape import takes_long
 from inference.core.passing.passed import Passed
 from inference.core.question import GENERATION
 from inference.observability.context import CallerTraces
@@ -33,6 +33,7 @@ from inference.request.degrade import Degraded, degrade, least
 from inference.request.generate import generate
 from inference.request.images import check_media
 from inference.request.limits import Limits
+from inference.request.long_body import aside, read_long
 from inference.request.parse import Endpoint
 from inference.request.route import check_output, choose_pool, fallbacks_of, find_model, for_pool, pools_of
 from inference.request.work import Work
@@ -140,22 +141,22 @@ class Completions:
         out.known = True
 
         answer.caller = caller
-        large = len(request.body) > SMALL_BYTES  # then others go on meanwhile
-        shape = await asyncio.to_thread(check_shape, request.body) if large else None
-        parse = partial(endpoint.parse, request.path, request.body)
-        body = await asyncio.to_thread(parse) if large else parse()
+        large = takes_long(request.body)  # then others go on meanwhile
+        if large:
+            read = partial(read_long, endpoint, request.path, request.body, serving, caller)
+            body, served, too_long = await aside(read)
+        else:
+            body, too_long = endpoint.parse(request.path, request.body), None
+            served = find_model(serving, body.passed.model, caller)
         passed = body.passed
-        served = find_model(serving, passed.model, caller)
         model, plans = served.model, served.plans_for(caller)
         timeouts = serving.timeouts_for(model.name, caller.tier.name)
         regions = allowed_regions(model, caller.regions)
         trace.model, trace.stream, trace.caller_region = model.name, passed.streams, region or served.home
-        if shape is not None and passed.is_one_prompt:
-            check_length(shape, model.max_prompt_tokens, passed.prompt_param)
+        if too_long is not None:
+            raise too_long
         if passed.remote_media:
             await check_media(passed, model)
-        if large:
-            await asyncio.to_thread(passed.read_through)
         answer.of(body, model)
         plan = plans.only or self._plan(plans, caller, region, passed, trace, answer)
         cacheable = plan.cache == "always" or (plan.cache == "deterministic" and passed.deterministic)
@@ -168,7 +169,7 @@ class Completions:
             if not plan.max_output_tokens:  # a rule's is in place of the model's, and lowers
                 check_output(passed, model)
         elif large:
-            await asyncio.to_thread(body.question, model, state.pool.unknown_parameters)
+            await aside(partial(body.question, model, state.pool.unknown_parameters))
         question, unused = for_pool(body, model, state, plan.max_output_tokens)
         self._metrics.arrived(model.name, trace.tier)
         step, whole = plan.step, None

@@ -151,8 +151,8 @@ class OpenAIModel:
         dialect = self.dialect
         path, field = (dialect.tokenize, "count") if dialect.tokenize else (dialect.input_tokens, "input_tokens")
         names = _COUNTED_MEMBERS if passed.operation == "chat" else ("prompt",) if dialect.tokenize else ()
-        body: dict[str, Any] = {name: passed.document[name] for name in names if name in passed.document}
-        if not path or not body:
+        body: dict[str, Any] = dict(passed.as_it_stands(names)) if path else {}
+        if not body:
             return None
         sent = msgspec.json.encode({"model": self._pool.model_name, **body})
         async with asyncio.timeout(timeout_s):

@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 from inference.core.openai import errors
 
-SMALL_BYTES = 64 << 10
-"""A body of at most so many bytes has too little in it to be costly."""
+_LONG_BYTES = 64 << 10
+_SHORT_BYTES = 8 << 10
+_MANY = 1024
 MAX_STRINGS = 65_536
 MAX_CONTAINERS = 65_536
 MAX_VALUES = 262_144
@@ -22,6 +23,13 @@ class Shape(NamedTuple):
 
     text_bytes: int
     has_data: bool
+
+
+def takes_long(body: bytes) -> bool:
+    """Whether to read it may take more than a millisecond or two, for its length or for what it has of lists, objects and values."""
+    if len(body) <= _SHORT_BYTES:
+        return False
+    return len(body) > _LONG_BYTES or body.count(b"{") + body.count(b"[") + body.count(b",") // 8 > _MANY
 
 
 def check_shape(body: bytes) -> Shape:

@@ -5,6 +5,7 @@ and absence; line ends and white space around what people wrote; a text and a li
 temperature 0, where nothing is drawn. Left out: what is for the provider's own accounting.
 """
 
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -17,6 +18,21 @@ _encode = msgspec.msgpack.Encoder().encode
 
 def canonical(path: str, document: dict[str, Any], *, exact: bool = False) -> bytes:
     """Equal for two requests of one URL exactly if they ask for the same. With `exact` every character of a message counts."""
+    return _encode((path, sorted(_fields(document, exact=exact).items())))
+
+
+def digest(path: str, document: dict[str, Any], *, exact: bool = False) -> bytes:
+    """The same of a long request, hashed in steps."""
+    hashed = blake2b(path.encode())
+    for name, value in sorted(_fields(document, exact=exact).items()):
+        parts = value if isinstance(value, list) else (value,)
+        hashed.update(_encode((name, isinstance(value, list), len(parts))))
+        for part in parts:
+            hashed.update(_encode(part))
+    return hashed.digest()
+
+
+def _fields(document: dict[str, Any], *, exact: bool) -> dict[str, Any]:
     fields = {name: value for name, value in document.items() if value is not None and name not in _NEUTRAL}
     if fields.get("temperature") == 0:
         fields["temperature"] = 0
@@ -24,7 +40,7 @@ def canonical(path: str, document: dict[str, Any], *, exact: bool = False) -> by
     messages = fields.get("messages")
     if isinstance(messages, list) and not exact:
         fields["messages"] = [_message(message) for message in messages]
-    return _encode((path, sorted(fields.items())))
+    return fields
 
 
 def _message(message: Any) -> Any:

@@ -5,12 +5,15 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
+
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.S)
 _MARK = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.S)
 _SCALAR = re.compile(rb"[^\s,\]}]+")
 _SPACE = re.compile(rb"\s*")
 _COLON = re.compile(rb"\s*:\s*")
 _COMMA = re.compile(rb"\s*,\s*")
+_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Member(NamedTuple):
@@ -24,14 +27,17 @@ class Member(NamedTuple):
 
 def members(body: bytes, at: int = 0) -> list[Member]:
     """The members of the object that begins at or after `at`, in their order. `body` is valid JSON."""
+    values = {} if at else _values(body)
     those = []
     at = _after(_SPACE, body, body.index(b"{", at) + 1)
     while body[at : at + 1] == b'"':
         key_end = _after(_STRING, body, at)
         value = _after(_COLON, body, key_end)
-        end = _end(body, value)
         key = body[at:key_end]
         name = json.loads(key) if b"\\" in key else key[1:-1].decode("utf-8", "replace")
+        known = bytes(values[name]) if name in values else b""
+        is_it = known and body.startswith(known, value)  # else there are two of the name
+        end = value + len(known) if is_it else _end(body, value)
         those.append(Member(name, at, value, end))
         comma = _COMMA.match(body, end)
         if comma is None:
@@ -40,9 +46,11 @@ def members(body: bytes, at: int = 0) -> list[Member]:
     return those
 
 
-def changed(body: bytes, changes: Mapping[str, bytes | None]) -> bytes:
-    """The object with other values; None removes a member. One that is not there is added at the end."""
-    there = members(body)
+def changed(body: bytes, changes: Mapping[str, bytes | None], there: list[Member] | None = None) -> bytes:
+    """The object with other values; None removes a member. One that is not there is added at the end. `there` are its members, where
+    they are known.
+    """
+    there = members(body) if there is None else there
     first = body.index(b"{") + 1
     parts = [body[: there[0].start if there else first]]
     empty = True
@@ -78,6 +86,14 @@ def with_value(body: bytes, path: tuple[str, ...], old: bytes, new: bytes) -> by
             return body
         at = member.value
     return body
+
+
+def _values(body: bytes) -> Mapping[str, msgspec.Raw]:
+    """The values of the object's members, so that their ends need not be searched for. None where it is no JSON but for Python."""
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
 
 
 def _end(body: bytes, at: int) -> int:

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Collection, Iterator, Mapping
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from inference.core.openai import errors
-from inference.core.passing import canonical, media, members
+from inference.core.openai.shape import takes_long
+from inference.core.passing import canonical, media, members, parts
+from inference.core.passing.members import Member
 from inference.core.passing.routes import ROUTES, prompt_of
 from inference.core.question import GENERATION, Operation
 
@@ -18,8 +21,11 @@ _LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 _IDS = ("prompt", "input")  # where token ids may be
 _NUMBERS = (int, float, str)
 _BYTES_PER_TOKEN = 4
+HEAD_BYTES = 512 << 10
+"""Of a prompt, by which prompts that begin alike are known."""
 _MAX_DEPTH = 6  # of lists and objects: messages, their parts, and those of a tool's result
 _ALWAYS_THE_SAME = frozenset(("embeddings",))
+MAX_MEMBERS = 1024
 MAX_UNKNOWN = 64
 """Parameters of one request that are left out: each is named to its client."""
 _decode = msgspec.json.decode
@@ -27,14 +33,28 @@ _encode = msgspec.json.encode
 _NOTHING: Changes = {}
 
 
+class _Known:
+    """What has been worked out of a body, for the request and for what is made of it by changes. None: not yet."""
+
+    is_long = False
+    canonical: bytes | None = None
+    texts: tuple[str, ...] | None = None
+    tokens: int | None = None
+    images: int | None = None
+    choices: int | None = None
+    head: bytes | None = None
+    digest: bytes | None = None
+    members: list[Member] | None = None
+
+
 class Passed:
     """`document` is what `body` says, and `changes` what of it the gateway changes. Only few of its members mean anything
-    to the gateway; those of a wrong type mean nothing, because the server refuses them.
+    to the gateway; those of a wrong type mean nothing, because the server refuses them. Of a long body, whatever takes long is
+    worked out by `read_through`.
     """
 
     __slots__ = (
-        "_canonical",
-        "_texts",
+        "_known",
         "body",
         "changes",
         "content_type",
@@ -57,20 +77,22 @@ class Passed:
         self.content_type = content_type
         self.changes = changes
         self.remote_media: list[str] = []  # URLs that the server would fetch
-        self._canonical = b""
-        self._texts: tuple[str, ...] | None = None
+        self._known = _Known()
 
     def but(self, changes: Changes) -> "Passed":
         """The same with further changes."""
-        document = self.document
+        document, known = self.document, self._known
         if None in changes.values():
             document = {name: value for name, value in document.items() if changes.get(name, b"") is not None}
-        return Passed(self.path, self.operation, self.body, document, self.content_type, {**self.changes, **changes})
+            known = known if known.is_long else _Known()
+        other = Passed(self.path, self.operation, self.body, document, self.content_type, {**self.changes, **changes})
+        other._known = known
+        return other
 
     def rendered(self, additions: Changes) -> bytes:
         """The body that a server gets."""
         changes = {**self.changes, **additions}
-        return members.changed(self.body, changes) if changes else self.body
+        return members.changed(self.body, changes, self._known.members) if changes else self.body
 
     @property
     def model(self) -> str:
@@ -108,9 +130,12 @@ class Passed:
     @property
     def choices(self) -> int:
         """How many choices its answer has, as far as that can be said."""
-        n, prompts = self.document.get("n"), self.document.get("prompt")
-        many = len(prompts) if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int) else 1
-        return many * (n if type(n) is int and n > 0 else 1)
+        known = self._known
+        if known.choices is None:
+            n, prompts = self.document.get("n"), self.document.get("prompt")
+            many = len(prompts) if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int) else 1
+            known.choices = many * (n if type(n) is int and n > 0 else 1)
+        return known.choices
 
     @property
     def deterministic(self) -> bool:
@@ -123,7 +148,10 @@ class Passed:
     @property
     def images(self) -> int:
         """How many images its messages have."""
-        return media.images(self.document.get("messages") or self.document.get("input"))
+        known = self._known
+        if known.images is None:
+            known.images = media.images(self.document.get("messages") or self.document.get("input"))
+        return known.images
 
     @property
     def is_one_prompt(self) -> bool:
@@ -139,24 +167,34 @@ class Passed:
     @property
     def canonical(self) -> bytes:
         """What is hashed: the question, and what is changed of it."""
-        if not self._canonical:
+        known = self._known
+        if known.canonical is None:
+            exact = self.operation not in GENERATION  # white space counts
+            hashed = canonical.digest if known.is_long else canonical.canonical
             try:
-                exact = self.operation not in GENERATION  # white space counts
-                self._canonical = canonical.canonical(self.path, self.document | dict(self.changes), exact=exact)
+                known.canonical = hashed(self.path, self.document, exact=exact)
             except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or a number beyond 64 bits
-                self._canonical = self.rendered(_NOTHING)
-        return self._canonical
+                known.canonical = blake2b(self.body).digest()
+        changes = sorted((name, value) for name, value in self.changes.items() if value is not None)
+        return known.canonical + _encode(changes) if changes else known.canonical
 
     def read_through(self) -> None:
-        """Work out what takes long with a long body, so that it is there."""
-        _ = self.canonical, self.texts
+        """Work out what takes long with a long body, and keep no more of it than that."""
+        known = self._known
+        _ = self.canonical, self.texts, self.prompt_tokens, self.images, self.choices, self.head, self.prompt_digest
+        known.members = members.members(self.body)
+        heavy = [name for name, it in self.document.items() if isinstance(it, list | dict) and name != "stream_options"]
+        values = [self.document[name] for name in heavy]
+        self.document |= dict.fromkeys(heavy)
+        parts.let_go(values)
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The texts of its prompt, in their order. Images, tools and token ids are none."""
-        if self._texts is None:
-            self._texts = tuple(text for name in prompt_of(self.path) for text in _texts_of(self.document.get(name)))
-        return self._texts
+        known = self._known
+        if known.texts is None:
+            known.texts = tuple(text for name in prompt_of(self.path) for text in _texts_of(self.document.get(name)))
+        return known.texts
 
     @property
     def prompt_tokens(self) -> int:
@@ -164,16 +202,49 @@ class Passed:
         before a tokenizer has counted, which only a request that the cache does not have waits for. Images and tools count
         for nothing.
         """
-        ids = sum(_token_ids(self.document.get(name)) for name in _IDS if name in prompt_of(self.path))
-        return ids + sum(len(text.encode("utf-8", "replace")) for text in self.texts) // _BYTES_PER_TOKEN
+        known = self._known
+        if known.tokens is None:
+            ids = sum(_token_ids(self.document.get(name)) for name in _IDS if name in prompt_of(self.path))
+            known.tokens = ids + sum(len(text.encode("utf-8", "replace")) for text in self.texts) // _BYTES_PER_TOKEN
+        return known.tokens
 
-    def prompt_parts(self) -> Iterator[bytes]:
-        """The prompt in the order in which templates lay it out, so that prompts that begin alike have a common beginning."""
+    @property
+    def head(self) -> bytes:
+        """The beginning of the prompt as templates lay it out, so that prompts that begin alike have a common beginning."""
+        known = self._known
+        if known.head is None:
+            head, size = [], 0
+            for part in self._prompt_parts():
+                head.append(part)
+                size += len(part)
+                if size >= HEAD_BYTES:
+                    break
+            known.head = b"".join(head)[:HEAD_BYTES]
+        return known.head
+
+    @property
+    def prompt_digest(self) -> bytes:
+        """What its prompt is known by."""
+        known = self._known
+        if known.digest is None:
+            digest = blake2b(digest_size=16)
+            for part in self._prompt_parts():
+                digest.update(len(part).to_bytes(8, "little") + part)
+            known.digest = digest.digest()
+        return known.digest
+
+    def _prompt_parts(self) -> Iterator[bytes]:
+        """The prompt in the order in which templates lay it out."""
         document = self.document
         for name in ("tools", "system", "instructions", "messages", "prompt", "input"):
             value = document.get(name)
             for part in value if isinstance(value, list) else () if value is None else (value,):
                 yield json.dumps(part).encode()
+
+    def as_it_stands(self, names: Collection[str]) -> dict[str, msgspec.Raw]:
+        """These of its members, as far as it has them."""
+        there = self._known.members or members.members(self.body)
+        return {it.name: msgspec.Raw(self.body[it.value : it.end]) for it in there if it.name in names}
 
 
 def kept_to(passed: Passed, known: Collection[str]) -> tuple[Passed, list[str]]:
@@ -186,18 +257,22 @@ def kept_to(passed: Passed, known: Collection[str]) -> tuple[Passed, list[str]]:
 
 def read(path: str, operation: Operation, body: bytes) -> Passed:
     """The request in a body of JSON. Raises ApiError."""
+    is_long = takes_long(body)
     try:
-        document = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        document = parts.decode(body) if is_long else _decode(body)
+    except (ValueError, RecursionError) as error:  # msgspec's are ValueErrors too
         document = _as_python_reads_it(body, str(error))
     if not isinstance(document, dict):
         raise errors.invalid("The body is no JSON object.", code="invalid_json")
+    if len(document) > MAX_MEMBERS:
+        raise errors.invalid(f"The body has more than {MAX_MEMBERS:,} parameters: send less.", code="body_too_complex")
     model = document.get("model")
     if model is None:
         raise errors.invalid("Missing required parameter: 'model'.", "model", "missing_required_parameter")
     if not isinstance(model, str) or not (model.isascii() or _is_utf8(model)):
         raise errors.invalid("`model` must be a text.", "model", "invalid_type")
     request = Passed(path, operation, body, document)
+    request._known.is_long = is_long
     # Without one of them a body has no URL that a server would fetch: a name may be written with escapes.
     if b'_url"' in body or b'"url"' in body or b"\\u00" in body:
         names = ("messages", "input", "system", *(prompt_of(path) if path in ROUTES else ()))

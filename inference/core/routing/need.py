@@ -35,9 +35,11 @@ def need_of(
 
 
 def parts_of(question: Question | Passed) -> Iterator[bytes]:
-    """The prompt in the order in which templates lay it out, so that prompts that begin alike have a common beginning."""
+    """The beginning of the prompt in the order in which templates lay it out, so that prompts that begin alike have a common
+    beginning.
+    """
     if isinstance(question, Passed):
-        yield from question.prompt_parts()
+        yield question.head
         return
     for tool in question.tools:
         yield _encode(tool)

@@ -49,6 +49,9 @@ class Suspects:
 def digest_of(model: str, question: Question | Passed) -> bytes:
     """What a prompt is known by. The prompt itself is not kept."""
     digest = hashlib.blake2b(model.encode(), digest_size=16)
+    if isinstance(question, Passed):
+        digest.update(question.prompt_digest)
+        return digest.digest()
     for part in parts_of(question):
         digest.update(len(part).to_bytes(8, "little") + part)
     return digest.digest()

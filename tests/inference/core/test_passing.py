@@ -2,14 +2,16 @@
 
 import itertools
 import json
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.core.openai.errors import ApiError
-from inference.core.passing import members, passed
+from inference.core.passing import members, parts, passed
 from inference.core.passing.answers import ChoicesReader, reader_of
 from inference.core.passing.blocks import Blocks
 from inference.core.passing.routes import ROUTES
@@ -197,3 +199,46 @@ def test_only_what_the_model_reads_is_measured(path: str, query: dict[str, Any],
 def test_a_ranking_s_tokens_are_those_that_the_server_counts(usage: Any, counted: int | None) -> None:
     seen = reader_of("/v1/rerank", 1).see_all(json.dumps({"results": [], "usage": usage}).encode())
     assert (seen.usage and (seen.usage.prompt_tokens, seen.usage.output_tokens)) == (counted and (counted, 0))
+
+
+def read_or_none(read: Callable[[bytes], Any], body: bytes) -> Any:
+    try:
+        return read(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+@given(values, written, st.none() | st.integers(0, 200))
+def test_a_body_that_is_read_in_steps_says_the_same(value: Any, style: dict[str, Any], cut: int | None) -> None:
+    body = json.dumps({"model": "m", "x": value}, **style).encode("utf-8", "surrogatepass")[:cut]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "_PART_BYTES", 4)
+        assert read_or_none(parts.decode, body) == read_or_none(msgspec.json.decode, body)
+
+
+def test_what_is_known_of_a_long_request_stays_known_when_its_body_is_let_go() -> None:
+    turns = [
+        {"role": "user", "content": [{"type": "text", "text": "\u00e9" * 40_000}, IMAGE]},
+        {"role": "tool", "content": " a"},
+    ]
+    fields = {"messages": turns, "tools": [{"b": 1}], "n": 2, "max_tokens": 7, "stream": True, "temperature": 0}
+    document = {"model": "m", **fields, "stream_options": {"include_usage": True}}
+
+    def known(query: passed.Passed) -> list[Any]:
+        facts = [query.texts, query.prompt_tokens, query.images, query.choices, query.head, query.prompt_digest]
+        return [*facts, query.canonical, query.max_tokens, query.deterministic, query.prompt_param]
+
+    whole, long = (passed.read("/v1/chat/completions", "chat", json.dumps(document).encode()) for _ in range(2))
+    long.read_through()
+    assert long.document["messages"] is None
+    assert long.document["stream_options"]
+    assert known(long) == known(whole)
+    assert known(long)[1:4] == [20_000, 1, 2]
+    changes = {"model": b'"other"', "tools": None, "new": b"1"}
+    assert long.at_most(5).rendered(changes) == whole.at_most(5).rendered(changes)
+    assert long.at_most(5).canonical == whole.at_most(5).canonical != whole.canonical
+    assert long.as_it_stands(["tools", "n"]) == {"tools": msgspec.Raw(b'[{"b": 1}]'), "n": msgspec.Raw(b"2")}
+    other = dict(reversed(document.items())) | {"user": "b"}
+    assert passed.read("/v1/chat/completions", "chat", json.dumps(other).encode()).canonical == whole.canonical
+    other = document | {"seed": 3, "temperature": 1}
+    assert passed.read("/v1/chat/completions", "chat", json.dumps(other).encode()).canonical != whole.canonical

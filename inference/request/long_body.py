@@ -1,0 +1,46 @@
+"""Reads long bodies while other requests go on: in a thread, one after the other, so that the event loop shares its interpreter with
+one of them at most.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
+
+from inference.core.openai.errors import ApiError
+from inference.core.openai.shape import check_length, check_shape
+from inference.policy.serving import Caller, Served, Serving
+from inference.request.parse import Endpoint, Request
+from inference.request.route import find_model
+
+
+class Read(NamedTuple):
+    """A request and the model that it is for. `too_long` where its texts are that for the model: then it was read no further."""
+
+    request: Request
+    served: Served
+    too_long: ApiError | None = None
+
+
+_Result = TypeVar("_Result")
+_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="long-body")
+
+
+async def aside(work: Callable[[], _Result]) -> _Result:
+    """Do this in the thread."""
+    return await asyncio.get_running_loop().run_in_executor(_thread, work)
+
+
+def read_long(endpoint: Endpoint, path: str, body: bytes, serving: Serving, caller: Caller) -> Read:
+    """A request, with all that takes long worked out. Raises ApiError."""
+    shape = check_shape(body)
+    request = endpoint.parse(path, body)
+    passed = request.passed
+    served = find_model(serving, passed.model, caller)
+    try:
+        if passed.is_one_prompt:
+            check_length(shape, served.model.max_prompt_tokens, passed.prompt_param)
+    except ApiError as error:
+        return Read(request, served, error)
+    passed.read_through()
+    return Read(request, served)
