@@ -19,7 +19,7 @@ from inference.core.backend_errors import (
 from inference.core.events import ABORTED
 from inference.core.openai import errors
 from inference.core.passing.passed import Passed
-from inference.core.question import Question
+from inference.core.question import GENERATION, Question
 from inference.core.routing.need import Need
 from inference.core.routing.suspects import digest_of
 from inference.observability.context import span_id
@@ -48,6 +48,7 @@ class Attempt:
         "_began_s",
         "_budgeted",
         "_call",
+        "_comes_whole",
         "_embeddings",
         "_failed",
         "_first",
@@ -80,8 +81,9 @@ class Attempt:
         self._room = _MAX_ANSWER_CHARS if passed is None else _MAX_ANSWER_BYTES
         self._start_s = 0.0
         # What does not stream has its first token with its last.
-        streams = passed is None or passed.streams
-        self._timeout_ms = work.timeouts.first_token_ms if streams else work.timeouts.model_ms
+        whole = passed is not None and not passed.streams
+        self._timeout_ms = work.timeouts.model_ms if whole else work.timeouts.first_token_ms
+        self._comes_whole = whole and work.question.operation in GENERATION
         self.mark = Mark(INFER, now_ns(), replica.name, replica.pool, number)
         self.mark.id, self.mark.weighed = span_id(), work.pool.balancer.weighed
 
@@ -245,10 +247,13 @@ class Attempt:
             marks.append(self.mark)
 
     def _began(self) -> None:
-        """The server has begun to answer."""
-        if self._first:
+        """The server has begun to answer. Of an answer that comes whole, nothing says when its first token was there."""
+        if self._comes_whole:
+            pass
+        elif self._first:
             self.mark.first_token_ns = now_ns()
-        if self._first or self._embeddings is not None:
+            self._call.first_token(time.monotonic())
+        elif self._embeddings is not None:
             self._call.first_token(time.monotonic())
         self._settle_budget()
 

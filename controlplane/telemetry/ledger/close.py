@@ -14,7 +14,7 @@ from controlplane.telemetry.ledger import dimensions
 from controlplane.telemetry.ledger.adapters import weir
 from controlplane.telemetry.ledger.attempts import attempt_nodes, booked, owner, retried, unmeasured
 from controlplane.telemetry.ledger.attribute_index import index_of
-from controlplane.telemetry.ledger.attributes import count, flag, text
+from controlplane.telemetry.ledger.attributes import Attributes, count, flag, text
 from controlplane.telemetry.ledger.critical_path import Section, critical_path
 from controlplane.telemetry.ledger.own_time import stages_within
 from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Entry, Node
@@ -147,9 +147,15 @@ def _first_token(request: Request) -> tuple[int | None, str, int | None]:
     ]
     if event_times:
         at = min(event_times)
-    elif at is None and entry.reading.entry is Entry.GATEWAY:
+    elif at is None and entry.reading.entry is Entry.GATEWAY and not _came_whole(entry.span.attributes):
         at = request.end  # the gateway records the first token, so there was none
     return ttft_ns, definition, at
+
+
+def _came_whole(attributes: Attributes) -> bool:
+    """Whether it was answered, and not as a stream: then nothing says when the first token was there."""
+    answered = text(attributes, "weir.status") == "ok" and bool(count(attributes, "gen_ai.usage.output_tokens"))
+    return answered and attributes.get("gen_ai.request.stream") is False
 
 
 def _outermost_first(request: Request) -> list[Node]:

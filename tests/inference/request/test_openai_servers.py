@@ -9,7 +9,7 @@ import pytest
 
 from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
 from inference.core.passing.passed import MAX_UNKNOWN
-from tests.support.gateway.process import KEY, Gateway, Serve, unique
+from tests.support.gateway.process import KEY, Gateway, Receiver, Serve, StartGateway, unique
 from tests.support.servers.calls import StartServer
 from tests.support.servers.standins import EMBEDDING, GENERATION, MODEL, ModelServer
 from tests.support.wait import eventually_async
@@ -53,6 +53,24 @@ async def test_whole_answers_and_streams(start_server: StartServer, serve: Serve
     assert chunks[-1].usage.total_tokens == 10
     assert [body["model"] for body in server.bodies] == [MODEL, MODEL]
     assert KEY not in str(server.headers)
+
+
+async def test_only_a_stream_says_when_its_first_token_was_there(
+    start_server: StartServer, start_gateway: StartGateway, receiver: Receiver
+) -> None:
+    server = await start_server("sglang")
+    gateway = await asyncio.to_thread(start_gateway, in_front_of(server), otlp=receiver.url)
+    await eventually_async(lambda: _ready(gateway, 1))
+    for streams, events in ((False, []), (True, ["first_token"])):
+        async with gateway.client() as client:
+            raw = await client.chat.completions.with_raw_response.create(
+                model="weir", messages=unique(), stream=streams, max_tokens=5
+            )
+            if streams:
+                assert [chunk async for chunk in raw.parse()]  # type: ignore[attr-defined]
+        spans = await receiver.trace(raw.headers["x-request-id"], spans=2)
+        (attempt,) = [span for span in spans if span.name == "model.infer"]
+        assert [event.name for event in attempt.raw.events] == events
 
 
 @pytest.mark.parametrize("kind", ["vllm", "llamacpp"])

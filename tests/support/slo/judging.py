@@ -41,5 +41,5 @@ def _measured_ns(indicator: Latency, row: LedgerRow) -> float | None:
         return row.ttft_ns if row.ttft_definition == indicator.ttft_definition else None
     if indicator.measure == "itl":
         gaps = (row.output_tokens or 0) - 1
-        return row.decode_ns / gaps if gaps > 0 else None
+        return row.decode_ns / gaps if gaps > 0 and row.decode_ns else None
     return row.stages[indicator.measure]

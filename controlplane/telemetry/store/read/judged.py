@@ -65,7 +65,10 @@ def _latency(cut: Cut, index: int, parameters: dict[str, object]) -> tuple[str, 
         value = "assumeNotNull(ttft_ns)"
         return known, value, (f"(ttft_ns IS NULL OR {known})", "ifNull(ttft_ns, e2e_ns)")
     if cut.measure == "itl":
-        known, value = "ifNull(output_tokens, 0) > 1", "decode_ns / (toInt64(ifNull(output_tokens, 0)) - 1)"
+        known, value = (
+            "(ifNull(output_tokens, 0) > 1 AND decode_ns > 0)",
+            "decode_ns / (toInt64(ifNull(output_tokens, 0)) - 1)",
+        )
         return known, value, (known, value)
     if cut.measure in STAGES:
         return "1", f"stage_{cut.measure}", ("1", f"stage_{cut.measure}")

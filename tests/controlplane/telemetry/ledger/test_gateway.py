@@ -60,6 +60,14 @@ def test_without_its_first_token_all_of_the_model_is_prefill() -> None:
     assert (row.prefill_ns, row.decode_ns) == (90, 0)
 
 
+def test_of_an_answer_that_came_whole_nobody_knows_when_its_first_token_was_there() -> None:
+    about = {"weir__status": "ok", "gen_ai__request__stream": False, "gen_ai__usage__output_tokens": 40}
+    root = gateway("chat chat", 0, 100, kind=SERVER, weir__request=True, **about)
+    (row,) = close([root, gateway("model.infer", 10, 90, root, kind=CLIENT, stage="model")])
+    assert row.stages["model"] == 80
+    assert (row.ttft_ns, row.prefill_ns, row.decode_ns) == (None, 0, 0)
+
+
 def test_ttft_comes_from_the_genai_attribute_where_weirs_is_absent() -> None:
     (row,) = close([gateway("chat x", 0, 10**9, weir__request=True, gen_ai__response__time_to_first_chunk=0.25)])
     assert (row.ttft_ns, row.ttft_definition) == (250_000_000, "gateway")
