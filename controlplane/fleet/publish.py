@@ -114,6 +114,11 @@ def endpoints_version() -> int:
     return PublishedSnapshot.objects.values_list("endpoints_version", flat=True).first() or 0
 
 
+def last_overlay() -> Overlay:
+    """What the controller had decided last, whether it has ended or not."""
+    return read_overlay(PublishedSnapshot.objects.values_list("overlay", flat=True).first() or "")
+
+
 def published_versions(now_ms: int) -> tuple[Obeyed, int]:
     """What gateways should obey now, and the number of the last overlay, whether it has ended or not."""
     row = PublishedSnapshot.objects.values_list("endpoints_version", "overlay_version", "overlay").first()

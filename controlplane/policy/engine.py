@@ -1,7 +1,7 @@
 """The tick: observe, decide, record, act. Pure decisions are made by `core.decide`; everything here carries them in and out."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -16,10 +16,11 @@ from controlplane.observability.tracing import span
 from controlplane.policy import plan_actions
 from controlplane.policy.act import discovery, journal
 from controlplane.policy.act.actor import Actor, Turn
-from controlplane.policy.act.core.overlay import is_empty, overlay
+from controlplane.policy.act.core.overlay import awaited, is_empty, overlay, with_kept
 from controlplane.policy.act.journal import Fence
 from controlplane.policy.act.outcomes import write_outcomes
 from controlplane.policy.core.decision import Decision
+from controlplane.policy.core.memory import Left, kept
 from controlplane.policy.core.observation import Observation
 from controlplane.policy.core.record import record_of
 from controlplane.policy.decider import decider
@@ -143,6 +144,8 @@ class Engine:
         followed = follow(observation, policies.active, track.memory)
         decision, active = followed.decision, followed.policies
         record = record_of(followed.observation, active, track.memory, decision, decider())
+        left = (*policies.left, *followed.left)
+        decision = msgspec.structs.replace(decision, memory=kept(decision.memory, track.memory, left))
         with track.unless_it_fails(), transaction.atomic():
             leader.fence()
             seen = [cluster.seen() for cluster in clusters.values()]
@@ -155,7 +158,7 @@ class Engine:
             moved = write_outcomes(decision)
             track.write_memory(decision, observation.now_ms, leader.generation, at_once=bool(row) or moved)
             begun = [] if row is None else plan_actions.begin(steps, row, active, observation, leader.generation)
-        self._overlaid(decision, row, leader, observation.now_ms)
+        self._overlaid(decision, observation, left, row, leader)
         turn = Turn(
             leader.generation,
             leader.fence,
@@ -185,10 +188,21 @@ class Engine:
                 )
             track.write_memory(decision, observation.now_ms, leader.generation, at_once=new)
 
-    def _overlaid(self, decision: Decision, row: DecisionRecord | None, leader: Leader, now_ms: int) -> None:
+    def _overlaid(
+        self,
+        decision: Decision,
+        observation: Observation,
+        left: Collection[Left],
+        row: DecisionRecord | None,
+        leader: Leader,
+    ) -> None:
         """Have gateways obey the decision, and renew what they obey before it expires."""
+        now_ms = observation.now_ms
         moved = {model for model, each in decision.models.items() if each.moved}
-        bare = overlay(decision.models, _routes() if moved else {})
+        routes = _routes() if moved or left else {}
+        bare = overlay(decision.models, routes, awaited(observation, decision.memory.targets))
+        if left:
+            bare = with_kept(bare, self._overlay[0] if self._overlay else publish.last_overlay(), left, routes)
         if self._overlay is not None:
             before, at_ms = self._overlay
             same = before == bare

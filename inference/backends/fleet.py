@@ -15,6 +15,7 @@ from inference.backends.metrics_page import MetricsPages
 from inference.backends.port import Connector, Link
 from inference.backends.replica import Replica
 from inference.backends.warm_up import Record, WarmUps, forget
+from inference.contract.errors import RetryableError
 from inference.contract.snapshot import Endpoint, Pool, Snapshot
 from inference.core.capabilities import Capabilities, Offers
 from inference.core.pool_tally import PoolTally
@@ -50,6 +51,7 @@ class PoolState:
         self.tally = PoolTally()
         self.warm_ups = WarmUps(self.replicas, record)
         self.balancer = Balancer(stale_s, pool.ejection, pool.model_name)
+        self.awaited_ms = 0  # when its first replica is expected; 0 where nobody has said that
         self._offers = Offers()
         self._users = 0
         self._replaced = False
@@ -88,6 +90,12 @@ class PoolState:
             if replica.health.state != "down" and not replica.leaving:
                 return True
         return False
+
+    @property
+    def awaited_s(self) -> float | None:
+        """How long until its first replica is expected; None where that is not known, or the time is over."""
+        left_s = self.awaited_ms / 1_000 - time.time()
+        return left_s if left_s > RetryableError.retry_after_s else None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -169,6 +177,7 @@ class Fleet:
             old = before.get(pool.name)
             stale_s = STALE_AFTER * self._signals_interval_s
             state = PoolState(pool, stale_s, self._let_go, self._record, self._suspects)
+            state.awaited_ms = snapshot.overlay.awaited.get(pool.name, 0)
             if old is not None:
                 state.inherit(old)
             for endpoint in pool.endpoints:

@@ -80,6 +80,7 @@ class Overlay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     canary: dict[
         str, dict[str, Count]
     ] = {}  # by model: how these pools share the requests that they get together, percent
+    awaited: dict[str, Large] = {}  # by pool without a ready replica: when the first is expected (Unix ms)
 
 
 NO_OVERLAY = Overlay()

@@ -181,12 +181,15 @@ def _with(answer: ServerAnswer | None, error: ApiError) -> ApiError:
 
 def _failed(work: Work, flight: Flight, failure: BackendError | None) -> ApiError:
     """The error of a client that has nothing of its answer."""
-    model = work.model.name
+    model, awaited_s = work.model.name, work.pool.awaited_s
     if isinstance(failure, LostCallError) and _deaths(work) >= MOST_DEATHS:
         return errors.lost_with_prompt(model, flight.lost)
     match failure:
         case SlowError():
             return errors.stage_timeout("model", work.timeouts.first_token_ms)
+        case None | UnreachableError() if awaited_s is not None:
+            message = f"The model {model!r} has no replica that is ready yet: one is starting. Try again in {awaited_s:.0f} s."
+            return errors.unavailable(message, awaited_s, reason="no_replica")
         case None:
             message, reason, retry_after_s = "has no replica that is ready", "no_replica", _RETRY_AFTER_S
         case BusyError():

@@ -1,6 +1,7 @@
 """What decisions must remember between ticks. It is part of each record."""
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -43,7 +44,9 @@ class TargetMemory(Remembered, frozen=True, omit_defaults=True):
     owned: bool = False
     """Whether the count was Weir's before. A hand that set it earlier is no second owner."""
     steps: tuple[tuple[int, int], ...] = ()
-    """(when in ms, replicas added or removed) as seen in the cluster, as far back as the rate's period and the cooldown reach."""
+    """(when in ms, replicas added or removed) as seen in the cluster, as far back as the rate's period, the cooldown and a cold start
+    reach.
+    """
     recommended: tuple[tuple[int, int], ...] = ()
     """(when in ms, count) of the stabilisation window, without those that a later, higher one covers."""
     load: LoadMemory | None = None
@@ -112,3 +115,29 @@ class Memory(Remembered, frozen=True, omit_defaults=True):
     """By model, then by name of the failover."""
     canaries: dict[str, CanaryMemory] = {}
     """By name of the policy."""
+
+
+class Left(NamedTuple):
+    """A policy in force for which nothing is decided, because its text cannot be read or its decision fails."""
+
+    kind: str
+    name: str
+    subject: str
+    """The pool or model that it is about. Empty: not known, so it may be any."""
+    why: str = ""
+
+    def is_about(self, subject: str) -> bool:
+        return self.subject in ("", subject)
+
+
+_OF_KIND = {"Scaling": "targets", "Degradation": "ladders", "Routing": "failovers", "Canary": "canaries"}
+
+
+def kept(after: Memory, before: Memory, left: Iterable[Left]) -> Memory:
+    """`after`, with what `before` has of policies that are left: it stays until one that can be followed says otherwise."""
+    for each in left:
+        name, by_name = _OF_KIND[each.kind], each.kind == "Canary"
+        stood = getattr(before, name).items()
+        stays = {key: value for key, value in stood if (key == each.name if by_name else each.is_about(key))}
+        after = msgspec.structs.replace(after, **{name: stays | getattr(after, name)})
+    return after

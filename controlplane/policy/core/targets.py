@@ -106,7 +106,7 @@ def remembered(spec: ScalingSpec, facts: PoolFacts, memory: TargetMemory, now_ms
     seen = managed_count(spec, facts)
     if seen is None:
         return memory
-    reach_s = max(spec.rate.period_s, spec.scale_down.cooldown_s)
+    reach_s = max(spec.rate.period_s, spec.scale_down.cooldown_s, facts.cold_start_s or 0.0)
     since_ms = now_ms - round(reach_s * 1_000)
     steps = tuple(step for step in memory.steps if step[0] > since_ms)
     if memory.seen is not None and seen != memory.seen:

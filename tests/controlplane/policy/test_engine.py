@@ -8,7 +8,7 @@ from controlplane.fleet.models import Cluster, Pool, PublishedSnapshot, Replica
 from controlplane.policy.act.journal import at
 from controlplane.policy.core.overlay import ladder
 from controlplane.policy.core.record import decode
-from controlplane.policy.models import Action, DecisionChange, DecisionRecord, Override, Pause
+from controlplane.policy.models import Action, DecisionChange, DecisionRecord, Override, Pause, PolicyRevision
 from inference.contract import snapshot
 from tests.support.policy.world import POOL, World, fleet, revision, scaling
 
@@ -203,6 +203,74 @@ def test_a_text_that_cannot_be_followed_is_a_fault(world: World) -> None:
     revision("kind: Scaling\n")
     ticked = world.tick(2)
     assert [(fault.kind, fault.subject) for fault in ticked.faults] == [("unreadable", "chat@1")]
+
+
+FAILOVER = """
+    apiVersion: weir/v1
+    kind: Routing
+    metadata: {name: routes}
+    spec:
+      model: chat
+      failover: [{name: away, pools: [chat-pool], to: {far: 1}, when: waiting > 20.0, min_stay_s: 1}]
+"""
+
+
+def test_what_a_policy_does_stays_where_a_newer_release_refuses_its_text() -> None:
+    """It ended, while the page said that the policy cannot be followed."""
+    fleet({POOL: "chat", "far": "chat"})
+    world = World(rps={POOL: 1.0, "far": 1.0})
+    for pool in world.rps:
+        world.cluster.add(pool, 1)
+    rows = [
+        revision(LADDER, name="ladder", kind="Degradation"),
+        revision(FAILOVER, name="routes", kind="Routing"),
+        revision(scaling()),
+    ]
+    world.waiting = 30
+    world.tick(2)
+    world.waiting = 0
+    refused = {"  min_stay_s: 1}": "  min_stay_s: 1, gone: 1}", "spec:\n": "spec:\n  gone: 1\n"}
+    for row in rows:
+        text = row.text
+        for before, after in refused.items():
+            text = text.replace(before, after)
+        PolicyRevision.objects.filter(pk=row.pk).update(text=text)
+    world.generation += 1
+    world.new_engine()
+    ticked = world.tick(400, every_s=20)  # longer than an overlay lasts
+    overlay = snapshot_in_force().overlay
+    assert ([step.name for step in overlay.degradation], overlay.instead) == (["shorter"], {POOL: ("far",)})
+    assert [route.pool for route in overlay.routes["chat"]] == ["far"]
+    assert overlay.expires_ms > world.now_ms
+    assert {(fault.kind, fault.subject) for fault in ticked.faults} == {
+        ("unreadable", "chat@1"), ("unreadable", "ladder@1"), ("unreadable", "routes@1"),
+    }  # fmt: skip
+    assert world.cluster.counts(POOL) == []
+    PolicyRevision.objects.filter(name="routes").update(state="retired")
+    world.tick(2)
+    overlay = snapshot_in_force().overlay
+    assert ([step.name for step in overlay.degradation], overlay.instead) == (["shorter"], {})
+    for row in rows:
+        PolicyRevision.objects.filter(pk=row.pk).update(text=row.text)
+    world.new_engine()
+    world.tick(20)
+    assert snapshot_in_force().overlay.degradation == ()
+
+
+def test_the_first_request_of_an_empty_pool_starts_a_replica_and_clients_are_told_when(world: World) -> None:
+    revision(scaling(min=0))
+    world.cluster.by_hand(POOL, 0)
+    world.rps[POOL] = 0
+    world.tick(5)
+    assert world.cluster.counts(POOL) == []
+    world.rps[POOL], world.warming = 1, {f"{POOL}-2"}
+    world.tick(5)
+    assert world.cluster.counts(POOL) == [1]
+    expected_ms = snapshot_in_force().overlay.awaited[POOL]
+    assert world.now_ms < expected_ms <= world.now_ms + 30_000
+    world.warming = set()
+    world.tick(2)
+    assert snapshot_in_force().overlay.awaited == {}
 
 
 def test_a_disabled_pool_is_left_alone_which_pages_nobody(world: World) -> None:

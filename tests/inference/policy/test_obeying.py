@@ -71,10 +71,19 @@ async def site(
     overlay: Overlay = NO_OVERLAY,
     redis_url: str = "",
     answer: tuple[Event, ...] = ENOUGH,
+    replicas: tuple[str, ...] = ("r0",),
 ) -> AsyncIterator[Site]:
     large, small = ScriptedBackend(answer), ScriptedBackend(answer)
     pools = [
-        Pool(name, f"{name}-variant", "r", "m", "", (Endpoint("r0", url=f"http://{name}/v1"),), protocol="openai")
+        Pool(
+            name,
+            f"{name}-variant",
+            "r",
+            "m",
+            "",
+            tuple(Endpoint(replica, url=f"http://{name}/v1") for replica in replicas),
+            protocol="openai",
+        )
         for name in ("large", "small")
     ]
     snapshot = msgspec.structs.replace(a_snapshot(*pools), rules=rules, overlay=overlay)
@@ -254,6 +263,21 @@ async def test_a_shed_request_counts_as_asked_of_its_pool(tmp_path: Path, monkey
         assert (said.pools["large"].arrived, said.pools["large"].shed, said.pools["large"].answered) == (1, 1, 0)
         assert said.models["m"]["standard"] == ModelSignals(arrived=1, shed=1, degraded=1)
         assert said.snapshot.overlay_version == 3
+
+
+@pytest.mark.parametrize(("in_s", "told"), [(90, "90"), (-1, "1"), (None, "1")])
+async def test_clients_of_an_empty_pool_are_told_when_its_first_replica_is_expected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_s: int | None, told: str
+) -> None:
+    now_ms = int(time.time() * 1000)
+    awaited = {} if in_s is None else {"large": now_ms + in_s * 1_000}
+    overlay = Overlay(3, "d1", now_ms + 3_600_000, awaited=awaited)
+    async with site(tmp_path, monkeypatch, overlay=overlay, replicas=()) as given:
+        error = await given.refused()
+        assert (error.status_code, error.code) == (503, "service_unavailable")
+        assert error.response.headers["retry-after"] == told
+        assert ("one is starting" in error.message) is (told != "1")
+        assert (await given.signals()).pools["large"].arrived == 1, "it starts a replica"
 
 
 async def test_signals_count_what_pools_and_tiers_were_asked(

@@ -1,17 +1,24 @@
 """The overlay of a decision: what gateways obey over what owners entered."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
 import msgspec
 
 from controlplane.policy.core.decision import ModelDecision, TierStep
+from controlplane.policy.core.memory import Left, TargetMemory
+from controlplane.policy.core.observation import Observation
 from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route
 
 MAX_WEIGHT = 10_000
 
 
-def overlay(decisions: Mapping[str, ModelDecision], routes: Mapping[str, Mapping[str, int]]) -> Overlay:
-    """Without version, decision and expiry. `routes` are those that owners entered: weights by model and pool."""
+def overlay(
+    decisions: Mapping[str, ModelDecision],
+    routes: Mapping[str, Mapping[str, int]],
+    awaited: Mapping[str, int] = MappingProxyType({}),
+) -> Overlay:
+    """Without version, decision and expiry. `routes` are those that owners entered: weights by model and pool; `awaited` is by pool."""
     return Overlay(
         routes={
             name: moved
@@ -25,6 +32,46 @@ def overlay(decisions: Mapping[str, ModelDecision], routes: Mapping[str, Mapping
         },
         degradation=tuple(_degradations(decisions.values())),
         canary={name: dict(decision.canary) for name, decision in sorted(decisions.items()) if decision.canary},
+        awaited=dict(awaited),
+    )
+
+
+def awaited(observation: Observation, targets: Mapping[str, TargetMemory]) -> dict[str, int]:
+    """By pool that has no ready replica, when the first that starts is expected: a cold start (P90) after it was asked for. Nothing is
+    said of replicas that have no node or crash, nor once that time is over.
+    """
+    first = {}
+    for name, memory in sorted(targets.items()):
+        facts = observation.pools.get(name)
+        if facts is None or not facts.model or facts.ready != 0 or facts.pending or facts.failing or not facts.starting:
+            continue
+        cold_start_ms = round((facts.cold_start_s or 0.0) * 1_000)
+        expected = [at_ms + cold_start_ms for at_ms, added in memory.steps if added > 0]
+        if later := [at_ms for at_ms in expected if at_ms > observation.now_ms]:
+            first[name] = min(later)
+    return first
+
+
+def with_kept(
+    new: Overlay, before: Overlay, left: Collection[Left], routes: Mapping[str, Mapping[str, int]]
+) -> Overlay:
+    """`new`, with what `before` does for policies that are left. What another policy does now for the same model goes first."""
+    of = {kind: [each for each in left if each.kind == kind] for kind in ("Degradation", "Routing", "Canary")}
+    names = {each.name for each in of["Degradation"]}
+    steps = [each for each in before.degradation if each.rule.partition("@")[0] in names]
+    degraded = {each.model for each in new.degradation}
+
+    def is_left(kind: str, model: str) -> bool:
+        return any(each.is_about(model) for each in of[kind])
+
+    moved = {model: each for model, each in before.routes.items() if is_left("Routing", model)}
+    pools = {pool for model, its in routes.items() if is_left("Routing", model) for pool in its}
+    return msgspec.structs.replace(
+        new,
+        routes=moved | new.routes,
+        instead={pool: to for pool, to in before.instead.items() if pool in pools} | new.instead,
+        degradation=(*new.degradation, *(each for each in steps if each.model not in degraded)),
+        canary={model: each for model, each in before.canary.items() if is_left("Canary", model)} | new.canary,
     )
 
 
