@@ -21,6 +21,7 @@ from controlplane.policy.engine import Engine, Leader, Ticked
 from controlplane.policy.observe.canaries import CanaryReader
 from controlplane.policy.observe.gateways import Gateways
 from controlplane.policy.observe.gather import Background
+from controlplane.policy.observe.metrics import MetricsReader
 from controlplane.policy.observe.planned import PlannedReader
 from controlplane.policy.observe.stages import StageReader
 from controlplane.telemetry.store import Store
@@ -76,12 +77,14 @@ class PolicyLoop(threading.Thread):
         )
         self._canaries = CanaryReader(store)
         self._stages = StageReader(store)
+        self._metrics = MetricsReader(store)
+        self._readers = (self._planned, self._gateways, self._canaries, self._stages, self._metrics)
         self._engine = Engine(self._background, self._refreshed)
         self._stopping = stopping
         self._beat_s = float("-inf")
 
     def run(self) -> None:
-        for reader in (self._planned, self._gateways, self._canaries, self._stages):
+        for reader in self._readers:
             reader.start()
         while not self._stopping.is_set():
             self._gateways.wait(2 * EVERY_S)  # what it decides about is then as new as can be
@@ -98,7 +101,7 @@ class PolicyLoop(threading.Thread):
                 TICKS.labels("failed").inc()
                 note_failure(error)
         self._engine.stop()
-        for reader in (self._planned, self._gateways, self._canaries, self._stages):
+        for reader in self._readers:
             reader.stop()
         self._clusters.close()
         close_old_connections()
@@ -112,6 +115,7 @@ class PolicyLoop(threading.Thread):
         ticked = self._engine.tick(Leader(self._holder, generation, fence), int(time.time() * 1_000))
         self._canaries.follow(ticked.policies, ticked.decision)
         self._stages.follow(ticked.policies.all, ticked.observation)
+        self._metrics.follow(ticked.policies.all, ticked.observation)
         self._beat(ticked, fence)
         measure(ticked)
 
@@ -121,6 +125,7 @@ class PolicyLoop(threading.Thread):
             self._planned.planned(),
             canaries=self._canaries.counts(),
             stages=self._stages.stages(),
+            levels=self._metrics.levels(),
         )
 
     def _refreshed(self) -> Mapping[str, Cluster]:

@@ -24,7 +24,7 @@ class Simulated:
     """A scaling policy from `start_ms` (since 1970) on.
 
     `plan` gives the warm plan that was known at a time in ms, None where there was none. KV and CPU use are not simulated: what
-    the policy says of them is left out.
+    the policy says of them, and of metrics of the store, is left out.
     """
 
     spec: ScalingSpec
@@ -42,7 +42,9 @@ class Simulated:
     _replica_hours: float = field(default=0.0, repr=False)
 
     def begin(self, arrivals: Arrivals, replicas: int) -> None:
-        reactive = msgspec.structs.replace(self.spec.reactive, kv_use=None, cpu_use=None, burn_rate=None)
+        reactive = msgspec.structs.replace(
+            self.spec.reactive, kv_use=None, gpu_use=None, cpu_use=None, metrics=(), burn_rate=None, bad_share=None
+        )
         spec = msgspec.structs.replace(self.spec, reactive=reactive)
         document = Scaling(api_version="weir/v1", metadata=Metadata(name="simulated"), spec=spec)
         self._policies = (InForce(0, 1, "", document),)

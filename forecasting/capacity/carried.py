@@ -5,11 +5,14 @@ import math
 import numpy as np
 
 from forecasting.capacity.assumptions import ReplicaCapacity
-from forecasting.capacity.plan import I64
-from forecasting.series import F64
+from forecasting.series import F64, I64
 
 MAX_REPLICAS = 10**9
 """No load needs more: a count that no integer holds would be a small one."""
+KEPT_FOR = 1.1
+"""A replica is kept while so many times the demand would need it, because forecasts that are renewed differ by a few percent. It is the
+tolerance of Kubernetes' Horizontal Pod Autoscaler.
+"""
 SLACK = 1e-9
 """Rounding errors of a load that is exactly what so many replicas carry."""
 

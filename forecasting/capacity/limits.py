@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from forecasting.capacity.assumptions import PlanInputs
 from forecasting.capacity.months import hours_by_month
-from forecasting.capacity.plan import BINDINGS, I64, Binding, PoolPlan
-from forecasting.series import F64
+from forecasting.capacity.plan import BINDINGS, Binding, PoolPlan
+from forecasting.series import F64, I64
 
 HALVINGS = 50
 

@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from forecasting.capacity.assumptions import HOUR_S, Demand, PoolAssumptions, ReplicaCapacity
-from forecasting.series import F64
+from forecasting.series import F64, I64
 
-I64 = npt.NDArray[np.int64]
 Binding = Literal["demand", "queueing", "cold_start", "warm_floor", "gpu_quota", "budget", "no_capacity"]
 BINDINGS: tuple[Binding, ...] = get_args(Binding)
 """In the order of their codes in `PoolPlan.binding`."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from forecasting.capacity.assumptions import ColdStart, ReplicaCapacity, TokenMix
-from forecasting.capacity.plan import I64
-from forecasting.series import F64
+from forecasting.series import F64, I64
 
 BIN_RATIO = 1.1
 """Loads within 10 % of each other are judged together."""

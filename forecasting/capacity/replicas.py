@@ -10,9 +10,9 @@ from forecasting.capacity.assumptions import CapacityError, PlanInputs, PoolAssu
 from forecasting.capacity.carried import carried_by, replicas_for
 from forecasting.capacity.demand_on_pools import Grid, Load, Wanted, grid_of, loads_of, shares, wanted_of, work
 from forecasting.capacity.limits import limited
-from forecasting.capacity.plan import BINDINGS, I64, Basis, Plan, PoolPlan
+from forecasting.capacity.plan import BINDINGS, Basis, Plan, PoolPlan
 from forecasting.capacity.scenario import AS_FORECAST, Scenario
-from forecasting.series import F64
+from forecasting.series import F64, I64
 from forecasting.stand_in import NO_FORECAST
 
 

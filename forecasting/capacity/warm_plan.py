@@ -6,16 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecasting.capacity.assumptions import PlanInputs, PoolAssumptions
-from forecasting.capacity.carried import replicas_for
+from forecasting.capacity.carried import KEPT_FOR, replicas_for
 from forecasting.capacity.demand_on_pools import Grid, grid_of, loads_of, shares, wanted_of
-from forecasting.capacity.plan import I64
 from forecasting.capacity.replicas import PoolNeed, ahead, capacity_of, horizon_s, need_of
 from forecasting.capacity.scenario import AS_FORECAST
-
-KEPT_FOR = 1.1
-"""A replica is kept while so many times the demand would need it, because forecasts that are renewed differ by a few percent. It is the
-tolerance of Kubernetes' Horizontal Pod Autoscaler.
-"""
+from forecasting.series import I64
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import numpy as np
 
 from forecasting.capacity.assumptions import HOUR_S
 from forecasting.capacity.months import hours_by_month
-from forecasting.capacity.plan import I64, NO_BASIS, Basis, Plan, PoolPlan
-from forecasting.series import F64
+from forecasting.capacity.plan import NO_BASIS, Basis, Plan, PoolPlan
+from forecasting.series import F64, I64
 
 
 @dataclass(frozen=True, slots=True)

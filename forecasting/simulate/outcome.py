@@ -7,11 +7,11 @@ from math import isfinite
 import numpy as np
 import numpy.typing as npt
 
-from forecasting.series import F64
+from forecasting.series import F64, I64
 from forecasting.simulate.arrivals import Arrivals
 from forecasting.simulate.policy import Policy
 from forecasting.simulate.profile import ReplicaProfile
-from forecasting.simulate.state import ANSWERED, I64, Records, Totals
+from forecasting.simulate.state import ANSWERED, Records, Totals
 
 FLAP_S = 600.0
 """A change of the wanted replicas is a flap where the one before went the other way and was less than this ago."""

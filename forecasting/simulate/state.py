@@ -3,13 +3,11 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from forecasting.series import F64
+from forecasting.series import F64, I64
 from forecasting.simulate.arrivals import Arrivals
 from forecasting.simulate.profile import ReplicaProfile
 
-I64 = npt.NDArray[np.int64]
 Records = Any
 """A numpy array of a structured type. Compiled code reads its fields as attributes, which numpy's types do not know."""
 

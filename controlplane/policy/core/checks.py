@@ -52,11 +52,15 @@ def _scaling(spec: ScalingSpec) -> Iterator[Fault]:
     for number, schedule in enumerate(spec.schedules):
         yield from _schedule(schedule, spec.max, (*SPEC, "schedules", number))
     yield from _unique([schedule.name for schedule in spec.schedules], (*SPEC, "schedules"))
-    if spec.reactive.burn_rate is not None and spec.objective is None:
-        yield (
-            (*SPEC, "reactive", "burn_rate"),
-            "spec.reactive.burn_rate is given, and spec.objective is not: name the objective whose burn rate it limits",
-        )
+    for name in ("burn_rate", "bad_share"):
+        if getattr(spec.reactive, name) is not None and spec.objective is None:
+            what = f"spec.reactive.{name} is given, and spec.objective is not"
+            yield (*SPEC, "reactive", name), f"{what}: name the objective that it is about"
+    keys = [metric.key for metric in spec.reactive.metrics]
+    for number, key in enumerate(keys):
+        if key in keys[:number]:
+            path = (*SPEC, "reactive", "metrics", number)
+            yield path, f"{dotted(path)} is {key}, as an earlier one: keep either"
     if spec.gateway is not None:
         yield from _gateway(spec)
     elif spec.reactive.cpu_use is not None:
@@ -93,7 +97,11 @@ def _gateway(spec: ScalingSpec) -> Iterator[Fault]:
             (*SPEC, "reactive"),
             "spec.reactive has neither replica_rps nor cpu_use: name what a gateway may carry, such as replica_rps: 200",
         )
-    for name in ("queue_delay_s", "waiting_per_replica", "kv_use", "burn_rate"):
+    for number, metric in enumerate(spec.reactive.metrics):
+        if not metric.labels:
+            path = (*SPEC, "reactive", "metrics", number, "labels")
+            yield path, f"{dotted(path)} is empty, and this is the API tier: name the labels of its series"
+    for name in ("queue_delay_s", "waiting_per_replica", "kv_use", "gpu_use", "burn_rate", "bad_share"):
         if getattr(spec.reactive, name) is not None:
             yield (
                 (*SPEC, "reactive", name),

@@ -6,6 +6,8 @@ import msgspec
 
 BURN_STALE_AFTER_S = 60.0
 """Objectives are judged every few seconds, and written at least every 15 s."""
+METRIC_STALE_AFTER_S = 120.0
+"""Exporters of OpenTelemetry send each minute, unless somebody says otherwise."""
 CLUSTER_STALE_AFTER_S = 60.0
 """Watches that are older than this are not trusted. They renew themselves every few seconds."""
 
@@ -22,6 +24,18 @@ class BurnFacts(Facts, frozen=True, omit_defaults=True):
     age_ms: int | None = None
     stage: str = ""
     """In which the pool's bad requests of the last minutes differ most from the others. Empty: not known, or not asked."""
+    bad_share: float | None = None
+    """Of the pool's requests of the last minutes. None: not asked, or none was seen."""
+    bad_share_age_ms: int | None = None
+
+
+class MetricFacts(Facts, frozen=True, omit_defaults=True):
+    """How high a metric of the store is, over its series: their total and their mean."""
+
+    total: float
+    mean: float
+    age_ms: int
+    """Of the oldest."""
 
 
 class Silent(Facts, frozen=True, omit_defaults=True):
@@ -58,6 +72,8 @@ class PoolFacts(Facts, frozen=True, omit_defaults=True):
     cpu_use: float | None = None
     burns: dict[str, BurnFacts] = {}
     """By objective that a policy of the pool names."""
+    metrics: dict[str, MetricFacts] = {}
+    """By signal that it names (`StoredMetric.key`, `GPU_USE`)."""
 
     wanted: int | None = None
     """The count in the cluster: Kubernetes' `spec.replicas`."""

@@ -9,13 +9,20 @@ import msgspec
 from controlplane.policy.core import load
 from controlplane.policy.core.decision import Candidate, Proposed
 from controlplane.policy.core.memory import LoadMemory, TargetMemory
-from controlplane.policy.core.observation import PoolFacts, PoolPlan
+from controlplane.policy.core.observation import (
+    BURN_STALE_AFTER_S,
+    METRIC_STALE_AFTER_S,
+    BurnFacts,
+    MetricFacts,
+    PoolFacts,
+    PoolPlan,
+    fresh,
+)
 from controlplane.policy.core.schedules import scheduled
-from controlplane.policy.core.spec import ScalingSpec
+from controlplane.policy.core.spec import GPU_USE, ScalingSpec
 from controlplane.policy.core.words import replicas, seconds
 from forecasting.capacity.assumptions import ReplicaCapacity
-from forecasting.capacity.carried import replicas_of
-from forecasting.capacity.warm_plan import KEPT_FOR
+from forecasting.capacity.carried import KEPT_FOR, replicas_of
 
 DRAINED_WITHIN_S = 60.0
 """A backlog is to be gone so soon after the replicas that are added for it are there, or within a cold start where that is longer."""
@@ -105,7 +112,14 @@ def sized(spec: ScalingSpec, facts: PoolFacts) -> bool:
     )
     if _capacity(spec, facts) is not None:
         return True
-    return not facts.waiting and any(use is not None and each for use, each in in_proportion)
+    known = any(use is not None and each for use, each in in_proportion)
+    return not facts.waiting and (known or any(level(facts, key) for key in signals.stored))
+
+
+def level(facts: PoolFacts, key: str) -> MetricFacts | None:
+    """Of a signal that is read from the store, unless it is too old."""
+    its = facts.metrics.get(key)
+    return its if its is not None and fresh(its.age_ms, METRIC_STALE_AFTER_S) else None
 
 
 def _forecast(plan: PoolPlan, now_ms: int) -> _Needed | None:
@@ -188,21 +202,28 @@ def load_rps(facts: PoolFacts, seen: LoadMemory) -> float:
 
 def _by_signals(spec: ScalingSpec, facts: PoolFacts) -> Iterator[_Needed]:
     """What each signal needs that the policy names. Replicas that start are counted: more are not added for the same load."""
-    wanted = spec.reactive
+    wanted, gpus = spec.reactive, level(facts, GPU_USE)
+    levels = [(metric, level(facts, metric.key)) for metric in wanted.metrics]
     for name, total, each in (
-        ("waiting", facts.waiting, wanted.waiting_per_replica),
-        ("in flight", facts.in_flight, wanted.in_flight_per_replica),
+        ("requests waiting", facts.waiting, wanted.waiting_per_replica),
+        ("requests in flight", facts.in_flight, wanted.in_flight_per_replica),
+        *((metric.key, its.total, metric.most) for metric, its in levels if its and metric.of == "total"),
     ):
         if total is not None and each:
-            reason = f"{total:.3g} requests {name}, at {each:g} a replica"
+            reason = f"{total:.3g} {name}, at {each:g} a replica"
             yield _signal(math.ceil(total / each - SLACK), math.ceil(KEPT_FOR * total / each - SLACK), reason)
     for name, use, most in (
         ("KV cache", facts.kv_use, wanted.kv_use),
+        ("GPUs", gpus and gpus.mean, wanted.gpu_use),
         ("CPU", facts.cpu_use, wanted.cpu_use),
+        *((metric.key, its.mean, metric.most) for metric, its in levels if its and metric.of == "mean"),
     ):
         if use is not None and most and facts.ready:
             work = facts.ready * use / most
-            reason = f"{use:.0%} of the {name} of {replicas(facts.ready)} in use, at {most:.0%}"
+            if name in facts.metrics:
+                reason = f"{name} is {use:.3g} on average of {replicas(facts.ready)}, at {most:g}"
+            else:
+                reason = f"{use:.0%} of the {name} of {replicas(facts.ready)} in use, at {most:.0%}"
             yield _signal(math.ceil(work - SLACK), math.ceil(KEPT_FOR * work - SLACK), reason)
     if facts.queue_delay_s is not None and wanted.queue_delay_s and facts.queue_delay_s > wanted.queue_delay_s:
         count = _a_step_more(facts)
@@ -213,19 +234,23 @@ def _by_signals(spec: ScalingSpec, facts: PoolFacts) -> Iterator[_Needed]:
 
 
 def _by_burn(spec: ScalingSpec, facts: PoolFacts) -> Iterator[_Needed]:
-    """An objective that burns too fast: more replicas where its bad requests lose their time to queue or model, which those shorten.
-    Elsewhere, and where that is not known, what stands stays.
+    """An objective that burns too fast, or is missed too often: more replicas where its bad requests lose their time to queue or model,
+    which those shorten. Elsewhere, and where that is not known, what stands stays.
     """
-    most, burn = spec.reactive.burn_rate, facts.burns.get(spec.objective or "")
-    if most is None or burn is None or burn.burn_rate is None or burn.burn_rate <= most:
-        return
+    accepted, burn = spec.reactive, facts.burns.get(spec.objective or "", BurnFacts())
+    said = []
+    if accepted.burn_rate is not None and (burn.burn_rate or 0.0) > accepted.burn_rate:
+        rate = f"{burn.burn_rate:.3g} times as fast as it may, and {accepted.burn_rate:g} is accepted"
+        said.append(f"{spec.objective} burns {rate}")
+    is_fresh = fresh(burn.bad_share_age_ms, BURN_STALE_AFTER_S)
+    if is_fresh and accepted.bad_share is not None and (burn.bad_share or 0.0) > accepted.bad_share:
+        share = f"{burn.bad_share:.1%} of the requests of five minutes, and {accepted.bad_share:.1%} is accepted"
+        said.append(f"{spec.objective} is missed by {share}")
     count = _a_step_more(facts) if burn.stage in HELPED else (facts.wanted or 0)
     where = f"its bad requests lose their time in {burn.stage}" if burn.stage else "in which stage is not known"
     helps = "" if burn.stage in HELPED else ", so none is added"
-    reason = (
-        f"{spec.objective} burns {burn.burn_rate:.3g} times as fast as it may, and {most:g} is accepted; {where}{helps}"
-    )
-    yield _signal(count, count, reason)
+    for each in said:
+        yield _signal(count, count, f"{each}; {where}{helps}")
 
 
 def _a_step_more(facts: PoolFacts) -> int:

@@ -13,6 +13,8 @@ Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9](
 ModelName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._:/-]*[A-Za-z0-9])?$")]
 """What clients ask for, such as `meta-llama/Llama-3.1-8B`."""
 Text = Annotated[str, Meta(max_length=1_000)]
+MetricName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[A-Za-z_:][A-Za-z0-9_:.]*$")]
+LabelName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z_][A-Za-z0-9_.]*$")]
 Condition = Annotated[str, Meta(max_length=2_000)]
 """An expression in CEL, checked by `conditions.py`. Empty never holds."""
 
@@ -34,6 +36,27 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """A part of a policy."""
 
 
+class StoredMetric(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A gauge of the store. Without `labels` its series of the pool's replicas count, else all that have them."""
+
+    name: MetricName
+    most: Positive
+    """What is accepted: of a replica's part of the total, or of the mean."""
+    of: Literal["total", "mean"] = "total"
+    """`total` is shared by the replicas, as a queue is. `mean` is the level of each, as a use is."""
+    labels: Annotated[dict[LabelName, Text], Meta(max_length=20)] = {}
+
+    @property
+    def key(self) -> str:
+        """As PromQL writes it."""
+        pairs = ",".join(f'{name}="{value}"' for name, value in sorted(self.labels.items()))
+        return f"{self.name}{{{pairs}}}" if pairs else self.name
+
+
+GPU_USE = "gpu_use"
+"""The key of the signal that is no metric of a single name."""
+
+
 class Reactive(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a replica may carry. A signal that is left out counts for nothing, except `utilisation`."""
 
@@ -46,9 +69,22 @@ class Reactive(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     waiting_per_replica: Positive | None = None
     in_flight_per_replica: Positive | None = None
     kv_use: Share | None = None
+    gpu_use: Share | None = None
     cpu_use: Share | None = None
+    metrics: Annotated[tuple[StoredMetric, ...], Meta(max_length=10)] = ()
     burn_rate: Positive | None = None
     """The fastest burn of `objective` that is accepted, over its shortest windows."""
+    bad_share: Share | None = None
+    """The most of the pool's requests of five minutes that may miss `objective`."""
+
+    @property
+    def of_objective(self) -> bool:
+        return self.burn_rate is not None or self.bad_share is not None
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """The keys of the signals that are read from the store."""
+        return (*((GPU_USE,) if self.gpu_use is not None else ()), *(each.key for each in self.metrics))
 
 
 class ScaleUp(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -107,7 +143,7 @@ class ScalingSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """Replicas that are always warm. Unlike `min` it gives way to a budget."""
     schedules: Annotated[tuple[Schedule, ...], Meta(max_length=100)] = ()
     objective: Name | None = None
-    """The slug of the objective whose burn rate `reactive.burn_rate` limits."""
+    """The slug of the objective that `reactive.burn_rate` and `reactive.bad_share` are about."""
     reactive: Reactive = Reactive()
     forecast: Literal["auto", "off"] = "auto"
     scale_up: ScaleUp = ScaleUp()

@@ -3,7 +3,7 @@
 import difflib
 import types
 from collections.abc import Iterator, Sequence
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 from msgspec import inspect
@@ -31,7 +31,12 @@ def structure(kind: Any, value: object, path: Path) -> Iterator[Fault]:
             return
         kind = next(each for each in arguments if each is not type(None))
         origin, arguments = get_origin(kind), get_args(kind)
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
+    if origin is Annotated and get_origin(arguments[0]) in (tuple, dict):  # what is inside says more than its bounds
+        inside = list(structure(arguments[0], value, path))
+        if not inside and not _fits(kind, value):
+            inside = [(path, f"{dotted(path)} is {shown(value)}: {_remedy(kind, value)}")]
+        yield from inside
+    elif isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
         yield from _fields(kind, value, path)
     elif origin is tuple and isinstance(value, list):
         for number, item in enumerate(value):
@@ -83,6 +88,9 @@ def words(kind: Any) -> str:
             return f"a whole number{_range(info)}"
         case inspect.FloatType():
             return f"a number{_range(info)}"
+        case inspect.StrType(pattern=str(pattern), max_length=most) if pattern.startswith("^[A-Za-z_"):
+            marks = "'_', ':' and '.'" if ":" in pattern else "'_' and '.'"
+            return f"a name: letters, digits, {marks}, at most {most}, first no digit"
         case inspect.StrType(pattern=str(pattern), max_length=most):
             marks = "'.', '_', '-', ':' and '/'" if "/" in pattern else "'.', '_' and '-'"
             return f"a name: letters, digits, {marks}, at most {most}, first and last a letter or digit"
@@ -94,6 +102,8 @@ def words(kind: Any) -> str:
             return " or ".join(map(str, values))
         case inspect.VarTupleType(item_type=item):
             return f"a list, each entry {_of(item)}"
+        case inspect.DictType(value_type=inspect.StrType()):
+            return "a mapping from names to texts"
         case inspect.DictType():
             return "a mapping from names to numbers"
         case inspect.StructType(fields=fields):

@@ -15,6 +15,7 @@ from controlplane.policy.core.observation import (
     ClusterFacts,
     GatewayFacts,
     Gpus,
+    MetricFacts,
     ModelFacts,
     Observation,
     PoolFacts,
@@ -23,12 +24,15 @@ from controlplane.policy.core.observation import (
 )
 from controlplane.policy.core.spec import Canary, InForce, Scaling, ScalingSpec
 from controlplane.policy.observe import objectives, people
+from controlplane.policy.observe.core.levels import Level
 from controlplane.policy.observe.core.traffic import Traffic, pool_traffic, tier_traffic
 from controlplane.policy.observe.objectives import TierBurn
 from controlplane.policy.observe.planned import Planned, PoolKnown
+from controlplane.policy.observe.stages import Lost
 from forecasting.capacity.known import rps_of_tokens
 
 MS_PER_S = 1_000
+NS_PER_MS = 1_000_000
 GATEWAY = "gateway:"
 """Begins the names of API tiers among the pools."""
 
@@ -56,8 +60,10 @@ class Background:
     clusters: Mapping[str, ClusterSeen] = field(default_factory=dict)
     spent: Mapping[str, Spent] = field(default_factory=dict)
     canaries: Mapping[str, CanaryCounts] = field(default_factory=dict)
-    stages: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """By pool and objective, where bad requests lose their time."""
+    stages: Mapping[tuple[str, str], Lost] = field(default_factory=dict)
+    """By pool and objective, how many requests are bad and where they lose their time."""
+    levels: Mapping[tuple[str, str], Level] = field(default_factory=dict)
+    """By what is scaled and signal, how high a metric of the store is."""
 
 
 def gather(now_ms: int, policies: Sequence[InForce], known: Background) -> Observation:
@@ -74,6 +80,7 @@ def gather(now_ms: int, policies: Sequence[InForce], known: Background) -> Obser
     burns = objectives.read()
     pools = {name: _pool(name, rows.get(name), known, now_ms) for name in sorted(wanted)}
     pools |= _burning(scaled, pools, known.stages, now_ms)
+    pools |= _measured(scaled, pools, known.levels, now_ms)
     return Observation(
         now_ms=now_ms,
         pools=pools,
@@ -153,10 +160,10 @@ def _pool(name: str, row: PoolRow | None, known: Background, now_ms: int) -> Poo
 
 
 def _burning(
-    specs: Iterable[ScalingSpec], pools: Mapping[str, PoolFacts], stages: Mapping[tuple[str, str], str], now_ms: int
+    specs: Iterable[ScalingSpec], pools: Mapping[str, PoolFacts], stages: Mapping[tuple[str, str], Lost], now_ms: int
 ) -> dict[str, PoolFacts]:
     """The pools whose policies name an objective, with how fast it burns: in the worst of the scopes that have their requests."""
-    wanted = {(spec.target, spec.objective) for spec in specs if spec.objective and spec.reactive.burn_rate is not None}
+    wanted = {(spec.target, spec.objective) for spec in specs if spec.objective and spec.reactive.of_objective}
     burns = objectives.burning({slug for _, slug in wanted})
     facts: dict[str, PoolFacts] = {}
     for name, slug in sorted(wanted):
@@ -167,11 +174,32 @@ def _burning(
             for scope, burn in burns.get(slug, ())
             if burn.fast is not None and all(own.get(key, value) == value for key, value in scope.items())
         ]
-        if rates:
-            worst = max(rates, key=lambda burn: burn.fast or 0.0)
-            age_ms = max(0, now_ms - int(min(burn.at for burn in rates).timestamp() * MS_PER_S))
-            burn = BurnFacts(worst.fast, age_ms, stages.get((name, slug), ""))
+        lost = stages.get((name, slug))
+        if rates or lost:
+            worst = max((burn.fast or 0.0 for burn in rates), default=None)
+            ages_ms = [max(0, now_ms - int(burn.at.timestamp() * MS_PER_S)) for burn in rates]
+            burn = BurnFacts(worst, max(ages_ms, default=None))
+            if lost:
+                age_ms = max(0, now_ms - lost.at_ms)
+                burn = structs.replace(burn, stage=lost.stage, bad_share=lost.bad_share, bad_share_age_ms=age_ms)
             facts[name] = structs.replace(pool, burns={**pool.burns, slug: burn})
+    return facts
+
+
+def _measured(
+    specs: Iterable[ScalingSpec], pools: Mapping[str, PoolFacts], levels: Mapping[tuple[str, str], Level], now_ms: int
+) -> dict[str, PoolFacts]:
+    """The pools whose policies name metrics of the store."""
+    facts: dict[str, PoolFacts] = {}
+    for spec in specs:
+        pool = facts.get(spec.target, pools[spec.target])
+        known = {key: levels[spec.target, key] for key in spec.reactive.stored if (spec.target, key) in levels}
+        metrics = {
+            key: MetricFacts(level.total, level.mean, max(0, now_ms - level.time_ns // NS_PER_MS))
+            for key, level in known.items()
+        }
+        if metrics:
+            facts[spec.target] = structs.replace(pool, metrics={**pool.metrics, **metrics})
     return facts
 
 

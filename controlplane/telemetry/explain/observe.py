@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
+from typing import TypeVar
 
 from controlplane.telemetry.explain.figures import (
     AttemptFigures,
@@ -25,8 +26,10 @@ from controlplane.telemetry.explain.observation import (
 from inference.contract.server_metrics import QUEUE_GAUGES, is_queue, names_model
 
 GATEWAY_QUEUE = "weir_gateway_pool_waiting"
-GAUGES = (*QUEUE_GAUGES, GATEWAY_QUEUE, "nv_gpu_utilization", "DCGM_FI_DEV_GPU_UTIL")
+GPU_GAUGES = ("nv_gpu_utilization", "DCGM_FI_DEV_GPU_UTIL")
+GAUGES = (*QUEUE_GAUGES, GATEWAY_QUEUE, *GPU_GAUGES)
 COUNTERS = ("nv_inference_count", "nv_inference_exec_count")
+M = TypeVar("M", bound=Measured)
 NEAR_REQUESTS = 20  # fewer prove nothing about a region's network
 
 
@@ -60,6 +63,7 @@ def _observation(pool: str, now: list[PoolFigures], before: list[PoolFigures], s
     requests = _sum(now, "requests")
     serving = seen.serving.get(pool, Serving(pool=pool))
     stages = {stage for group in now for stage in group.stage_ns}
+    gpus = gpus_of(serving, seen.gauges)
     return Observation(
         pool=pool,
         requests=requests,
@@ -72,7 +76,7 @@ def _observation(pool: str, now: list[PoolFigures], before: list[PoolFigures], s
         failed=_sum(now, "failed"),
         refused=_sum(now, "refused"),
         queue_depth=_queue_depth(serving, seen.gauges),
-        gpu_utilisation=_gpu(serving, seen.gauges),
+        gpu_utilisation=fmean(each.value for each in gpus) if gpus else None,
         cold_starts=_cold(now),
         batching=_batching(serving, seen.counters),
         cache=_cache(now, before),
@@ -215,20 +219,18 @@ def _queue_depth(serving: Serving, gauges: Sequence[Measured]) -> float | None:
     return (sum(at_replicas.values()) + sum(at_gateway)) / replicas
 
 
-def _gpu(serving: Serving, gauges: Sequence[Measured]) -> float | None:
-    """The mean of the pool's GPUs, 0 to 1: from Triton, else from DCGM by the replicas' hosts or the label `pool`."""
-    ours = [series.value for series in gauges if series.metric == "nv_gpu_utilization" and _is_of(serving, series)]
-    if ours:
-        return fmean(ours)
-    hosts = {_host(instance) for instance in serving.instances}
-    of_dcgm = [
-        series.value / 100
-        for series in gauges
-        if series.metric == "DCGM_FI_DEV_GPU_UTIL"
-        and (series.labels.get("pool", serving.pool) == serving.pool)
-        and ("pool" in series.labels or _host(series.labels.get("instance", "")) in hosts)
+def gpus_of(serving: Serving, gauges: Iterable[M]) -> list[M]:
+    """The use of the pool's GPUs, 0 to 1: from Triton, else from DCGM by the replicas' hosts or the label `pool`."""
+    triton, dcgm = ([series for series in gauges if series.metric == name] for name in GPU_GAUGES)
+    if ours := [series for series in triton if _is_of(serving, series)]:
+        return ours
+    hosts = {host(instance) for instance in serving.instances}
+    return [
+        replace(series, value=series.value / 100)
+        for series in dcgm
+        if (series.labels.get("pool", serving.pool) == serving.pool)
+        and ("pool" in series.labels or host(series.labels.get("instance", "")) in hosts)
     ]
-    return fmean(of_dcgm) if of_dcgm else None
 
 
 def _is_of(serving: Serving, series: Measured) -> bool:
@@ -242,7 +244,7 @@ def _is_of(serving: Serving, series: Measured) -> bool:
     return labels.get("pool") == serving.pool
 
 
-def _host(instance: str) -> str:
+def host(instance: str) -> str:
     return instance.rpartition(":")[0]
 
 

@@ -11,7 +11,7 @@ from controlplane.policy.core.observation import BURN_STALE_AFTER_S, CLUSTER_STA
 from controlplane.policy.core.pool_values import hold_values
 from controlplane.policy.core.rails import owners, spending
 from controlplane.policy.core.rails.case import Case, Verdict, alarm, lower, raise_
-from controlplane.policy.core.scaling import serves, sized
+from controlplane.policy.core.scaling import level, serves, sized
 from controlplane.policy.core.words import replicas, seconds
 
 
@@ -59,9 +59,13 @@ def metrics(case: Case, count: int) -> Verdict | None:
     missing = [
         name for name in missing if getattr(facts, name) is None or not fresh(facts.servers_age_ms, spec.stale_after_s)
     ]
+    missing += [key for key in spec.reactive.stored if level(facts, key) is None]
     burn = facts.burns.get(spec.objective or "", BurnFacts())
     if spec.reactive.burn_rate is not None and (burn.burn_rate is None or not fresh(burn.age_ms, BURN_STALE_AFTER_S)):
         missing.append(f"the burn rate of {spec.objective}")
+    is_known = burn.bad_share is not None and fresh(burn.bad_share_age_ms, BURN_STALE_AFTER_S)
+    if spec.reactive.bad_share is not None and not is_known and (facts.arrived_rps or facts.in_flight):
+        missing.append(f"the share of requests that miss {spec.objective}")
     if missing and count < case.seen:
         text = f"{' and '.join(missing)} of {facts.pool} is missing or old. No replica is removed."
         return Verdict(case.seen, text, alarm=alarm("metrics", facts.pool, text, "ticket"), hold="metrics")

@@ -101,7 +101,19 @@ def test_the_digest_is_that_of_the_meaning() -> None:
         (SCALING + "  reactive: {cpu_use: 0.5}\n", "spec.reactive.cpu_use is 0.5: it is for the API tier"),
         (
             SCALING + "  reactive: {burn_rate: 6}\n",
-            "spec.objective is not: name the objective whose burn rate it limits",
+            "spec.objective is not: name the objective that it is about",
+        ),
+        (
+            SCALING + "  reactive: {metrics: [{name: a, most: 1}, {name: a, most: 2}]}\n",
+            "spec.reactive.metrics[1] is a, as an earlier one: keep either",
+        ),
+        (
+            SCALING.replace("pool:", "gateway:") + "  reactive: {replica_rps: 9, metrics: [{name: a, most: 1}]}\n",
+            "spec.reactive.metrics[0].labels is empty, and this is the API tier",
+        ),
+        (
+            SCALING + "  reactive: {metrics: [{name: 'a b', most: 1}]}\n",
+            "spec.reactive.metrics[0].name is 'a b': write a name: letters, digits, '_', ':' and '.', at most 200, first no digit",
         ),
         (SCALING + "  schedules: [{name: a, floor: 9}]\n", "spec.schedules[0].floor is 9: write at most spec.max, 8"),
         (SCALING + "  schedules: [{name: a, floor: 2, start: '25:00'}]\n", "spec.schedules[0].start is '25:00'"),

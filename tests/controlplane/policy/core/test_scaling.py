@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from controlplane.policy.core.decision import Proposed
 from controlplane.policy.core.memory import LoadMemory, TargetMemory
-from controlplane.policy.core.observation import BurnFacts, PoolFacts, PoolPlan
+from controlplane.policy.core.observation import BurnFacts, MetricFacts, PoolFacts, PoolPlan
 from controlplane.policy.core.scaling import candidates
-from controlplane.policy.core.spec import Reactive, ScaleDown, ScalingSpec, Schedule
+from controlplane.policy.core.spec import Reactive, ScaleDown, ScalingSpec, Schedule, StoredMetric
 
 NOW_MS = 1_795_392_000_000
 STEP_MS = 300_000
@@ -119,6 +119,16 @@ def test_what_is_not_known_asks_for_nothing() -> None:
         (Reactive(waiting_per_replica=2), {"waiting": 21.0}, 11),
         (Reactive(kv_use=0.8), {"kv_use": 0.95}, 5),
         (Reactive(cpu_use=0.6), {"cpu_use": 0.9}, 6),
+        (Reactive(gpu_use=0.6), {"metrics": {"gpu_use": MetricFacts(3.6, 0.9, 60_000)}}, 6),
+        (Reactive(gpu_use=0.6), {"metrics": {"gpu_use": MetricFacts(3.6, 0.9, 121_000)}}, 1),
+        (Reactive(metrics=(StoredMetric("jobs", 5.0),)), {"metrics": {"jobs": MetricFacts(41.0, 20.5, 0)}}, 9),
+        (Reactive(metrics=(StoredMetric("jobs", 5.0),)), {"metrics": {"jobs": MetricFacts(-3.0, -3.0, 0)}}, 1),
+        (Reactive(metrics=(StoredMetric("use", 0.5, "mean"),)), {"metrics": {"use": MetricFacts(2.8, 0.7, 0)}}, 6),
+        (
+            Reactive(metrics=(StoredMetric("jobs", 5.0, labels={"b": "2", "a": "1"}),)),
+            {"metrics": {'jobs{a="1",b="2"}': MetricFacts(11.0, 11.0, 0), "jobs": MetricFacts(99.0, 99.0, 0)}},
+            3,
+        ),
         (Reactive(queue_delay_s=0.5), {"queue_delay_s": 0.6}, 5),
         (Reactive(queue_delay_s=0.5), {"queue_delay_s": 0.6, "starting": 2}, 6),
         (Reactive(queue_delay_s=0.5), {"queue_delay_s": 0.4}, 1),
@@ -151,6 +161,26 @@ def test_an_objective_that_burns_adds_replicas_where_its_stage_says_that_they_he
     assert all(why in each.reason for each in asked)
     starting = msgspec.structs.replace(pool, starting=1)
     assert all(each.count <= 5 for each in propose(wanting, starting).candidates), "one step at a time"
+
+
+@pytest.mark.parametrize(
+    ("missed", "count"),
+    [
+        ({"stage": "model"}, 5),
+        ({"stage": "network"}, 4),
+        ({"stage": "model", "bad_share": 0.04}, None),
+        ({"stage": "model", "bad_share_age_ms": 61_000}, None),
+        ({"stage": "model", "bad_share": None}, None),
+    ],
+)
+def test_an_objective_that_is_missed_too_often_adds_replicas_where_they_help(
+    missed: dict[str, Any], count: int | None
+) -> None:
+    wanting = spec(objective="first", reactive=Reactive(bad_share=0.05))
+    burn = BurnFacts(**{"bad_share": 0.2, "bad_share_age_ms": 0} | missed)
+    asked = propose(wanting, facts(arrived_rps=1.0, burns={"first": burn})).candidates
+    said = [each.count for each in asked if "first is missed by 20.0% of the requests of five minutes" in each.reason]
+    assert said == ([] if count is None else [count])
 
 
 def test_a_schedule_is_a_floor_that_says_its_name() -> None:

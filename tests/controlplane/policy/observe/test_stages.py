@@ -9,7 +9,7 @@ from django.utils import timezone
 from controlplane.fleet.models import LLMModel, Pool, Region, Variant
 from controlplane.policy.core.observation import BurnFacts
 from controlplane.policy.observe.gather import Background, gather
-from controlplane.policy.observe.stages import burning, lost_in
+from controlplane.policy.observe.stages import Lost, lost_in, wanted_of
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Latency
 from controlplane.slo.models import ObjectiveState, StoredObjective
@@ -44,12 +44,16 @@ def test_a_pool_burns_as_the_worst_scope_that_has_its_requests(objective: Stored
     state(objective, {"model": "chat", "tier": "premium"}, 20.0, age_s=9)
     state(objective, {"model": "chat", "region": "us"}, 90.0)
     policies = [scaling(objective="whole", reactive={"burn_rate": 6.0})]
-    known = Background(stages={(POOL, "whole"): "queue"})
-    observation = gather(int(time.time() * 1_000), policies, known)
+    now_ms = int(time.time() * 1_000)
+    known = Background(stages={(POOL, "whole"): Lost("queue", 0.2, now_ms - 3_000)})
+    observation = gather(now_ms, policies, known)
     burn = observation.pools[POOL].burns["whole"]
-    assert (burn.burn_rate, burn.stage) == (20.0, "queue")
+    assert (burn.burn_rate, burn.stage, burn.bad_share, burn.bad_share_age_ms) == (20.0, "queue", 0.2, 3_000)
     assert burn.age_ms is not None and 9_000 <= burn.age_ms < 60_000
-    assert burning(policies, observation) == {(POOL, "whole")}
+    assert wanted_of(policies, observation) == {(POOL, "whole")}
+    calm = [scaling(objective="whole", reactive={"burn_rate": 30.0})]
+    assert wanted_of(calm, observation) == set()
+    assert wanted_of([scaling(objective="whole", reactive={"bad_share": 0.1})], observation) == {(POOL, "whole")}
     assert gather(int(time.time() * 1_000), [scaling()], known).pools[POOL].burns == {}
     ObjectiveState.objects.update(state="unknown")
     assert (
@@ -73,6 +77,7 @@ def test_the_stage_is_where_bad_requests_differ_most_from_the_others(store: Stor
         for number in range(40)
     ]
     store.writer.insert_requests(rows, version=1)
-    assert lost_in(store, POOL, "whole", (now_s + 10) * 1_000) == stage
-    assert lost_in(store, "elsewhere", "whole", (now_s + 10) * 1_000) == ""
-    assert lost_in(store, POOL, "gone", (now_s + 10) * 1_000) == ""
+    now_ms = (now_s + 10) * 1_000
+    assert lost_in(store, POOL, "whole", now_ms) == Lost(stage, 0.2, now_ms)
+    assert lost_in(store, "elsewhere", "whole", now_ms) == Lost("", None, now_ms)
+    assert lost_in(store, POOL, "gone", now_ms) == Lost("", None, now_ms)

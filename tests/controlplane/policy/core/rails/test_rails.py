@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.policy.core.memory import TargetMemory
-from controlplane.policy.core.observation import BurnFacts, ClusterFacts, Override, Pause, PoolFacts
+from controlplane.policy.core.observation import BurnFacts, ClusterFacts, MetricFacts, Override, Pause, PoolFacts
 from controlplane.policy.core.rails import rails
 from controlplane.policy.core.rails.case import Case, Verdict
 from controlplane.policy.core.rails.rails import RAILS
@@ -160,6 +160,31 @@ def test_a_burn_rate_that_is_missing_or_old_holds_a_step_down_alone(burn: BurnFa
     assert verdict and "the burn rate of first of chat-eu is missing or old" in verdict.reason
     assert rails.metrics(case(blind, spec=spec), 6) is None
     assert rails.metrics(case(pool(burns={"first": BurnFacts(0.0, 15_000)}), spec=spec), 3) is None
+
+
+def test_requests_that_miss_an_objective_hold_a_step_down_where_their_share_is_missing_or_old() -> None:
+    spec = {"objective": "first", "reactive": {"bad_share": 0.05}}
+    for burn in (BurnFacts(), BurnFacts(bad_share=0.0, bad_share_age_ms=61_000)):
+        verdict = rails.metrics(case(pool(burns={"first": burn}), spec=spec), 3)
+        assert judged(verdict) == (4, "metrics")
+        assert verdict and "the share of requests that miss first of chat-eu is missing or old" in verdict.reason
+        idle = pool(burns={"first": burn}, arrived_rps=0.0, in_flight=0.0)
+        assert rails.metrics(case(idle, spec=spec), 3) is None, "nobody asks, and nothing is late"
+    known = BurnFacts(bad_share=0.0, bad_share_age_ms=15_000)
+    assert rails.metrics(case(pool(burns={"first": known}), spec=spec), 3) is None
+
+
+@pytest.mark.parametrize("known", [{}, {"gpu_use": MetricFacts(0.4, 0.1, 121_000)}])
+def test_a_stored_metric_that_is_missing_or_old_holds_a_step_down_alone(known: dict[str, MetricFacts]) -> None:
+    spec = {"reactive": {"gpu_use": 0.8, "metrics": [{"name": "jobs", "most": 5}]}}
+    jobs = {"jobs": MetricFacts(1.0, 1.0, 60_000)}
+    verdict = rails.metrics(case(pool(metrics=known | jobs), spec=spec), 3)
+    assert judged(verdict) == (4, "metrics")
+    assert verdict and "gpu_use of chat-eu is missing or old. No replica is removed." in verdict.reason
+    assert rails.metrics(case(pool(metrics=known | jobs), spec=spec), 6) is None
+    assert rails.metrics(case(pool(metrics=jobs | {"gpu_use": MetricFacts(0.4, 0.1, 60_000)}), spec=spec), 3) is None
+    sized = case(pool(metrics=jobs | {"gpu_use": MetricFacts(0.4, 0.1, 0)}, capacity_rps=None), spec=spec)
+    assert rails.capacity(sized, 3) is None, "they say how many are needed"
 
 
 @pytest.mark.parametrize(

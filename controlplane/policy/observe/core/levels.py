@@ -1,0 +1,64 @@
+"""How high a stored metric is for a pool. What one of the replicas does not say is not known of the pool."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from controlplane.telemetry.explain.figures import Measured, Serving
+from controlplane.telemetry.explain.observe import gpus_of, host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample(Measured):
+    """A series' newest value and its time. `ended`: its source says that it is over, or could not be read."""
+
+    time_ns: int
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Over all series; `time_ns` is that of the oldest."""
+
+    total: float
+    mean: float
+    time_ns: int
+
+
+def gpu_use(samples: Sequence[Sample], serving: Serving) -> Level | None:
+    """The share of the pool's GPUs in use, 0 to 1."""
+    return _of_all(gpus_of(serving, [each for each in samples if not each.ended]), serving)
+
+
+def of_pool(samples: Sequence[Sample], serving: Serving) -> Level | None:
+    """Of the series of the pool's replicas, and those whose label `pool` names it."""
+    return _of_all(
+        [
+            each
+            for each in samples
+            if not each.ended
+            and (each.labels.get("instance") in serving.instances or each.labels.get("pool") == serving.pool)
+        ],
+        serving,
+    )
+
+
+def of_labels(samples: Sequence[Sample]) -> Level | None:
+    """Of all these series. One that has ended may come back: what it had is not known to be gone."""
+    return None if any(each.ended for each in samples) else _level(samples)
+
+
+def _of_all(samples: Sequence[Sample], serving: Serving) -> Level | None:
+    instances = {each.labels.get("instance", "") for each in samples}
+    wanted = serving.instances
+    if not instances & wanted:  # an exporter of its own on each host, or none that is known by its address
+        instances, wanted = {host(each) for each in instances}, frozenset(map(host, wanted))
+    return None if instances & wanted and not wanted <= instances else _level(samples)
+
+
+def _level(samples: Sequence[Sample]) -> Level | None:
+    values = [each.value for each in samples]
+    if not values or not all(map(math.isfinite, values)):
+        return None
+    return Level(sum(values), fmean(values), min(each.time_ns for each in samples))
