@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from controlplane.fleet.models import Pool
+from controlplane.fleet.models import Observation, Pool
 from controlplane.planning import measured
 from controlplane.planning.models import (
     GpuQuota,
@@ -83,6 +83,7 @@ def pools() -> Iterable[PoolAssumptions]:
     rows = Pool.objects.filter(enabled=True, variant__model__enabled=True).select_related(
         "variant__model", "region", "measured"
     )
+    kv_tokens = _kv_tokens()
     entered = {
         row.pool_id: row
         for row in PoolCapacity.objects.select_related("gpu_type").prefetch_related("entries__gpu_type")
@@ -97,7 +98,7 @@ def pools() -> Iterable[PoolAssumptions]:
             variant=pool.variant.name,
             region=pool.region.name,
             gpu=gpu,
-            capacities=capacities(own, gpu, seen),
+            capacities=capacities(own, gpu, seen, kv_tokens.get(pool.name)),
             cold_start=cold_start(seen.starts_s if seen else (), own.entered_cold_start_s),
             gpus_per_replica=own.gpus_per_replica,
             weight=float(pool.weight),
@@ -106,7 +107,20 @@ def pools() -> Iterable[PoolAssumptions]:
         )
 
 
-def capacities(own: PoolCapacity, gpu: str, seen: MeasuredPool | None) -> dict[str, ReplicaCapacity]:
+def _kv_tokens() -> dict[str, int]:
+    """By pool the least KV tokens that one of its replicas' servers says it has room for."""
+    least: dict[str, int] = {}
+    seen = Observation.objects.filter(kind=Observation.Kind.REPLICA).values_list("component", "figures")
+    for component, figures in seen:
+        if tokens := int(figures.get("kv_tokens") or 0):
+            pool = component.partition("/")[0]
+            least[pool] = min(tokens, least.get(pool, tokens))
+    return least
+
+
+def capacities(
+    own: PoolCapacity, gpu: str, seen: MeasuredPool | None, kv_tokens: int | None = None
+) -> dict[str, ReplicaCapacity]:
     """By GPU type. `gpu` is the pool's: of it the ledger counts before a benchmark run, and that before a person's figure; how many of
     them a replica has is said by the pool alone.
     """
@@ -122,7 +136,8 @@ def capacities(own: PoolCapacity, gpu: str, seen: MeasuredPool | None) -> dict[s
             by_source.get((name, ReplicaCapacityEntry.Source.ENTERED)),
         )
         if chosen is not None:
-            known[name] = replace(chosen, gpus_per_replica=own.gpus_per_replica) if name == gpu else chosen
+            its = {"gpus_per_replica": own.gpus_per_replica, "kv_tokens": kv_tokens}
+            known[name] = replace(chosen, **its) if name == gpu else chosen
     return known
 
 

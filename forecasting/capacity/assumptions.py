@@ -46,7 +46,8 @@ class ReplicaCapacity:
 
     `input_share` is the part of a replica's work that prompts cause (0..1). None: not measured; of prompts and outputs
     the one that grew more then counts. `batching_factor` is the mean number of requests that a replica works on at this
-    load, and `slots` the most that it can; without both, small pools get no extra room for queueing.
+    load, and `slots` the most that it can; without both, small pools get no extra room for queueing. `kv_tokens` is for how many tokens
+    its KV cache has room.
     `lower_bound`: the objective was kept at every load that was seen, so a replica may carry more. `shown_on` is the day (since
     1970-01-01 UTC) on which a replica last carried it, 0 where that is not known, and `lost_on` the days on which more load lost the
     objective.
@@ -58,6 +59,7 @@ class ReplicaCapacity:
     input_share: float | None = None
     batching_factor: float | None = None
     slots: int | None = None
+    kv_tokens: int | None = None
     measured_replicas: int = 1
     gpus_per_replica: int = 1
     lower_bound: bool = False
@@ -75,6 +77,8 @@ class ReplicaCapacity:
             require("batching_factor", self.batching_factor, above=True)
         if self.slots is not None:
             require("slots", self.slots, 1)
+        if self.kv_tokens is not None:
+            require("kv_tokens", self.kv_tokens, 1)
 
     @property
     def residence_s(self) -> float | None:

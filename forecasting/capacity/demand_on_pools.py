@@ -14,6 +14,7 @@ from forecasting.capacity.assumptions import (
     PlanInputs,
     PoolAssumptions,
     ReplicaCapacity,
+    TokenMix,
 )
 from forecasting.capacity.scenario import Scenario
 from forecasting.forecast import Forecast
@@ -196,6 +197,8 @@ def work(load: Load, capacity: ReplicaCapacity) -> F64 | float:
 
     Prompts take `input_share` of the time, in proportion to their tokens, and outputs the rest: prefill and decode are both linear in
     tokens at a given batch (Splitwise, arXiv 2311.18677, section 3). Where the share is not known, the larger of the two ratios counts.
+
+    Nor can a replica work on more requests at a time than its KV cache has room for: how long it works on one grows with its output.
     """
     inputs: F64 | float = load.inputs
     outputs: F64 | float = load.outputs
@@ -204,9 +207,22 @@ def work(load: Load, capacity: ReplicaCapacity) -> F64 | float:
     if capacity.mix is not None and load.output_tokens is not None:
         outputs = outputs * load.output_tokens / capacity.mix.output_tokens
     if capacity.input_share is None:
-        worst: F64 | float = np.maximum(inputs, outputs)
-        return worst
-    return capacity.input_share * inputs + (1 - capacity.input_share) * outputs
+        time: F64 | float = np.maximum(inputs, outputs)
+    else:
+        time = capacity.input_share * inputs + (1 - capacity.input_share) * outputs
+    if capacity.kv_tokens is None or capacity.mix is None or capacity.batching_factor is None:
+        return time
+    together = capacity.batching_factor
+    room = max(float(capacity.kv_tokens), together * _context(capacity.mix))  # which it had, as prefixes may be shared
+    limited: F64 | float = np.maximum(time, together * outputs * _context(capacity.mix, inputs, outputs) / room)
+    return limited
+
+
+def _context(mix: TokenMix, inputs: F64 | float = 1.0, outputs: F64 | float = 1.0) -> F64 | float:
+    """Tokens in memory of a request that is answered, at any moment: half of its output, of outputs that are twice as long as all, since
+    long ones are there for longer (lengths that vary as much as their mean, as those of language models do).
+    """
+    return inputs * mix.input_tokens + outputs * mix.output_tokens
 
 
 def shares(pools: Sequence[PoolAssumptions], model: str, region: str) -> dict[str, float]:

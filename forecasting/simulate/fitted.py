@@ -40,6 +40,10 @@ def profile_of(capacity: ReplicaCapacity, mix: TokenMix | None = None) -> Replic
         step_sequence_s=0.0,
         max_sequences=slots,
         gpus=capacity.gpus_per_replica,
+        # The measured requests had room in it: where they share prefixes, it holds more than its size.
+        kv_tokens=max(capacity.kv_tokens, ceil(slots * used * (tokens.input_tokens + tokens.output_tokens)))
+        if capacity.kv_tokens
+        else 0,
     )
 
 

@@ -101,7 +101,8 @@ def names_model(metric: str) -> bool:
 
 
 _ADAPTERS = re.compile(rb"\nvllm:lora_requests_info\{([^\n]*)\} ([0-9.e+]+)(?=[ \n]|$)")
-"""Of vLLM (vllm/v1/metrics/loggers.py)."""
+"""Of vLLM (vllm/v1/metrics/loggers.py), as is the next."""
+_CACHE = re.compile(rb"\nvllm:cache_config_info\{([^\n]*)\} 1")
 _LABEL = re.compile(rb'(\w+)="([^"\n]*)"')
 
 
@@ -141,6 +142,16 @@ def read_load(page: bytes, at_s: float) -> ServerLoad:
                 *_adapters(page),
             )
     return ServerLoad(at_s)
+
+
+def read_kv_tokens(page: bytes) -> int | None:
+    """The tokens for which a vLLM's KV cache has room, over its engines; None where a page does not say it."""
+    tokens = 0
+    for series in _CACHE.finditer(b"\n" + page):
+        given = {name: int(value) for name, value in _LABEL.findall(series[1]) if value.isdigit()}
+        blocks = given.get(b"num_gpu_blocks", 0) * given.get(b"block_size", 0)
+        tokens += given.get(b"kv_cache_size_tokens", blocks)
+    return tokens or None
 
 
 def _adapters(page: bytes) -> tuple[frozenset[str] | None, int]:

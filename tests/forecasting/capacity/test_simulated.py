@@ -1,5 +1,6 @@
 """What the plan expects of other pools and other requests, against the simulator, which knows nothing of these formulas."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -56,3 +57,15 @@ def test_longer_requests_need_what_the_simulator_says(inputs: float, outputs: fl
     simulated = capacity_rps(PROFILE, lengths, FIRST_TOKEN, replicas=MEASURED)
     heavier = work(Load("", "", np.ones(1), np.ones(1), inputs=inputs, outputs=outputs), measured())
     assert measured().requests_per_s / heavier == pytest.approx(simulated, rel=0.05)
+
+
+KV_TOKENS = 12_000
+"""Room for 20 requests of the measured mix, and for 8 whose answers are ten times as long."""
+
+
+@pytest.mark.parametrize("outputs", [1.0, 4.0, 10.0])
+def test_long_answers_need_what_the_simulator_says_where_memory_is_the_limit(outputs: float) -> None:
+    lengths = Lengths.around(INPUTS, OUTPUTS * outputs, SPREAD)
+    simulated = capacity_rps(replace(PROFILE, kv_tokens=KV_TOKENS), lengths, FIRST_TOKEN, replicas=MEASURED)
+    heavier = work(Load("", "", np.ones(1), np.ones(1), outputs=outputs), replace(measured(), kv_tokens=KV_TOKENS))
+    assert measured().requests_per_s / heavier == pytest.approx(simulated, rel=0.2)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.contract.server_metrics import LOAD_METRICS, ServerLoad, read_load
+from inference.contract.server_metrics import LOAD_METRICS, ServerLoad, read_kv_tokens, read_load
 
 PAGES = {
     "vllm": """# HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -45,6 +45,21 @@ nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="used",model="tensorrt_llm
 def test_every_kind_of_server_is_read_by_its_own_names(kind: str) -> None:
     kv_use = 0.375 if LOAD_METRICS[kind].kv_use else None
     assert read_load(PAGES[kind].encode(), 4.5) == ServerLoad(4.5, 3.0, 12.0, kv_use)
+
+
+@pytest.mark.parametrize(
+    ("engines", "tokens"),
+    [
+        (['kv_cache_size_tokens="1048576",num_gpu_blocks="8192",block_size="128"'], 1_048_576),
+        (['block_size="16",num_gpu_blocks="27000"', 'block_size="16",num_gpu_blocks="27000"'], 864_000),
+        (['block_size="16",num_gpu_blocks="None",kv_cache_size_tokens="None"'], None),
+        (['block_size="16"'], None),
+        ([], None),
+    ],
+)
+def test_a_vllm_says_for_how_many_tokens_its_cache_has_room(engines: list[str], tokens: int | None) -> None:
+    lines = [f'vllm:cache_config_info{{{labels},engine="{number}"}} 1.0\n' for number, labels in enumerate(engines)]
+    assert read_kv_tokens((PAGES["vllm"] + "".join(lines)).encode()) == tokens
 
 
 def test_the_adapters_of_a_vllm_are_those_of_its_latest_series() -> None:

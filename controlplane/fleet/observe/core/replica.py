@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from controlplane.fleet.observe.core.gateway_report import ReplicaReport
+from controlplane.fleet.observe.core.prometheus_text import known
 from controlplane.fleet.observe.core.reading import Reading, down
-from inference.contract.server_metrics import read_load
+from inference.contract.server_metrics import read_kv_tokens, read_load
 
 UNKNOWN = Reading(
     "degraded", error="the gateway says nothing of it: is the gateway up, and has it read the newest snapshot?"
@@ -15,8 +16,9 @@ UNKNOWN = Reading(
 def of_metrics(page: bytes) -> Reading:
     """A model server that answers with its Prometheus page is up."""
     signals = read_load(page, 0.0)
-    load = {"waiting": signals.waiting, "running": signals.running, "kv_use_ratio": signals.kv_use}
-    return Reading("up", figures={name: value for name, value in load.items() if value is not None})
+    tokens = read_kv_tokens(page)
+    figures = known(waiting=signals.waiting, running=signals.running, kv_use_ratio=signals.kv_use, kv_tokens=tokens)
+    return Reading("up", figures=figures)
 
 
 def with_report(reading: Reading | None, report: ReplicaReport | None) -> Reading:
