@@ -22,8 +22,9 @@ PART = 100
 
 def run() -> Iterator[Figure]:
     seed, histories = int(os.environ.get("SEED") or 1), int(os.environ.get("HISTORIES") or HISTORIES)
+    begin = int(os.environ.get("FIRST") or 0)
     found = Counter[str]()
-    parts = [range(first, min(first + PART, histories)) for first in range(0, histories, PART)]
+    parts = [range(first, min(first + PART, histories)) for first in range(begin, histories, PART)]
     with ProcessPoolExecutor(PROCESSES, initializer=gc.disable) as pool:  # a quarter of the time; `part` collects
         for done, faults in enumerate(pool.map(part, [seed] * len(parts), parts), 1):
             for kind, text in faults:
@@ -31,9 +32,10 @@ def run() -> Iterator[Figure]:
                 if found.total() <= MAX_SHOWN:
                     say(f"{kind}: {text}")
             if done % 10 == 0:
-                say(f"{min(done * PART, histories):,} of {histories:,} histories, {sum(found.values())} faults")
+                say(f"{min(begin + done * PART, histories):,} of {histories:,} histories, {sum(found.values())} faults")
         for kind in KINDS:
-            yield Figure(f"unknown.{kind}", found[kind], "ticks", f"of {histories:,} histories, seed {seed}")
+            which = f"of {histories:,} histories" if not begin else f"of histories {begin:,} to {histories - 1:,}"
+            yield Figure(f"unknown.{kind}", found[kind], "ticks", f"{which}, seed {seed}")
         for name, number in zip(PROTECTIONS, pool.map(needed, PROTECTIONS, [seed] * len(PROTECTIONS)), strict=True):
             say(f"without “{name}” the first to go wrong is history {number}")
             yield Figure(
