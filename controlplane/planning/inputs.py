@@ -136,8 +136,9 @@ def capacities(
             by_source.get((name, ReplicaCapacityEntry.Source.ENTERED)),
         )
         if chosen is not None:
-            its = {"gpus_per_replica": own.gpus_per_replica, "kv_tokens": kv_tokens}
-            known[name] = replace(chosen, **its) if name == gpu else chosen
+            if name == gpu:
+                chosen = replace(chosen, gpus_per_replica=own.gpus_per_replica, kv_tokens=kv_tokens)
+            known[name] = chosen
     return known
 
 

@@ -10,6 +10,7 @@ A request goes to the ready replica with the fewest in flight, ties in rotation,
 
 import numpy as np
 
+from forecasting.series import I64
 from forecasting.simulate.compiled import compiled
 from forecasting.simulate.due import schedule, unschedule
 from forecasting.simulate.state import (
@@ -17,7 +18,6 @@ from forecasting.simulate.state import (
     ANSWERED,
     DECODE,
     DRAINING,
-    I64,
     IDLE,
     PREFILL,
     READY,

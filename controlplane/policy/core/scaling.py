@@ -48,7 +48,8 @@ def candidates(
     spec: ScalingSpec, facts: PoolFacts, plan: PoolPlan | None, memory: TargetMemory, now_ms: int
 ) -> Proposed:
     """The candidates, and the highest of them after the scale-down was slowed. Rails come afterwards."""
-    seen = _load(facts, memory.load, now_ms)
+    known = fresh(facts.traffic_age_ms, spec.stale_after_s)
+    seen = _load(facts, memory.load, now_ms) if known else memory.load
     forecast = _forecast(plan, now_ms) if plan is not None and spec.forecast == "auto" else None
     needed = [_floor(spec, facts, now_ms)]
     needed += _from_zero(facts, seen)
@@ -59,7 +60,9 @@ def candidates(
     highest = max((each.candidate for each in needed), key=lambda candidate: candidate.count)
     since_ms = now_ms - round(spec.scale_down.stabilisation_s * 1_000)
     kept = max(each.kept for each in needed)
-    # What was needed before the first tick is not known: at most what stands, which therefore stays for as long as any other count.
+    # What was needed before the first tick, or while the traffic is not known: at most what stands, which therefore stays for as long as
+    # any other count.
+    kept = kept if known else max(kept, facts.wanted or 0)
     past = memory.recommended or (((now_ms, facts.wanted),) if facts.wanted is not None else ())
     recommended = (*(each for each in past if each[0] > since_ms and each[1] > kept), (now_ms, kept))
     wanted, reason = highest.count, f"{highest.source}: {highest.reason}"
@@ -88,9 +91,16 @@ def _from_zero(facts: PoolFacts, seen: LoadMemory | None) -> Iterator[_Needed]:
 
 
 def _load(facts: PoolFacts, before: LoadMemory | None, now_ms: int) -> LoadMemory | None:
-    """What is known of the load. While no replica serves, clients go elsewhere and come back: then it rises, and does not fall."""
+    """What is known of the load. While no replica serves, or a gateway reaches none, clients go elsewhere and come back: then it rises,
+    and does not fall.
+    """
     after = load.seen(before, facts.arrived_rps, now_ms, facts.cold_start_s)
-    if serves(facts) or before is None or after is None or after.steady_rps >= before.steady_rps:
+    if (
+        (serves(facts) and not facts.cut_off)
+        or before is None
+        or after is None
+        or after.steady_rps >= before.steady_rps
+    ):
         return after
     return msgspec.structs.replace(before, at_ms=now_ms)
 
@@ -214,7 +224,7 @@ def _by_signals(spec: ScalingSpec, facts: PoolFacts) -> Iterator[_Needed]:
             yield _signal(math.ceil(total / each - SLACK), math.ceil(KEPT_FOR * total / each - SLACK), reason)
     for name, use, most in (
         ("KV cache", facts.kv_use, wanted.kv_use),
-        ("GPUs", gpus and gpus.mean, wanted.gpu_use),
+        ("GPUs", gpus.mean if gpus else None, wanted.gpu_use),
         ("CPU", facts.cpu_use, wanted.cpu_use),
         *((metric.key, its.mean, metric.most) for metric, its in levels if its and metric.of == "mean"),
     ):

@@ -51,7 +51,7 @@ class Gateway:
     def start(self, at_ms: int) -> None:
         self.started_ms, self.arrived, self.wait_s = at_ms, 0.0, 0.0
 
-    def signals(self, at_ms: int, now: Moment, share: float, in_flight: int | None) -> GatewaySignals:
+    def signals(self, at_ms: int, now: Moment, waiting: int, in_flight: int | None) -> GatewaySignals:
         """`in_flight` is None where it reaches no replica."""
         replica = ReplicaSignals(
             in_flight=in_flight or 0,
@@ -66,7 +66,7 @@ class Gateway:
             answered=round(self.arrived),
             queue_wait_s_sum=self.wait_s,
             queue_wait_count=round(self.arrived),
-            waiting=round(now.waiting * share),
+            waiting=waiting,
             in_flight=replica.in_flight,
             replicas={"r1": replica},
         )
@@ -113,6 +113,8 @@ class Gateways:
         reaching = [each.url for each in serving if not each.is_("cut_off", tick)]
         each_has, one_more = divmod(round(now.in_flight), max(1, len(reaching)))
         at_replicas = {url: each_has + (number < one_more) for number, url in enumerate(reaching)}
+        each_waits, one_waits = divmod(round(now.waiting), max(1, len(serving)))
+        waiting = {each.url: each_waits + (number < one_waits) for number, each in enumerate(serving)}
         answers: dict[str, GatewaySignals | str] = {}
         for gateway in self.each:
             if is_first and (gateway.restarts == tick or gateway.spans.get("dead", (0, -1))[1] == tick):
@@ -127,7 +129,7 @@ class Gateways:
             if gateway.is_("silent", tick):
                 answers[gateway.url] = f"{gateway.url}: no answer within 1 s"
             else:
-                answers[gateway.url] = gateway.signals(at_ms, now, share, at_replicas.get(gateway.url))
+                answers[gateway.url] = gateway.signals(at_ms, now, waiting[gateway.url], at_replicas.get(gateway.url))
         self.heard = self.heard.next(at_ms, answers)
 
     def share_that_reaches(self, tick: int) -> float | None:

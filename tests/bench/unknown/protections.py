@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from controlplane.policy.core import targets
+from controlplane.policy.core import scaling, targets
 from controlplane.policy.core.conditions import Truth
 from controlplane.policy.core.overlay import failover, ladder
 from controlplane.policy.core.rails.rails import RAILS
@@ -40,9 +40,17 @@ def _unknown_is_true(where: Any) -> Patch:
     return lambda: patch.object(where, "holds", holds)
 
 
-RAILS_NEEDED = ("cluster", "metrics", "capacity", "min", "in_flight", "failing", "outage", "rollout")
+@contextmanager
+def _old_traffic_is_known() -> Iterator[None]:
+    """It is learnt from, and holds nothing: the law of scaling and the rail `metrics` each keep what stands."""
+    with _no_rail("metrics")(), patch.object(scaling, "fresh", lambda *_: True):
+        yield
+
+
+RAILS_NEEDED = ("cluster", "capacity", "min", "in_flight", "failing", "outage", "rollout")
 PROTECTIONS: dict[str, Patch] = {
     **{f"rail {name}": _no_rail(name) for name in RAILS_NEEDED},
+    "traffic that is old is not known": _old_traffic_is_known,
     "an unknown condition ends no failover": _unknown_is_false(failover),
     "an unknown condition begins no failover": _unknown_is_true(failover),
     "an unknown condition ends no step of a ladder": _unknown_is_true(ladder),

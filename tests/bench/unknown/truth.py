@@ -132,12 +132,13 @@ class Truth:
         carried_rps = ready * self.capacity_rps
         arrived_rps = load_rps * (GIVEN_UP if failing and not ready and self.during("crash_of_all", tick) else 1)
         self.waiting = max(0.0, min(500.0, self.waiting + (arrived_rps - carried_rps) * TICK_S))
+        waiting = float(round(self.waiting))  # whole requests
         begun = min(arrived_rps, carried_rps) / self.capacity_rps * SLOTS * 0.8
         reached = self.gateways.share_that_reaches(tick)
         self.in_flight = min(ready * SLOTS, max(begun, self.in_flight * LASTS)) * (1.0 if reached is None else reached)
         up = self.during("unreachable", tick) is None and ready > 0
         moment = Moment(
-            arrived_rps, self.waiting, self.in_flight, self.waiting / max(1.0, carried_rps), min(1.0, load_rps / max(carried_rps, 0.1)),
+            arrived_rps, waiting, self.in_flight, self.waiting / max(1.0, carried_rps), min(1.0, load_rps / max(carried_rps, 0.1)),
             up, 1.0 if self.during("servers_old", tick) is None else None,
         )  # fmt: skip
         rounds = TICK_S // ROUND_S
@@ -145,7 +146,7 @@ class Truth:
         pending = max(0, self.wanted - self.ready - len(self.starting))
         whole = PoolFacts(
             POOL, "chat", region="eu", cluster="eu", gpu="h100", gpus_per_replica=2, usd_per_replica_hour=4.0, arrived_rps=load_rps,
-            waiting=self.waiting, queue_delay_s=moment.queue_delay_s, running=self.in_flight, in_flight=float(round(self.in_flight)),
+            waiting=waiting, queue_delay_s=moment.queue_delay_s, running=self.in_flight, in_flight=float(round(self.in_flight)),
             kv_use=moment.kv_use, wanted=self.wanted, ready=ready, starting=len(self.starting), draining=0,
             pending=pending, pending_since_ms=self.pending_since_ms if pending else None, failing=failing,
             failing_reason="“server” ended with exit code 1" if failing else "",

@@ -30,6 +30,7 @@ def facts(**changes: Any) -> PoolFacts:
         "starting": 0,
         "capacity_rps": 5.0,
         "cold_start_s": 120.0,
+        "traffic_age_ms": 0,
     }
     return PoolFacts("chat", **(seen | changes))
 
@@ -245,9 +246,18 @@ def test_a_step_down_waits_until_the_highest_count_of_the_window_has_passed() ->
             assert proposed.reason == "10 replicas would have been needed within the last 5 min"
 
 
-@pytest.mark.parametrize("outage", [{"ready": 0, "failing": 4}, {"ready": 0, "starting": 4}, {"reachable": False}])
+@pytest.mark.parametrize(
+    "outage",
+    [
+        {"ready": 0, "failing": 4},
+        {"ready": 0, "starting": 4},
+        {"reachable": False},
+        {"reachable": True, "cut_off": 1},
+        {"traffic_age_ms": 30_001},
+    ],
+)
 def test_requests_that_stay_away_while_no_replica_serves_are_no_lower_load(outage: dict[str, Any]) -> None:
-    """Clients give up during an outage. The replicas are needed when they come back."""
+    """Clients give up during an outage, and a gateway that is silent does not say what it gets. The replicas are needed afterwards."""
     policy, memory, wanted = spec(scale_down=ScaleDown(stabilisation_s=0)), TargetMemory(), list[int]()
     for tick in range(40):
         away: dict[str, Any] = {"arrived_rps": 0.3} | outage if 10 <= tick < 20 else {"arrived_rps": 3.0}
@@ -256,6 +266,16 @@ def test_requests_that_stay_away_while_no_replica_serves_are_no_lower_load(outag
         memory = proposed.memory
         wanted.append(proposed.wanted)
     assert wanted == [4] * 40
+
+
+def test_what_stands_while_the_traffic_is_not_known_stays_for_the_stabilisation_window_afterwards() -> None:
+    policy, memory, wanted = spec(scale_down=ScaleDown(stabilisation_s=60)), TargetMemory(), list[int]()
+    for tick in range(60):
+        seen = facts(arrived_rps=4.0, traffic_age_ms=30_001 if 20 <= tick < 40 else 500)
+        proposed = candidates(policy, seen, None, memory, NOW_MS + tick * 10_000)
+        memory = proposed.memory
+        wanted.append(proposed.wanted)
+    assert wanted == [4] * 6 + [2] * 14 + [4] * 25 + [2] * 15
 
 
 def test_a_replica_is_kept_while_a_little_more_load_would_need_it() -> None:
