@@ -29,7 +29,7 @@ from controlplane.incidents.report.standing import standings
 from controlplane.policy.models import Override, Pause
 from controlplane.policy.revisions import pausing
 from controlplane.serving_stack import serving_stack
-from controlplane.telemetry.core.query_types import Dimension, Failure, Health, LatencyPoint, LatencyReport
+from controlplane.telemetry.core.query_types import Dimension, Failure, Health, LatencyPoint, LatencyReport, ModelCost
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import Question, parse
 from controlplane.telemetry.query.core.timerange import SECOND_NS
@@ -38,6 +38,7 @@ from controlplane.telemetry.store.read.kept import Kept
 
 POINTS = 30
 MAX_INCIDENTS = 5
+MAX_MODELS = 3
 STATE_LOOKS = {
     "up": ("●", "good"),
     "degraded": ("◐", "warn"),
@@ -87,10 +88,12 @@ def overview(request: HttpRequest) -> HttpResponse:
         by_cache = answers.submit_query(answers.health, question.range.window, "cache")
         rolled = answers.rolled(question, step)
         series = answers.submit_query(answers.series, question, step, rolled)
+        costs = answers.submit_query(answers.costs, question)
         report = answers.report(question, rolled)
         failed = answers.failures(question) if report.errors else []
         covered_ns = answers.answered_ns(question.range.window, now_ns)
         context["numbers"] = numbers(question, report, series.result(), by_cache.result(), failed, step, covered_ns)
+        context["numbers"].append(cost_number(question, costs.result()))
         context |= ledger_freshness(wanted, report.newest_ns, now_ns)
         context |= history_context(wanted, question) | synthetic_context(question, exact=report.exact)
     except StoreUnavailableError:
@@ -224,6 +227,21 @@ def numbers(
             "href": links.latency(question.with_filter("cache", "hit", "coalesced")),
         },
     ]
+
+
+def cost_number(question: Question, costs: Sequence[ModelCost]) -> dict[str, Any]:
+    """What 1,000 tokens of an answer cost, of all models and of each. An answer without a price is not free."""
+    priced = [cost for cost in costs if cost.output_tokens]
+    tokens, unpriced = sum(cost.output_tokens for cost in priced), sum(cost.unpriced for cost in costs)
+    each = ", ".join(f"{cost.model} {PAGE.usd(cost.usd / cost.output_tokens * 1000)}" for cost in priced[:MAX_MODELS])
+    return {
+        "label": "1 000 tokens of answer",
+        "value": PAGE.usd(sum(cost.usd for cost in priced) / tokens * 1000) if tokens else "–",
+        "note": each + (f"; {PAGE.counted(unpriced, 'answer')} without a price" if unpriced and priced else "")
+        or "no answer has a price",
+        "spark": "",
+        "href": links.latency(question),
+    }
 
 
 def heading(question: Question) -> str:

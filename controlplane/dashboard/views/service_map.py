@@ -86,6 +86,7 @@ def map_context(drawn: core.Map, question: Question, covered_ns: int) -> dict[st
                 "href": _href(box.node, question),
                 "look": STATE_LOOKS.get(states.get(box.node.key, ""), ("", "")),
                 "state": states.get(box.node.key, ""),
+                "share": PAGE.share(arriving[box.node.key].share) if box.node.key in arriving else "",
                 "figures": _figures(arriving.get(box.node.key), covered_ns),
                 "short": _short(box.node.name),
             }
@@ -111,7 +112,7 @@ def map_context(drawn: core.Map, question: Question, covered_ns: int) -> dict[st
 
 
 def _figures(flow: core.Flow | None, covered_ns: int) -> str:
-    """`3.1 /s · ✕ 0.4 % · p95 240 ms · 68 %`, without what is not known; empty for the clients."""
+    """`3.1 /s · ✕ 0.4 % · p95 240 ms`, without what is not known; empty for the clients."""
     if flow is None:
         return ""
     parts = [_rate(flow.count, covered_ns)]
@@ -119,8 +120,6 @@ def _figures(flow: core.Flow | None, covered_ns: int) -> str:
         parts.append(f"✕ {PAGE.share(flow.errors / flow.count)}")
     if flow.p95_ms is not None:
         parts.append(f"p95 {PAGE.ms(flow.p95_ms)}")
-    if flow.share is not None:
-        parts.append(PAGE.share(flow.share))
     return " · ".join(parts)
 
 
@@ -140,4 +139,4 @@ def _href(node: core.Node, question: Question) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= 24 else f"{name[:10]}…{name[-13:]}"
+    return name if len(name) <= 19 else f"{name[:8]}…{name[-10:]}"

@@ -184,6 +184,16 @@ class ReplicaHealth(Health):
 
 
 @dataclass(frozen=True, slots=True)
+class ModelCost:
+    """What the answers of a model cost that a replica made: `usd` and `output_tokens` are of those with a price."""
+
+    model: str
+    usd: float
+    output_tokens: int
+    unpriced: int
+
+
+@dataclass(frozen=True, slots=True)
 class Region:
     """A part of the chart: half-open ranges of entry time and E2E. None leaves a side open."""
 

@@ -18,6 +18,7 @@ from controlplane.telemetry.core.query_types import (
     HeatmapCell,
     LatencyPoint,
     LatencyReport,
+    ModelCost,
     Order,
     Region,
     ReplicaHealth,
@@ -212,6 +213,11 @@ def health(window: Window, dimension: Dimension) -> dict[str, Health]:
 def replicas(window: Window, filters: Filters | None = None) -> list[ReplicaHealth]:
     """The attempts at each replica, by pool and replica."""
     return store().overview.replicas(window, filters)
+
+
+def costs(question: Question) -> list[ModelCost]:
+    """What answers cost, by model."""
+    return store().overview.costs(question.range.window, question.filters)
 
 
 def newest_ns() -> int | None:

@@ -6,7 +6,7 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from controlplane.dashboard.core.figures.latency import grid, latency_figure
+from controlplane.dashboard.core.figures.latency import OtherLine, grid, latency_figure
 from controlplane.dashboard.core.palette import BANDS, STYLES
 from controlplane.telemetry.core.query_types import LatencyPoint, Quantiles
 from controlplane.telemetry.query.core.question import Question, parse
@@ -53,8 +53,11 @@ def test_it_is_json_of_a_few_kilobytes() -> None:
     assert len(json.dumps(latency_figure(points(), question(), STEP))) < 60_000
 
 
-def test_a_step_without_requests_is_a_gap_in_every_series() -> None:
-    for trace in latency_figure(points(), question(), STEP)["data"]:
+def test_a_step_without_requests_is_a_gap_in_every_series_also_of_what_it_is_compared_with() -> None:
+    figure = latency_figure(points(), question(), STEP, beside=OtherLine("a day earlier", points(), STEP, 0))
+    go.Figure(figure)
+    assert "E2E p95, a day earlier" in traces(figure, "y", "scatter")
+    for trace in figure["data"]:
         assert trace["y"][7] is None, trace["name"]
         assert trace["y"][6] is not None, trace["name"]
         assert not trace.get("connectgaps", False)

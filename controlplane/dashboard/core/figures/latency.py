@@ -147,10 +147,12 @@ def _e2e(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile) -> 
 
 def _beside(other: OtherLine, q: Quantile) -> Figure:
     """The exact quantile of what the chart is compared with, at the times of the chart's own."""
+    by_start = {point.start_ns: point for point in other.points}
+    starts = range(min(by_start), max(by_start) + 1, other.step_ns) if by_start else ()
     return line(
         f"E2E {q}, {other.words}",
-        [(point.start_ns + other.later_ns + other.step_ns / 2) / 1e6 for point in other.points],
-        [_seconds(getattr(point.e2e_ms, q, None)) for point in other.points],
+        [(start + other.later_ns + other.step_ns / 2) / 1e6 for start in starts],
+        [_seconds(getattr(by_start[start].e2e_ms, q, None)) if start in by_start else None for start in starts],
         {"color": "var(--accent)", "width": 2, "dash": "dash"},
         SECONDS_SHOWN,
     )

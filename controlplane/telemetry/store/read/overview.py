@@ -1,6 +1,6 @@
 """Reads the health of pools and replicas, the values of filters, and how fresh the data is."""
 
-from controlplane.telemetry.core.query_types import Dimension, Filters, Health, ReplicaHealth, Window
+from controlplane.telemetry.core.query_types import Dimension, Filters, Health, ModelCost, ReplicaHealth, Window
 
 from ..client import Connection, StorePart
 from .figures import health_of
@@ -59,6 +59,17 @@ class OverviewReader(StorePart):
             ReplicaHealth(replica, attempts, errors, p95 / 1e6 if answered else None, newest, pool, spent / 1e6)
             for pool, replica, attempts, errors, answered, p95, newest, spent in rows
         ]
+
+    def costs(self, window: Window, filters: Filters | None = None) -> list[ModelCost]:
+        """Of answers that a replica made, by model, those with the most tokens first."""
+        condition = where(window, filters)
+        rows = self._connection.rows(
+            "SELECT toString(model) AS of_model, sum(ifNull(cost_usd, 0)),"
+            " sumIf(ifNull(output_tokens, 0), cost_usd IS NOT NULL) AS tokens, countIf(cost_usd IS NULL)"
+            f" FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} AND {OWN} GROUP BY of_model ORDER BY tokens DESC, of_model",
+            condition.parameters,
+        )
+        return [ModelCost(*row) for row in rows]
 
     def values(self, window: Window, dimension: Dimension) -> list[str]:
         """The values of a filter, the most frequent first, at most 200. The empty (unknown) one is left out."""

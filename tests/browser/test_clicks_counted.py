@@ -1,0 +1,97 @@
+"""Tasks of on-call people and planners, each within so many clicks, choices and lines typed."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.browser import pages
+
+PATIENCE_MS = 30_000
+Shoot = Callable[[str], None]
+
+
+class Counted:
+    """Does what a person can do to a page, and counts it."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.clicks = page, 0
+
+    def click(self, name: str) -> None:
+        self.clicks += 1
+        self.page.get_by_role("link", name=name).first.click()
+
+    def choose(self, select: str, value: str) -> None:
+        self.clicks += 2  # one opens the list
+        self.page.locator(f"select[name={select}]").first.select_option(value)
+        self.page.wait_for_url(f"**{select}={value}**")
+
+    def write(self, field: str, text: str) -> None:
+        self.clicks += 1
+        self.page.locator(f"input[name={field}]:visible").fill(text)
+        self.page.keyboard.press("Enter")
+
+
+def test_now_is_compared_with_yesterday_and_with_another_slice(page: Page, shoot: Shoot) -> None:
+    pages.open_latency(page)
+    person = Counted(page)
+    person.click("yesterday")
+    page.wait_for_url("**compare=yesterday**")
+    expect(page.locator(".compared")).to_contain_text("a day earlier", timeout=PATIENCE_MS)
+    assert person.clicks <= 2
+    page.locator(".groups a", has_text="compare with chat-small").first.click()
+    page.wait_for_url("**compare=model**")
+    page.locator(".groups tbody th a", has_text="chat-large").first.click()
+    page.wait_for_url("**model=chat-large**")
+    expect(page.locator(".compared .sentence")).to_contain_text("model chat-small", timeout=PATIENCE_MS)
+    pages.drawn(page)
+    shoot("latency-compared")
+
+
+def test_failed_requests_of_a_tenant_above_4000_tokens(page: Page) -> None:
+    page.goto("/requests")
+    person = Counted(page)
+    person.choose("tenant", "support")
+    person.choose("status", "error")
+    person.write("attribute", "tokens>4000")
+    expect(page.locator(".filters .match")).to_contain_text("tokens >4000", timeout=PATIENCE_MS)
+    assert person.clicks <= 6
+
+
+def test_the_slow_stage_is_found_by_keyboard_alone(page: Page) -> None:
+    page.goto("/")
+    keys = ["Control+k", *"ttft", "Enter"]
+    page.keyboard.press(keys[0])
+    expect(page.locator("#quick-matches a").first).to_be_visible()
+    page.keyboard.type("ttft")
+    expect(page.locator("#quick-matches a").first).to_contain_text("Latency", timeout=PATIENCE_MS)
+    page.keyboard.press(keys[-1])
+    page.wait_for_url("**/latency**")
+    expect(page.locator(".headline .stage").first).to_be_visible()
+    assert len(keys) <= 20
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_screens_are_looked_at(page: Page, shoot: Shoot, scheme: str, width: int) -> None:
+    """Nothing is wider than the window but what scrolls by itself."""
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.set_viewport_size({"width": width, "height": 900})
+    for name, path in (
+        ("map", "/map"),
+        ("compared", "/latency?compare=previous&by=pool"),
+        ("requests", "/requests?not=model%3Dchat-small"),
+        ("review", "/incidents/review"),
+    ):
+        page.goto(path)
+        expect(page.locator("#data > *").first).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        shoot(f"{name}-{scheme}-{width}")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1"), path
+    page.goto("/map")
+    page.keyboard.press("Control+k")
+    expect(page.locator("#quick-matches a").first).to_be_visible(timeout=PATIENCE_MS)
+    page.locator("#quick-text").fill("ttft")
+    expect(page.locator("#quick-matches a").first).to_contain_text("Latency", timeout=PATIENCE_MS)
+    page.wait_for_load_state("networkidle")
+    shoot(f"quick-{scheme}-{width}")
