@@ -5,7 +5,6 @@ from pathlib import Path
 
 from csp.constants import NONE, SELF, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
-from django.templatetags.static import static
 from servestatic.compress import Compressor
 
 from controlplane.config import ConfigError, load
@@ -40,8 +39,7 @@ INSTALLED_APPS = [
     "controlplane.policy",
     "controlplane.dashboard",
     "controlplane.api",
-    "unfold",
-    "django.contrib.admin",
+    "controlplane.dashboard.admin_config.WeirAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -60,7 +58,8 @@ MIDDLEWARE = [
     "controlplane.web.metrics.Metrics",
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
-    "controlplane.web.csp.ContentSecurityPolicy",
+    "controlplane.web.compression.CompressedPages",
+    "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -172,13 +171,3 @@ SERVESTATIC_SKIP_COMPRESS_EXTENSIONS = (*Compressor.SKIP_COMPRESS_EXTENSIONS, "m
 
 LOGGING_CONFIG = "inference.contract.logs.configure"
 LOGGING = stdlib_logging(CONFIG.log_format, CONFIG.log_level)
-
-UNFOLD = {
-    "SITE_TITLE": "Weir",
-    "SITE_HEADER": "Weir",
-    "SITE_SUBHEADER": "SLO control plane for LLM serving",
-    "SITE_URL": "/",
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("weir/mark.svg")}],
-    "SHOW_HISTORY": True,
-    "SHOW_VIEW_ON_SITE": False,
-}

@@ -1,28 +1,10 @@
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.auth.admin import GroupAdmin, UserAdmin
-from django.contrib.auth.models import Group, User
+from django.contrib.admin import ModelAdmin
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from controlplane.accounts.models import ApiToken
-
-admin.site.unregister(User)
-admin.site.unregister(Group)
-
-
-@admin.register(User)
-class WeirUserAdmin(UserAdmin, ModelAdmin):  # type: ignore[type-arg]
-    form = UserChangeForm
-    add_form = UserCreationForm
-    change_password_form = AdminPasswordChangeForm
-
-
-@admin.register(Group)
-class WeirGroupAdmin(GroupAdmin, ModelAdmin):
-    pass
 
 
 @admin.register(ApiToken)

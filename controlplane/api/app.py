@@ -4,6 +4,7 @@ from ninja.security import django_auth
 
 from controlplane.accounts.bearer import Bearer
 from controlplane.api import problems
+from controlplane.api.docs_page import DocsPage
 from controlplane.api.document import DocumentedAPI
 from controlplane.api.endpoints import (
     changes,
@@ -32,6 +33,7 @@ api = DocumentedAPI(
     version="1",
     description="Where each millisecond of LLM requests goes. Send `Authorization: Bearer TOKEN`, or be logged in.",
     auth=[Bearer(), django_auth],
+    docs=DocsPage(),
     docs_url="/docs",
     openapi_url="/openapi.json",
     urls_namespace="api",

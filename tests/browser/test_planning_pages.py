@@ -9,42 +9,11 @@ from tests.support.browser import pages
 from tests.support.browser.site import Site
 
 Shoot = Callable[[str], None]
-PATHS = ("/planning", "/planning/plan", "/planning/what-if", "/planning/worksheet")
-SEED = """
-from controlplane.fleet.models import Pool
-from controlplane.planning.models import GpuType, PoolCapacity, ReplicaCapacityEntry
-from tests.support.planning import stored
-rows = stored.store_forecasts()
-stored.store_record(rows[0])
-gpu, _ = GpuType.objects.get_or_create(name="h100", usd_per_hour=4.2)
-for pool in Pool.objects.filter(name__startswith="chat-large"):
-    own = PoolCapacity.objects.create(pool=pool, gpu_type=gpu, entered_cold_start_s=240)
-    ReplicaCapacityEntry.objects.create(pool=own, gpu_type=gpu, requests_per_s=2)
-"""
 JOB = "from tests.support.planning import stored; stored.running_job()"
 END = "from controlplane.planning.models import PlanJob; PlanJob.objects.update(state='done', ended_at='2026-11-22T07:00:00Z')"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def seeded(site: Site) -> None:
-    site.shell(SEED)
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_each_page_is_drawn_accessible_and_narrow_enough(page: Page, shoot: Shoot, path: str) -> None:
-    page.goto(path)
-    pages.drawn(page)
-    shoot(path.strip("/").replace("/", "-"))
-    pages.accessible(page)
-    pages.fits_a_phone(page)
-
-
-def test_the_form_of_a_benchmark_is_accessible_and_narrow_enough(page: Page, shoot: Shoot) -> None:
-    page.goto("/planning/benchmark")
-    expect(page.get_by_role("button", name="Measure", exact=True)).to_be_visible()
-    shoot("planning-benchmark")
-    pages.accessible(page)
-    pages.fits_a_phone(page)
+pytestmark = pytest.mark.usefixtures("planned")
 
 
 def test_the_keyboard_leads_to_a_series_and_back(page: Page) -> None:

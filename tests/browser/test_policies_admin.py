@@ -13,8 +13,8 @@ def test_a_policy_is_written_checked_activated_and_rolled_back(page: Page, shoot
     expect(page.get_by_text("✓ Nothing to correct.")).to_be_visible()
     text = editor.input_value()
     editor.fill(text.replace("max: 4", "max: -4").replace("forecast: auto", "forecasts: auto"))
-    expect(page.get_by_role("status")).to_contain_text("spec.max is -4")
-    expect(page.get_by_role("status")).to_contain_text("spec.forecasts is not known")
+    expect(page.locator("ul[role=status]")).to_contain_text("spec.max is -4")
+    expect(page.locator("ul[role=status]")).to_contain_text("spec.forecasts is not known")
     shoot("admin-policy-errors")
     page.get_by_role("button", name="line 8").click()
     assert editor.evaluate("field => field.value.slice(0, field.selectionStart).split('\\n').length") == 8
@@ -25,9 +25,12 @@ def test_a_policy_is_written_checked_activated_and_rolled_back(page: Page, shoot
         editor.fill(text.replace("[5, 25, 50]", steps))
         page.get_by_role("button", name="Save", exact=True).click()
         page.get_by_role("button", name="Activate").click()
+        expect(page.get_by_role("dialog")).to_contain_text("In force from the next tick on")
+        page.get_by_role("button", name="Do it").click()
         expect(page.get_by_text("is in force from the next tick on.").first).to_be_visible()
     shoot("admin-policy")
     page.get_by_role("button", name="Roll back to revision 1").click()
+    page.get_by_role("button", name="Do it").click()
     expect(
         page.get_by_text("revision 3 is in force from the next tick on, with the text of revision 1.")
     ).to_be_visible()

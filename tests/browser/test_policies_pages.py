@@ -9,8 +9,6 @@ from tests.support.browser import pages
 from tests.support.browser.site import Site
 
 Shoot = Callable[[str], None]
-SEED = "from tests.support.policy import decided; decided.store(24)"
-PATHS = ("/policies", "/policies/scale-chat-large-local", "/policies/try-fp8", "/decisions", "/pauses")
 TICK = """
 from django.utils import timezone
 from controlplane.fleet.models import Observation
@@ -18,23 +16,7 @@ Observation.objects.filter(component="policies").update(observed_at=timezone.now
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def seeded(site: Site) -> None:
-    site.shell(SEED)
-
-
-def opened(page: Page, path: str) -> None:
-    page.goto(path)
-    if path == "/decisions":
-        pages.drawn(page)
-
-
-def test_each_page_is_accessible_and_needs_no_sideways_scrolling_on_a_narrow_screen(page: Page, shoot: Shoot) -> None:
-    for path in PATHS:
-        opened(page, path)
-        shoot(path.strip("/").replace("/", "-"))
-        pages.accessible(page)
-        pages.fits_a_phone(page)
+pytestmark = pytest.mark.usefixtures("decided")
 
 
 def test_the_keyboard_leads_to_the_record_of_a_decision_which_decides_the_same_again(page: Page, shoot: Shoot) -> None:
@@ -48,7 +30,6 @@ def test_the_keyboard_leads_to_the_record_of_a_decision_which_decides_the_same_a
     page.keyboard.press("Enter")
     page.wait_for_url("**/decisions/*")
     shoot("decision")
-    pages.accessible(page)
     page.get_by_role("button", name="Decide again from this record").click()
     expect(page.get_by_text("the same decision, byte for byte")).to_be_visible()
 

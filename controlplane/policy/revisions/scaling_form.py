@@ -6,14 +6,6 @@ from typing import Any, NamedTuple
 import msgspec
 from django import forms
 from msgspec import inspect
-from unfold.widgets import (
-    UnfoldAdminDecimalFieldWidget,
-    UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextareaWidget,
-    UnfoldAdminTextInputWidget,
-    UnfoldBooleanSwitchWidget,
-)
 
 from controlplane.core.documents.writing import write_yaml
 from controlplane.fleet.models import Pool, Team
@@ -114,13 +106,10 @@ class ScalingForm(forms.ModelForm):  # type: ignore[type-arg]
 
     name = forms.CharField(
         max_length=100,
-        widget=UnfoldAdminTextInputWidget(),
         help_text="Of the policy. A name that there is gets a new revision.",
     )
-    team = forms.ChoiceField(
-        required=False, widget=UnfoldAdminSelectWidget(), help_text="Empty: the team of the pool's model."
-    )
-    description = forms.CharField(required=False, max_length=1_000, widget=UnfoldAdminTextInputWidget())
+    team = forms.ChoiceField(required=False, help_text="Empty: the team of the pool's model.")
+    description = forms.CharField(required=False, max_length=1_000)
 
     class Meta:
         model = PolicyRevision
@@ -194,23 +183,19 @@ def _field(shown: Shown, leaf: Leaf) -> forms.Field:
     common: dict[str, Any] = {"label": label, "help_text": shown.help, "required": leaf.default is msgspec.NODEFAULT}
     match info:
         case inspect.BoolType():
-            return forms.BooleanField(**common | {"required": False}, widget=UnfoldBooleanSwitchWidget())
+            return forms.BooleanField(**common | {"required": False})
         case inspect.IntType():
-            return forms.IntegerField(
-                **common, min_value=info.ge, max_value=info.le, widget=UnfoldAdminIntegerFieldWidget()
-            )
+            return forms.IntegerField(**common, min_value=info.ge, max_value=info.le)
         case inspect.FloatType():
-            return forms.FloatField(**common, widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "any"}))
+            return forms.FloatField(**common, widget=forms.NumberInput(attrs={"step": "any"}))
         case inspect.VarTupleType():
-            return forms.JSONField(**common | {"required": False}, widget=UnfoldAdminTextareaWidget())
+            return forms.JSONField(**common | {"required": False})
         case inspect.LiteralType(values=choices):
             pairs = [(str(each), str(each)) for each in choices]
-            return forms.ChoiceField(**common | {"required": True}, choices=pairs, widget=UnfoldAdminSelectWidget())
+            return forms.ChoiceField(**common | {"required": True}, choices=pairs)
     if shown.path in NAMED:
-        return forms.ChoiceField(
-            **common, choices=lambda: _choices(NAMED[shown.path]()), widget=UnfoldAdminSelectWidget()
-        )
-    return forms.CharField(**common, widget=UnfoldAdminTextInputWidget())
+        return forms.ChoiceField(**common, choices=lambda: _choices(NAMED[shown.path]()))
+    return forms.CharField(**common)
 
 
 NAMED: Mapping[str, Any] = {

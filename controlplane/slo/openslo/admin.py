@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 
-from controlplane.fleet.admin import ReadOnlyAdmin
+from controlplane.core.admin import ReadOnlyAdmin
 from controlplane.slo.openslo.models import AppliedDocument
 
 

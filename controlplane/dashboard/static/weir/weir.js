@@ -28,7 +28,7 @@
     pending += 1;
     return htmx
       .ajax("GET", location.href, { source, target: data, swap: "innerHTML", headers })
-      .finally(() => { pending -= 1; took = Date.now() - began; });
+      .finally(() => { pending -= 1; took = Date.now() - began; watch(); });
   }
   function stated() {
     const form = document.querySelector("form.filters[data-go]");
@@ -109,6 +109,24 @@
   }
   function say(text) { byId("announce").textContent = text; }
 
+  // On a narrow screen a list's rows are cards (weir.css): their cells say their column, and stay cells for those who hear them.
+  const narrow = matchMedia("(max-width: 720px)");
+  const ROLES = { TABLE: "table", THEAD: "rowgroup", TBODY: "rowgroup", TFOOT: "rowgroup", TR: "row", TD: "cell" };
+  function cards() {
+    if (!narrow.matches) return;
+    for (const table of document.querySelectorAll("main table.list:not(.incidents-list), main table.cards, #result_list")) {
+      table.classList.add("cards");
+      const columns = [...table.tHead ? table.tHead.rows[table.tHead.rows.length - 1].cells : []].map((cell) => cell.textContent.replace(/\s+/g, " ").trim());
+      for (const part of [table, ...table.querySelectorAll("thead, tbody, tfoot, tr, th, td")]) {
+        part.setAttribute("role", ROLES[part.tagName] || (part.scope === "row" ? "rowheader" : "columnheader"));
+        if (!part.closest("thead") && part.cellIndex >= 0 && part.colSpan === 1 && columns[part.cellIndex]) part.dataset.column = columns[part.cellIndex];
+      }
+    }
+  }
+  narrow.addEventListener("change", cards);
+  document.addEventListener("htmx:afterSwap", cards);
+  cards();
+
   // Dialogs
   function open(id) {
     const dialog = byId(id);
@@ -141,6 +159,16 @@
     dialog.querySelector("[data-what]").textContent = form.dataset.resolve;
     dialog.showModal();
     question.elements.note.focus();
+  });
+  // What takes effect at once asks first: a form with data-ask.
+  document.addEventListener("submit", (event) => {
+    const form = event.target, dialog = byId("ask");
+    if (!form.matches("form[data-ask]") || form.dataset.asked) return;
+    event.preventDefault();
+    byId("ask-what").textContent = form.dataset.ask;
+    dialog.returnValue = "";
+    dialog.onclose = () => { if (dialog.returnValue === "yes") { form.dataset.asked = "1"; form.requestSubmit(); } };
+    dialog.showModal();
   });
   document.addEventListener("click", (event) => {
     const closer = event.target.closest("dialog [data-close]");
@@ -241,27 +269,57 @@
     line.querySelector(".link").textContent = connected ? "" : "· no live link, asking every 10\u202fs";
   }
 
-  // Live: a message on the socket says that something changed, and the page requests its data again; without a socket it polls every 10 s.
-  // What arrives without requests (data-every-ms on the page) is requested that often in any case. Requests may take a tenth of the time:
+  // Live: the socket is told what the page shows, and sends its data whole and then what changed of it; without a socket the page asks every 10 s.
+  // What arrives without requests (data-every-ms on the page) is renewed that often in any case. Asking may take a tenth of the time:
   // a page over a long range, left open on a wall, must not keep the store busy.
-  const REFRESH_MS = 2000, POLL_MS = 10000, REST = 10;
+  const POLL_MS = 10000, REST = 10;
   const rest = (least) => Math.max(least, REST * took);
   const paged = document.querySelector("[data-every-ms]"), everyMs = paged ? Number(paged.dataset.everyMs) : 0;
-  let connected = false, attempts = 0, last = Date.now(), due = 0;
+  let connected = false, attempts = 0, last = Date.now(), socket = null, watching = 0, watched = "", text = null, due = false, queue = Promise.resolve();
   const refreshing = () => data && document.querySelector("[data-live]");
-  function changed() {
-    if (due || !refreshing()) return;
-    due = setTimeout(() => { due = 0; refresh(); }, Math.max(0, last + rest(REFRESH_MS) - Date.now()));
+  const busy = () => pending || document.hidden || String(getSelection()) && data.contains(getSelection().anchorNode);
+  function tell(said) { if (connected) socket.send(JSON.stringify(said)); }
+  /** What is shown, where that is not yet known there; `renew`: it may have changed meanwhile. */
+  function watch(renew = false) {
+    const path = refreshing() && !document.hidden ? location.pathname + location.search : "";
+    if (path !== watched) { watched = path; watching += 1; text = null; due = false; tell({ watch: path, number: watching }); }
+    if (path && renew) tell({ renew: true });
+  }
+  async function renewed(packed) {
+    const unpacked = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+    if (unpacked.number !== watching) return;
+    text = unpacked.html === undefined ? merged(text, unpacked.changes) : unpacked.html;
+    due = true;
+    show();
+  }
+  /** As `merged` of controlplane/dashboard/core/difference.py. */
+  function merged(before, changes) {
+    let after = "";
+    for (let at = 0; at < changes.length;) {
+      if (typeof changes[at] === "string") after += changes[at++];
+      else { after += before.substring(changes[at], changes[at] + changes[at + 1]); at += 2; }
+    }
+    return after;
+  }
+  /** Waits while the reader is selecting, or another answer is on its way. */
+  function show() {
+    if (!due || busy()) return;
+    due = false;
+    last = Date.now();
+    htmx.trigger(data, "htmx:beforeSwap", { xhr: { status: 200 } });
+    htmx.swap(data, text, { swapStyle: "innerHTML", swapDelay: 0, settleDelay: 0 }, { contextElement: data });
+    data.dataset.renewed = String(Number(data.dataset.renewed || 0) + 1);
   }
   function refresh() {
-    if (!refreshing() || pending || document.hidden || String(getSelection()) && data.contains(getSelection().anchorNode)) return;
+    if (!refreshing() || busy()) return;
     last = Date.now();
     load({ "Weir-Refresh": "1" });
   }
   function connect() {
-    const socket = new WebSocket(new URL(document.body.dataset.livePath, location.href).href.replace(/^http/, "ws"));
-    socket.onopen = () => { connected = true; attempts = 0; tick(); };
-    socket.onmessage = (event) => { if (JSON.parse(event.data).type === "changed") changed(); };
+    socket = new WebSocket(new URL(document.body.dataset.livePath, location.href).href.replace(/^http/, "ws"));
+    socket.binaryType = "arraybuffer";
+    socket.onopen = () => { connected = true; watched = ""; tick(); watch(attempts > 0); attempts = 0; };
+    socket.onmessage = (event) => { queue = queue.then(() => renewed(event.data)).catch(() => { watched = ""; watch(true); }); };
     socket.onclose = (event) => {
       connected = false;
       tick();
@@ -270,12 +328,30 @@
       setTimeout(connect, Math.min(30000, 500 * 2 ** attempts) * (0.5 + Math.random() / 2));
     };
   }
+  /** Whoever works by keyboard stays where they were: on what has the same id, or else the same link or text, or else the same place. */
+  let place = null;
+  const controls = () => [...data.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")];
+  const called = (element) => element.getAttribute("href") || element.name || element.textContent.trim();
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const at = document.activeElement;
+    place = event.target === data && data.contains(at) && at !== data ? { tag: at.tagName, name: called(at), index: controls().indexOf(at) } : null;
+  });
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (!place || event.target !== data || data.contains(document.activeElement)) return;
+    const all = controls();
+    const same = all.find((element) => element.tagName === place.tag && called(element) === place.name) || all[place.index];
+    if (same) same.focus({ preventScroll: true });
+  });
   if (data) {
     readSkew();
     tick();
     setInterval(tick, 1000);
-    setInterval(() => { if ((!connected || everyMs) && Date.now() - last >= rest(everyMs || POLL_MS)) refresh(); }, 1000);
-    document.addEventListener("visibilitychange", () => { if (!document.hidden) changed(); });
+    setInterval(() => {
+      show();
+      if (connected && everyMs && Date.now() - last >= rest(everyMs)) { last = Date.now(); watch(true); }
+      else if (!connected && Date.now() - last >= rest(everyMs || POLL_MS)) refresh();
+    }, 1000);
+    document.addEventListener("visibilitychange", () => watch(!document.hidden));
     document.addEventListener("htmx:afterSwap", (event) => {
       if (event.target !== data) return;
       swaps += 1;

@@ -5,13 +5,13 @@ from typing import Any
 from uuid import uuid4
 
 from django.contrib import admin, messages
+from django.contrib.admin import ModelAdmin
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils import timezone
-from unfold.admin import ModelAdmin
 
-from controlplane.fleet.admin import ReadOnlyAdmin
+from controlplane.core.admin import ReadOnlyAdmin
 from controlplane.incidents.notify.core.notice import Notice, NoticeAction
 from controlplane.incidents.notify.delivery import outbox
 from controlplane.incidents.notify.delivery.core.route import Target
@@ -23,7 +23,7 @@ from controlplane.incidents.notify.delivery.send.claim import send_again
 @admin.register(Destination)
 class DestinationAdmin(ModelAdmin):
     form = DestinationForm
-    list_display = ["name", "kind", "team", "takes", "fallback", "enabled"]
+    list_display = ["name", "last", "kind", "team", "takes", "fallback", "enabled"]
     list_filter = ["kind", "enabled", "team"]
     search_fields = ["name", "team__name"]
     autocomplete_fields = ["team", "fallback"]
@@ -33,6 +33,19 @@ class DestinationAdmin(ModelAdmin):
         ("Takes", {"fields": ["team", "severities", "takes_changes"]}),
         ("When it does not answer", {"fields": ["fallback", "fallback_after_s"]}),
     ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Destination]:
+        sent = Delivery.objects.filter(destination=OuterRef("pk")).order_by("-enqueued_at")
+        queryset: QuerySet[Destination] = super().get_queryset(request)
+        return queryset.annotate(
+            last_state=Subquery(sent.values("state")[:1]), last_at=Subquery(sent.values("enqueued_at")[:1])
+        )
+
+    @admin.display(description="last delivery")
+    def last(self, destination: Any) -> str:
+        if destination.last_at is None:
+            return "nothing sent yet"
+        return f"{Delivery.State(destination.last_state).label.lower()}, {destination.last_at:%Y-%m-%d %H:%M} UTC"
 
     @admin.display(description="takes")
     def takes(self, destination: Destination) -> str:
