@@ -1,32 +1,94 @@
-"""Sends live updates to browsers, which then request their data again."""
+"""Keeps open pages up to date: their data is asked for within this process, and what changed of it is sent.
 
+A browser says what it shows: `{"watch": "/latency?model=chat", "number": 3}`; an empty path, that it wants nothing. From then on it
+gets, as JSON in gzip, `{"number", "html"}`, and later `{"number", "changes"}` (`core.difference`) against what it was sent before.
+`{"renew": true}` asks for the present data, whether or not something is known to have changed.
+"""
+
+import asyncio
+import gzip
+import json
 import time
+from contextlib import suppress
 from typing import Any
 
-from channels.generic.websocket import AsyncJsonWebsocketConsumer
+import structlog
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.urls import Resolver404, resolve
 
+from controlplane.accounts.sockets import NOT_LOGGED_IN
+from controlplane.dashboard.core.difference import difference
+from controlplane.dashboard.fragments import LoggedOutError, fragment
+
+log = structlog.get_logger(__name__)
 GROUP = "live"
+REFRESH_S = 2.0
+REST = 10
+"""Renewals may take a tenth of the time: a page over a long range, left open on a wall, must not keep the store busy."""
+MAX_PATH = 8_000
 
 
-class Live(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
-    """Passes `live.changed` on as `{"type": "changed", "newest_ms", "requests", "now_ms"}`."""
-
+class Live(AsyncWebsocketConsumer):  # type: ignore[misc]
     groups = [GROUP]
 
     async def connect(self) -> None:
+        self._path, self._number = "", 0
+        self._has: str | None = None  # what the browser was sent last
+        self._due = asyncio.Event()
         await self.accept()
-        await self.send_json({"type": "hello", "now_ms": time.time_ns() // 1_000_000})
+        self._renewing = asyncio.create_task(self._renew())
+
+    async def disconnect(self, code: int) -> None:
+        self._renewing.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._renewing
 
     async def live_changed(self, event: dict[str, Any]) -> None:
-        newest_ns = event.get("newest_ns")
-        await self.send_json(
-            {
-                "type": "changed",
-                "newest_ms": newest_ns // 1_000_000 if isinstance(newest_ns, int) else None,
-                "requests": event.get("requests"),
-                "now_ms": time.time_ns() // 1_000_000,
-            }
-        )
+        self._due.set()
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
-        """Ignores it."""
+        """What is not understood is ignored."""
+        try:
+            said = json.loads(text_data or "")
+        except ValueError:
+            return
+        match said:
+            case {"watch": str(path), "number": int(number)} if len(path) <= MAX_PATH and (not path or is_page(path)):
+                self._path, self._number, self._has = path, number, None
+            case {"renew": True}:
+                self._due.set()
+
+    async def _renew(self) -> None:
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            began = time.monotonic()
+            if self._path:
+                try:
+                    await self._send()
+                except LoggedOutError:
+                    await self.close(NOT_LOGGED_IN)
+                    return
+                except Exception as error:  # noqa: BLE001  (the next change is another try)
+                    log.warning("live.not_renewed", path=self._path, error=f"{type(error).__name__}: {error}")
+            await asyncio.sleep(max(REFRESH_S, REST * (time.monotonic() - began)))
+
+    async def _send(self) -> None:
+        path, number = self._path, self._number
+        html = await fragment(self.scope, path)
+        if (path, number) != (self._path, self._number):
+            self._due.set()
+            return
+        news: dict[str, Any] = {"html": html} if self._has is None else {"changes": difference(self._has, html)}
+        self._has = html
+        await self.send(
+            bytes_data=gzip.compress(json.dumps({"number": number, **news}, separators=(",", ":")).encode(), 6, mtime=0)
+        )
+
+
+def is_page(path: str) -> bool:
+    """Whether it is one of the dashboard's."""
+    try:
+        return str(resolve(path.partition("?")[0]).func.__module__).startswith("controlplane.dashboard.views.")
+    except Resolver404:
+        return False

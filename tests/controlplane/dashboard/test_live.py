@@ -1,5 +1,6 @@
-"""The live socket: who is told, and what."""
+"""The live socket: what a browser is sent of the page that it shows."""
 
+import gzip
 import json
 from typing import Any
 
@@ -8,7 +9,8 @@ from asgiref.testing import ApplicationCommunicator
 from channels.layers import get_channel_layer
 from pytest_django import Settings
 
-from controlplane.dashboard.consumers import Live
+from controlplane.dashboard import consumers
+from controlplane.dashboard.core.difference import merged
 
 # Channels closes old connections after each message, also one that a test before has left in its thread.
 pytestmark = pytest.mark.django_db
@@ -22,40 +24,71 @@ def layer(settings: Settings, redis_url: str) -> None:
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": backend, "CONFIG": {"hosts": [redis_url], "prefix": "test-live"}}}
 
 
-async def browser() -> ApplicationCommunicator:
-    """Connected, and greeted."""
-    socket = ApplicationCommunicator(
-        Live.as_asgi(), {"type": "websocket", "path": "/live", "headers": [], "subprotocols": []}
-    )
+class Shown:
+    """What the page shows, instead of the views; a browser's test sees those."""
+
+    def __init__(self) -> None:
+        self.text = "<p>1,</p>" * 40
+        self.asked: list[str] = []
+
+    async def fragment(self, scope: Any, path: str) -> str:
+        self.asked.append(path)
+        return self.text
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
+    found = Shown()
+    monkeypatch.setattr(consumers, "fragment", found.fragment)
+    monkeypatch.setattr(consumers, "REFRESH_S", 0.0)
+    return found
+
+
+async def browser(*said: Any) -> ApplicationCommunicator:
+    """Connected, and having said what it shows."""
+    scope = {"type": "websocket", "path": "/live", "headers": [], "subprotocols": []}
+    socket = ApplicationCommunicator(consumers.Live.as_asgi(), scope)
     await socket.send_input({"type": "websocket.connect"})
     assert (await socket.receive_output(PATIENCE_S))["type"] == "websocket.accept"
-    assert (await told(socket))["type"] == "hello"
+    for each in said:
+        await socket.send_input(
+            {"type": "websocket.receive", "text": each if isinstance(each, str) else json.dumps(each)}
+        )
     return socket
 
 
 async def told(socket: ApplicationCommunicator) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((await socket.receive_output(PATIENCE_S))["text"])
+    found: dict[str, Any] = json.loads(gzip.decompress((await socket.receive_output(PATIENCE_S))["bytes"]))
     return found
 
 
-async def announce(requests: int) -> None:
-    newest_ns = 1_795_000_000_123_456_789
-    await get_channel_layer().group_send("live", {"type": "live.changed", "newest_ns": newest_ns, "requests": requests})
-
-
-async def test_a_browser_is_told_that_rows_have_arrived() -> None:
-    socket = await browser()
-    await announce(3)
-    found = await told(socket)
-    assert (found["type"], found["newest_ms"], found["requests"]) == ("changed", 1_795_000_000_123, 3)
+async def left(socket: ApplicationCommunicator) -> None:
     await socket.send_input({"type": "websocket.disconnect", "code": 1000})
     await socket.wait()
 
 
-async def test_what_a_browser_says_is_ignored() -> None:
-    socket = await browser()
-    await socket.send_input({"type": "websocket.receive", "text": "not json"})
-    await announce(4)
-    assert (await told(socket))["requests"] == 4
-    await socket.send_input({"type": "websocket.disconnect", "code": 1000})
-    await socket.wait()
+async def test_a_browser_gets_its_page_whole_and_then_what_changed_of_it(shown: Shown) -> None:
+    socket = await browser({"watch": "/latency?q=p99", "number": 1}, {"renew": True})
+    first = await told(socket)
+    assert first == {"number": 1, "html": shown.text}
+    shown.text = shown.text.replace("1", "2", 1)
+    await get_channel_layer().group_send("live", {"type": "live.changed"})
+    second = await told(socket)
+    assert merged(first["html"], second["changes"]) == shown.text
+    assert shown.asked == ["/latency?q=p99"] * 2
+    await left(socket)
+
+
+async def test_another_page_begins_whole_and_what_is_not_understood_is_ignored(shown: Shown) -> None:
+    elsewhere = (
+        {"watch": path, "number": 7} for path in ("/admin/", "/api/v1/requests", "//evil.example/", "/latency" * 2_000)
+    )
+    socket = await browser(
+        "not json", "[]", {"watch": 1}, {"watch": "/requests", "number": 4}, *elsewhere, {"renew": True}
+    )
+    assert (await told(socket)) == {"number": 4, "html": shown.text}
+    await socket.send_input({"type": "websocket.receive", "text": json.dumps({"watch": "/latency", "number": 5})})
+    await socket.send_input({"type": "websocket.receive", "text": json.dumps({"renew": True})})
+    assert (await told(socket)) == {"number": 5, "html": shown.text}
+    assert shown.asked == ["/requests", "/latency"]
+    await left(socket)
