@@ -9,7 +9,7 @@ from celery import Celery, bootsteps
 from celery.signals import setup_logging, worker_init
 from django.conf import settings
 
-from controlplane.observability import metrics_server, tracing
+from controlplane.observability import metrics_server, tasks, tracing
 from controlplane.worker import metrics
 from controlplane.worker.schedule import SCHEDULE
 
@@ -43,6 +43,7 @@ metrics.listen()
 @worker_init.connect  # type: ignore[untyped-decorator]
 def _trace(**_: Any) -> None:
     tracing.configure("weir-worker", config)
+    tasks.listen()
 
 
 @setup_logging.connect  # type: ignore[untyped-decorator]

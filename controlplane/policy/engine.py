@@ -111,8 +111,10 @@ class Engine:
             known = self._background()
             self._traffic = traffic = replace(known.traffic, since_ms=self._heard_ms)
             known = replace(known, traffic=traffic, clusters=seen, spent=self._meter.spent(now_ms))
-            observation = gather(now_ms, policies.all, known)
-            ticked = self._decide(leader, observation, policies, clusters)
+            with span("observe"):
+                observation = gather(now_ms, policies.all, known)
+            with span("decide"):
+                ticked = self._decide(leader, observation, policies, clusters)
             self._heard_ms = traffic.rounds[-1].at_ms if traffic.rounds else None
             refused = {name: why for name, actor in self._actors.items() if (why := actor.snapshot_refused)}
             unreadable = {**policies.unreadable, **ticked.failing}

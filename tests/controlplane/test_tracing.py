@@ -1,8 +1,12 @@
 """Spans of the control plane arrive at an OTLP receiver, marked so that the ledger counts none as a request."""
 
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from celery import Celery
+from django.conf import settings
 from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from opentelemetry import trace
@@ -12,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from pytest_django import Settings
 
-from controlplane.observability import tracing
+from controlplane.observability import tasks, tracing
 from inference.contract.own_requests import INTERNAL
 
 
@@ -78,3 +82,72 @@ def test_work_of_the_worker_is_marked_too(exported: InMemorySpanExporter) -> Non
     span = only(exported)
     assert attributes(span) == {INTERNAL: True, "components": 3}
     assert span.status.status_code is StatusCode.ERROR
+
+
+def test_what_a_page_waits_for_is_beneath_it_and_without_a_page_there_is_nothing(
+    exported: InMemorySpanExporter,
+) -> None:
+    with tracing.call("store query", {}):
+        pass
+    assert exported.get_finished_spans() == ()
+    with tracing.span("page"), tracing.call("store query", {"db.query.text": "SELECT 1"}):
+        pass
+    below, page = exported.get_finished_spans()
+    assert below.parent is not None
+    assert page.context is not None
+    assert below.parent.span_id == page.context.span_id
+    assert below.kind is SpanKind.CLIENT
+
+
+def test_a_decision_and_what_is_done_of_it_later_are_one_trace(exported: InMemorySpanExporter) -> None:
+    assert tracing.traceparent() == ""
+    with tracing.span("policy tick"):
+        kept = tracing.traceparent()
+    with tracing.span("another tick"), tracing.span("policy action", parent=kept):
+        pass
+    spans = {span.name: span.context.trace_id for span in exported.get_finished_spans() if span.context}
+    assert spans["policy action"] == spans["policy tick"] != spans["another tick"]
+
+
+def test_a_task_is_a_span_that_says_whether_it_failed(exported: InMemorySpanExporter) -> None:
+    app = Celery("traced", set_as_current=False)
+    app.conf.task_always_eager = True
+    tasks.listen()
+
+    @app.task(name="plan.renew")
+    def renew(good: bool) -> None:
+        if not good:
+            raise ValueError("no forecast")
+
+    renew.delay(True)
+    renew.delay(False)
+    spans = [(span.name, span.status.status_code) for span in exported.get_finished_spans()]
+    assert spans == [("task plan.renew", StatusCode.UNSET), ("task plan.renew", StatusCode.ERROR)]
+
+
+def test_any_collector_gets_the_spans_that_the_usual_settings_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    received: list[tuple[str, str | None, bytes]] = []
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            received.append((self.path, self.headers["x-tenant"], body))
+            self.send_response(200)
+            self.end_headers()
+
+    with HTTPServer(("127.0.0.1", 0), Collector) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=search")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+        monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=staging")
+        providers: list[TracerProvider] = []
+        monkeypatch.setattr(trace, "set_tracer_provider", providers.append)
+        tracing.configure("weir-worker", settings.CONFIG.model_copy(update={"otlp_endpoint": ""}))
+        with providers[0].get_tracer("test").start_as_current_span("page"):
+            pass
+        providers[0].shutdown()
+        server.shutdown()
+    ((path, tenant, body),) = received
+    assert (path, tenant) == ("/v1/traces", "search")
+    assert all(part in body for part in (b"weir-worker", b"staging", b"page"))

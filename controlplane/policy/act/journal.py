@@ -10,6 +10,7 @@ from django.db.models import Q
 
 from controlplane.fleet.models import Replica
 from controlplane.fleet.publish import publish_on_commit
+from controlplane.observability import tracing
 from controlplane.policy.models import Action, DecisionRecord
 
 log = structlog.get_logger(__name__)
@@ -48,6 +49,7 @@ def plan(
         started_at=now,
         step_at=now,
         deadline_at=now + timedelta(seconds=drain_deadline_s),
+        traceparent=tracing.traceparent(),
     )
 
 

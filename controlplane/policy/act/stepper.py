@@ -59,7 +59,9 @@ class Stepper:
         if action.ended_at is not None or (action.retry_at is not None and at(now_ms) < action.retry_at):
             return False
         try:
-            with span("policy action", pool=action.pool, action=action.kind, step=action.step):
+            with span(
+                "policy action", parent=action.traceparent, pool=action.pool, action=action.kind, step=action.step
+            ):
                 return self._step(action, now_ms)
         except StaleLeaderError:
             raise

@@ -210,6 +210,7 @@ class Migration(migrations.Migration):
                 ('accepted_at', models.DateTimeField(blank=True, help_text='When the cluster accepted it.', null=True)),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
                 ('outcome', models.CharField(blank=True, help_text='What became of it, in a sentence.', max_length=500)),
+                ('traceparent', models.CharField(blank=True, help_text='The trace of the tick that decided it.', max_length=55)),
                 ('decision', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='actions', to='policy.decisionrecord')),
             ],
             options={

@@ -135,6 +135,7 @@ class Action(models.Model):
     accepted_at = models.DateTimeField(null=True, blank=True, help_text="When the cluster accepted it.")
     ended_at = models.DateTimeField(null=True, blank=True)
     outcome = models.CharField(max_length=500, blank=True, help_text="What became of it, in a sentence.")
+    traceparent = models.CharField(max_length=55, blank=True, help_text="The trace of the tick that decided it.")
 
     class Meta:
         ordering = ["-started_at", "-pk"]

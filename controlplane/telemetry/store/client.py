@@ -1,11 +1,12 @@
 """A process's connection to the store: pooled HTTP, thread-safe, and the only importer of clickhouse_connect."""
 
+import contextvars
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 import clickhouse_connect
@@ -14,6 +15,8 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 from clickhouse_connect.driver.httputil import get_pool_manager
 from urllib3.exceptions import HTTPError
+
+from controlplane.observability import tracing
 
 from .dsn import parse_dsn
 from .errors import LIMIT_CODES, RETRYABLE_CODES, StoreError, StoreLimitError, StoreUnavailableError
@@ -26,6 +29,8 @@ _BUSY = re.compile(r"HTTP status (408|429|5\d\d)")  # a proxy's answer, without 
 PROBE_AFTER_S = 2.0
 """Seconds without an answer after which a call first probes the store, so that a store that hangs is noticed after PROBE_S."""
 PROBE_S = 3.0
+MAX_TRACED = 500
+"""Characters of a query in its span."""
 
 READ_SETTINGS: Mapping[str, object] = {
     "do_not_merge_across_partitions_select_final": 1,  # rows of one identity lie in one partition
@@ -64,8 +69,9 @@ class Connection:
         self._pool.clear()
 
     def submit_query(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> Future[R]:
-        """Run a read in a thread. It must not submit one itself."""
-        return self._threads.submit(function, *arguments, **named)
+        """Run a read in a thread, within the caller's trace. It must not submit one itself."""
+        context = contextvars.copy_context()
+        return self._threads.submit(lambda: context.run(function, *arguments, **named))
 
     def ping(self) -> bool:
         """Whether the store answers a query now."""
@@ -77,7 +83,7 @@ class Connection:
     def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Any]:
         """The rows of a read. Values are bound parameters, `{name:Type}` in `sql`."""
         self._probe()
-        with _translate_errors():
+        with _traced("query", sql), _translate_errors():
             result = self._connected().query(sql, parameters=dict(parameters or {}), settings=dict(READ_SETTINGS))
             self._answered_s = time.monotonic()
             return result.result_rows
@@ -94,19 +100,19 @@ class Connection:
     def arrow(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
         """The columns of a read, with text as strings. For large results."""
         self._probe()
-        with _translate_errors():
+        with _traced("query", sql), _translate_errors():
             return self._connected().query_arrow(
                 sql, parameters=dict(parameters or {}), settings=dict(READ_SETTINGS), use_strings=True
             )
 
     def command(self, sql: str, parameters: Mapping[str, object] | None = None) -> None:
         """Run a statement without a result."""
-        with _translate_errors():
+        with _traced("command", sql), _translate_errors():
             self._connected().command(sql, parameters=dict(parameters or {}))
 
     def insert_arrow(self, table: str, data: pa.Table) -> None:
         """Append `data`, by column name. Rows sent twice replace themselves: send them again after StoreUnavailableError."""
-        with _translate_errors():
+        with _traced("insert", table), _translate_errors():
             self._connected().insert_arrow(table, data, settings=dict(INSERT_SETTINGS))
 
     def _probe(self) -> None:
@@ -149,6 +155,12 @@ class StorePart:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+
+
+def _traced(operation: str, text: str) -> AbstractContextManager[object]:
+    """A span of what is read or written. Values are bound: they do not stand in its text."""
+    said = {"db.system.name": "clickhouse", "db.query.text": " ".join(text.split())[:MAX_TRACED]}
+    return tracing.call(f"store {operation}", said)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from controlplane.fleet.clusters.errors import (
     UnreachableError,
 )
 from controlplane.fleet.clusters.kubernetes.kubeconfig import Names, load
+from controlplane.observability import tracing
 
 T = TypeVar("T")
 
@@ -214,7 +215,7 @@ class Api:
         opened = self._opened()
         call = f"{method} {path}"
         try:
-            with _named(call, opened):
+            with tracing.call(f"cluster {method}", {"url.path": path}), _named(call, opened):
                 response = self._sent(opened, method, path, query, body, content_type, read_s)
                 try:
                     if response.status >= 300:

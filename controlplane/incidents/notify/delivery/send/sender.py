@@ -16,6 +16,7 @@ import structlog
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connections
 from django.utils import timezone
+from opentelemetry.trace import SpanKind
 
 from controlplane.core.periodic import PeriodicThread
 from controlplane.incidents.notify.delivery.core import outbound_address
@@ -27,6 +28,7 @@ from controlplane.incidents.notify.delivery.destinations.kind import Message
 from controlplane.incidents.notify.delivery.models import Delivery, Heartbeat
 from controlplane.incidents.notify.delivery.send import claim, fallback, prune
 from controlplane.incidents.notify.delivery.send.http_client import Client
+from controlplane.observability import tracing
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -49,7 +51,13 @@ async def attempt(client: Client, delivery: Delivery) -> Answer:
     except Exception as error:
         log.exception("notice.render_failed", delivery=delivery.pk)
         return Answer(None, f"cannot be rendered: {type(error).__name__}: {error}", blocked=True)
-    return await client.post(post.url, post.body, post.headers)
+    with tracing.span(
+        "send page", SpanKind.CLIENT, delivery=delivery.pk, action=delivery.action, destination=to.kind
+    ) as sending:
+        answer = await client.post(post.url, post.body, post.headers)
+        if answer.status is not None:
+            sending.set_attribute("http.response.status_code", answer.status)
+        return answer
 
 
 class Sender(PeriodicThread):
