@@ -66,10 +66,10 @@ def run() -> Iterator[Figure]:
                 store.command(f"TRUNCATE TABLE {table}")
             load(store, spans // SPANS_PER_REQUEST, from_ns=to_ns - DAY_NS, to_ns=to_ns, seed=spans)
             say(f"{spans / (time.monotonic() - began):,.0f} spans/s made and inserted")
-            _settle(store)
+            settle(store)
             began = time.monotonic()
-            say(f"{_fill(store)} stretches rolled up in {time.monotonic() - began:.1f} s")
-            _settle(store)
+            say(f"{roll_up(store)} stretches rolled up in {time.monotonic() - began:.1f} s")
+            settle(store)
             took = _ask(_questions(store, Window(to_ns - DAY_NS, to_ns), pages))
             for name, p95_ms in ((name, percentile(us, 0.95) / 1e3) for name, us in took.items() if name not in SCANS):
                 measured[name][suffix] = p95_ms
@@ -99,7 +99,7 @@ def _serve(folder: Path, stack: ExitStack) -> str:
     raise BenchError(f"the store did not serve within 60 s:\n{child.tail()}")
 
 
-def _settle(store: Store, patience_s: float = 120) -> None:
+def settle(store: Store, patience_s: float = 120) -> None:
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and store.rows("SELECT count() FROM system.merges")[0][0]:
         time.sleep(0.5)
@@ -191,7 +191,7 @@ def _first_panel(store: Store, window: Window, chosen: Filters, pages: Executor)
     return _panel(store, window, chosen, pages)
 
 
-def _fill(store: Store) -> int:
+def roll_up(store: Store) -> int:
     done = 0
     while due := store.rollups.due(time.time_ns(), MONTH_DAYS):
         done += sum(store.rollups.fill(stretches, time.time_ns()) for stretches in together(due))
@@ -231,7 +231,7 @@ def _month(store: Store, to_ns: int, pages: Executor) -> Iterator[Figure]:
     while store.rows(old)[0][0] and time.monotonic() < deadline:
         store.command("ALTER TABLE rollups MATERIALIZE TTL SETTINGS mutations_sync = 1")
         time.sleep(5)
-    _settle(store)
+    settle(store)
     month = Window(to_ns - MONTH_DAYS * DAY_NS, to_ns)
     took_us = []
     for _ in range(MONTH_ROUNDS):
