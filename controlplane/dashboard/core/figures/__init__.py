@@ -1,1 +1,1 @@
-"""Charts as plain dicts in plotly's schema (building through plotly.graph_objects costs a hundred times more)."""
+"""Charts in plotly's schema, with one template (`layout.TEMPLATE`)."""

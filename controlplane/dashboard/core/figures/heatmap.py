@@ -6,7 +6,7 @@ from math import log10
 
 from controlplane.core.formatting import PAGE, clock
 from controlplane.dashboard.core.figures.latency import grid
-from controlplane.dashboard.core.figures.layout import INK, RULE, Figure, layout, line, words_above, x_axis
+from controlplane.dashboard.core.figures.layout import INK, Figure, layout, line, words_above, x_axis
 from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, HeatmapCell, LatencyPoint, Region
 from controlplane.telemetry.query.core.question import Question
 
@@ -66,8 +66,6 @@ def heatmap_figure(
                 "range": shown,
                 "tickvals": [value for value, _ in ticks(*shown)],
                 "ticktext": [text for _, text in ticks(*shown)],
-                "gridcolor": RULE,
-                "zeroline": False,
             },
             shapes=[_outline(region, question, shown)] if region else [],
             annotations=[

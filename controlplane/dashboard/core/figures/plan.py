@@ -90,7 +90,7 @@ def regions_figure(
             showlegend=True,
             legend=LEGEND_ABOVE,
             margin={"l": 64, "r": 64, "t": 40, "b": 40},
-            xaxis={"type": "category", "linecolor": "var(--rule)", "fixedrange": True},
+            xaxis={"type": "category", "fixedrange": True, "showspikes": False},
             yaxis=y_axis("GPU-hours", 0.0, 1.0, tickformat="~s"),
             yaxis2=y_axis(
                 "USD", 0.0, 1.0, tickformat="~s", overlaying="y", side="right", showgrid=False, tickmode="auto"

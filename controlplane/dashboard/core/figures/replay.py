@@ -47,9 +47,9 @@ def replay_figure(variants: Sequence[Variant], from_s: int, to_s: int, key: str)
             "range": [-0.6, len(variants) - 0.4],
         },
         annotations=_labels(shown),
+        margin={"l": 84},
         meta={"view": "replay"},
     )
-    figure_layout["margin"]["l"] = 84
     traces = [*_rates(shown), _left(shown)] if shown else []
     for lane, variant in enumerate(reversed(variants)):
         traces += _incidents(variant, lane)
