@@ -4,7 +4,7 @@ from django.contrib import admin, messages
 from django.contrib.admin import ModelAdmin
 from django.http import HttpRequest
 
-from controlplane.accounts.models import ApiToken
+from controlplane.accounts.models import ApiToken, SharedLink
 
 
 @admin.register(ApiToken)
@@ -21,3 +21,16 @@ class ApiTokenAdmin(ModelAdmin):
         text = obj.renew()
         super().save_model(request, obj, form, change)
         self.message_user(request, f"Copy the token now, it is not shown again: {text}", messages.WARNING)
+
+
+@admin.register(SharedLink)
+class SharedLinkAdmin(ModelAdmin):
+    """Links are made on the page that they show; here they are withdrawn."""
+
+    list_display = ["path", "author", "created_at", "ends_at", "withdrawn"]
+    list_filter = ["withdrawn"]
+    search_fields = ["path", "author"]
+    readonly_fields = ["path", "author", "created_at"]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False

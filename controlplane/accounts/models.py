@@ -1,4 +1,4 @@
-"""Tokens for the REST API, which are shown once and of which only the digest is stored; and views that people save."""
+"""Tokens for the REST API, of which only the digest is stored; views that people save; and links that show one view to whoever has them."""
 
 import hashlib
 from datetime import datetime, timedelta
@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core.signing import BadSignature, Signer
 from django.db import models
 from django.utils import timezone
 
@@ -96,3 +97,36 @@ class SavedView(models.Model):
     def seen_by(cls, user: Any) -> models.QuerySet["SavedView"]:
         """The user's own, and those of teams."""
         return cls.objects.filter(models.Q(user=user) | ~models.Q(team=""))
+
+
+class SharedLink(models.Model):
+    """Shows one view to whoever has the link, until it ends or is withdrawn. The link carries a signature and no secret is stored."""
+
+    path = models.CharField(max_length=4_000, editable=False, help_text="The view, with its range and filters.")
+    author = models.CharField(max_length=150, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    ends_at = models.DateTimeField(help_text="Nothing is shown from then on.")
+    withdrawn = models.BooleanField(default=False, help_text="Show nothing any more.")
+
+    class Meta:
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.path[:80]} by {self.author}"
+
+    @property
+    def text(self) -> str:
+        """What stands in its URL."""
+        return _SIGNER.sign(str(self.pk))
+
+    @classmethod
+    def read(cls, text: str, now: datetime) -> "SharedLink | None":
+        """The link whose text this is, if it still shows something."""
+        try:
+            number = int(_SIGNER.unsign(text))
+        except (BadSignature, ValueError):
+            return None
+        return cls.objects.filter(pk=number, ends_at__gt=now, withdrawn=False).first()
+
+
+_SIGNER = Signer(salt="weir.shared-link")

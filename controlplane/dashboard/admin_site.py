@@ -48,7 +48,7 @@ GROUPS = (
             "planning.StoredForecast", "planning.CandidateChange", "planning.PlanJob", "planning.MeasuredPool", "planning.DemoHistory",
         ),
     ),
-    Group("People", "who may read and change what", ("fleet.Team", "auth.User", "auth.Group", "accounts.ApiToken")),
+    Group("People", "who may read and change what", ("fleet.Team", "auth.User", "auth.Group", "accounts.ApiToken", "accounts.SharedLink")),
 )  # fmt: skip
 
 

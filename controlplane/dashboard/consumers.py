@@ -14,11 +14,11 @@ from typing import Any
 
 import structlog
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.urls import Resolver404, resolve
 
 from controlplane.accounts.sockets import NOT_LOGGED_IN
 from controlplane.dashboard.core.difference import difference
 from controlplane.dashboard.fragments import LoggedOutError, fragment
+from controlplane.dashboard.links import is_page
 
 log = structlog.get_logger(__name__)
 GROUP = "live"
@@ -84,11 +84,3 @@ class Live(AsyncWebsocketConsumer):  # type: ignore[misc]
         await self.send(
             bytes_data=gzip.compress(json.dumps({"number": number, **news}, separators=(",", ":")).encode(), 6, mtime=0)
         )
-
-
-def is_page(path: str) -> bool:
-    """Whether it is one of the dashboard's."""
-    try:
-        return str(resolve(path.partition("?")[0]).func.__module__).startswith("controlplane.dashboard.views.")
-    except Resolver404:
-        return False

@@ -1,6 +1,6 @@
 """Links between pages that keep the question."""
 
-from django.urls import reverse
+from django.urls import Resolver404, resolve, reverse
 
 from controlplane.core.formatting import relative
 from controlplane.telemetry.core.query_types import Failure, Window
@@ -58,3 +58,15 @@ def failed_for(question: Question, failure: Failure) -> str:
 
 def trace(trace_id: str, request_id: str = "") -> str:
     return reverse("trace", args=[trace_id]) + (f"#r-{request_id}" if request_id else "")
+
+
+def is_page(path: str) -> bool:
+    """Whether a path, with its query, is one of the dashboard's."""
+    try:
+        match = resolve(path.partition("?")[0])
+    except Resolver404:
+        return False
+    return match.func.__module__.startswith("controlplane.dashboard.views.") and match.url_name not in (
+        "shared",
+        "share",
+    )

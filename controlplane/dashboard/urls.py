@@ -1,6 +1,7 @@
 from django.urls import path
 
 from controlplane.dashboard.views import incidents, silences
+from controlplane.dashboard.views.begin import begin
 from controlplane.dashboard.views.causes import causes
 from controlplane.dashboard.views.deliveries import deliveries
 from controlplane.dashboard.views.explain import latency_explain
@@ -27,11 +28,13 @@ from controlplane.dashboard.views.policies.steps import take_step
 from controlplane.dashboard.views.requests import requests
 from controlplane.dashboard.views.review import review, review_markdown
 from controlplane.dashboard.views.service_map import service_map
+from controlplane.dashboard.views.shared import share, shared
 from controlplane.dashboard.views.signals import signals
 from controlplane.dashboard.views.traces import trace
 
 urlpatterns = [
     path("", overview, name="overview"),
+    path("begin", begin, name="begin"),
     path("latency", latency, name="latency"),
     path("latency/explain", latency_explain, name="latency-explain"),
     path("latency/table", latency_table, name="latency-table"),
@@ -76,5 +79,7 @@ urlpatterns = [
     path("views", save_view, name="save-view"),
     path("views/<int:number>/remove", remove_view, name="remove-view"),
     path("quick", quick, name="quick"),
+    path("share", share, name="share"),
+    path("shared/<str:text>", shared, name="shared"),
     path("live", live, name="live"),
 ]

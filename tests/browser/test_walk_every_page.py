@@ -15,6 +15,7 @@ from tests.support.browser.site import Site
 
 PAGES = {
     "overview": "/",
+    "begin": "/begin",
     "latency": "/latency",
     "causes": "/causes",
     "requests": "/requests",
@@ -42,7 +43,7 @@ PAGES = {
 PARTS = {
     "latency-explain", "latency-table", "objective-burned", "quick", "live", "incident-markdown", "planning-jobs", "planning-job",
     "incident-acknowledge", "incident-resolve", "incident-reopen", "incident-note", "planning-jobs-start", "planning-job-cancel",
-    "policy-step", "pause-end", "decision-replay", "silence-end",
+    "policy-step", "pause-end", "share", "shared", "decision-replay", "silence-end",
 }  # fmt: skip
 """Parts of pages, answers to forms, and text."""
 OTHERS = (

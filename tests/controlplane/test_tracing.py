@@ -114,7 +114,7 @@ def test_a_task_is_a_span_that_says_whether_it_failed(exported: InMemorySpanExpo
     app.conf.task_always_eager = True
     tasks.listen()
 
-    @app.task(name="plan.renew")
+    @app.task(name="plan.renew")  # type: ignore[untyped-decorator]
     def renew(good: bool) -> None:
         if not good:
             raise ValueError("no forecast")

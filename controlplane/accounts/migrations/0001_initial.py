@@ -47,4 +47,18 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('user', 'team', 'name'), name='one_view_of_a_name')],
             },
         ),
+        migrations.CreateModel(
+            name='SharedLink',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('path', models.CharField(editable=False, help_text='The view, with its range and filters.', max_length=4000)),
+                ('author', models.CharField(editable=False, max_length=150)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('ends_at', models.DateTimeField(help_text='Nothing is shown from then on.')),
+                ('withdrawn', models.BooleanField(default=False, help_text='Show nothing any more.')),
+            ],
+            options={
+                'ordering': ['-created_at'],
+            },
+        ),
     ]

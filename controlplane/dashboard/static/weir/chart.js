@@ -37,5 +37,32 @@
     chart.on("plotly_doubleclick", () => { const wider = document.getElementById("wider"); if (wider) wider.click(); });
   }
 
+  // What a chart shows, to take along: as a picture, and as rows.
+  const when = (value, axis) => (axis && axis.type === "date" && value !== null ? new Date(instant(value)).toISOString() : value);
+  const quoted = (value) => { const text = value === null || value === undefined ? "" : String(value); return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
+  function rows(chart) {
+    const axis = chart._fullLayout.xaxis, found = [["series", "x", "y", "value"]];
+    for (const { name = "", x = [], y = [], z } of chart.data) {
+      if (z) z.forEach((line, row) => line.forEach((value, column) => { if (value !== null) found.push([name, when(x[column], axis), y[row], value]); }));
+      else Array.from(x, (at, index) => { if (at !== null && y[index] !== null && y[index] !== undefined) found.push([name, when(at, axis), y[index], ""]); });
+    }
+    return found.map((row) => row.map(quoted).join(",")).join("\r\n");
+  }
+  function save(href, ending) {
+    const link = Object.assign(document.createElement("a"), { href, download: `weir-${location.pathname.split("/").filter(Boolean).join("-") || "overview"}.${ending}` });
+    link.click();
+  }
+  async function picture(chart) {
+    const ground = getComputedStyle(document.documentElement).getPropertyValue("--panel").trim();
+    const layout = { ...chart.layout, paper_bgcolor: ground, plot_bgcolor: ground };
+    save(await Plotly.toImage({ data: chart.data, layout, config }, { format: "png", width: chart.offsetWidth, height: chart.offsetHeight, scale: 2 }), "png");
+  }
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-save]"), chart = document.getElementById("chart");
+    if (!button || !chart || !chart.data) return;
+    if (button.dataset.save === "png") picture(chart);
+    else save(URL.createObjectURL(new Blob([rows(chart)], { type: "text/csv" })), "csv");
+  });
+
   window.weir.chart = { config, themed, instant, written, zoom, zoomable };
 })();

@@ -147,6 +147,10 @@
     if (links[next]) links[next].scrollIntoView({ block: "nearest" });
   });
 
+  document.addEventListener("submit", (event) => {
+    if (event.target.matches("form[data-share]")) event.target.elements.path.value = location.pathname + location.search;
+  });
+
   // Resolving asks in a dialog, which posts the form.
   document.addEventListener("submit", (event) => {
     const form = event.target, dialog = byId("resolve");
@@ -342,7 +346,7 @@
     const same = all.find((element) => element.tagName === place.tag && called(element) === place.name) || all[place.index];
     if (same) same.focus({ preventScroll: true });
   });
-  if (data) {
+  if (data && document.body.dataset.livePath) {
     readSkew();
     tick();
     setInterval(tick, 1000);
