@@ -18,7 +18,7 @@ from statistics import median
 
 from tests.bench.figures import Figure, say
 from tests.bench.loads.synthetic import MODELS, REGIONS, TIERS, load
-from tests.bench.query import DAY_NS, _serve, _settle
+from tests.bench.query import DAY_NS, _serve, settle
 
 REQUESTS = 2_000_000
 SIZES = (125, 250, 500, 1000)
@@ -38,7 +38,7 @@ def run() -> Iterator[Figure]:
         to_ns = int(now.timestamp() * 1e9)
         say(f"loading {REQUESTS:,} requests")
         load(store, REQUESTS, from_ns=to_ns - DAY_NS, to_ns=to_ns, seed=3, spans=False)  # objectives never read them
-        _settle(store)
+        settle(store)
         took: dict[int, float] = {}
         for size in SIZES:
             ticks, worst, swept_s, tallies = _ticks(store, size, now - EVERY * TICKS)
