@@ -1,9 +1,10 @@
 from django.urls import path
 
 from controlplane.dashboard.views import incidents, silences
-from controlplane.dashboard.views.begin import begin
 from controlplane.dashboard.views.causes import causes
 from controlplane.dashboard.views.deliveries import deliveries
+from controlplane.dashboard.views.entry.begin import begin
+from controlplane.dashboard.views.entry.shared import share, shared
 from controlplane.dashboard.views.explain import latency_explain
 from controlplane.dashboard.views.latency import latency, latency_table
 from controlplane.dashboard.views.live import live
@@ -28,7 +29,6 @@ from controlplane.dashboard.views.policies.steps import take_step
 from controlplane.dashboard.views.requests import requests
 from controlplane.dashboard.views.review import review, review_markdown
 from controlplane.dashboard.views.service_map import service_map
-from controlplane.dashboard.views.shared import share, shared
 from controlplane.dashboard.views.signals import signals
 from controlplane.dashboard.views.traces import trace
 

@@ -15,6 +15,8 @@ from tests.support.browser.site import Site
 
 PAGES = {
     "overview": "/",
+    "map": "/map",
+    "review": "/incidents/review",
     "begin": "/begin",
     "latency": "/latency",
     "causes": "/causes",
@@ -43,7 +45,7 @@ PAGES = {
 PARTS = {
     "latency-explain", "latency-table", "objective-burned", "quick", "live", "incident-markdown", "planning-jobs", "planning-job",
     "incident-acknowledge", "incident-resolve", "incident-reopen", "incident-note", "planning-jobs-start", "planning-job-cancel",
-    "policy-step", "pause-end", "share", "shared", "decision-replay", "silence-end",
+    "policy-step", "pause-end", "share", "shared", "review-markdown", "save-view", "remove-view", "decision-replay", "silence-end",
 }  # fmt: skip
 """Parts of pages, answers to forms, and text."""
 OTHERS = (

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from controlplane.dashboard.views import begin
+from controlplane.dashboard.views.entry import begin
 from controlplane.incidents.notify.delivery.models import Delivery
 from controlplane.telemetry.store import StoreUnavailableError
 from tests.support.incidents.notices import pagerduty

@@ -3,7 +3,8 @@
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import AnonymousUser
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, QueryDict
+from django.shortcuts import render
 from django.urls import resolve, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
@@ -14,6 +15,7 @@ from controlplane.dashboard.views.common import back, length_of
 
 LENGTHS = ("1d", "7d", "30d")
 MAX_PATH = 4_000
+ENDED = "This link has ended, or was withdrawn. Ask whoever sent it for a new one."
 
 
 @require_POST
@@ -38,7 +40,7 @@ def shared(request: HttpRequest, text: str) -> HttpResponse:
     """The view of a link as it is now, to somebody who has no rights."""
     link = SharedLink.read(text, timezone.now())
     if link is None:
-        raise Http404("This link has ended, or was withdrawn. Ask whoever sent it for a new one.")
+        return render(request, "404.html", {"why": ENDED}, status=404)
     path, _, query = link.path.partition("?")
     match = resolve(path)
     request.user, request.path, request.path_info = AnonymousUser(), path, path
