@@ -281,7 +281,7 @@
   const paged = document.querySelector("[data-every-ms]"), everyMs = paged ? Number(paged.dataset.everyMs) : 0;
   let connected = false, attempts = 0, last = Date.now(), socket = null, watching = 0, watched = "", text = null, due = false, queue = Promise.resolve();
   const refreshing = () => data && document.querySelector("[data-live]");
-  const busy = () => pending || document.hidden || String(getSelection()) && data.contains(getSelection().anchorNode);
+  const busy = () => pending || visiting || document.hidden || String(getSelection()) && data.contains(getSelection().anchorNode);
   function tell(said) { if (connected) socket.send(JSON.stringify(said)); }
   /** What is shown, where that is not yet known there; `renew`: it may have changed meanwhile. */
   function watch(renew = false) {

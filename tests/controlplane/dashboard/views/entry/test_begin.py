@@ -18,7 +18,7 @@ def unavailable() -> int:
 def test_nothing_works_at_first_and_an_absent_store_is_not_known(
     owner: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(begin.answers, "newest_ns", unavailable)
+    monkeypatch.setattr("controlplane.telemetry.query.answers.newest_ns", unavailable)
     page = " ".join(owner.get("/begin").content.decode().split())
     assert "3 of 3 to go" in page
     assert "○ not known" in page
