@@ -128,4 +128,4 @@ def test_overview_and_objective_say_what_is_silenced_and_until_when(reader: Clie
     )
     assert f"Pages are silenced by reader until {until}: load test." in objective
     assert "tickets are silenced" not in objective.lower()
-    assert f"objective=chat-ttft, severity=page</a> <span class="muted">until {until} by reader: load test" in overview
+    assert f'objective=chat-ttft, severity=page</a> <span class="muted">until {until} by reader: load test' in overview
