@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.support.browser import pages
 
@@ -56,6 +56,21 @@ def test_failed_requests_of_a_tenant_above_4000_tokens(page: Page) -> None:
     person.write("attribute", "tokens>4000")
     expect(page.locator(".filters .match")).to_contain_text("tokens >4000", timeout=PATIENCE_MS)
     assert person.clicks <= 6
+
+
+def test_an_answer_that_comes_after_a_newer_one_is_not_shown(page: Page) -> None:
+    page.goto("/requests")
+    delayed: list[Route] = []
+    page.route(lambda url: url.endswith("tenant=support"), lambda route: delayed.append(route))
+    person = Counted(page)
+    person.choose("tenant", "support")
+    person.write("attribute", "tokens>4000")
+    condition = page.locator(".filters .match")
+    expect(condition).to_contain_text("tokens >4000", timeout=PATIENCE_MS)
+    with page.expect_response(lambda response: response.url.endswith("tenant=support")):
+        delayed[0].continue_()
+    page.wait_for_load_state("networkidle")
+    expect(condition).to_contain_text("tokens >4000")
 
 
 def test_the_slow_stage_is_found_by_keyboard_alone(page: Page) -> None:
