@@ -41,7 +41,7 @@ GROUPS: Mapping[str, tuple[Shown, ...]] = {
             help='A list in JSON, such as [{"name": "day", "floor": 4, "start": "08:00", "end": "20:00", "zone": "Europe/Berlin"}].',
         ),
         Shown("forecast", "Forecast", help="auto uses the warm plan where its forecast is better than the baseline."),
-        Shown("objective", "Objective", help="Whose burn rate adds replicas, where one is given below."),
+        Shown("objective", "Objective", help="Whose burn rate or missed requests add replicas, where they are given below."),
     ),
     "How full a replica may be": (
         Shown("reactive.utilisation", "Share of its measured capacity", "0..1"),
@@ -50,8 +50,15 @@ GROUPS: Mapping[str, tuple[Shown, ...]] = {
         Shown("reactive.waiting_per_replica", "Waiting requests per replica"),
         Shown("reactive.in_flight_per_replica", "Requests in flight per replica"),
         Shown("reactive.kv_use", "Use of KV cache", "0..1"),
+        Shown("reactive.gpu_use", "Use of GPUs", "0..1", "As Triton or DCGM reports it."),
         Shown("reactive.cpu_use", "Use of CPUs", "0..1", "For the API tier."),
+        Shown(
+            "reactive.metrics",
+            "Gauges of the store",
+            help='A list in JSON, such as [{"name": "queue_length", "most": 10, "of": "total"}].',
+        ),
         Shown("reactive.burn_rate", "Burn rate of the objective", help="Over its shortest windows, such as 14.4."),
+        Shown("reactive.bad_share", "Requests that miss the objective", "0..1", "Of the pool's in five minutes."),
     ),
     "How fast the count changes": (
         Shown("scale_up.max_step", "Added by a decision at most", "replicas", "Empty: no limit."),

@@ -25,7 +25,13 @@ spec:
   pool: chat-eu
   max: 8
   min: 0
-  reactive: {utilisation: 0.7, kv_use: 0.9, queue_delay_s: 0.5}
+  reactive:
+    utilisation: 0.7
+    kv_use: 0.9
+    gpu_use: 0.85
+    queue_delay_s: 0.5
+    metrics:
+      - {name: queue_length, most: 10, labels: {queue: chat}}
   schedules:
     - {name: day, floor: 4, start: "08:00", end: "20:00", weekdays: [1, 2, 3, 4, 5], zone: Europe/Berlin}
   scale_up: {max_step: 2}
