@@ -203,6 +203,8 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
             "policy_version": pa.array(np.full(n, 42, np.uint64)),
             "span_count": pa.array(np.full(n, SPANS_PER_REQUEST, np.uint32)),
             "unmeasured": pa.array(np.ones(n, bool)),
+            "repeated": pa.array(np.zeros(n, bool)),
+            "idempotency_key": pa.array(np.zeros(n, np.uint32)),
             "critical_path": path,
             **{
                 f"attempt_{name}": pa.ListArray.from_arrays(pa.array(np.arange(n + 1, dtype=np.int32)), pa.array(column, ATTEMPT[name]))
