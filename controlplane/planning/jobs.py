@@ -12,17 +12,21 @@ from datetime import timedelta
 from typing import Any
 
 import structlog
+from django.db import connection
 from django.db.models import F, Q
 from django.utils import timezone
 
 from controlplane.core.formatting import shortened
+from controlplane.core.periodic import PeriodicThread
 from controlplane.planning.models import PlanJob
 from controlplane.telemetry.store import StoreError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 
 LOST = timedelta(seconds=60)
-"""After so long without a report its worker counts as ended. A job must report more often."""
+"""After so long without a sign of life its worker counts as ended."""
+BEAT_S = 15.0
+"""How often a worker gives one for each job that it runs, however seldom that reports."""
 MAX_ATTEMPTS = 3
 """A job whose workers end so often is not begun again: it may be what ends them."""
 AT_ONCE = 2
@@ -63,7 +67,7 @@ class Progress:
         self._reported_s = 0.0
 
     def report(self, done: int, total: int, note: str = "") -> None:
-        """Say how far the job is; written at most every REPORT_EVERY_S. Call it at least every few seconds.
+        """Say how far the job is; written at most every REPORT_EVERY_S. How soon a job ends that was cancelled depends on it.
 
         Raises JobCancelledError, JobLostError or JobStoppedError.
         """
@@ -159,7 +163,13 @@ def claim(holder: str) -> PlanJob | None:
 def run(job: PlanJob) -> None:
     """Run a claimed job to its end. Never raises: how it went is in its row and in the log."""
     began_s = time.monotonic()
-    state, fields = _outcome(job)
+    alive = PeriodicThread(f"job {job.pk}", lambda: _beat(job), BEAT_S)
+    alive.start()
+    try:
+        state, fields = _outcome(job)
+    finally:
+        alive.stop()
+        alive.join()
     if _mine(job).update(state=state, **fields):
         log.info("job.ended", job=job.pk, kind=job.kind, state=str(state), took_s=round(time.monotonic() - began_s, 3))
 
@@ -199,6 +209,11 @@ def _outcome(job: PlanJob) -> tuple[PlanJob.State, dict[str, Any]]:
 def _text(error: Exception) -> str:
     text = str(error)
     return shortened(text if text and isinstance(error, ValueError) else f"{type(error).__name__}: {text}", 1000)
+
+
+def _beat(job: PlanJob) -> None:
+    _mine(job).update(seen_at=timezone.now())
+    connection.close()  # of this thread, which ends with the job
 
 
 def _mine(job: PlanJob) -> Any:

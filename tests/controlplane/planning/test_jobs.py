@@ -1,5 +1,6 @@
 """Jobs of the plan: they report, end, and are taken up again where a worker ended."""
 
+import threading
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -10,6 +11,7 @@ from django.utils import timezone
 from controlplane.planning import jobs
 from controlplane.planning.jobs import JobRefusedError, Progress
 from controlplane.planning.models import PlanJob
+from tests.support.wait import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 STATE = PlanJob.State
@@ -55,6 +57,31 @@ def test_the_same_open_job_is_not_started_twice() -> None:
 def test_an_unknown_kind_is_refused_with_those_there_are() -> None:
     with pytest.raises(JobRefusedError, match=r"kind='brew' is unknown: use .*count"):
         jobs.start("brew")
+
+
+def test_a_worker_that_lives_keeps_a_job_that_seldom_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "BEAT_S", 0.01)
+    began, may_end = threading.Event(), threading.Event()
+
+    @jobs.kind("silent")
+    def silent(request: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
+        began.set()
+        may_end.wait()
+        return {}
+
+    job = jobs.start("silent")
+    worker = threading.Thread(target=jobs.run_queued)
+    worker.start()
+    try:
+        began.wait()
+        PlanJob.objects.filter(pk=job.pk).update(seen_at=timezone.now() - 2 * jobs.LOST)
+        eventually(lambda: PlanJob.objects.get(pk=job.pk).seen_at > timezone.now() - jobs.LOST)
+        assert jobs.claim("another worker") is None
+    finally:
+        may_end.set()
+        worker.join()
+    job.refresh_from_db()
+    assert (job.state, job.attempt) == (STATE.DONE, 1)
 
 
 def test_a_failed_job_says_why() -> None:
