@@ -23,7 +23,7 @@ def test_the_fleet_is_listed_and_a_pool_can_be_edited(page: Page, shoot: Shoot) 
 
 def test_a_new_api_token_is_shown_once_and_works(page: Page, shoot: Shoot) -> None:
     page.goto("/admin/accounts/apitoken/add/")
-    page.get_by_label("Name").fill("capacity report")
+    page.locator("#id_name").fill("capacity report")
     page.locator("#id_user").select_option(label="admin")
     page.get_by_role("button", name="Save", exact=True).click()
     message = page.get_by_text("Copy the token now")

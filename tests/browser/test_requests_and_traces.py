@@ -46,7 +46,7 @@ def test_stages_have_the_colour_of_the_latency_page(page: Page) -> None:
 
 
 def test_selecting_a_span_shows_its_attributes(page: Page, shoot: Shoot) -> None:
-    page.goto("/requests?cache=miss")
+    page.goto("/requests?cache=miss&status=ok")
     page.locator("tr[data-row]").first.click()
     page.wait_for_url("**/traces/*")
     page.get_by_text("model.infer").click()

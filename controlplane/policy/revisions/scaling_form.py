@@ -41,7 +41,11 @@ GROUPS: Mapping[str, tuple[Shown, ...]] = {
             help='A list in JSON, such as [{"name": "day", "floor": 4, "start": "08:00", "end": "20:00", "zone": "Europe/Berlin"}].',
         ),
         Shown("forecast", "Forecast", help="auto uses the warm plan where its forecast is better than the baseline."),
-        Shown("objective", "Objective", help="Whose burn rate or missed requests add replicas, where they are given below."),
+        Shown(
+            "objective",
+            "Objective",
+            help="Whose burn rate or missed requests add replicas, where they are given below.",
+        ),
     ),
     "How full a replica may be": (
         Shown("reactive.utilisation", "Share of its measured capacity", "0..1"),

@@ -245,8 +245,10 @@
   document.addEventListener("htmx:beforeSwap", (event) => {
     const status = event.detail.xhr.status;
     if (status === 400 || status === 404 || status === 503) { event.detail.shouldSwap = true; event.detail.isError = false; }
-    const of = new URL(event.detail.requestConfig.path, location.href); // what comes late is of a view that was left
-    if (event.target === data && of.href.split("#")[0] !== location.href.split("#")[0]) event.detail.shouldSwap = false;
+    const asked = event.detail.requestConfig; // none where the socket has brought it
+    if (!asked || event.target !== data) return;
+    const of = new URL(asked.path, location.href); // what comes late is of a view that was left
+    if (of.href.split("#")[0] !== location.href.split("#")[0]) event.detail.shouldSwap = false;
   });
 
   // Freshness: the age of the data grows between updates. Old data is never green.
