@@ -89,7 +89,5 @@ def test_it_asks_again_by_itself_and_keeps_what_is_open(page: Page) -> None:
     page.goto(METRIC)
     pages.drawn(page)
     page.get_by_text("The chart as a table").click()
-    with page.expect_response(lambda response: "/signals" in response.url, timeout=20_000):
-        pass
     pages.drawn(page, 2)
     expect(page.get_by_role("region", name="Figures by step")).to_be_visible()

@@ -188,7 +188,7 @@
     if (event.target.closest("input, select, textarea, dialog[open]")) return;
     if (performance.now() < leader) {
       leader = 0;
-      const to = pages[event.key], link = to && document.querySelector(`nav a[data-keeps-question][href^="${to}"]`);
+      const to = pages[event.key], link = [...document.querySelectorAll("nav a[data-keeps-question]")].find((each) => each.pathname === to);
       if (to) { location.assign(link ? link.href : to); return; }
     }
     if (event.key === "g") leader = performance.now() + 1200;
