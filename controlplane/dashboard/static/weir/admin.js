@@ -15,6 +15,7 @@
       const said = (head && head.cells[cell.cellIndex] ? text(head.cells[cell.cellIndex]) : own) || control.name.replaceAll("_", " ");
       control.setAttribute("aria-label", said + part);
     }
+    for (const icon of root.querySelectorAll("span.help-tooltip[aria-label]")) icon.setAttribute("role", "img");
     for (const head of root.querySelectorAll(".tabular th:empty")) head.innerHTML = '<span class="unseen">row</span>';
     for (const select of root.querySelectorAll("select.admin-autocomplete")) {
       const box = select.nextElementSibling && select.nextElementSibling.querySelector(".select2-selection");
@@ -102,6 +103,7 @@
   if (places && matchMedia("(max-width: 900px)").matches) places.open = false;
   const ready = window.django && django.jQuery ? django.jQuery : (act) => act();
   ready(() => { name(document); depend(); }); // after Django's scripts have built their controls
+  addEventListener("load", () => name(document)); // and those that it builds last: this stands after its scripts
   document.addEventListener("formset:added", (event) => setTimeout(() => name(event.target)));
   document.addEventListener("change", depend);
 })();
