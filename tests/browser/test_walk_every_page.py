@@ -78,6 +78,7 @@ def test_axe_finds_nothing_and_a_phone_suffices(page: Page, path: str) -> None:
     pages.holds_for_everybody(page, path)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("model", sorted(model._meta.label_lower for model in admin.site._registry))
 def test_axe_finds_nothing_in_the_admin_and_a_phone_suffices(page: Page, model: str) -> None:
     """The list, the form of a new row, and the form of one that there is."""

@@ -15,6 +15,7 @@
       const said = (head && head.cells[cell.cellIndex] ? text(head.cells[cell.cellIndex]) : own) || control.name.replaceAll("_", " ");
       control.setAttribute("aria-label", said + part);
     }
+    for (const rows of root.querySelectorAll(".inline-related.tabular")) rows.tabIndex = 0; // it scrolls
     for (const icon of root.querySelectorAll("span.help-tooltip[aria-label]")) icon.setAttribute("role", "img");
     for (const head of root.querySelectorAll(".tabular th:empty")) head.innerHTML = '<span class="unseen">row</span>';
     for (const select of root.querySelectorAll("select.admin-autocomplete")) {
