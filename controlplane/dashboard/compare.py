@@ -56,7 +56,7 @@ def choices(question: Question, chosen: Other | None, own: Sequence[tuple[str, s
             "query": query_string([*question.pairs(), *own, *([] if current else [("compare", text)])]),
         }
         for text in texts
-        for current in [bool(chosen) and chosen is not None and chosen.text == text]
+        for current in [chosen is not None and chosen.text == text]
     ]
 
 

@@ -1,6 +1,6 @@
 """Links between pages that keep the question."""
 
-from django.urls import Resolver404, resolve, reverse
+from django.urls import Resolver404, ResolverMatch, resolve, reverse
 
 from controlplane.core.formatting import relative
 from controlplane.telemetry.core.query_types import Failure, Window
@@ -60,13 +60,17 @@ def trace(trace_id: str, request_id: str = "") -> str:
     return reverse("trace", args=[trace_id]) + (f"#r-{request_id}" if request_id else "")
 
 
+def view_of(path: str) -> ResolverMatch | None:
+    """What answers a path, with its query; None where nothing does."""
+    try:
+        return resolve(path.partition("?")[0])
+    except Resolver404:
+        return None
+
+
 def is_page(path: str) -> bool:
     """Whether a path, with its query, is one of the dashboard's."""
-    try:
-        match = resolve(path.partition("?")[0])
-    except Resolver404:
+    view = view_of(path)
+    if view is None or view.url_name in ("shared", "share"):
         return False
-    return match.func.__module__.startswith("controlplane.dashboard.views.") and match.url_name not in (
-        "shared",
-        "share",
-    )
+    return view.func.__module__.startswith("controlplane.dashboard.views.")

@@ -77,7 +77,7 @@ class Progress:
         if now_s - self._reported_s < REPORT_EVERY_S:
             return
         self._reported_s = now_s
-        if not _mine(self.job).update(done=done, total=total, note=shortened(note, 300), seen_at=timezone.now()):
+        if not _mine(self.job).update(done=done, total=total, note=shortened(note, 300)):
             raise JobLostError("another worker has taken it up")
         if PlanJob.objects.filter(pk=self.job.pk, cancel_requested=True).exists():
             raise JobCancelledError("it was cancelled")
@@ -85,7 +85,7 @@ class Progress:
     def keep(self, result: Mapping[str, Any]) -> None:
         """Store what it has so far, for its readers and for a worker that takes it up again. Raises JobLostError."""
         self.job.result = dict(result)
-        if not _mine(self.job).update(result=self.job.result, seen_at=timezone.now()):
+        if not _mine(self.job).update(result=self.job.result):
             raise JobLostError("another worker has taken it up")
 
 

@@ -68,6 +68,13 @@ def trouble(request: HttpRequest, status: int, context: Mapping[str, Any]) -> Ht
     return render(request, name, {**context, "status": status, "retry": request.get_full_path()}, status=status)
 
 
+def render_page(request: HttpRequest, name: str, context: Mapping[str, Any], status: int = 200) -> HttpResponse:
+    """The page of the template `name`, or its data alone where htmx asks for that: with the filters, unless it is a refresh."""
+    data = is_fragment(request)
+    whole = {"filters_too": data and not is_refresh(request), **context}
+    return render(request, f"{name}#data" if data else name, whole, status=status)
+
+
 def is_fragment(request: HttpRequest) -> bool:
     return request.headers.get("HX-Request") == "true"
 

@@ -20,11 +20,10 @@ from controlplane.dashboard.history import history_context, synthetic_context
 from controlplane.dashboard.views.common import (
     facet_values,
     filter_context,
-    is_fragment,
-    is_refresh,
     ledger_freshness,
     page,
     question_of,
+    render_page,
 )
 from controlplane.telemetry.core.query_types import (
     Dimension,
@@ -96,15 +95,13 @@ def latency(request: HttpRequest) -> HttpResponse:
         **ledger_freshness(wanted, report.newest_ns, now_ns),
         **history_context(wanted, question),
         **synthetic_context(question, exact=report.exact),
-        "filters_too": is_fragment(request) and not is_refresh(request),
     }
     if cells:
         context["figure"] = heatmap_figure(cells.result(), points, question, step, slow.region)
     changed = changes_in(question.range.window)
     context |= {"figure": marked(context["figure"], changed), "changes": changed}
     context |= filter_context(request.path, wanted, values, own, always)
-    name = "dashboard/latency.html#data" if is_fragment(request) else "dashboard/latency.html"
-    return render(request, name, context | {"plotly": vendor.plotly()})
+    return render_page(request, "dashboard/latency.html", context | {"plotly": vendor.plotly()})
 
 
 @page

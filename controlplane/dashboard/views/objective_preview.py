@@ -5,14 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
-from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from controlplane.core.formatting import PAGE, instant, minute, relative
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.core.figures.replay import replay_figure
-from controlplane.dashboard.views.common import is_fragment, page
+from controlplane.dashboard.views.common import page, render_page
 from controlplane.slo.core import words
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.period import period_at
@@ -67,8 +66,7 @@ def objective_preview(request: HttpRequest) -> HttpResponse:
         context["wrong"] = {"": [str(error)]}
     else:
         context |= replay_context(variants, time_range, request.GET.urlencode())
-    name = "dashboard/objective_preview.html#data" if is_fragment(request) else "dashboard/objective_preview.html"
-    return render(request, name, context, status=400 if "wrong" in context else 200)
+    return render_page(request, "dashboard/objective_preview.html", context, status=400 if "wrong" in context else 200)
 
 
 def stored(slug: str) -> StoredObjective | None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils import timezone
 
@@ -13,7 +13,7 @@ from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.changes import changes_in, marked
 from controlplane.dashboard.core.figures.burndown import burndown_figure
-from controlplane.dashboard.views.common import facet, freshness_context, is_fragment, page
+from controlplane.dashboard.views.common import facet, freshness_context, page, render_page
 from controlplane.dashboard.views.objective_parts import INCIDENT_STATES, now, over_period, rates
 from controlplane.incidents.core.silences import Subject
 from controlplane.incidents.models import Incident
@@ -64,8 +64,7 @@ def objectives(request: HttpRequest) -> HttpResponse:
         "disabled": sum(status.state == "disabled" for status in chosen),
         "judged": sum(status.state not in ("unknown", "disabled") for status in chosen),
     }
-    name = "dashboard/objectives.html#data" if is_fragment(request) else "dashboard/objectives.html"
-    return render(request, name, context)
+    return render_page(request, "dashboard/objectives.html", context)
 
 
 @page
@@ -101,8 +100,7 @@ def objective(request: HttpRequest, slug: str) -> HttpResponse:
     }
     if defined:
         context |= _chart(defined, shown)
-    name = "dashboard/objective.html#data" if is_fragment(request) else "dashboard/objective.html"
-    return render(request, name, context)
+    return render_page(request, "dashboard/objective.html", context)
 
 
 def row(status: ObjectiveStatus) -> dict[str, Any]:

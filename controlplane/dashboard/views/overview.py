@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 
@@ -17,7 +16,7 @@ from controlplane.dashboard.core.figures.spark import spark
 from controlplane.dashboard.failures import words
 from controlplane.dashboard.history import history_context, synthetic_context
 from controlplane.dashboard.incident_screen import row as one_incident
-from controlplane.dashboard.views.common import is_fragment, ledger_freshness, page, question_of
+from controlplane.dashboard.views.common import ledger_freshness, page, question_of, render_page
 from controlplane.fleet.core.stack_rows import RATE_FIGURES, Row
 from controlplane.fleet.inventory import launched
 from controlplane.incidents.act.silencing import hidden
@@ -98,8 +97,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         context |= history_context(wanted, question) | synthetic_context(question, exact=report.exact)
     except StoreUnavailableError:
         context["away"] = True
-    name = "dashboard/overview.html#data" if is_fragment(request) else "dashboard/overview.html"
-    return render(request, name, context)
+    return render_page(request, "dashboard/overview.html", context)
 
 
 def incidents_context() -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from typing import Any, cast
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.urls import reverse
 
 from controlplane.dashboard import links
@@ -11,11 +10,10 @@ from controlplane.dashboard.history import history_context
 from controlplane.dashboard.views.common import (
     facet_values,
     filter_context,
-    is_fragment,
-    is_refresh,
     ledger_freshness,
     page,
     question_of,
+    render_page,
 )
 from controlplane.telemetry.core.query_types import Order
 from controlplane.telemetry.ledger.row import LedgerRow
@@ -71,10 +69,8 @@ def requests(request: HttpRequest) -> HttpResponse:
             for form, name in (("csv", "CSV"), ("parquet", "Parquet"))
         ],
         "latency_href": links.latency(question),
-        "filters_too": is_fragment(request) and not is_refresh(request),
     }
-    name = "dashboard/requests.html#data" if is_fragment(request) else "dashboard/requests.html"
-    return render(request, name, context)
+    return render_page(request, "dashboard/requests.html", context)
 
 
 def rows(ledger_rows: list[LedgerRow]) -> list[dict[str, Any]]:

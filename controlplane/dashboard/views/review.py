@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.urls import reverse
 
 from controlplane.dashboard import links
 from controlplane.dashboard.incident_screen import SEVERITIES, STATUSES, objective_href
-from controlplane.dashboard.views.common import facet, is_fragment, is_refresh, page, presets
+from controlplane.dashboard.views.common import facet, page, presets, render_page
 from controlplane.incidents.models import Incident, SilenceRecord
 from controlplane.incidents.report import review as report
 from controlplane.telemetry.query.core.parameters import NAME, query_string, single
@@ -53,7 +52,6 @@ def review(request: HttpRequest) -> HttpResponse:
         "presets": presets(links.plain(query.range), query.parameters, LENGTHS),
         "resume": query.parameters(links.back(links.plain(query.range), "7d")),
         "facets": [facet("owner", "owner", _owners(), [query.owner] if query.owner else [])],
-        "filters_too": is_fragment(request) and not is_refresh(request),
         "review": summary,
         "noisiest": [
             {
@@ -69,8 +67,7 @@ def review(request: HttpRequest) -> HttpResponse:
         "silences": SilenceRecord.objects.filter(ends_at__gt=query.ends, starts_at__lte=query.ends).order_by("ends_at"),
         "markdown_href": f"{reverse('review-markdown')}?{query.parameters()}",
     }
-    name = "incidents/review.html#data" if is_fragment(request) else "incidents/review.html"
-    return render(request, name, context)
+    return render_page(request, "incidents/review.html", context)
 
 
 @page

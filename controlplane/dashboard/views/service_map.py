@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links
@@ -12,11 +11,10 @@ from controlplane.dashboard.history import history_context, synthetic_context
 from controlplane.dashboard.views.common import (
     facet_values,
     filter_context,
-    is_fragment,
-    is_refresh,
     ledger_freshness,
     page,
     question_of,
+    render_page,
 )
 from controlplane.dashboard.views.overview import STATE_LOOKS
 from controlplane.fleet.core.stack_rows import PoolEntry
@@ -56,10 +54,8 @@ def service_map(request: HttpRequest) -> HttpResponse:
         **history_context(wanted, question),
         **synthetic_context(question, exact=report.exact),
         **filter_context(request.path, wanted, values),
-        "filters_too": is_fragment(request) and not is_refresh(request),
     }
-    name = "dashboard/map.html#data" if is_fragment(request) else "dashboard/map.html"
-    return render(request, name, context)
+    return render_page(request, "dashboard/map.html", context)
 
 
 def placed(entries: list[PoolEntry]) -> list[core.PlacedReplica]:

@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.changes import changes_in, marked
 from controlplane.dashboard.core.figures.signals import Diamond, Diamonds, signal_figure
-from controlplane.dashboard.views.common import freshness_context, is_fragment, is_refresh, page, presets
+from controlplane.dashboard.views.common import freshness_context, page, presets, render_page
 from controlplane.telemetry.core.metric_types import Newest, SeriesInfo, TargetEvent, TargetState
 from controlplane.telemetry.query import exemplars, metric_answers
 from controlplane.telemetry.query.core import metric_question
@@ -39,7 +38,6 @@ def signals(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         **range_context(request.path, signal),
         "signal": signal,
-        "filters_too": is_fragment(request) and not is_refresh(request),
         "plotly": vendor.plotly(),
         "metrics": [] if signal.metric else metric_answers.metrics(signal.text),
     }
@@ -58,8 +56,7 @@ def signals(request: HttpRequest) -> HttpResponse:
         context["servers"] = metric_answers.server_averages(signal.range.window)
         newest_ns = max((each.time_ns for each in targets), default=None)
     context |= freshness_context(context["question"], newest_ns, now_ns)
-    name = "dashboard/signals.html#data" if is_fragment(request) else "dashboard/signals.html"
-    return render(request, name, context)
+    return render_page(request, "dashboard/signals.html", context)
 
 
 def range_context(path: str, signal: Signal) -> dict[str, Any]:

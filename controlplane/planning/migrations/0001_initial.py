@@ -75,7 +75,7 @@ class Migration(migrations.Migration):
                 ('author', models.CharField(blank=True, help_text='Empty: by schedule.', max_length=150)),
                 ('created_at', models.DateTimeField(auto_now_add=True, db_index=True)),
                 ('started_at', models.DateTimeField(blank=True, null=True)),
-                ('seen_at', models.DateTimeField(blank=True, help_text='When its worker last reported.', null=True)),
+                ('seen_at', models.DateTimeField(blank=True, help_text='When its worker last gave a sign of life.', null=True)),
                 ('ended_at', models.DateTimeField(blank=True, null=True)),
                 ('done', models.PositiveIntegerField(default=0, help_text='Steps that are done.')),
                 ('total', models.PositiveIntegerField(default=0, help_text='Steps in all; 0 before it is known.')),

@@ -19,7 +19,7 @@ class PlanJob(models.Model):
     author = models.CharField(max_length=150, blank=True, help_text="Empty: by schedule.")
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
     started_at = models.DateTimeField(null=True, blank=True)
-    seen_at = models.DateTimeField(null=True, blank=True, help_text="When its worker last reported.")
+    seen_at = models.DateTimeField(null=True, blank=True, help_text="When its worker last gave a sign of life.")
     ended_at = models.DateTimeField(null=True, blank=True)
     done = models.PositiveIntegerField(default=0, help_text="Steps that are done.")
     total = models.PositiveIntegerField(default=0, help_text="Steps in all; 0 before it is known.")

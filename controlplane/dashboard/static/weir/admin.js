@@ -102,9 +102,8 @@
 
   const places = document.querySelector(".places");
   if (places && matchMedia("(max-width: 900px)").matches) places.open = false;
-  const ready = window.django && django.jQuery ? django.jQuery : (act) => act();
-  ready(() => { name(document); depend(); }); // after Django's scripts have built their controls
-  addEventListener("load", () => name(document)); // and those that it builds last: this stands after its scripts
+  depend();
+  addEventListener("load", () => name(document)); // Django's scripts, which stand before this one, have built their controls then
   document.addEventListener("formset:added", (event) => setTimeout(() => name(event.target)));
   document.addEventListener("change", depend);
 })();

@@ -6,11 +6,12 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.urls import Resolver404, resolve, reverse
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
 from controlplane.accounts.models import SavedView
+from controlplane.dashboard import links
 from controlplane.dashboard.views.common import back
 from controlplane.fleet.models import Team
 
@@ -56,9 +57,7 @@ def _refusal(request: HttpRequest, name: str, path: str, team: str) -> str:
         return f"give it a name of at most {MAX_NAME_CHARS} characters"
     if len(path) > MAX_PATH_CHARS or not path.startswith("/") or not url_has_allowed_host_and_scheme(path, None):
         return f"its URL is not one of Weir's, or longer than {MAX_PATH_CHARS} characters"
-    try:
-        resolve(path.partition("?")[0])
-    except Resolver404:
+    if links.view_of(path) is None:
         return "there is no such screen"
     if team and not Team.objects.filter(name=team).exists():
         return f"there is no team “{team}”"

@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import vendor
-from controlplane.dashboard.views.common import is_fragment
+from controlplane.dashboard.views.common import is_fragment, render_page
 from controlplane.dashboard.views.planning.jobs import jobs_context
 from controlplane.planning.models import PlanSettings
 from controlplane.telemetry.query.core.parameters import choice, query_string
@@ -28,9 +27,8 @@ def framed(
         "path": request.path,
         "plotly": vendor.plotly(),
     }
-    if is_fragment(request):
-        return render(request, "dashboard/planning/page.html#data", whole, status=status)
-    return render(request, "dashboard/planning/page.html", whole | jobs_context(request), status=status)
+    jobs = {} if is_fragment(request) else jobs_context(request)
+    return render_page(request, "dashboard/planning/page.html", whole | jobs, status)
 
 
 def replaced(pairs: Pairs, **changed: str) -> str:

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from controlplane.core.formatting import shortened
 from controlplane.dashboard import links
 from controlplane.dashboard.core.figures.decisions import MAX_POOLS, Counts, Marker, decisions_figure
-from controlplane.dashboard.views.common import facet, is_fragment, is_refresh, page, presets
+from controlplane.dashboard.views.common import facet, page, presets
 from controlplane.dashboard.views.policies.frame import framed, standing_context
 from controlplane.fleet.models import Pool
 from controlplane.policy import queries
@@ -55,7 +55,6 @@ def decisions(request: HttpRequest) -> HttpResponse:
         **standing_context(standing, question),
         **filter_context(request.path, question, own, standing.record if standing else None),
         "filters": "dashboard/policies/_filters.html",
-        "filters_too": is_fragment(request) and not is_refresh(request),
         "rows": rows[:MAX_ROWS],
         "left_out": max(0, len(rows) - MAX_ROWS),
         "most": len(rows) == queries.MAX_CHANGES,

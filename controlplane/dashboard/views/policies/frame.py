@@ -6,11 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.utils import timezone
 
 from controlplane.dashboard import vendor
-from controlplane.dashboard.views.common import freshness_context, is_fragment
+from controlplane.dashboard.views.common import freshness_context, render_page
 from controlplane.policy import queries, rights
 from controlplane.policy.queries import NewestDecision
 from controlplane.telemetry.query.core.question import Question, parse
@@ -31,8 +30,7 @@ def framed(
         "plotly": vendor.plotly() if context.get("charted") else None,
         "may": {name: rights.may(request.user, right) for name, right in RIGHTS.items()},
     }
-    name = "dashboard/policies/page.html"
-    return render(request, f"{name}#data" if is_fragment(request) else name, whole, status=status)
+    return render_page(request, "dashboard/policies/page.html", whole, status)
 
 
 RIGHTS = {
