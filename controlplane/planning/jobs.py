@@ -164,12 +164,14 @@ def run(job: PlanJob) -> None:
     """Run a claimed job to its end. Never raises: how it went is in its row and in the log."""
     began_s = time.monotonic()
     alive = PeriodicThread(f"job {job.pk}", lambda: _beat(job), BEAT_S)
-    alive.start()
+    if not connection.in_atomic_block:  # within a transaction nobody sees the row, and a beat would wait for its end
+        alive.start()
     try:
         state, fields = _outcome(job)
     finally:
         alive.stop()
-        alive.join()
+        if alive.ident is not None:
+            alive.join()
     if _mine(job).update(state=state, **fields):
         log.info("job.ended", job=job.pk, kind=job.kind, state=str(state), took_s=round(time.monotonic() - began_s, 3))
 

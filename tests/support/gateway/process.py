@@ -27,6 +27,7 @@ from deploy.local.triton import Triton
 from inference.contract import snapshot as policy
 from inference.contract import snapshot_file
 from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier
+from inference.contract.snapshot_parts import StageTimeouts
 from tests.support.wait import WITHIN_S, eventually, eventually_async
 
 KEY, OTHER_KEY = "weir-test-alice", "weir-test-bob"
@@ -60,6 +61,7 @@ def a_snapshot(*endpoints: str, **changes: Any) -> Snapshot:
             Tenant("alice", "standard", (policy.key_digest(KEY),)),
             Tenant("bob", "premium", (policy.key_digest(OTHER_KEY),)),
         ),
+        timeouts=StageTimeouts(cache_ms=2_000),  # Redis shares its processor with tests
     )
     return msgspec.structs.replace(given, **changes)
 

@@ -103,7 +103,9 @@
   const places = document.querySelector(".places");
   if (places && matchMedia("(max-width: 900px)").matches) places.open = false;
   depend();
-  addEventListener("load", () => name(document)); // Django's scripts, which stand before this one, have built their controls then
+  // Django builds some controls when its jQuery is ready, and others at the load event: after both.
+  const ready = window.django && django.jQuery ? django.jQuery : (act) => act();
+  addEventListener("load", () => ready(() => name(document)));
   document.addEventListener("formset:added", (event) => setTimeout(() => name(event.target)));
   document.addEventListener("change", depend);
 })();

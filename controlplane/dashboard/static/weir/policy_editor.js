@@ -8,8 +8,8 @@ function edit(field) {
   box.style.cssText = "display: flex; align-items: stretch; width: 100%; max-width: 72rem";
   const gutter = document.createElement("pre");
   gutter.setAttribute("aria-hidden", "true");
-  gutter.style.cssText = "margin: 0; overflow: hidden; text-align: right; user-select: none; opacity: 0.6; flex: none";
-  const problems = document.createElement("ul");
+  gutter.style.cssText = "margin: 0; overflow: hidden; text-align: right; user-select: none; color: var(--muted); flex: none";
+  const problems = document.createElement("div");
   problems.setAttribute("role", "status");
   problems.style.cssText = "margin-top: 0.5rem; max-width: 72rem";
   field.replaceWith(box);
@@ -38,7 +38,8 @@ function edit(field) {
   };
   const show = (found) => {
     wrong = new Set(found.map((problem) => problem.line));
-    problems.replaceChildren(
+    const list = document.createElement("ul");
+    list.append(
       ...found.map((problem) => {
         const item = document.createElement("li");
         const link = document.createElement("button");
@@ -50,7 +51,7 @@ function edit(field) {
         return item;
       }),
     );
-    if (!found.length) problems.textContent = "✓ Nothing to correct.";
+    problems.replaceChildren(found.length ? list : "✓ Nothing to correct.");
     number();
   };
 

@@ -59,7 +59,9 @@ def test_records_after_a_damaged_one_are_read(tmp_path: Path, where: str) -> Non
     offset = {"length": 2, "checksum": 5, "kind": 16, "payload": HEADER_BYTES + 20}[where]
     with segment_files.path_of(tmp_path, 1).open("r+b") as file:
         file.seek(before.offset + offset)
-        file.write(b"\xff")
+        [byte] = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 0xFF]))
     for max_bytes in (32, 2**20):
         payloads, found = read_on(tmp_path, writer.committed, max_bytes)
         assert [payload[:1] for payload in payloads] == [b"a", b"c", b"d"]
