@@ -50,7 +50,7 @@ def seen(
         return LoadMemory(at_ms=now_ms, quick_rps=arrived_rps, steady_rps=arrived_rps, over_s=0.0)
     if passed_s <= 0:  # the clock was set back: the next tick counts from here
         return structs.replace(before, at_ms=now_ms)
-    dispersion, compared_s = _dispersion(before, arrived_rps, passed_s)
+    dispersion, compared_s, differ = _dispersion(before, arrived_rps, passed_s)
     recent = _recent(before, arrived_rps, passed_s)
     over_s = min(before.over_s + passed_s, STEADY_S)
     quick = before.quick_rps + (arrived_rps - before.quick_rps) * (1 - math.exp(-passed_s / min(QUICK_S, over_s)))
@@ -70,6 +70,7 @@ def seen(
         recent=recent,
         dispersion=dispersion,
         compared_s=compared_s,
+        differ=differ,
     )
     return _usually(before, after, arrived_rps, passed_s, ahead_s)
 
@@ -118,20 +119,25 @@ def _recent(before: LoadMemory, arrived_rps: float, passed_s: float) -> tuple[tu
     return tuple(kept)
 
 
-def _dispersion(before: LoadMemory, arrived_rps: float, passed_s: float) -> tuple[float, float]:
-    """Variance over mean of a tick's requests, by the differences of neighbours (von Neumann 1941): a rise counts as a single one.
+def _dispersion(before: LoadMemory, arrived_rps: float, passed_s: float) -> tuple[float, float, tuple[float, ...]]:
+    """Variance over mean of a tick's requests, for how many seconds it was compared, and what is still to be compared.
 
-    Of two Poisson counts of one mean, the squared difference over the sum is 1 on average.
+    Of two Poisson counts of one mean, the squared difference over the sum is 1 on average (von Neumann 1941, who estimates variance from
+    differences of neighbours). A difference is counted when the next one is known. One of more than SURE standard errors counts in full
+    where that before or after it is as large, as at both sides of a clump; alone it is a change of the load.
     """
     if not before.recent:
-        return before.dispersion, before.compared_s
+        return before.dispersion, before.compared_s, ()
     seconds, requests = before.recent[0]
     now, then = arrived_rps * passed_s, requests / seconds * passed_s
-    if now + then <= 0:
-        return before.dispersion, before.compared_s
+    differ = (*before.differ[-2:], 0.0 if now == then else (now - then) ** 2 / (now + then))
+    if len(differ) < 2 or (differ[-2] == then == 0):
+        return before.dispersion, before.compared_s, differ
     compared_s = min(before.compared_s + passed_s, STEADY_S)
     share = min(1.0, passed_s / (DISPERSION_S + compared_s))
-    return before.dispersion + ((now - then) ** 2 / (now + then) - before.dispersion) * share, compared_s
+    surely = SURE**2 * max(MIN_DISPERSION, before.dispersion)
+    counted = min(differ[-2], max(surely, differ[-1], *differ[:-2]))
+    return before.dispersion + (counted - before.dispersion) * share, compared_s, differ
 
 
 def _risen(before: LoadMemory, recent: tuple[tuple[float, float], ...]) -> float | None:

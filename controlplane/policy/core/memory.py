@@ -25,6 +25,8 @@ class LoadMemory(Remembered, frozen=True, omit_defaults=True, kw_only=True):
     dispersion: float = 2.0
     """Variance of the requests of a tick over their mean, as measured in `compared_s` seconds."""
     compared_s: float = 0.0
+    differ: tuple[float, ...] = ()
+    """The squared differences over the sums of the last ticks, the newest last."""
     usual_rps: float | None = None
     """The mean of the last hour, of so many seconds at first. None in memories of older versions."""
     usual_over_s: float = 0.0

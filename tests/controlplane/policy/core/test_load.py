@@ -156,3 +156,12 @@ def test_without_evidence_a_rise_is_expected_to_last() -> None:
 def test_a_load_that_stays_is_the_usual_one_after_some_hours() -> None:
     memory = over_hours(lambda at_s: 10.0 if at_s < 4 * 3_600 else 25.0)
     assert lasting_rps(memory, 25.0) == pytest.approx(25.0, rel=0.02)
+
+
+def test_a_fall_does_not_make_the_next_rise_pass_for_chance() -> None:
+    """History 6895 of seed 7 in tests/bench/unknown: ticks of 15 s."""
+    chance = np.random.default_rng(5)
+    states = after([*chance.poisson(360, 20) / 15, *chance.poisson(135, 4) / 15], tick_ms=15_000)
+    assert states[-1].dispersion < 3
+    risen = seen(states[-1], 24.0, states[-1].at_ms + 15_000)
+    assert risen is not None and risen.steady_rps > 20
