@@ -30,7 +30,13 @@ def missing(message: str) -> NoReturn:
 
 
 def chromium() -> Path:
-    return program("chromium", "chromium-browser", "google-chrome", install="apt-get install -y chromium")
+    return program(
+        "chromium-headless-shell",
+        "chromium",
+        "chromium-browser",
+        "google-chrome",
+        install="apt-get install -y chromium",
+    )
 
 
 def postgres(tool: str = "postgres") -> Path:
