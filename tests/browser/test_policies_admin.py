@@ -13,8 +13,8 @@ def test_a_policy_is_written_checked_activated_and_rolled_back(page: Page, shoot
     expect(page.get_by_text("✓ Nothing to correct.")).to_be_visible()
     text = editor.input_value()
     editor.fill(text.replace("max: 4", "max: -4").replace("forecast: auto", "forecasts: auto"))
-    expect(page.locator("ul[role=status]")).to_contain_text("spec.max is -4")
-    expect(page.locator("ul[role=status]")).to_contain_text("spec.forecasts is not known")
+    expect(page.locator("div[role=status]")).to_contain_text("spec.max is -4")
+    expect(page.locator("div[role=status]")).to_contain_text("spec.forecasts is not known")
     shoot("admin-policy-errors")
     page.get_by_role("button", name="line 8").click()
     assert editor.evaluate("field => field.value.slice(0, field.selectionStart).split('\\n').length") == 8

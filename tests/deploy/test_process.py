@@ -116,6 +116,7 @@ class Interrupts(importlib.abc.MetaPathFinder):
         if name == {at!r}:
             os.kill(os.getpid(), signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell started the tests in the background
 sys.meta_path.insert(0, Interrupts())
 """
 
