@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
@@ -11,6 +12,7 @@ import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
 from deploy.local.process import ROOT
+from tests.support.soak import sized
 
 TRANSITIONS_END = """() => Promise.all(
     document.getAnimations().filter(each => each instanceof CSSTransition).map(each => { each.finish(); return each.finished; })
@@ -72,14 +74,19 @@ def settled(page: Page) -> None:
     expect(page.locator(".htmx-request")).to_have_count(0)
 
 
+Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, Theme] = ("dark", "light")
 SIZES: tuple[ViewportSize, ...] = ({"width": 1440, "height": 900}, {"width": 390, "height": 844})
 RUN_AXE = """only => axe.run(document, {preload: false, resultTypes: ['violations'], rules: {'target-size': {enabled: true}},
     ...(only ? {runOnly: {type: 'rule', values: [only]}} : {})}).then(found => found.violations)"""
 
 
 def holds_for_everybody(page: Page, path: str) -> None:
-    """Open it wide and narrow, light and dark: axe finds nothing, controls have 24 px, and nothing has to be scrolled sideways."""
-    for size in SIZES:
+    """Open it wide and narrow, light and dark: axe finds nothing, controls have 24 px, and nothing has to be scrolled sideways.
+
+    `make test` looks at the wide page in the dark and at the narrow one in the light, `make test-soak` at all four.
+    """
+    for size, theme in zip(SIZES, THEMES, strict=True):
         page.set_viewport_size(size)
         page.goto(path)
         page.wait_for_load_state("networkidle")
@@ -87,7 +94,7 @@ def holds_for_everybody(page: Page, path: str) -> None:
             schematic(figure)
             drawn(page)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (page.url, size)
-        accessible(page)
+        accessible(page, sized((theme,), soak=THEMES))
 
 
 def schematic(figure: dict[str, Any]) -> None:
@@ -95,14 +102,14 @@ def schematic(figure: dict[str, Any]) -> None:
     go.Figure(json.loads(re.sub(r"var\(--[\w-]+\)", "#123456", json.dumps(figure))))
 
 
-def accessible(page: Page) -> None:
+def accessible(page: Page, themes: Sequence[Theme] = THEMES) -> None:
     """Hold what is shown to axe-core's rules; in the dark to those of colours, the only ones that a theme changes."""
     if not AXE.is_file():
         pytest.skip("axe-core is absent: `python -m deploy.assets --tests` fetches it where npm is installed")
     page.evaluate(AXE.read_text())  # not a script tag: the page's own policy would refuse that
-    for theme, only in (("light", ""), ("dark", "color-contrast")):
+    for theme in themes:
         in_theme(page, theme)
-        violations: list[dict[str, Any]] = page.evaluate(RUN_AXE, only)
+        violations: list[dict[str, Any]] = page.evaluate(RUN_AXE, "color-contrast" if theme == "dark" else "")
         said = [
             f"{each['impact']}: {each['id']}, {len(each['nodes'])} × {each['help']}: {[node['html'][:160] for node in each['nodes'][:4]]}"
             for each in violations
@@ -111,7 +118,7 @@ def accessible(page: Page) -> None:
     in_theme(page, "light")
 
 
-def in_theme(page: Page, theme: Literal["light", "dark"]) -> None:
+def in_theme(page: Page, theme: Theme) -> None:
     """As a system of that theme has it. A chart is drawn again."""
     if page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == (theme == "dark"):
         return
