@@ -1,6 +1,8 @@
 """Tasks of on-call people and planners, each within so many clicks, choices and lines typed."""
 
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -20,6 +22,10 @@ class Counted:
     def click(self, name: str) -> None:
         self.clicks += 1
         self.page.get_by_role("link", name=name).first.click()
+
+    def press(self, name: str) -> None:
+        self.clicks += 1
+        self.page.get_by_role("button", name=name, exact=name == "Save").click()
 
     def choose(self, select: str, value: str) -> None:
         self.clicks += 2  # one opens the list
@@ -56,6 +62,46 @@ def test_failed_requests_of_a_tenant_above_4000_tokens(page: Page) -> None:
     person.write("attribute", "tokens>4000")
     expect(page.locator(".filters .match")).to_contain_text("tokens >4000", timeout=PATIENCE_MS)
     assert person.clicks <= 6
+
+
+@pytest.mark.usefixtures("planned")
+def test_the_gpus_of_next_tuesday_and_their_price(page: Page, shoot: Shoot) -> None:
+    today = datetime.now(UTC)
+    ahead = (1 - today.weekday()) % 7 or 7
+    page.goto("/")
+    person = Counted(page)
+    person.click("Planning")
+    person.click("Plan by hour")
+    person.click("7 days" if ahead < 7 else "14 days")
+    row = page.locator("section[aria-label=Days] tr", has_text=f"Tue {today + timedelta(days=ahead):%Y-%m-%d}")
+    expect(row.locator("td").nth(1)).to_have_text(re.compile(r"[1-9]\d* × h100"), timeout=PATIENCE_MS)
+    expect(row.locator("td").nth(3)).to_have_text(re.compile(r"[1-9].*USD"))
+    assert person.clicks <= 3
+    pages.drawn(page)
+    shoot("plan-by-day")
+
+
+@pytest.mark.usefixtures("decided")
+def test_a_policy_is_edited_and_rolled_back(page: Page) -> None:
+    page.goto("/")
+    person = Counted(page)
+    person.click("Policies")
+    person.click("ladder-chat-large")
+    person.click("edit revision")
+    text = page.locator("#id_text")
+    before = text.input_value()
+    person.clicks += 1
+    text.fill(before.replace("retry_after_s: 20", "retry_after_s: 30"))
+    for name in ("Save", "Activate", "Do it"):
+        person.press(name)
+    expect(page.get_by_text("is in force from the next tick on.").first).to_be_visible()
+    person.press("Roll back")
+    expect(page.get_by_role("dialog")).to_contain_text("in force at once")
+    person.press("Do it")
+    expect(page.get_by_text(re.compile(r"in force from the next tick on, with the text of"))).to_be_visible()
+    assert person.clicks <= 10
+    page.get_by_role("link", name="Its page").click()
+    expect(page.get_by_role("region", name="Text")).to_contain_text("retry_after_s: 20")
 
 
 def test_an_answer_that_comes_after_a_newer_one_is_not_shown(page: Page) -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
 
 import numpy as np
 
@@ -62,6 +64,19 @@ class HourRow:
     gpu_hours: float
     cost_usd: float
     cells: Sequence[tuple[int, Badge]]
+
+
+@dataclass(frozen=True, slots=True)
+class DayRow:
+    """One UTC day of several pools, as text. Where a pool's capacity or price is not known, figures are lower bounds (`≥`)."""
+
+    day: str
+    hours: int  # of the day's 24, how many the plan has
+    requests_per_s: float | None
+    gpus: str
+    gpu_hours: str
+    cost: str
+    short_hours: int
 
 
 def pool_row(pool: PoolPlan) -> PoolRow:
@@ -135,6 +150,45 @@ def hour_rows(pools: Sequence[PoolPlan]) -> list[HourRow]:
         )
         for hour in range(len(pools[0].replicas))
     ]
+
+
+def day_rows(pools: Sequence[PoolPlan]) -> list[DayRow]:
+    """Each day's demand at its peak, the most GPUs of each type at a time, GPU-hours and cost; nothing that is not known counts as 0."""
+    if not pools:
+        return []
+
+    def day_of(hour: int) -> str:
+        return f"{datetime.fromtimestamp(pools[0].start_s + hour * HOUR_S, UTC):%a %Y-%m-%d}"
+
+    days = groupby(range(len(pools[0].replicas)), day_of)
+    return [_day_row(day, list(hours), pools) for day, hours in days]
+
+
+def _day_row(day: str, hours: Sequence[int], pools: Sequence[PoolPlan]) -> DayRow:
+    counted = known(pools)
+    priced = [pool for pool in counted if pool.usd_per_gpu_hour > 0]
+    least = "≥ " if len(counted) < len(pools) else ""
+    cost_least = "≥ " if least or any(pool.gpus_per_replica for pool in counted if pool not in priced) else ""
+    gpus = {
+        gpu: int(np.sum([pool.gpu_hours[hours] for pool in counted if pool.gpu == gpu], axis=0).max())
+        for gpu in sorted({pool.gpu for pool in counted})
+    }
+    used = PAGE.number(float(sum(pool.gpu_hours[hours].sum() for pool in counted)))
+    spent = PAGE.usd(float(sum(pool.cost_usd[hours].sum() for pool in priced)))
+    forecast = any(pool.basis.forecasters for pool in pools)
+    return DayRow(
+        day=day,
+        hours=len(hours),
+        requests_per_s=float(np.sum([pool.requests_per_s[hours] for pool in pools], axis=0).max())
+        if forecast
+        else None,
+        gpus=least + " and ".join(f"{PAGE.count(most)} × {gpu}" for gpu, most in gpus.items())
+        if counted
+        else "not known",
+        gpu_hours=f"{least}{used}" if counted else "not known",
+        cost=f"{cost_least}{spent}" if priced else "no price" if counted else "not known",
+        short_hours=int(np.any([pool.shortfall_rps[hours] > 0 for pool in counted], axis=0).sum()) if counted else 0,
+    )
 
 
 def replica_lines(pools: Sequence[PoolPlan], most: int) -> list[Hours]:

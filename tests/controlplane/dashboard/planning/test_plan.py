@@ -2,11 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from django.test import Client
 
-from controlplane.planning.models import PlanSettings
+from controlplane.core.formatting import TEXT
+from controlplane.planning.inputs import plan_inputs
+from controlplane.planning.models import GpuType, PlanSettings, PoolCapacity, ReplicaCapacityEntry
+from controlplane.planning.questions import this_hour_s
+from forecasting.capacity.replicas import make_plan
 from tests.support.planning.fleet import plan_fleet
 from tests.support.planning.stored import store_forecasts
 
@@ -44,6 +49,50 @@ def test_what_is_not_known_is_said_first_and_is_no_figure(reader: Client, planne
     alone = re.sub(r"<[^>]+>", "", get(reader, pool=unknown)[1])
     assert "○ 1 of 4 pools cannot be planned" in plain and "○ Nothing can be planned: it is" in alone
     assert "need at most" not in alone
+
+
+def day(text: str, at: int) -> list[str]:
+    """A row of the table by day: day, demand, GPUs, GPU-hours, cost, short."""
+    table = text[text.index('aria-label="Days"') :].partition("</table>")[0]
+    row = re.findall(r"<tr><th.*?</tr>", table.partition("<tbody>")[2])[at]
+    return [
+        re.sub(r"<[^>]+>", "", cell).strip().replace("\u202f", " ") for cell in re.findall(r"<t[hd].*?</t[hd]>", row)
+    ]
+
+
+def test_a_coming_day_has_its_gpus_and_its_price(reader: Client, planned: None, served: object) -> None:
+    start_s = this_hour_s()
+    made = next(each for each in make_plan(plan_inputs(start_s, 168, 0.9)).pools if each.pool == "chat-large-eu")
+    first = 24 - start_s // 3600 % 24
+    hours = [made.hour(at) for at in range(first, first + 24)]
+    name, demand, gpus, gpu_hours, cost, _ = day(get(reader, pool="chat-large-eu", hours="168")[1], 1)
+    assert name == f"{datetime.fromtimestamp(hours[0].start_s, UTC):%a %Y-%m-%d}"
+    assert demand == TEXT.rate(max(hour.requests_per_s for hour in hours))
+    assert gpus == f"{max(hour.replicas for hour in hours)} × h100"
+    assert gpu_hours == TEXT.number(sum(hour.gpu_hours for hour in hours))
+    assert cost == TEXT.usd(sum(hour.cost_usd for hour in hours)) != "0.00 USD"
+
+
+def test_a_day_of_pools_that_lack_a_capacity_or_a_price_says_so(reader: Client, planned: None, served: object) -> None:
+    _, _, gpus, gpu_hours, cost, short = day(get(reader, hours="168")[1], 1)
+    assert all(cell.startswith("≥ ") for cell in (gpus, gpu_hours, cost)) and "not known" in short
+    assert day(get(reader, hours="168", pool="chat-small-us")[1], 1)[2:] == [
+        "not known",
+        "not known",
+        "not known",
+        "○ not known",
+    ]
+    GpuType.objects.update(usd_per_hour=0)
+    assert day(get(reader, hours="168")[1], 1)[4] == "no price"
+    GpuType.objects.create(name="l40s", usd_per_hour=1)
+    PoolCapacity.objects.filter(pool__name="chat-large-us").update(gpu_type=GpuType.objects.get(name="l40s"))
+    ReplicaCapacityEntry.objects.filter(pool__pool__name="chat-large-us", gpu_type__name="h100").update(
+        gpu_type=GpuType.objects.get(name="l40s")
+    )
+    text = get(reader, hours="168", region="us", pool=["chat-large-us"])[1]
+    assert "USD" in day(text, 1)[4] and "≥" not in day(text, 1)[4]
+    both = get(reader, hours="168", pool=["chat-large-us", "chat-large-eu"])[1]
+    assert day(both, 1)[4].startswith("≥ ") and "× h100 and" in day(both, 1)[2] and "chat-large-eu has no price" in both
 
 
 def test_a_pool_shows_the_reason_of_every_hour(reader: Client, planned: None, served: object) -> None:
