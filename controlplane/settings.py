@@ -66,6 +66,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "controlplane.accounts.middleware.BearerToken",
     "controlplane.accounts.middleware.LoginRequired",
+    "controlplane.accounts.middleware.acting_user",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
+from asgiref.sync import iscoroutinefunction
 from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
+from django.utils.decorators import sync_and_async_middleware
 from django.utils.deprecation import MiddlewareMixin
 
 from controlplane.accounts.bearer import bearer_text, find_token
+from controlplane.core.acting import acting
 from inference.contract.metrics_access import has_metrics_token
 
 METRICS_PATH = "/metrics"
@@ -72,3 +75,23 @@ class LoginRequired(LoginRequiredMiddleware):
             # A redirect would put the login page into the fragment. This header makes htmx load the whole page.
             return JsonResponse({"detail": "Log in again"}, status=401, headers={"HX-Redirect": redirect["Location"]})
         return redirect
+
+
+@sync_and_async_middleware
+def acting_user(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+    """What a request does is done by its user (`controlplane.core.acting`)."""
+
+    def who(request: HttpRequest) -> Callable[[], str]:
+        return lambda: request.user.get_username()
+
+    async def served(request: HttpRequest) -> HttpResponseBase:
+        with acting(who(request)):
+            answer: HttpResponseBase = await get_response(request)
+            return answer
+
+    def served_in_turn(request: HttpRequest) -> HttpResponseBase:
+        with acting(who(request)):
+            answer: HttpResponseBase = get_response(request)
+            return answer
+
+    return served if iscoroutinefunction(get_response) else served_in_turn

@@ -1,7 +1,7 @@
 """What stands around an incident: what else is open, what policies did about it, and how earlier ones like it ended."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.models import Q
@@ -16,6 +16,8 @@ from controlplane.telemetry.query.core.parameters import query_string
 MAX_EARLIER = 200
 """Incidents of the same objective or component that are looked through, the newest first."""
 MAX_SHOWN = 5
+SEEN_WITHIN = timedelta(minutes=1)
+"""A component that went down is seen down within this; where it took longer, nobody looked."""
 
 
 def around(incident: Incident, now: datetime) -> dict[str, Any]:
@@ -23,9 +25,19 @@ def around(incident: Incident, now: datetime) -> dict[str, Any]:
     return {
         "also_open": [_brief(each) for each in _also_open(incident, ends)],
         "acted": _acted(incident, ends),
+        "began": began(incident),
         "acted_href": f"{reverse('decisions')}?{query_string(_decisions_of(incident, ends))}",
         "similar": _similar(incident),
     }
+
+
+def began(incident: Incident) -> datetime:
+    """When its first bad request came; of a component when it was last seen up, since it may have been down for a while when that was
+    seen. Policies may have acted by then."""
+    first = incident.since or incident.opened_at
+    if not (up_ns := incident.opened_with.get("up_at_ns")):
+        return first
+    return min(first, max(datetime.fromtimestamp(up_ns / 1e9, UTC), first - SEEN_WITHIN))
 
 
 def _also_open(incident: Incident, ends: datetime) -> list[Incident]:
@@ -35,10 +47,10 @@ def _also_open(incident: Incident, ends: datetime) -> list[Incident]:
 
 
 def _acted(incident: Incident, ends: datetime) -> list[DecisionChange]:
-    """What policies changed from its first bad request to its end, of its model and pool; the newest first."""
-    changes = DecisionChange.objects.filter(
-        at__gte=incident.since or incident.opened_at, at__lte=ends, shadow=False
-    ).exclude(kind=DecisionChange.Kind.ALARM)
+    """What policies changed from its beginning to its end, of its model and pool; the newest first."""
+    changes = DecisionChange.objects.filter(at__gte=began(incident), at__lte=ends, shadow=False).exclude(
+        kind=DecisionChange.Kind.ALARM
+    )
     model, pool = incident.scope.get("model"), _pool(incident)
     if pool:
         changes = changes.filter(Q(pool=pool) | Q(pool="", model=model or ""))
@@ -48,9 +60,8 @@ def _acted(incident: Incident, ends: datetime) -> list[DecisionChange]:
 
 
 def _decisions_of(incident: Incident, ends: datetime) -> list[tuple[str, str]]:
-    begins = incident.since or incident.opened_at
     pairs = [
-        ("from", f"{begins:%Y-%m-%dT%H:%M:%SZ}"),
+        ("from", f"{began(incident):%Y-%m-%dT%H:%M:%SZ}"),
         ("to", "now" if incident.is_open else f"{ends:%Y-%m-%dT%H:%M:%SZ}"),
     ]
     pairs += [("model", incident.scope["model"])] if incident.scope.get("model") else []

@@ -9,11 +9,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from controlplane.core.formatting import PAGE, TEXT
-from controlplane.dashboard.changes import changes_in
+from controlplane.dashboard.changes import ChangeMark, changes_in
 from controlplane.dashboard.core.badge import Badge
 from controlplane.dashboard.core.figures.burn import BurnChart, burn_chart
-from controlplane.dashboard.incident_context import around
+from controlplane.dashboard.incident_context import around, began
+from controlplane.fleet.changes import DECISIONS
 from controlplane.incidents.act import actions
+from controlplane.incidents.attribution import gather
 from controlplane.incidents.models import Entry, Incident
 from controlplane.incidents.notify import notices
 from controlplane.incidents.notify.core import page_text
@@ -148,6 +150,7 @@ def detail(incident: Incident) -> dict[str, Any]:
         "bar": bar(attribution),
         "segments": [segment(item, incident.scope, attribution) for item in attribution.get("segments") or []],
         "changes": attribution.get("changes") or [],
+        "changed_before": changed_before(incident) if incident.component else [],
         "causes": [
             {**cause, "href": f"{reverse('causes')}#{cause['name']}"} for cause in attribution.get("causes") or []
         ],
@@ -163,6 +166,18 @@ def detail(incident: Incident) -> dict[str, Any]:
         "resolved": None if incident.is_open else resolved(incident, now),
         "deliveries_href": f"{reverse('deliveries')}?{urlencode([('key', key) for key in timeline.keys(incident)])}",
     }
+
+
+def changed_before(incident: Incident) -> list[ChangeMark]:
+    """What was changed of a component, or of what it serves, until it went down; the latest first."""
+    down_ns = int((incident.since or incident.opened_at).timestamp() * SECOND_NS)
+    before_ns = int(gather.CHANGES_BEFORE.total_seconds()) * SECOND_NS
+    changes = [
+        change
+        for change in changes_in(Window(down_ns - before_ns, down_ns), incident.scope)
+        if change.source != DECISIONS or change.at < began(incident)
+    ]
+    return changes[: -gather.MAX_CHANGES - 1 : -1]
 
 
 def resolved(incident: Incident, now: datetime) -> dict[str, Any]:

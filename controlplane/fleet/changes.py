@@ -5,6 +5,11 @@ from datetime import datetime
 
 from django.dispatch import Signal
 
+WEIR = "Weir, "
+"""Begins the author of what Weir itself decided. No user's name has a comma."""
+DECISIONS = "decisions"
+"""The source of changes that Weir itself decided: of what went wrong before them they are no cause."""
+
 made = Signal()
 """Its receivers get the arguments of `say`, within the caller's transaction."""
 

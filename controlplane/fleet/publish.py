@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import IntegrityError, OperationalError, connections, models, transaction
 from django.db.models.signals import post_delete, post_save
 
+from controlplane.core.acting import acts
 from controlplane.fleet import scrape
 from controlplane.fleet.clusters.errors import StaleLeaderError
 from controlplane.fleet.core.snapshot import content_sha256, endpoints_sha256, policy_of, render
@@ -67,7 +68,7 @@ SOURCES: tuple[type[models.Model], ...] = (
 
 def publish(author: str = "") -> SnapshotRevision:
     """Bring revision, document and file up to date with the fleet, if they are not, and return the revision in force. `author`
-    is who made a new one; empty is an owner.
+    is who made a new one; empty is not known.
 
     A lock beside the file keeps two processes of one machine from writing an older document over a newer one.
     """
@@ -239,7 +240,7 @@ def publish_on_commit(using: str) -> None:
 
 def _publish_logged() -> None:
     try:
-        publish()
+        publish(acts())
     except Exception:
         log.exception("snapshot.publish_failed")
 

@@ -1,11 +1,12 @@
 """Writes what ticks decided: records, the index of their changes, and what the next tick must remember."""
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 
+from controlplane.fleet.changes import DECISIONS, say
 from controlplane.policy.act.journal import at
 from controlplane.policy.core.decision import Alarm, Decision, ModelDecision, TargetDecision
 from controlplane.policy.core.memory import LadderMemory, Memory
@@ -108,8 +109,23 @@ class DecisionTrack:
         for change in made:
             change.decision, change.shadow = row, shadows is not None
         DecisionChange.objects.bulk_create(made)
+        if shadows is None:
+            _say(made, row.key)
         self.recorded_ms, self.concluded = record.decided_at_ms, after
         return row
+
+
+def _say(made: Iterable[DecisionChange], key: str) -> None:
+    """Have it recorded as changes that failovers and canaries send requests elsewhere: charts mark them, incidents name them."""
+    for number, change in enumerate(made):
+        if what := {KINDS.ROUTE: "failover", KINDS.CANARY: "canary"}.get(KINDS(change.kind)):
+            say(
+                f"decision/{key}/{number}",
+                f"{what} {change.reason}",
+                DECISIONS,
+                change.at,
+                scope={"model": change.model},
+            )
 
 
 def conclusions(decision: Decision) -> dict[object, object]:

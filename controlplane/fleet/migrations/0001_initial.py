@@ -95,7 +95,7 @@ class Migration(migrations.Migration):
                 ('version', models.PositiveIntegerField(unique=True)),
                 ('content_sha256', models.CharField(max_length=64)),
                 ('text', models.TextField(help_text='The document as the gateway read it.')),
-                ('author', models.CharField(blank=True, default='', help_text='Empty: what owners entered.', max_length=500)),
+                ('author', models.CharField(blank=True, default='', help_text='Empty: not known.', max_length=500)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
             ],
             options={

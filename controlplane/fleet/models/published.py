@@ -46,7 +46,7 @@ class SnapshotRevision(models.Model):
     version = models.PositiveIntegerField(unique=True)
     content_sha256 = models.CharField(max_length=64)
     text = models.TextField(help_text="The document as the gateway read it.")
-    author = models.CharField(max_length=500, default="", blank=True, help_text="Empty: what owners entered.")
+    author = models.CharField(max_length=500, default="", blank=True, help_text="Empty: not known.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from controlplane.fleet.changes import DECISIONS
 from controlplane.incidents.attribution.questions import attribution_of, causes, value
 from controlplane.incidents.models import ChangeRecord, Incident
 from controlplane.serving_stack import pools_served
@@ -127,7 +128,7 @@ def _frozen(gathered: Found, named: list[dict[str, Any]], scope: Mapping[str, st
 
 
 def _changes(began: datetime | None, scope: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Changes shortly before it began, the latest first."""
+    """Changes shortly before it began, the latest first. What Weir did about it just after is none of its causes."""
     if began is None:
         return []
     records = ChangeRecord.objects.filter(at__gte=began - CHANGES_BEFORE, at__lte=began + CHANGES_AFTER)
@@ -140,5 +141,6 @@ def _changes(began: datetime | None, scope: Mapping[str, str]) -> list[dict[str,
         }
         for record in records.order_by("-at", "-id")
         if all(scope.get(name, value) == value for name, value in record.scope.items())
+        and (record.at < began or record.source != DECISIONS)
     ]
     return changes[:MAX_CHANGES]

@@ -134,8 +134,8 @@ def filters(alert: Alert) -> Filters:
 
 def where(findings: Sequence[Finding], split: dict[str, dict[str, Split]]) -> list[Finding]:
     """The pool that holds nearly all of the bad requests, though it may hold the others too: somebody has to look there."""
-    named = {
-        name for finding in findings for name in (finding.dimension, *(dimension for dimension, _ in finding.same_as))
+    named = {  # that no replica took them says nothing of a place
+        name for finding in findings for name, value in ((finding.dimension, finding.value), *finding.same_as) if value
     }
     pools = split.get("pool", {})
     bad = sum(pool_split.chosen.requests for pool_split in pools.values())

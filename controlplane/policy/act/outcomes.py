@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from django.db import transaction
 
 from controlplane.fleet import publish
+from controlplane.fleet.changes import WEIR
 from controlplane.fleet.models import Pool
 from controlplane.policy.act.core.overlay import MAX_WEIGHT
 from controlplane.policy.core.decision import Decision
@@ -32,7 +33,7 @@ def write_outcomes(decision: Decision) -> bool:
         names = [change.name for change in model.transitions if change.kind == "canary"]
         if not names:
             continue
-        changed, author = True, f"Weir, canary {', '.join(names)}"
+        changed, author = True, f"{WEIR}canary {', '.join(names)}"
         transaction.on_commit(_published_by(author), robust=True)
         baseline = next(iter(model.canary))
         winner = next((pool for pool, percent in model.canary.items() if percent == ALL), baseline)

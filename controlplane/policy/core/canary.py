@@ -115,7 +115,7 @@ def advance(
         text = f"{spec.candidate} gets no more than {memory.percent} % of the requests yet"
         return _moved(name, spec, memory, after, "")._replace(alarm=_waiting(name, spec, text, waits))
     if seen and ends:
-        after = structs.replace(after, outcome=ends, reason=_sentence(spec, seen), ended_ms=now_ms)
+        after = structs.replace(after, outcome=ends, reason=_sentence(spec, seen, counts), ended_ms=now_ms)
         return _moved(name, spec, memory, after, after.reason)
     if rises:
         after = structs.replace(after, entered=(*after.entered, (now_ms, spec.steps[current + 1])))
@@ -161,7 +161,7 @@ def _words(memory: CanaryMemory) -> str:
             return outcome.replace("_", " ")
 
 
-def _sentence(spec: CanarySpec, seen: CanaryLook) -> str:
+def _sentence(spec: CanarySpec, seen: CanaryLook, counts: CanaryCounts) -> str:
     done = {
         ("equal", True): "is promoted",
         ("equal", False): "is as good, and waits for a person",
@@ -171,4 +171,12 @@ def _sentence(spec: CanarySpec, seen: CanaryLook) -> str:
     as_good = seen.verdict == "equal"
     acts = spec.on_equal == "promote" if as_good else spec.on_fail == "roll_back"
     verb = done["equal" if as_good else "worse", acts]
-    return f"{spec.candidate} {verb} after {seen.requests:,} requests: {seen.reason}"
+    failed, base_failed, base = (
+        sum(number)
+        for number in zip(
+            *((each.candidate.failed, each.baseline.failed, each.baseline.requests) for each in counts.strata),
+            strict=True,
+        )
+    )
+    failures = f"; {failed:,} of them failed, and {base_failed:,} of the baseline's {base:,}" if failed else ""
+    return f"{spec.candidate} {verb} after {seen.requests:,} requests: {seen.reason}{failures}"

@@ -277,8 +277,9 @@ def _record(revision: PolicyRevision, what: RevisionEvent.What, who: str, note: 
 
 
 def _say(revision: PolicyRevision, policy: Policy | None, what: str, at: datetime) -> None:
-    """Have it recorded as a change, which charts and incidents show. What comes with a set-up has changed nothing."""
-    if revision.source != BOOTSTRAP or revision.retired_at is not None:
+    """Have it recorded as a change, which charts and incidents show. What comes with a set-up has changed nothing, and what a canary
+    writes is recorded as the canary's."""
+    if revision.source not in (BOOTSTRAP, CANARY) or revision.retired_at is not None:
         summary = shortened(f"policy {revision.name}, revision {revision.number} ({revision.kind}): {what}", 1_000)
         identity = f"policy/{revision.name}/{revision.number}/{revision.state}"
         changes.say(identity, summary, "policies", at, revision.team, names.scope(policy) if policy else {})

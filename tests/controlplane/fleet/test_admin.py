@@ -9,7 +9,18 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.test import Client
 
-from controlplane.fleet.models import GatewayKey, LLMModel, Pool, Region, Replica, StageTimeouts, Tenant, Tier, Variant
+from controlplane.fleet.models import (
+    GatewayKey,
+    LLMModel,
+    Pool,
+    Region,
+    Replica,
+    SnapshotRevision,
+    StageTimeouts,
+    Tenant,
+    Tier,
+    Variant,
+)
 from controlplane.fleet.validators import validate_address
 from inference.contract import snapshot
 from inference.contract.snapshot import key_digest
@@ -149,6 +160,7 @@ def test_an_owner_reserves_places_and_limits_each_replica(owner: Client, pool: P
         "tokens_per_minute": "60000",
     }
     assert owner.post(f"/admin/fleet/tier/{tier.pk}/change/", form).status_code == 302
+    assert SnapshotRevision.objects.latest("version").author == "olga"
     wrong = form | {"reserved_percent": "51", "tokens_per_minute": "-1"}
     page = owner.post(f"/admin/fleet/tier/{tier.pk}/change/", wrong).content.decode()
     assert "Ensure this value is less than or equal to 50" in page and "greater than or equal to 0" in page
@@ -158,6 +170,7 @@ def test_an_owner_reserves_places_and_limits_each_replica(owner: Client, pool: P
     document = snapshot.check((home / "snapshot.json").read_bytes()).snapshot
     assert [(tier.reserved_percent, tier.tokens_per_minute) for tier in document.tiers] == [(15, 60_000)]
     assert [pool.replica_concurrency for pool in document.pools] == [8]
+    assert SnapshotRevision.objects.latest("version").author == "", "no request is served"
 
 
 def test_timeouts_and_what_is_done_about_failures_reach_the_gateway(owner: Client, home: Path, pool: Pool) -> None:

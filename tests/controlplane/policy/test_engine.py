@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from controlplane.fleet.models import Cluster, Pool, PublishedSnapshot, Replica
+from controlplane.incidents.models import ChangeRecord
 from controlplane.policy.act.journal import at
 from controlplane.policy.core.overlay import ladder
 from controlplane.policy.core.record import decode
@@ -228,6 +229,7 @@ def test_what_a_policy_does_stays_where_a_newer_release_refuses_its_text() -> No
     ]
     world.waiting = 30
     world.tick(2)
+    assert [each.summary for each in ChangeRecord.objects.all()] == ["failover away: off → active: waiting > 20.0"]
     world.waiting = 0
     refused = {"  min_stay_s: 1}": "  min_stay_s: 1, gone: 1}", "spec:\n": "spec:\n  gone: 1\n"}
     for row in rows:

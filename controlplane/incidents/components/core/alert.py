@@ -14,7 +14,7 @@ PREFIX = "component:"
 Kind = Literal[
     "gateway", "cache", "telemetry", "worker", "controller", "observer", "pool", "replica", "objectives",
     "policies", "policy", "policy_metrics", "policy_gpus", "policy_pending",
-    "policy_failing", "policy_rollout", "policy_capacity", "policy_owner", "policy_canary", "policy_snapshot",
+    "policy_failing", "policy_rollout", "policy_capacity", "policy_owner", "policy_canary", "policy_failover", "policy_snapshot",
     "policy_fence", "policy_gateway", "cluster",
 ]  # fmt: skip
 

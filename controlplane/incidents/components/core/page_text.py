@@ -59,7 +59,7 @@ def cause(facts: Frozen) -> str:
     burning = facts.burning
     parts = [
         ", ".join(burning.get("names") or []),
-        str(burning.get("error") or ""),
+        str(burning.get("error") or "").removesuffix("."),
         last_up(burning),
         words(facts).effect if burning.get("state") == "firing" else "",
     ]

@@ -20,6 +20,7 @@ KINDS: Mapping[str, Kind] = {
     "capacity": "policy_capacity",
     "owner": "policy_owner",
     "canary": "policy_canary",
+    "failover": "policy_failover",
     "snapshot": "policy_snapshot",
     "fence": "policy_fence",
     "gateway": "policy_gateway",

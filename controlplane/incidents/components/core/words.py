@@ -141,12 +141,20 @@ WORDS: Mapping[str, Words] = {
         resolves="resolves once it has had a single owner for {up_for}",
     ),
     "policy_canary": Words(
-        "its requests go to the baseline",
+        "a candidate that is rolled back gets no more requests, one that waits for a person keeps its share",
         "policy-canary-ended",
         is_down="has a canary that was not promoted",
         was_down="had a canary that was not promoted",
         again="has no failed canary any more",
         resolves="resolves once the canary's policy has been replaced or retired for {up_for}",
+    ),
+    "policy_failover": Words(
+        "it ends by itself once what began it is over",
+        "policy-failed-over",
+        is_down="is failed over",
+        was_down="was failed over",
+        again="is served by its own pools again",
+        resolves="resolves once the failover has been over for {up_for}",
     ),
     "policy_snapshot": Words(
         "gateways that mount the snapshot there keep the one they have",

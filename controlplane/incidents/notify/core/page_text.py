@@ -19,6 +19,7 @@ DIMENSION_NAMES = {"prompt_bucket": "prompt length"}
 MAX_SEGMENTS = 2
 MIN_SHARE = 0.5  # of the bad requests: smaller segments are not named
 MIN_STAGE = 0.2  # of the burn: below it no stage is named
+MANY_TIMES = 3  # the budget: from here on its use is no percentage any more
 NEAR_S = 300  # a change so soon before the first bad request is named as its beginning
 
 
@@ -157,9 +158,12 @@ def stages_blamed(facts: Facts) -> str:
     attribution = facts.attribution
     if not attribution:
         return f"stage and segment not known ({facts.missing})" if facts.missing else "stage and segment not known"
-    stage, segments = stage_text(facts.definition, attribution), segment_text(attribution.get("segments") or [])
+    stage, errors = stage_text(facts.definition, attribution), error_text(attribution)
+    named = [
+        entry for entry in attribution.get("segments") or [] if not (errors and _is_nobodys(entry))
+    ]  # the error's stage says that no replica took them
     since = since_text(attribution)
-    said = " ".join(part for part in (error_text(attribution) or stage, segments) if part)
+    said = " ".join(part for part in (errors or stage, segment_text(named)) if part)
     return ", ".join(part for part in (said, since) if part)
 
 
@@ -204,6 +208,10 @@ def segment_text(segments: Sequence[Mapping[str, Any]]) -> str:
 def _trivial(segment: Mapping[str, Any]) -> bool:
     """Requests that the cache answers meet no queue and no model, so slow requests are always misses."""
     return bool(segment["dimension"] == "cache" and segment["value"] == "miss")
+
+
+def _is_nobodys(segment: Mapping[str, Any]) -> bool:
+    return bool(segment["dimension"] == "replica" and not segment["value"])
 
 
 def segment(dimension: str, value: str) -> str:
@@ -256,7 +264,8 @@ def budget(burning: Mapping[str, Any]) -> str:
     if left is None:
         return ""
     if left <= 0:
-        return f"the budget is used up ({TEXT.share(1 - float(left))} spent)"
+        spent = 1 - float(left)
+        return f"the budget is used up ({TEXT.share(spent) if spent < MANY_TIMES else f'{TEXT.number(spent)} times'} spent)"
     lasts = burning.get("lasts_s")
     lasting = f", used up in {TEXT.duration(float(lasts))}" if lasts is not None else ""
     return f"{TEXT.share(float(left))} of the budget left{lasting}"
@@ -270,7 +279,7 @@ def burn_text(burning: Mapping[str, Any]) -> str:
     if not firing:
         return ""
     fastest = max(firing, key=lambda window: (window["severity"] == "page", window["threshold"]))
-    return f"{fastest['long']:.3g} times too fast over {TEXT.duration(fastest['long_s'])} and {TEXT.duration(fastest['short_s'])}"
+    return f"{TEXT.number(fastest['long'])} times too fast over {TEXT.duration(fastest['long_s'])} and {TEXT.duration(fastest['short_s'])}"
 
 
 def details(facts: Facts) -> dict[str, Any]:

@@ -177,7 +177,8 @@ def _alarm(model: str, failover: Failover, to: Mapping[str, int]) -> Alarm:
     if not to:
         text = f"{failover.name} is active, but none of {', '.join(failover.to)} can serve instead of {pools}."
         return Alarm(key, "failover", model, text, "page")
-    return Alarm(key, "failover", model, f"{failover.name} sends the requests of {pools} to {places}.")
+    why = f"{failover.when} held" if failover.when else f"none of {pools} could serve"
+    return Alarm(key, "failover", model, f"{failover.name} sends the requests of {pools} to {places}, since {why}.")
 
 
 def _name(memory: FailoverMemory) -> str:

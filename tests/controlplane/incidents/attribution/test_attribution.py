@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from controlplane.core.formatting import TEXT
+from controlplane.fleet.changes import DECISIONS
 from controlplane.incidents.attribution import gather, questions
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident
-from controlplane.incidents.notify import notices
+from controlplane.incidents.notify import changes, notices
 from controlplane.slo.core.count_plan import cut
 from controlplane.slo.core.sli import Availability, Cost, Indicator, Latency
 from controlplane.telemetry.core.query_types import Window
@@ -91,9 +92,16 @@ def test_a_scope_without_bad_requests_has_no_attribution(served: Filled) -> None
 @pytest.mark.django_db
 def test_an_opening_incident_keeps_what_was_true_then(served: Filled) -> None:
     now = datetime.fromtimestamp(served.to_ns // 10**9, UTC)
+    began = gather.since(questions.attribution_of(Store(served.dsn), at_the_end(served, SLOW)))
+    assert began is not None
+    for after_s, source in ((-60, DECISIONS), (30, DECISIONS), (30, "ci")):
+        summary = f"{source} {after_s}"
+        changes.record(summary, summary, source, began + timedelta(seconds=after_s), scope={"model": "chat-large"})
     engine.observe([at_the_end(served, SLOW)], now)
     incident = Incident.objects.get()
     assert incident.attribution is not None
+    named = [change["summary"] for change in incident.attribution["changes"]]
+    assert named == ["ci 30", f"{DECISIONS} -60"], "what Weir did about it is none of its causes"
     assert incident.attribution_missing == ""
     assert incident.since == gather.since(incident.attribution)
     assert "of the burn is queue time" in incident.summary

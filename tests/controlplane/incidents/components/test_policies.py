@@ -3,8 +3,10 @@
 from datetime import UTC, datetime, timedelta
 
 from controlplane.fleet.core.stack_rows import Observed, PoolEntry, ReplicaEntry
+from controlplane.incidents.components.core import alert_record
 from controlplane.incidents.components.core.alert import ComponentAlert
 from controlplane.incidents.components.core.judge import Limits, Observations, alerts
+from controlplane.incidents.notify.core.page_text import Facts, summary
 
 NOW = datetime(2026, 11, 21, 21, 50, tzinfo=UTC)
 LARGE = PoolEntry("large", "chat", "large-8b", "eu", replicas=(ReplicaEntry("a"),), owner="chat-team")
@@ -41,6 +43,14 @@ def test_a_fault_of_a_model_is_its_owners() -> None:
         "ticket",
         "chat-team",
         {"model": "chat"},
+    )
+
+
+def test_a_failover_is_what_its_policy_wants() -> None:
+    alert = _judged(_fault("policy:failover:chat", 70, page=0.0))["policy:failover:chat"]
+    facts = Facts(alert.name, alert_record.definition(alert), alert.scope, alert_record.present(alert, {}))
+    assert summary(facts).startswith(
+        "model chat is failed over since 21:48:50 UTC; The traffic was never seen; it ends by itself"
     )
 
 

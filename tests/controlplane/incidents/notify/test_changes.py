@@ -1,6 +1,8 @@
 """Each policy revision is told once, whoever looks and however often."""
 
+import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -19,8 +21,10 @@ def hooks(db: None) -> None:
     Destination.objects.create(name="hooks", kind="webhook", endpoint=endpoint)
 
 
-def revised(version: int, hours_ago: float = 0) -> None:
-    made = SnapshotRevision.objects.create(version=version, content_sha256=str(version), text="{}")
+def revised(version: int, hours_ago: float = 0, author: str = "", document: dict[str, Any] | None = None) -> None:
+    made = SnapshotRevision.objects.create(
+        version=version, content_sha256=str(version), text=json.dumps(document or {}), author=author
+    )
     at = timezone.now() - timedelta(hours=hours_ago)
     SnapshotRevision.objects.filter(pk=made.pk).update(created_at=at)
 
@@ -35,6 +39,32 @@ def test_a_revision_is_told_once() -> None:
         for _ in range(3):
             changes.announce(timezone.now())
     assert told() == ["policy revision 2", "policy revision 3"]
+
+
+def test_a_revision_says_who_changed_what_and_nothing_of_secrets() -> None:
+    tenant = {"name": "acme", "tier": "batch", "key_sha256": ["5ec2e7"]}
+    pool = {"name": "large", "max_queue": 256, "max_concurrency": 64, "headers": [{"name": "x-key", "value": "5ec2e7"}]}
+    model = {"name": "chat", "routes": [{"pool": "large", "weight": 100}], "cache": {"mode": "always", "ttl_s": 60}}
+    before = {"models": [model], "pools": [pool], "tenants": [tenant], "timeouts": {"queue_ms": 10_000}}
+    revised(2, document=before)
+    after = {
+        "models": [{**model, "routes": [{"pool": "large", "weight": 0}], "cache": {"mode": "never", "ttl_s": 60}}],
+        "pools": [{**pool, "max_queue": 0, "headers": []}, {"name": "spare"}],
+        "tenants": [{**tenant, "key_sha256": []}],
+        "timeouts": {"queue_ms": 1},
+    }
+    revised(3, author="ann", document=after)
+    changes.announce(timezone.now())
+    assert told()[-1] == (
+        "policy revision 3 by ann: model chat: routes.large 100 → 0, cache.mode always → never; "
+        "pool large: max_queue 256 → 0, headers; pool spare added; 2 more"
+    )
+
+
+def test_what_a_canary_wrote_is_no_change_of_a_person() -> None:
+    revised(2, author="Weir, canary try-new")
+    changes.announce(timezone.now())
+    assert told() == []
 
 
 def test_the_revision_of_the_first_start_is_no_change() -> None:

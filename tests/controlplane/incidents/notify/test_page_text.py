@@ -131,6 +131,7 @@ def test_99_95_is_not_rounded_to_a_target_that_nobody_promised() -> None:
 
 def test_a_spent_budget_is_said_to_be_gone() -> None:
     assert page_text.budget({"left_share": -0.12, "lasts_s": 0.0}) == "the budget is used up (112 % spent)"
+    assert page_text.budget({"left_share": -999.0, "lasts_s": 0.0}) == "the budget is used up (1 000 times spent)"
     assert page_text.budget({"left_share": 0.5, "lasts_s": None}) == "50 % of the budget left"
 
 
@@ -163,6 +164,9 @@ def test_only_addresses_become_links() -> None:
 def test_requests_that_met_no_replica_are_said_to_have_met_none() -> None:
     found = {**ATTRIBUTION, "segments": [segment("replica", "", 1.0, 0.0)]}
     assert "of requests that no replica took" in page_text.blame(replace(FACTS, attribution=found))
+    error = {"http_status": 429, "error_type": "queue_full", "stage": "queue", "tenant": "", "requests": 7}
+    said = page_text.blame(replace(FACTS, attribution={**found, "errors": [error], "bad": 7}))
+    assert said.startswith("100 % of the failures are 429 queue_full in queue, since"), "the stage says it"
 
 
 def test_a_component_that_is_down_comes_before_the_stages() -> None:

@@ -8,10 +8,14 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from controlplane.accounts.models import SavedView
+from controlplane.fleet.changes import DECISIONS
 from controlplane.fleet.models import Team
 from controlplane.incidents.act import actions
+from controlplane.incidents.components.core.alert import ComponentAlert
+from controlplane.incidents.core.rules import RULES
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident
+from controlplane.incidents.notify import changes
 from controlplane.policy.models import DecisionChange, DecisionRecord
 from tests.support.incidents.alerts import NOW, UP, after, alert
 from tests.support.web.html import html_of
@@ -64,6 +68,27 @@ def test_an_incident_names_earlier_ones_like_it_what_else_is_open_and_what_polic
     assert "the queue grows" in acted and "only a thought" not in acted
     other = Incident.objects.exclude(pk__in=[earlier.pk, again.pk]).get()
     assert f"/incidents/{other.pk}" in acted
+
+
+def test_an_incident_of_a_component_names_what_was_changed_before_it_and_what_policies_did_about_it(
+    reader: Client,
+) -> None:
+    """It is seen down later than it went down: a failover may be active by then, and did not cause it."""
+    down = ComponentAlert(
+        component="pool:p", name="pool p", kind="pool", state="firing", severity="page", at_ns=int(after(1).timestamp()) * 10**9,
+        since=NOW, up_at=NOW - timedelta(seconds=5), scope={"model": "chat", "pool": "p"}, up=0, of=2,
+    )  # fmt: skip
+    engine.observe_components([down], after(1), RULES)
+    for source, before_s in (("policy", 60), (DECISIONS, 2), ("ci", 3_600)):
+        changes.record(source, f"change of {source}", source, NOW - timedelta(seconds=before_s))
+    record = DecisionRecord.objects.create(at=NOW, version=1, holder="t", generation=1, packed=b"")
+    DecisionChange.objects.create(
+        decision=record, at=NOW - timedelta(seconds=2), kind="route", model="chat", reason="p-down: off → active"
+    )
+    screen = html.unescape(html_of(reader.get(f"/incidents/{Incident.objects.get().pk}")))
+    acted, _, before = screen.partition('id="acted"')[2].partition("</section>")[0].partition("Changed before")
+    assert "p-down: off → active" in acted
+    assert [source for source in ("policy", DECISIONS, "ci") if f"change of {source}" in before] == ["policy"]
 
 
 def test_a_view_is_saved_pinned_for_a_team_and_removed_by_its_author_alone(

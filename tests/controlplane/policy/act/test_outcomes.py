@@ -3,6 +3,7 @@
 import pytest
 
 from controlplane.fleet.models import PublishedSnapshot, SnapshotRevision, Tier
+from controlplane.incidents.models import ChangeRecord
 from controlplane.policy.act.outcomes import weights_after
 from controlplane.policy.core.observation import Arm, CanaryCounts, Stratum
 from controlplane.policy.models import PolicyRevision
@@ -53,6 +54,12 @@ def test_an_outcome_outlasts_controller_and_policy(world: World, candidate: Arm,
     assert set(routed()) == {winner}
     assert set(routed(expired=True)) == {winner}, "the controller is away"
     assert SnapshotRevision.objects.latest("version").author == "Weir, canary try-new"
+    ended = "rolled back" if winner == "old" else "promoted"
+    told = ChangeRecord.objects.order_by("at").values_list("summary", flat=True)
+    assert [":".join(each.split(":")[:2]) for each in told] == [
+        "canary try-new: not begun → 50 %",
+        f"canary try-new: 50 % → {ended}",
+    ]
     revisions = SnapshotRevision.objects.count()
     world.new_engine()
     world.generation += 1

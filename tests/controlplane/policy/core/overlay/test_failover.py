@@ -60,7 +60,9 @@ def test_a_pool_that_is_down_gives_its_traffic_to_others_at_once() -> None:
     assert [(each.before, each.after, each.reason) for each in after.transitions] == [
         ("off", "active", "none of edge can serve")
     ]
-    assert [alarm.text for alarm in after.alarms] == ["edge-down sends the requests of edge to central, far."]
+    assert [alarm.text for alarm in after.alarms] == [
+        "edge-down sends the requests of edge to central, far, since none of edge could serve."
+    ]
 
 
 def test_it_goes_back_after_the_pool_was_well_for_a_while() -> None:
