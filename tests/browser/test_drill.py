@@ -7,30 +7,44 @@ import json
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.support import need
-from tests.support.browser.console import EXPECTED, SCREENSHOTS
-from tests.support.browser.drill import DRILLS, SETTINGS, Down, Drill
-from tests.support.deploy.outage import broken, groups_of, in_shell, page_of, running, since_of
+from tests.support.browser.console import EXPECTED
+from tests.support.browser.drill import BAD_CANARY, DRILLS, FAILED_OVER, SETTINGS, SMALL_DOWN
+from tests.support.browser.drill_says import (
+    NAMED_WITHIN_MS,
+    PATIENCE_MS,
+    PATIENCE_S,
+    incident_says,
+    incident_says_that_it_is_over,
+    incidents_list_says,
+    list_says_that_it_is_over,
+    objective_says,
+    objectives_say_no_more_than_is_known,
+    overview_says,
+    overview_says_that_it_is_over,
+    shoot,
+    text_says,
+    the_alerts_link_leads_to_the_cause,
+    told_of,
+)
+from tests.support.browser.harm import CANARY, FAILOVER, edit_pool, failing_candidate, in_force, spare_pool
+from tests.support.deploy.outage import broken, groups_of, in_shell, running
 from tests.support.deploy.run import Run
 from tests.support.incidents.pagerduty import CONTRACT, PagerDuty
 
-SINCE_WITHIN_S = 10.0
-NAMED_WITHIN_MS = 10_000
-PATIENCE_S = 300.0
-PATIENCE_MS = PATIENCE_S * 1000
-PROCESSES = ("Gateway", "Redis", "Telemetry", "Worker", "Controller")
-UP = re.compile(r"^●\s*up$")
+MINUTE = r"\d\d:\d\d UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +165,93 @@ def test_a_slow_replica_is_what_sets_slow_requests_apart(page: Page, site: Syste
         expect(found).to_contain_text("chat-small-local-1", timeout=PATIENCE_MS)
 
 
+@pytest.mark.soak
+def test_a_revision_that_does_harm_is_named_with_its_author_and_what_it_changed(
+    page: Page, site: System, stand_in: PagerDuty
+) -> None:
+    enter_objective(site.run, "chat-large-answered", model="chat-large")
+    at = time.time()
+    edit_pool(page, "chat-large-local", max_concurrency=1, max_queue=0)
+    try:
+        said = (
+            r"\d+ % of the failures are 429 queue_full in queue.* in pool chat-large-local, since policy revision \d+ by admin: "
+            rf"pool chat-large-local: max_concurrency 64 → 1, max_queue 256 → 0 \({MINUTE}\)"
+        )
+        objective_says(page, stand_in, "chat-large", at, r"chat-large availability is [\d.]+ % against 99.9 %", said)
+        shoot(page, "drill-bad-revision-incident")
+        change = page.locator("[aria-labelledby=segments] li").first
+        expect(change).to_contain_text(
+            re.compile(r"policy revision \d+ by admin: pool chat-large-local: max_concurrency 64 → 1")
+        )
+        expect(page.locator("[aria-labelledby=acted]")).to_contain_text("No policy has changed anything of it since")
+        expect(page.get_by_role("table", name="Errors").locator("tbody tr").first).to_contain_text(
+            "429 queue_full in queue"
+        )
+    finally:
+        edit_pool(page, "chat-large-local", max_concurrency=64, max_queue=256)
+
+
+@pytest.mark.soak
+def test_a_bad_canary_is_rolled_back_and_named_to_whom_it_concerns(
+    page: Page, site: System, stand_in: PagerDuty
+) -> None:
+    with failing_candidate(site.run) as server:
+        enter_objective(site.run, "next-answered", pool="chat-small-next")
+        at = time.time()
+        with in_force(page, "Canary", CANARY):
+            told = told_of(stand_in, BAD_CANARY, BAD_CANARY.down[0], at)
+            served = len(server.bodies)
+            ended = site.run.get("decisions?kind=canary&limit=1")["changes"][0]
+            assert ended["reason"].startswith("small-next: 50 % → rolled back"), ended
+            since = text_says(told[1], BAD_CANARY, BAD_CANARY.down[0], datetime.fromisoformat(ended["at"]).timestamp())
+            the_alerts_link_leads_to_the_cause(page, stand_in, BAD_CANARY, told[0])
+            expect(page.locator("[aria-labelledby=acted]")).to_contain_text("small-next: 50 % → rolled back")
+            shoot(page, "drill-bad-canary-incident")
+            said = (
+                r"(model chat-small has a canary that was not promoted since \d\d:\d\d:\d\d UTC; )?"
+                r"100 % of the failures are 502 model_error in model.*, since canary small-next: not begun → 50 %: "
+                rf"chat-small-next begins with 50 % of the requests \({MINUTE}\)"
+            )
+            objective_says(
+                page, stand_in, "chat-small-next", at, r"all traffic availability in pool chat-small-next is 0 % ", said
+            )
+            shoot(page, "drill-bad-canary-objective")
+            incidents_list_says(page, BAD_CANARY, BAD_CANARY.down[0], since)
+            incident_says(page, BAD_CANARY, BAD_CANARY.down[0], since)
+            assert len(server.bodies) == served, "the candidate gets no more requests"
+        assert stand_in.wait(lambda it: it.alert(told[0]).state == "resolved", PATIENCE_S)
+
+
+@pytest.mark.soak
+def test_a_failover_says_from_where_to_where_and_what_it_is_for(page: Page, site: System, stand_in: PagerDuty) -> None:
+    with spare_pool(site.run), in_force(page, "Routing", FAILOVER):
+        with broken(site.run, SMALL_DOWN.fault) as at:
+            told = {drill: told_of(stand_in, drill, drill.down[0], at) for drill in (FAILED_OVER, SMALL_DOWN)}
+            since = {drill: text_says(payload, drill, drill.down[0], at) for drill, (_, payload) in told.items()}
+            assert ask(site.run, "Who answers?") == 200
+            the_alerts_link_leads_to_the_cause(page, stand_in, FAILED_OVER, told[FAILED_OVER][0])
+            shoot(page, "drill-failover-incident")
+            page.get_by_role("link", name=re.compile("pool chat-small-local")).click()
+            expect(page.locator(".blame")).to_contain_text(re.compile(SMALL_DOWN.cause), timeout=NAMED_WITHIN_MS)
+            expect(page.locator("[aria-labelledby=acted]")).to_contain_text(
+                "small-down: off → active: none of chat-small-local can serve"
+            )
+            shoot(page, "drill-failover-pool")
+            for drill in told:
+                incidents_list_says(page, drill, drill.down[0], since[drill])
+                incident_says(page, drill, drill.down[0], since[drill])
+        incident_says_that_it_is_over(page, SMALL_DOWN, SMALL_DOWN.down[0], since[SMALL_DOWN])
+        for key, _ in told.values():
+            assert stand_in.wait(lambda it, key=key: it.alert(key).state == "resolved", PATIENCE_S)
+
+
+def enter_objective(run: Run, slug: str, **scope: str) -> None:
+    """As an owner does over REST."""
+    few = {"total": 3, "bad": 3}
+    availability = {"slug": slug, "name": slug, "indicator": {"kind": "availability"}, "target": 0.999}
+    run.post("objectives", {**availability, "scope": scope, "minimum": few})
+
+
 @contextmanager
 def slowed(run: Run, command: str) -> Iterator[None]:
     """Processes with these words in their command stand still for three quarters of the time."""
@@ -198,124 +299,3 @@ def test_pages_and_the_pages_text_say_what_is_down_and_that_it_is_up_again(
         assert stand_in.wait(lambda it, key=key: it.alert(key).state == "resolved", PATIENCE_S)
     overview_says_that_it_is_over(page, drill)
     list_says_that_it_is_over(page, drill)
-
-
-def told_of(stand_in: PagerDuty, drill: Drill, down: Down, at: float) -> tuple[str, dict[str, Any]]:
-    """The key and the payload of what PagerDuty was sent."""
-    asked = (stand_in, (down.component,), at, drill.severity)
-    assert stand_in.wait(lambda it: page_of(*asked) is not None, PATIENCE_S), f"nobody was told of {down.component}"
-    found = page_of(*asked)
-    assert found is not None
-    return found
-
-
-def the_alerts_link_leads_to_the_cause(page: Page, stand_in: PagerDuty, drill: Drill, key: str) -> None:
-    """Without a click: who was woken has it on the screen that opens."""
-    event = next(event for action, event in stand_in.alert(key).taken if action == "trigger")
-    page.goto(event["client_url"])
-    expect(page.locator(".blame")).to_contain_text(re.compile(drill.cause), timeout=NAMED_WITHIN_MS)
-
-
-def text_says(payload: dict[str, Any], drill: Drill, down: Down, at: float) -> str:
-    """The clock time since when, as the text has it: the pages must say the same."""
-    summary = payload["summary"]
-    assert summary.startswith(f"{down.name} {drill.says} since "), summary
-    assert abs(since_of(summary, at) - at) <= SINCE_WITHIN_S, summary
-    assert re.search(drill.cause, summary), summary
-    for said in (drill.effect, drill.resolves):
-        assert said in summary, summary
-    found = re.search(r"since (\d\d:\d\d:\d\d UTC)", summary)
-    assert found
-    return found[1]
-
-
-def overview_says(page: Page, drill: Drill, sinces: dict[str, str]) -> None:
-    page.goto("/")
-    banner = page.get_by_role("region", name="Open incidents")
-    for down in drill.down:
-        expect(banner).to_contain_text(f"{down.name} {drill.says} since {sinces[down.component]}")
-        expect(state_of(page, down)).to_have_text(re.compile(r"^✕\s*down$"))
-    for row, said in drill.details:
-        expect(page.locator(f"#row-{row}")).to_contain_text(said)
-    if drill.severity == "critical":
-        expect(page.locator("#open-pages")).to_contain_text(re.compile(r"[1-9]"))
-    if not drill.measures:
-        expect(page.get_by_role("region", name="Last 15 minutes")).to_have_count(0)
-        trouble = page.locator(".trouble")
-        expect(trouble).to_contain_text("requests are not measured")
-        expect(trouble).not_to_contain_text("still served")
-        expect(trouble).not_to_contain_text("Nothing here is lost")
-
-
-def state_of(page: Page, down: Down) -> Locator:
-    """The word that stands beside a component on the overview."""
-    if down.row:
-        return page.locator(f"#row-{down.row} > .state")
-    return page.locator("article.component", has=page.get_by_role("heading", name=down.name, exact=True)).locator(
-        "header .state"
-    )
-
-
-def objectives_say_no_more_than_is_known(page: Page, drill: Drill) -> None:
-    """What cannot be judged is unknown, and that is said first."""
-    if not drill.measures:
-        page.goto("/objectives")
-        expect(page.locator("h1.sentence")).to_have_text(
-            re.compile(r"^○ 1 of \d+ objectives?\s+is unknown(; \d+ disabled)?\s*$"), timeout=PATIENCE_MS
-        )
-
-
-def incidents_list_says(page: Page, drill: Drill, down: Down, since: str) -> None:
-    page.goto("/incidents")
-    expect(page.locator(".sentence")).to_contain_text("open page" if drill.severity == "critical" else "ticket")
-    expect(page.locator(".sentence")).not_to_contain_text("Nothing is")
-    expect(link_to(page, drill, down, since)).to_be_visible()
-
-
-def incident_says(page: Page, drill: Drill, down: Down, since: str) -> None:
-    link_to(page, drill, down, since).click()
-    expect(page.locator(".summary .sentence")).to_have_text(f"{down.name} {drill.says} since {since}")
-    expect(page.locator(".blame")).to_contain_text(re.compile(drill.cause))
-    expect(page.locator(".blame")).to_contain_text(drill.effect)
-    expect(page.locator(".facts")).to_contain_text(drill.resolves)
-    expect(page.locator(".badges")).to_contain_text("firing")
-    expect(page.locator(".summary .notified")).to_contain_text("Delivered to stand-in")
-
-
-def incident_says_that_it_is_over(page: Page, drill: Drill, down: Down, since: str) -> None:
-    """On the page that was left open, which nobody reloads."""
-    expect(page.locator(".badges")).to_contain_text("resolved by", timeout=PATIENCE_MS)
-    expect(page.locator(".summary .sentence")).to_have_text(
-        re.compile(rf"up again since \d\d:\d\d:\d\d UTC; it .* from {since}$")
-    )
-    expect(page.locator(".facts")).not_to_contain_text(drill.resolves)
-
-
-def overview_says_that_it_is_over(page: Page, drill: Drill) -> None:
-    page.goto("/")
-    for name in PROCESSES:
-        expect(state_of(page, Down("", name))).to_have_text(UP, timeout=PATIENCE_MS)
-    for down in drill.down:
-        expect(state_of(page, down)).to_have_text(UP, timeout=PATIENCE_MS)
-        expect(page.get_by_role("link", name=re.compile(f"^{re.escape(down.name)} "))).to_have_count(0)
-
-
-def list_says_that_it_is_over(page: Page, drill: Drill) -> None:
-    page.goto("/incidents?status=resolved")
-    for down in drill.down:
-        expect(page.locator("tr", has_text=f"{down.name} ").first).to_contain_text("resolved")
-    page.goto("/incidents")
-    for down in drill.down:
-        expect(page.get_by_role("link", name=re.compile(f"^{re.escape(down.name)} "))).to_have_count(0)
-
-
-def link_to(page: Page, drill: Drill, down: Down, since: str) -> Locator:
-    return page.get_by_role("link", name=f"{down.name} {drill.says} since {since}", exact=True)
-
-
-def shoot(page: Page, name: str) -> None:
-    """Leave pictures in build/screenshots, light and dark."""
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    for theme in ("dark", "light"):
-        page.emulate_media(color_scheme=theme)
-        page.screenshot(path=SCREENSHOTS / f"{name}-{theme}.png", full_page=True)

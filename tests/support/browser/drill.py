@@ -92,3 +92,30 @@ DRILLS = {
         FAULTS["gateway_hang"], GATEWAY, says="has not answered", cause=r"no answer within 2 s", effect=NO_GATEWAY
     ),
 }
+
+SMALL_DOWN = Drill(
+    Fault("service.instance.id=chat-small-local-", ("pool:chat-small-local",), "replicas up since"),
+    (Down("pool:chat-small-local", "pool chat-small-local", "poolchat-small-local"),),
+    says="has 0 of 2 replicas up",
+    cause=GONE,
+    effect="requests that only this pool can answer fail",
+    resolves=f"resolves once a replica has been up for {UP_FOR_S} s",
+)
+FAILED_OVER = Drill(
+    SMALL_DOWN.fault,
+    (Down("policy:failover:chat-small", "model chat-small"),),
+    says="is failed over",
+    cause="small-down sends the requests of chat-small-local to chat-small-spare, since none of chat-small-local could serve",
+    effect="it ends by itself once what began it is over",
+    resolves=f"resolves once the failover has been over for {UP_FOR_S} s",
+    severity="warning",
+)
+BAD_CANARY = Drill(
+    Fault("", ("policy:canary:chat-small",), ""),
+    (Down("policy:canary:chat-small", "model chat-small"),),
+    says="has a canary that was not promoted",
+    cause=r"chat-small-next is rolled back after (\d+) requests: it fails more often.*; \1 of them failed, and 0 of the baseline's \d+",
+    effect="a candidate that is rolled back gets no more requests",
+    resolves=f"resolves once the canary's policy has been replaced or retired for {UP_FOR_S} s",
+    severity="warning",
+)
