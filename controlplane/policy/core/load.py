@@ -123,8 +123,8 @@ def _dispersion(before: LoadMemory, arrived_rps: float, passed_s: float) -> tupl
     """Variance over mean of a tick's requests, for how many seconds it was compared, and what is still to be compared.
 
     Of two Poisson counts of one mean, the squared difference over the sum is 1 on average (von Neumann 1941, who estimates variance from
-    differences of neighbours). A difference is counted when the next one is known. One of more than SURE standard errors counts in full
-    where that before or after it is as large, as at both sides of a clump; alone it is a change of the load.
+    differences of neighbours). A difference is counted when the next one is known: as SURE standard errors at most where it stands alone,
+    which is a change of the load, and as twice as many where that before or after it is as large, as at both sides of a clump.
     """
     if not before.recent:
         return before.dispersion, before.compared_s, ()
@@ -136,7 +136,7 @@ def _dispersion(before: LoadMemory, arrived_rps: float, passed_s: float) -> tupl
     compared_s = min(before.compared_s + passed_s, STEADY_S)
     share = min(1.0, passed_s / (DISPERSION_S + compared_s))
     surely = SURE**2 * max(MIN_DISPERSION, before.dispersion)
-    counted = min(differ[-2], max(surely, differ[-1], *differ[:-2]))
+    counted = min(differ[-2], max(surely, differ[-1], *differ[:-2]), 4 * surely)
     return before.dispersion + (counted - before.dispersion) * share, compared_s, differ
 
 
