@@ -165,12 +165,3 @@ def test_a_fall_does_not_make_the_next_rise_pass_for_chance() -> None:
     assert states[-1].dispersion < 3
     risen = seen(states[-1], 24.0, states[-1].at_ms + 15_000)
     assert risen is not None and risen.steady_rps > 20
-
-
-def test_odd_ticks_do_not_make_the_next_rise_pass_for_chance() -> None:
-    """History 9234 of seed 7: ticks of 20 s, one with the requests of two, and later one with none."""
-    chance = np.random.default_rng(5)
-    usual = [*chance.poisson(1_340, 14) / 20, 101.8, *chance.poisson(1_340, 10) / 20]
-    states = after([*usual, 23.6, 19.8, 21.0, 0.0, 17.0, 15.2], tick_ms=20_000)
-    risen = seen(states[-1], 67.8, states[-1].at_ms + 20_000)
-    assert risen is not None and risen.steady_rps > 50
