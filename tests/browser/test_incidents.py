@@ -143,6 +143,12 @@ def test_a_note_appears_in_the_timeline_and_a_half_written_one_survives_a_refres
     site.announce(0, 0)
     expect(page.locator("#data[data-renewed]")).to_have_count(1)
     expect(page.get_by_role("textbox", name="Note")).to_have_value("half a thou")
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.locator(".incident table[role=table]").first).to_be_visible()
+    wider = "all => all.filter(each => each.scrollWidth > each.clientWidth).map(each => each.ariaLabel)"
+    assert page.locator(".incident .scroll").evaluate_all(wider) == [], "on a phone nothing is cut off"
+    page.screenshot(path="build/screenshots/incident-390.png", full_page=True)
+    accessible(page)
 
 
 def test_the_list_shows_a_new_incident_without_a_reload(page: Page, site: Site) -> None:
