@@ -169,34 +169,37 @@ def test_a_slow_replica_is_what_sets_slow_requests_apart(page: Page, site: Syste
 def test_a_revision_that_does_harm_is_named_with_its_author_and_what_it_changed(
     page: Page, site: System, stand_in: PagerDuty
 ) -> None:
-    enter_objective(site.run, "chat-large-answered", model="chat-large")
-    at = time.time()
-    edit_pool(page, "chat-large-local", max_concurrency=1, max_queue=0)
-    try:
-        said = (
-            r"\d+ % of the failures are 429 queue_full in queue.* in pool chat-large-local, since policy revision \d+ by admin: "
-            rf"pool chat-large-local: max_concurrency 64 → 1, max_queue 256 → 0 \({MINUTE}\)"
-        )
-        objective_says(page, stand_in, "chat-large", at, r"chat-large availability is [\d.]+ % against 99.9 %", said)
-        shoot(page, "drill-bad-revision-incident")
-        change = page.locator("[aria-labelledby=segments] li").first
-        expect(change).to_contain_text(
-            re.compile(r"policy revision \d+ by admin: pool chat-large-local: max_concurrency 64 → 1")
-        )
-        expect(page.locator("[aria-labelledby=acted]")).to_contain_text("No policy has changed anything of it since")
-        expect(page.get_by_role("table", name="Errors").locator("tbody tr").first).to_contain_text(
-            "429 queue_full in queue"
-        )
-    finally:
-        edit_pool(page, "chat-large-local", max_concurrency=64, max_queue=256)
+    with objective(site.run, "chat-large-answered", model="chat-large"):
+        at = time.time()
+        edit_pool(page, "chat-large-local", max_concurrency=1, max_queue=0)
+        try:
+            said = (
+                r"\d+ % of the failures are 429 queue_full in queue.* in pool chat-large-local, since policy revision \d+ by admin: "
+                rf"pool chat-large-local: max_concurrency 64 → 1, max_queue 256 → 0 \({MINUTE}\)"
+            )
+            objective_says(
+                page, stand_in, "chat-large", at, r"chat-large availability is [\d.]+ % against 99.9 %", said
+            )
+            shoot(page, "drill-bad-revision-incident")
+            change = page.locator("[aria-labelledby=segments] li").first
+            expect(change).to_contain_text(
+                re.compile(r"policy revision \d+ by admin: pool chat-large-local: max_concurrency 64 → 1")
+            )
+            expect(page.locator("[aria-labelledby=acted]")).to_contain_text(
+                "No policy has changed anything of it since"
+            )
+            expect(page.get_by_role("table", name="Errors").locator("tbody tr").first).to_contain_text(
+                "429 queue_full in queue"
+            )
+        finally:
+            edit_pool(page, "chat-large-local", max_concurrency=64, max_queue=256)
 
 
 @pytest.mark.soak
 def test_a_bad_canary_is_rolled_back_and_named_to_whom_it_concerns(
     page: Page, site: System, stand_in: PagerDuty
 ) -> None:
-    with failing_candidate(site.run) as server:
-        enter_objective(site.run, "next-answered", pool="chat-small-next")
+    with failing_candidate(site.run) as server, objective(site.run, "next-answered", pool="chat-small-next"):
         at = time.time()
         with in_force(page, "Canary", CANARY):
             told = told_of(stand_in, BAD_CANARY, BAD_CANARY.down[0], at)
@@ -245,11 +248,16 @@ def test_a_failover_says_from_where_to_where_and_what_it_is_for(page: Page, site
             assert stand_in.wait(lambda it, key=key: it.alert(key).state == "resolved", PATIENCE_S)
 
 
-def enter_objective(run: Run, slug: str, **scope: str) -> None:
-    """As an owner does over REST."""
+@contextmanager
+def objective(run: Run, slug: str, **scope: str) -> Iterator[None]:
+    """As an owner enters it over REST; deleted at the end of the block."""
     few = {"total": 3, "bad": 3}
     availability = {"slug": slug, "name": slug, "indicator": {"kind": "availability"}, "target": 0.999}
     run.post("objectives", {**availability, "scope": scope, "minimum": few})
+    try:
+        yield
+    finally:
+        run.delete(f"objectives/{slug}", 204)
 
 
 @contextmanager

@@ -135,8 +135,8 @@ class Run:
     def post(self, path: str, document: Any) -> Any:
         return self._ask("POST", f"/api/v1/{path}", json.dumps(document), 201)
 
-    def delete(self, path: str) -> Any:
-        return self._ask("DELETE", f"/api/v1/{path}")
+    def delete(self, path: str, status: int = 200) -> Any:
+        return self._ask("DELETE", f"/api/v1/{path}", status=status)
 
     def _ask(
         self,
@@ -156,7 +156,7 @@ class Run:
             response = connection.getresponse()
             text = response.read()
             assert response.status == status, text
-            return json.loads(text)
+            return json.loads(text) if text else None
         finally:
             connection.close()
 
