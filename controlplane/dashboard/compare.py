@@ -61,9 +61,15 @@ def choices(question: Question, chosen: Other | None, own: Sequence[tuple[str, s
 
 
 def compare_context(
-    side: OtherSide, question: Question, report: LatencyReport, groups: Mapping[str, Group], by: Dimension, now_ns: int
+    side: OtherSide,
+    question: Question,
+    report: LatencyReport,
+    groups: Mapping[str, Group],
+    by: Dimension,
+    now_ns: int,
+    looks: Mapping[str, str],
 ) -> dict[str, Any]:
-    """`compared`: the difference in words, by stage and by segment."""
+    """`compared`: the difference in words, by stage and by segment. `looks`: parameters of the screen that the other side's link keeps."""
     other, then, groups_then = side.other, side.report.result(), side.groups.result()
     segments = comparison.by_segment(groups, groups_then)
     sentences = []
@@ -79,7 +85,7 @@ def compare_context(
             "words": other.words,
             "sentences": [sentence for sentence in sentences if sentence],
             "few": comparison.few(report, then) and bool(report.e2e_ms and then.e2e_ms),
-            "href": links.latency(other.question),
+            "href": links.latency(other.question, **looks),
             "requests": [report.requests, then.requests],
             "failed": [each.errors / each.requests if each.requests else None for each in (report, then)],
             "means": [comparison.mean_ms(each) if each.e2e_ms else None for each in (report, then)],

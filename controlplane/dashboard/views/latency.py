@@ -62,7 +62,9 @@ def latency(request: HttpRequest) -> HttpResponse:
     region = slow.pairs()
     other = comparison.parse(parameters, wanted, now_ns)
     beside = [("compare", other.text)] if other else []
-    always = [*([("view", view)] if view != VIEWS[0] else []), *beside]
+    grouping = [("by", by)] if by != "model" else []
+    looks = [*grouping, *([("view", view)] if view != VIEWS[0] else [])]
+    always = [*looks, *beside]
     step = answers.step_ns(question)
     grouped = {name: answers.submit_query(answers.groups, question, name) for name in {by, "model"}}
     rolled = answers.rolled(question, step)
@@ -74,19 +76,18 @@ def latency(request: HttpRequest) -> HttpResponse:
     report = report_query.result()
     failed = answers.submit_query(answers.failures, question) if report.errors else None
     points, groups = series.result(), grouped[by].result()
-    own = [*([("by", by)] if by != "model" else []), *region]
     line = line_of(side) if side else None
     context: dict[str, Any] = {
         **data_context(question, report, grouped["model"].result(), points, step, line),
-        **(compare_context(side, question, report, groups, by, now_ns) if side else {}),
-        "comparisons": choices(wanted, other, [*own, *always]),
-        **group_context(question, groups, by, [*own, *always]),
+        **(compare_context(side, question, report, groups, by, now_ns, dict(looks)) if side else {}),
+        "comparisons": choices(wanted, other, [*region, *always]),
+        **group_context(question, groups, by, [*region, *always]),
         "views": [
             {
                 "text": name,
                 "current": name == view,
                 "query": query_string(
-                    [*question.pairs(), *own, *beside, *([("view", name)] if name != VIEWS[0] else [])]
+                    [*question.pairs(), *grouping, *region, *beside, *([("view", name)] if name != VIEWS[0] else [])]
                 ),
             }
             for name in VIEWS
@@ -100,7 +101,7 @@ def latency(request: HttpRequest) -> HttpResponse:
         context["figure"] = heatmap_figure(cells.result(), points, question, step, slow.region)
     changed = changes_in(question.range.window)
     context |= {"figure": marked(context["figure"], changed), "changes": changed}
-    context |= filter_context(request.path, wanted, values, own, always)
+    context |= filter_context(request.path, wanted, values, region, always)
     return render_page(request, "dashboard/latency.html", context | {"plotly": vendor.plotly()})
 
 

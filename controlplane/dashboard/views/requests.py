@@ -41,29 +41,33 @@ def requests(request: HttpRequest) -> HttpResponse:
     counted = answers.submit_query(answers.totals, answers.stored(question))
     values = facet_values(request, question)
     page, totals = rows_query.result(), counted.result()
-    own = bounds
-    ordered = own + ([("order", order)] if order != "newest" else [])
+    listed = [("order", order)] if order != "newest" else []
+    ordered = bounds + listed
     context = {
-        **filter_context(request.path, question, values, ordered),
+        **filter_context(request.path, question, values, always=ordered),
         **ledger_freshness(question, totals.newest_ns, now_ns),
         **history_context(question, question, lists=True),
         "rows": rows(page.rows),
         "total": totals.requests,
         "least_ns": least_ns,
         "most_ns": most_ns,
-        "any_length_href": f"?{query_string(question.pairs())}",
+        "any_length_href": f"?{query_string([*question.pairs(), *listed])}",
         "first_page": cursor is None,
         "first_href": f"?{query_string([*question.pairs(), *ordered])}",
         "next_href": f"?{query_string([*question.pairs(), *ordered, ('cursor', page.next_cursor)])}"
         if page.next_cursor
         else "",
         "orders": [
-            {"text": text, "current": name == order, "query": query_string([*question.pairs(), *own, ("order", name)])}
+            {
+                "text": text,
+                "current": name == order,
+                "query": query_string([*question.pairs(), *bounds, ("order", name)]),
+            }
             for name, text in ORDERS.items()
         ],
         "exports": [
             {
-                "text": name,
+                "text": f"{name} of any length" if bounds else name,
                 "href": f"{reverse(f'api:requests_{form}')}?{question.with_quantile(DEFAULT_QUANTILE).query()}",
             }
             for form, name in (("csv", "CSV"), ("parquet", "Parquet"))

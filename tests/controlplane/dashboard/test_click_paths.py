@@ -1,24 +1,31 @@
 """Whatever is clicked, the filters survive it, the URL says all of it, and the figures are of the filters that are shown."""
 
 import html
+import operator
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from django.test import Client
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from controlplane.telemetry.core.query_types import Filters, excluded
+from controlplane.core.formatting import PAGE
+from controlplane.telemetry.core.query_types import Filters
 from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import DIMENSIONS, UNKNOWN, Question, parse
+from controlplane.telemetry.query.core.timerange import SECOND_NS
 from tests.support.web.html import html_of
+from tests.support.web.page_model import LIFTS, SCREENS, Click, Screen
 from tests.support.web.served import Filled
 
-SCREENS = ("/latency", "/requests")
-LIFTS = re.compile(r"Remove this|is\s+not|clear filters|Lift the filters|take this value away|Requests of every other")
-"""How a link that takes a filter away says so."""
+CLICKS = 3
+OPENED = ("/latency/explain", "/latency/table")
+"""What the latency screen asks for after its figures, with its own parameters."""
+WRITTEN = ("tokens > 1000", "tokens<=600", "weir.tenant=search", "weir.tenant!=docs", "model!=chat-large")
 CHOSEN: Mapping[str, Sequence[str]] = {
     "model": ("chat-small", "chat-large"),
     "tenant": ("support", "search"),
@@ -26,10 +33,25 @@ CHOSEN: Mapping[str, Sequence[str]] = {
     "cache": ("hit", "miss"),
     "tier": ("premium", "batch"),
 }
+NAMES = ("Latency", "Requests")
+SETTINGS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "/latency": {
+        "by": ("pool", "replica", "prompt_bucket"),
+        "q": ("p50", "p99"),
+        "view": ("heatmap",),
+        "compare": ("previous", "model=chat-large"),
+    },
+    "/requests": {"order": ("slowest",), "min_ms": ("40", "300")},
+    "/map": {},
+}
+"""What a screen has beside the filters of requests."""
+COMPARED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq}
 
 
 @st.composite
-def questions(draw: Callable[[st.SearchStrategy[object]], object]) -> list[tuple[str, str]]:
+def questions(draw: Callable[[st.SearchStrategy[object]], object]) -> str:
+    """The URL of a screen, without its range."""
+    screen = str(draw(st.sampled_from(SCREENS)))
     pairs: list[tuple[str, str]] = []
     for name, values in CHOSEN.items():
         match draw(st.sampled_from(("", "", "is", "both", "not"))):
@@ -39,40 +61,60 @@ def questions(draw: Callable[[st.SearchStrategy[object]], object]) -> list[tuple
                 pairs += [(name, value) for value in values]
             case "not":
                 pairs.append(("not", f"{name}={draw(st.sampled_from(values))}"))
-    return pairs
-
-
-def anchors(page: str) -> list[tuple[str, str]]:
-    """The links to screens of requests: URL, and the tag with what it says."""
-    found = re.findall(r'(<a\b[^>]*href="((?:/latency|/requests)(?:\?[^"]*)?)"[^>]*>.*?</a>)', page, re.S)
-    return [(html.unescape(href), html.unescape(tag)) for tag, href in found if "noreferrer" not in tag]
+    for name, values in SETTINGS[screen].items():
+        if value := str(draw(st.sampled_from(("", *values)))):
+            pairs.append((name, value))
+    return f"{screen}?{urlencode(pairs)}"
 
 
 def asked(url: str) -> Question:
-    return parse(parse_qs(urlsplit(url).query), 1_795_183_500 * 10**9)
+    return parse(parse_qs(urlsplit(url).query), time.time_ns())
 
 
-def kept(before: Filters, after: Filters) -> bool:
-    """Every filter is still there, if perhaps narrower."""
-    return all(
-        set(after.get(name, ())) <= set(values) and after.get(name)
-        if name in DIMENSIONS
-        else set(values) <= set(after.get(name, ()))
-        for name, values in before.items()
-    )
+def kept(before: Filters, click: Click) -> bool:
+    """Every filter is still there, if perhaps narrower, or with the value that the link names."""
+    after = asked(click.url).filters
+    for name, values in before.items():
+        if name not in DIMENSIONS:
+            if not set(values) <= set(after.get(name, ())):
+                return False
+        elif not after.get(name) or any(value not in values and value not in click.says for value in after[name]):
+            return False
+    return True
 
 
-def matching(rows: Sequence[LedgerRow], filters: Filters) -> int:
-    """How many requests pass the filters of dimensions."""
-
-    def value(row: LedgerRow, name: str) -> str:
-        return str(getattr(row, "cache_outcome" if name == "cache" else name))
-
-    return sum(
-        all(value(row, name) in values for name, values in filters.items() if name in DIMENSIONS)
-        and not any(value(row, name) in values for name, values in excluded(filters).items())
+def passing(rows: Sequence[LedgerRow], question: Question, least_ms: float = 0.0) -> list[LedgerRow]:
+    """The rows that a question asks for."""
+    window = question.range.window
+    return [
+        row
         for row in rows
-    )
+        if window.from_ns <= row.entry_start_ns < window.to_ns
+        and row.e2e_ns >= least_ms * 1e6
+        and all(_holds(row, name, values) for name, values in question.filters.items())
+    ]
+
+
+def _holds(row: LedgerRow, name: str, values: Sequence[str]) -> bool:
+    match name:
+        case "not":
+            pairs = [pair.partition("=") for pair in values]
+            return not any(_is(row, key, value) for key, _, value in pairs)
+        case "attribute":
+            return all(_is(row, *pair.split("=")) for pair in values)
+        case "tokens":
+            bounds = [re.fullmatch(r"(\D+)(\d+)", bound) for bound in values]
+            return all(bound and COMPARED[bound[1]](row.prompt_tokens, int(bound[2])) for bound in bounds)
+        case _:
+            return any(_is(row, name, value) for value in values)
+
+
+def _is(row: LedgerRow, name: str, value: str) -> bool:
+    """Whether a row has a value of a dimension, or of the attribute that became its column."""
+    if name == "replica":
+        return value in {row.replica, *(attempt.replica for attempt in row.attempts)}
+    column = {"cache": "cache_outcome", "error.type": "error_type", "weir.tenant": "tenant"}.get(name, name)
+    return bool(str(getattr(row, column)) == value)
 
 
 def counted(page: str) -> int:
@@ -87,40 +129,124 @@ def counted(page: str) -> int:
     return int(found[1] or found[2])
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def look(screen: Screen, url: str, rows: Sequence[LedgerRow]) -> None:
+    """Hold a screen to what it shows: its filters are those of its URL, and its figures are those of its filters."""
+    question, shown = asked(url), screen.filters()
+    as_shown = parse(shown, time.time_ns())
+    assert {name: set(values) for name, values in as_shown.filters.items()} == {
+        name: set(values) for name, values in question.filters.items()
+    }, (url, shown)
+    assert (shown["from"], shown["to"]) == ([question.range.from_text], [question.range.to_text]), url
+    if question.range.live and question.range.length_ns < 3600 * SECOND_NS:
+        return  # requests leave the range while the test looks
+    of_all = passing(rows, as_shown)
+    summary = screen.words('aria-label="Summary"', "</section>")
+    assert counted(summary) == len(of_all), (url, summary)
+    match screen.path:
+        case "/requests":
+            _look_at_list(screen, url, passing(rows, as_shown, _least_ms(url)))
+        case "/latency" if of_all:
+            _look_at_latency(screen, url, as_shown, of_all)
+
+
+def _least_ms(url: str) -> float:
+    return float(parse_qs(urlsplit(url).query).get("min_ms", ["0"])[0])
+
+
+def _look_at_list(screen: Screen, url: str, expected: Sequence[LedgerRow]) -> None:
+    listed = re.findall(r'<tr data-row id="row-([^"]*)"', screen.main)
+    assert set(listed) <= {row.request_id for row in expected}, url
+    if "cursor" not in url and "max_ms" not in url:
+        assert len(listed) == min(50, len(expected)), url
+
+
+def _look_at_latency(screen: Screen, url: str, question: Question, expected: Sequence[LedgerRow]) -> None:
+    failed = sum(row.status in ("error", "rejected") for row in expected)
+    said = re.search(r"✕ (\d+) of (\d+) requests? failed", screen.words('aria-label="Summary"', "</section>"))
+    assert (int(said[1]) if said else 0) == failed, url
+    if question.range.length_ns <= 6 * 3600 * SECOND_NS and (e2e := answers.report(question).e2e_ms):
+        cells = screen.main.partition('<section class="stages panel"')[2].partition("<td colspan")[0]
+        drawn = re.findall(r'<td class="n[^"]*">([^<]*)</td>', cells)
+        assert drawn == [PAGE.ms(getattr(e2e, name)) for name in ("p50", "p95", "p99")], url
+    by = parse_qs(urlsplit(url).query).get("by", ["model"])[0]
+    groups = re.search(r'<section class="groups panel".*?</section>', screen.main, re.S)
+    for row in (
+        re.findall(r"<tr><th.*?</tr>", groups[0].partition("<tbody>")[2], re.S) if groups and by != "replica" else ()
+    ):
+        value = html.unescape(re.findall(r"data-go>(?:<span[^>]*>)?([^<]*)<", row)[0])
+        number = re.findall(r'<td class="n">([\d\u202f]+)', row)[-1].replace("\u202f", "")
+        assert int(number) == sum(_is(each, by, value) for each in expected), (url, by, value)
+
+
+def clicks_of(reader: Client, served: Filled, url: str, part: str = "") -> list[Click]:
+    """Where one can go from a screen, which is held to what it shows. `part`: what is opened below its figures."""
+    response = reader.get(url)
+    assert response.status_code == 200, (url, html_of(response))
+    screen = Screen(urlsplit(url).path, html_of(response))
+    look(screen, url, served.rows)
+    clicks = [*screen.links(), *screen.choices(), *(screen.written(text) for text in WRITTEN)]
+    if part:
+        clicks += Screen(screen.path, html_of(reader.get(f"{part}?{urlsplit(url).query}"))).links()
+    for click in clicks:
+        assert LIFTS.search(click.says) or kept(asked(url).filters, click), (url, click)
+        assert _keeps_settings(url, click), (url, click)
+    return clicks
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/latency?by=pool&view=heatmap&compare=previous&q=p99&not=tenant%3Dsupport&tier=premium&tier=batch",
+        "/requests?order=slowest&min_ms=40&model=chat-small&attribute=tokens%3E600",
+        "/map?cache=miss&not=model%3Dchat-large",
+    ],
+)
+def test_every_link_keeps_filters_and_settings(reader: Client, served: Filled, url: str) -> None:
+    clicks_of(reader, served, f"{url}&{urlencode(served.range)}")
+
+
+@pytest.mark.soak
+@settings(
+    max_examples=1000,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.reuse, Phase.generate],  # a path is short as it is, and shrinking would ask the store for minutes
+)
 @given(st.data())
 def test_a_random_path_of_clicks_keeps_filters_and_shows_figures_of_them(
     reader: Client, served: Filled, data: st.DataObject
 ) -> None:
-    pairs = [*served.range.items(), *data.draw(questions())]
-    url = f"{data.draw(st.sampled_from(SCREENS))}?{'&'.join(f'{name}={value}' for name, value in pairs)}"
-    for _ in range(4):
-        response = reader.get(url)
-        assert response.status_code == 200, url
-        page, question = html_of(response), asked(url)
-        if (
-            "attribute" not in question.filters
-            and "min_ms" not in url
-            and question.range.from_text == served.range["from"]
-        ):
-            main = page[page.index("<main") :]
-            assert counted(main[main.index('aria-label="Summary"') :]) == matching(served.rows, question.filters), url
-        links = anchors(page)
-        for href, tag in links:
-            assert LIFTS.search(tag) or kept(question.filters, asked(href).filters), (url, href, tag)
-        url = data.draw(st.sampled_from([href for href, _ in links]))
+    url = f"{data.draw(questions())}&{urlencode(served.range)}"
+    for _ in range(CLICKS):
+        part = data.draw(st.sampled_from(("", *OPENED))) if url.startswith("/latency") else ""
+        url = data.draw(st.sampled_from(clicks_of(reader, served, url, part))).url
+    assert_alone(reader, url)
 
 
-@pytest.mark.parametrize("screen", [*SCREENS, "/map"])
+def _keeps_settings(url: str, click: Click) -> bool:
+    """On the same screen its settings stay, but for the one that the link is about. The bar of all screens begins anew."""
+    before = parse_qs(urlsplit(url).query)
+    if click.path != urlsplit(url).path or LIFTS.search(click.says) or click.says.strip() in NAMES:
+        return True
+    return sum(click.asks.get(name) != before[name] for name in SETTINGS[click.path] if name in before) <= 1
+
+
+def assert_alone(reader: Client, url: str) -> None:
+    """A view's URL says all of it: in a fresh session it shows the same."""
+    fresh = Client()
+    fresh.force_login(reader.get("/begin").wsgi_request.user)
+    if not asked(url).range.live:
+        assert _timeless(html_of(fresh.get(url))) == _timeless(html_of(reader.get(url))), url
+
+
+@pytest.mark.parametrize("screen", SCREENS)
 def test_a_url_is_the_whole_truth_of_its_screen(reader: Client, screen: str, served: Filled) -> None:
     pairs = {"model": ["chat-small"], "not": ["tenant=support", f"tier={UNKNOWN}"], "compare": "previous"}
     if screen != "/latency":
         del pairs["compare"]
     asked_for = {**served.range, **pairs}
+    assert_alone(reader, f"{screen}?{urlencode(asked_for, doseq=True)}")
     first = html_of(reader.get(screen, asked_for))
-    fresh = Client()
-    fresh.force_login(reader.get("/").wsgi_request.user)
-    assert _timeless(html_of(fresh.get(screen, asked_for))) == _timeless(first)
     assert "tenant is not support" in first and f"tier is not {UNKNOWN}" in html.unescape(first)
 
 
@@ -133,7 +259,7 @@ def _timeless(page: str) -> str:
 @pytest.mark.parametrize("value", ["chat-small", "chat-large"])
 def test_is_and_is_not_part_the_requests_and_one_click_turns_them(reader: Client, served: Filled, value: str) -> None:
     page = html_of(reader.get("/requests", {**served.range, "model": value}))
-    [turned] = [href for href, tag in anchors(page) if re.search(r"is\s+not</a>", tag)]
+    [turned] = [click.url for click in Screen("/requests", page).links() if click.says.startswith("is not ")]
     other = html_of(reader.get(turned))
     assert asked(turned).filters == {"not": (f"model={value}",)}
     shown = [counted(each[each.index('aria-label="Summary"') :]) for each in (page, other)]
