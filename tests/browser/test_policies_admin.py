@@ -1,10 +1,26 @@
 """Policies in the admin in a browser: the editor checks while one writes, and the buttons take the steps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import pytest
 from playwright.sync_api import Page, expect
 
+from tests.support.browser.site import Site
+
 Shoot = Callable[[str], None]
+TURNED = """
+from controlplane.policy.models import PolicyRevision
+State = PolicyRevision.State
+PolicyRevision.objects.filter(name="try-fp8", state=State.{}).update(state=State.{})
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_other_canary(site: Site) -> Iterator[None]:
+    """Other tests of the site have one in force for the same model, and there may be one."""
+    site.shell(TURNED.format("ACTIVE", "RETIRED"))
+    yield
+    site.shell(TURNED.format("RETIRED", "ACTIVE"))
 
 
 def test_a_policy_is_written_checked_activated_and_rolled_back(page: Page, shoot: Shoot) -> None:
