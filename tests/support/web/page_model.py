@@ -56,15 +56,15 @@ class Screen:
     def filters(self) -> dict[str, list[str]]:
         """What the filter bar shows, as parameters: its range, what its lists have chosen, and its conditions."""
         shown: dict[str, list[str]] = {}
-        for name, value in re.findall(r'<input name="(from|to)" value="([^"]*)"', self.bar):
-            shown[name] = [html.unescape(value)]
+        for name, value in self._range():
+            shown[name] = [value]
         for label, group in re.findall(r'role="group" aria-label="([^"]*)">(.*?)<select', self.bar, re.S):
             name = re.findall(r'<input type="hidden" name="([^"]*)"', group)[0]
             assert label.split()[0] in name or name == "prompt_bucket", (label, name)
             shown[name] = [html.unescape(value) for value in re.findall(r'title="Remove this value">([^<]*) <', group)]
-        for name, options in re.findall(r'<select name="([^"]*)"[^>]*>(.*?)</select>', self.bar, re.S):
-            for value in re.findall(r'value="([^"]+)" selected', options):
-                shown.setdefault(name, []).append(html.unescape(value))
+        for name, value in self._chosen():
+            if value:
+                shown.setdefault(name, []).append(value)
         for text in re.findall(r'title="Remove this condition">([^<]*) <', self.bar):
             name, value = _condition(html.unescape(text))
             shown.setdefault(name, []).append(value)
@@ -91,39 +91,32 @@ class Screen:
 
     def choices(self) -> Iterator[Click]:
         """What the form of the filters would ask for if one of its lists were changed."""
-        texts = [
-            *(
-                (name, html.unescape(value))
-                for name, value in re.findall(r'<input name="(from|to)" value="([^"]*)"', self.bar)
-            )
-        ]
-        lists = [
-            (name, re.findall(r'<option value="([^"]*)"( selected)?', options))
-            for name, options in re.findall(r'<select name="([^"]*)"[^>]*>(.*?)</select>', self.bar, re.S)
-        ]
-        chosen = [(name, html.unescape(value)) for name, options in lists for value, mark in options if mark]
-        for name, options in lists:
-            others = [pair for pair in chosen if pair[0] != name]
-            for value, mark in options:
-                if not mark:
-                    says = f"{name}: {html.unescape(value)}" if value else f"Remove this filter, {name}"
-                    yield self._submitted([*texts, *others, *([(name, html.unescape(value))] if value else [])], says)
+        for name, options in self._lists():
+            others = [pair for pair in self._chosen() if pair[0] != name]
+            for value, chosen in options:
+                if not chosen:
+                    says = f"{name}: {value}" if value else f"Remove this filter, {name}"
+                    yield self._submitted([*self._range(), *others, *([(name, value)] if value else [])], says)
 
     def written(self, text: str) -> Click:
         """What the form asks for when `text` is written into the field of attributes."""
-        pairs = [
-            *(
-                (name, html.unescape(value))
-                for name, value in re.findall(r'<input name="(from|to)" value="([^"]*)"', self.bar)
-            ),
-            *(
-                (name, html.unescape(value))
-                for name, options in re.findall(r'<select name="([^"]*)"[^>]*>(.*?)</select>', self.bar, re.S)
-                for value in re.findall(r'value="([^"]+)" selected', options)
-            ),
-            ("attribute", text),
-        ]
-        return self._submitted(pairs, f"written: {text}")
+        chosen = [pair for pair in self._chosen() if pair[1]]
+        return self._submitted([*self._range(), *chosen, ("attribute", text)], f"written: {text}")
+
+    def _range(self) -> Pairs:
+        """The fields of the range, as they are filled in."""
+        found = re.findall(r'<input name="(from|to)" value="([^"]*)"', self.bar)
+        return tuple((name, html.unescape(value)) for name, value in found)
+
+    def _lists(self) -> list[tuple[str, list[tuple[str, bool]]]]:
+        """Each list by its name: its values, and whether one is chosen."""
+        return [
+            (name, [(html.unescape(value), bool(mark)) for value, mark in re.findall(r'<option value="([^"]*)"( selected)?', options)])
+            for name, options in re.findall(r'<select name="([^"]*)"[^>]*>(.*?)</select>', self.bar, re.S)
+        ]  # fmt: skip
+
+    def _chosen(self) -> Pairs:
+        return tuple((name, value) for name, options in self._lists() for value, chosen in options if chosen)
 
     def _submitted(self, pairs: list[tuple[str, str]], says: str) -> Click:
         return Click(f"{self.path}?{urlencode([*pairs, *self.hidden()])}", says)
