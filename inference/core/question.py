@@ -10,7 +10,9 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-Operation = Literal["chat", "text_completion", "embeddings", "rerank", "score", "classify", "tokenize", "detokenize"]
+Operation = Literal[
+    "chat", "text_completion", "embeddings", "rerank", "score", "classify", "tokenize", "detokenize", "transcription"
+]
 OPERATIONS: frozenset[Operation] = frozenset(get_args(Operation))
 GENERATION: frozenset[Operation] = frozenset(("chat", "text_completion"))
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]

@@ -143,10 +143,10 @@ class Completions:
         answer.caller = caller
         large = takes_long(request.body)  # then others go on meanwhile
         if large:
-            read = partial(read_long, endpoint, request.path, request.body, serving, caller)
+            read = partial(read_long, endpoint, request, serving, caller)
             body, served, too_long = await aside(read)
         else:
-            body, too_long = endpoint.parse(request.path, request.body), None
+            body, too_long = endpoint.parse(request.path, request.body, request.headers.get(b"content-type", b"")), None
             served = find_model(serving, body.passed.model, caller)
         passed = body.passed
         model, plans = served.model, served.plans_for(caller)

@@ -12,6 +12,7 @@ from inference.core.openai.shape import check_length, check_shape
 from inference.policy.serving import Caller, Served, Serving
 from inference.request.parse import Endpoint, Request
 from inference.request.route import find_model
+from inference.wires.http import exchange
 
 
 class Read(NamedTuple):
@@ -31,14 +32,14 @@ async def aside(work: Callable[[], _Result]) -> _Result:
     return await asyncio.get_running_loop().run_in_executor(_thread, work)
 
 
-def read_long(endpoint: Endpoint, path: str, body: bytes, serving: Serving, caller: Caller) -> Read:
+def read_long(endpoint: Endpoint, sent: exchange.Request, serving: Serving, caller: Caller) -> Read:
     """A request, with all that takes long worked out. Raises ApiError."""
-    shape = check_shape(body)
-    request = endpoint.parse(path, body)
+    shape = None if endpoint.is_form else check_shape(sent.body)
+    request = endpoint.parse(sent.path, sent.body, sent.headers.get(b"content-type", b""))
     passed = request.passed
     served = find_model(serving, passed.model, caller)
     try:
-        if passed.is_one_prompt:
+        if shape is not None and passed.is_one_prompt:
             check_length(shape, served.model.max_prompt_tokens, passed.prompt_param)
     except ApiError as error:
         return Read(request, served, error)

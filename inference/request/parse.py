@@ -66,16 +66,19 @@ class Request:
 
 class Endpoint(NamedTuple):
     """A URL that is answered by a model. `understand` takes a body with the members of `decodes`, and raises ApiError. `official`
-    are those that the API has beside them.
+    are those that the API has beside them. Of a form it has to be said what parts it: its content type.
     """
 
     operation: Operation
     understand: Callable[[bytes], Understood]
     decodes: frozenset[str] = frozenset()
     official: frozenset[str] = frozenset()
+    is_form: bool = False
 
-    def parse(self, path: str, body: bytes) -> Request:
+    def parse(self, path: str, body: bytes, content_type: bytes = b"") -> Request:
         """Raises ApiError."""
+        if self.is_form:
+            return Request(passed.read_form(path, self.operation, body, content_type.decode("latin-1")), self)
         return Request(passed.read(path, self.operation, body), self)
 
 
@@ -151,7 +154,9 @@ _MESSAGES = frozenset(
     )
 ) | {"tools", "tool_choice", "metadata", "service_tier", "container", "cache_control", "inference_geo", "output_config"}
 
-ENDPOINTS = {path: Endpoint(route.operation, _for_servers_alone) for path, route in ROUTES.items()} | {
+ENDPOINTS = {
+    path: Endpoint(route.operation, _for_servers_alone, is_form=route.is_form) for path, route in ROUTES.items()
+} | {
     "/v1/messages": Endpoint("chat", _for_servers_alone, official=_MESSAGES),
     "/v1/chat/completions": Endpoint("chat", _chat, _members(ChatRequest), _NEWER),
     "/v1/completions": Endpoint("text_completion", _completion, _members(CompletionRequest)),

@@ -110,6 +110,7 @@ _UNSERVED = {
     "classify": ("classifies no texts", "Name a model that does"),
     "tokenize": ("shows no tokens", "Name a model of a server that does"),
     "detokenize": ("shows no tokens", "Name a model of a server that does"),
+    "transcription": ("hears no speech", "Name a model that does"),
 }
 
 

@@ -9,7 +9,8 @@ import msgspec
 
 from inference.core.openai import errors
 from inference.core.openai.shape import takes_long
-from inference.core.passing import canonical, media, members, parts
+from inference.core.passing import canonical, form, media, members, parts
+from inference.core.passing.form import Form
 from inference.core.passing.members import Member
 from inference.core.passing.routes import ROUTES, prompt_of
 from inference.core.question import GENERATION, Operation
@@ -45,6 +46,9 @@ class _Known:
     head: bytes | None = None
     digest: bytes | None = None
     members: list[Member] | None = None
+
+    def __init__(self, form: Form | None = None) -> None:
+        self.form = form  # where the body is one
 
 
 class Passed:
@@ -84,14 +88,16 @@ class Passed:
         document, known = self.document, self._known
         if None in changes.values():
             document = {name: value for name, value in document.items() if changes.get(name, b"") is not None}
-            known = known if known.is_long else _Known()
+            known = known if known.is_long else _Known(known.form)
         other = Passed(self.path, self.operation, self.body, document, self.content_type, {**self.changes, **changes})
         other._known = known
         return other
 
     def rendered(self, additions: Changes) -> bytes:
         """The body that a server gets."""
-        changes = {**self.changes, **additions}
+        changes, its_form = {**self.changes, **additions}, self._known.form
+        if its_form is not None:
+            return form.changed(self.body, its_form, changes)
         return members.changed(self.body, changes, self._known.members) if changes else self.body
 
     @property
@@ -182,7 +188,7 @@ class Passed:
         """Work out what takes long with a long body, and keep no more of it than that."""
         known = self._known
         _ = self.canonical, self.texts, self.prompt_tokens, self.images, self.choices, self.head, self.prompt_digest
-        known.members = members.members(self.body)
+        known.members = members.members(self.body) if known.form is None else None
         heavy = [name for name, it in self.document.items() if isinstance(it, list | dict) and name != "stream_options"]
         values = [self.document[name] for name in heavy]
         self.document |= dict.fromkeys(heavy)
@@ -266,11 +272,7 @@ def read(path: str, operation: Operation, body: bytes) -> Passed:
         raise errors.invalid("The body is no JSON object.", code="invalid_json")
     if len(document) > MAX_MEMBERS:
         raise errors.invalid(f"The body has more than {MAX_MEMBERS:,} parameters: send less.", code="body_too_complex")
-    model = document.get("model")
-    if model is None:
-        raise errors.invalid("Missing required parameter: 'model'.", "model", "missing_required_parameter")
-    if not isinstance(model, str) or not (model.isascii() or _is_utf8(model)):
-        raise errors.invalid("`model` must be a text.", "model", "invalid_type")
+    _check_model(document)
     request = Passed(path, operation, body, document)
     request._known.is_long = is_long
     # Without one of them a body has no URL that a server would fetch: a name may be written with escapes.
@@ -278,6 +280,25 @@ def read(path: str, operation: Operation, body: bytes) -> Passed:
         names = ("messages", "input", "system", *(prompt_of(path) if path in ROUTES else ()))
         request.remote_media = media.remote(document, names)
     return request
+
+
+def read_form(path: str, operation: Operation, body: bytes, content_type: str) -> Passed:
+    """The request in a form. Raises ApiError."""
+    known = form.read(body, content_type)
+    document = form.document(body, known)
+    _check_model(document)
+    request = Passed(path, operation, body, document, content_type)
+    request._known.form, request._known.is_long = known, takes_long(body)
+    return request
+
+
+def _check_model(document: dict[str, Any]) -> None:
+    """Raises ApiError."""
+    model = document.get("model")
+    if model is None:
+        raise errors.invalid("Missing required parameter: 'model'.", "model", "missing_required_parameter")
+    if not isinstance(model, str) or not (model.isascii() or _is_utf8(model)):
+        raise errors.invalid("`model` must be a text.", "model", "invalid_type")
 
 
 def _is_utf8(text: str) -> bool:

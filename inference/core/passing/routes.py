@@ -7,14 +7,16 @@ from inference.core.question import Operation
 
 
 class Route(NamedTuple):
-    """`prompt` are the members of a body that the model reads; none where it does not run."""
+    """`prompt` are the members of a body that hold texts for the model. The body is JSON, or a form (multipart/form-data)."""
 
     operation: Operation
     prompt: tuple[str, ...] = ()
+    is_form: bool = False
 
 
 _RERANK = Route("rerank", ("query", "documents", "texts"))
 _SCORE = Route("score", ("queries", "documents", "items", "text_1", "text_2", "data_1", "data_2"))
+_SPEECH = Route("transcription", ("prompt",), is_form=True)
 
 ROUTES = MappingProxyType(
     {
@@ -25,6 +27,8 @@ ROUTES = MappingProxyType(
         "/classify": Route("classify", ("messages", "input")),
         "/tokenize": Route("tokenize"),
         "/detokenize": Route("detokenize"),
+        "/v1/audio/transcriptions": _SPEECH,
+        "/v1/audio/translations": _SPEECH,
     }
 )
 """As vLLM (vllm/entrypoints/{pooling,serve}), SGLang (python/sglang/srt/entrypoints/http_server.py), llama.cpp and TEI have them."""

@@ -12,11 +12,16 @@ _OF_SEVERAL = ("anyOf", "oneOf", "allOf")
 
 def read_parameters(document: dict[str, Any], paths: Iterable[str]) -> Listed:
     """The parameters of each of these URLs that it lists."""
-    listed = {path: _names(_at(document, "paths", path, *_BODY), document, _MAX_DEPTH) for path in paths}
+    listed = {
+        path: frozenset[str]().union(
+            *(_names(_at(document, "paths", path, *body), document, _MAX_DEPTH) for body in _BODIES)
+        )
+        for path in paths
+    }
     return {path: names for path, names in listed.items() if names}
 
 
-_BODY = ("post", "requestBody", "content", "application/json", "schema")
+_BODIES = [("post", "requestBody", "content", kind, "schema") for kind in ("application/json", "multipart/form-data")]
 
 
 def _names(schema: object, document: dict[str, Any], depth: int) -> frozenset[str]:

@@ -64,7 +64,7 @@ class End:
         self._transport.last = (0, "", b"")
         try:
             if query.by == "post":
-                headers = {**self._key, "Content-Type": "application/json"}
+                headers = {**self._key, "Content-Type": query.content_type}
                 await self._http.post(self._root + query.path, content=query.body, headers=headers)
             else:
                 await self._by_client(query)
@@ -123,9 +123,9 @@ def _requests_differ(query: Query, direct: Recorder, behind: Recorder) -> str:
     if (sent.path, sent.content_type, sent.query) != (came.path, came.content_type, came.query):
         return f"{sent[:2]} became {came[:2]}"
     wanted = sent.body
-    said = json.loads(sent.body)
     added = []
     if query.path in COUNTED:
+        said = json.loads(sent.body)
         if said.get("stream") is True and said.get("stream_options") is None:
             added.append(("stream_options", _ASKS_FOR_COUNTS))
         if said.get("priority") is None:

@@ -115,6 +115,7 @@ class Query(NamedTuple):
     path: str
     fields: dict[str, Any]
     body: bytes = b""
+    content_type: str = "application/json"
     streams: bool = False
 
 
@@ -179,6 +180,8 @@ def _request(chance: random.Random, serial: int) -> Query:
 def _beside(chance: random.Random, serial: int) -> Query:
     """What servers have beside OpenAI's and Anthropic's API."""
     path = chance.choice(tuple(ROUTES))
+    if ROUTES[path].is_form:
+        return _form(chance, path)
     texts = [_text(chance) for _ in range(chance.randrange(1, 4))]
     bodies: dict[str, tuple[dict[str, Any], ...]] = {
         "rerank": (
@@ -197,6 +200,20 @@ def _beside(chance: random.Random, serial: int) -> Query:
     if chance.random() < 0.2:
         fields[FAULT] = chance.choice((400, 413, 422))
     return Query("post", path, {}, json.dumps(fields, ensure_ascii=chance.random() < 0.5).encode())
+
+
+def _form(chance: random.Random, path: str) -> Query:
+    """Speech, in which a line may look like a delimiter."""
+    boundary = f"--b{chance.randrange(10**9)}"
+    speech = chance.randbytes(chance.randrange(20_000)) + chance.choice((b"", b"\r\n--", b"--\r\n", b"\r\n--b\r\n"))
+    fields = {"model": MODEL, "prompt": _text(chance), "stream": chance.choice(("true", "false")), "temperature": "0"}
+    parts = [f'name="{name}"\r\n\r\n{text}'.encode() for name, text in fields.items()]
+    parts += [b'name="timestamp_granularities[]"\r\n\r\n' + each for each in (b"word", b"segment")]
+    parts.append(b'name="file"; filename="a\xc3\xbc \\"b.wav"\r\nContent-Type: audio/wav\r\n\r\n' + speech)
+    chance.shuffle(parts)
+    line = b"--" + boundary.encode()
+    body = b"".join(line + b"\r\nContent-Disposition: form-data; " + part + b"\r\n" for part in parts)
+    return Query("post", path, {}, body + line + b"--\r\n", f"multipart/form-data; boundary={boundary}")
 
 
 def _odd_bytes(chance: random.Random, serial: int) -> Query:

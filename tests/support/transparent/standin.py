@@ -71,11 +71,13 @@ class Recorder:
         self.got.append(Got(request.path, kind, body, request.query_string))
         query = _read(body) if kind == "application/json" else {}
         same = json.dumps({name: value for name, value in query.items() if name not in _ADDED}, sort_keys=True)
-        chance = random.Random(zlib.crc32(same.encode() if query else b"form"))
+        chance = random.Random(zlib.crc32(same.encode() if query else body))
         status = query.get(FAULT)
         if isinstance(status, int):
             error = {"message": "no: \u00fc\n<|x|>", "type": "BadRequestError", "param": "temperature", "code": status}
             return web.Response(body=_dump(chance, {"error": error}), status=status, content_type="application/json")
+        if kind == "multipart/form-data" and chance.random() < 0.5:
+            return web.Response(text="1\n00:00:00,000 --> 00:00:01,500\nA weir.\n")
         if query.get("stream") is not True:
             return web.Response(
                 body=_dump(chance, _whole(request.path, query, chance)), content_type="application/json"
