@@ -16,6 +16,7 @@ from inference.backends.replica import Replica
 from inference.contract.snapshot import WarmUp
 from inference.core.backend_errors import BackendError, FailedError, InvalidError, RefusedError, UnreachableError
 from inference.core.events import ABORTED
+from inference.core.question import Question
 from inference.core.routing.warming import Warming
 from inference.core.warm_up_forms import forms
 from inference.observability.spans import OwnCall, now_ns
@@ -175,6 +176,9 @@ async def _send(backend: Backend, query: Query, warm_up: WarmUp, within_s: float
         asyncio.get_running_loop().time() + within_s,
         warm_up.prompt,
     )
+    if isinstance(query, Question) and query.operation == "embeddings":
+        await backend.embed(query, call)
+        return
     stream = await backend.generate(query, call)
     ended = counted = False
     try:

@@ -21,11 +21,13 @@ class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OutputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tensor that a model answers with. `text` is new text, `text_so_far` the whole text until then."""
+    """A tensor that a model answers with. `text` is new text, `text_so_far` the whole text until then, and `embedding` the vector of the
+    one text that the model was asked for.
+    """
 
     name: str
     datatype: Literal["BYTES", "BOOL", "INT32", "INT64", "UINT32", "UINT64", "FP32"]
-    value: Literal["text", "text_so_far", "finish_reason", "prompt_tokens", "output_tokens"]
+    value: Literal["text", "text_so_far", "finish_reason", "prompt_tokens", "output_tokens", "embedding"]
 
 
 class TensorMapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,10 +41,16 @@ def check_mapping(mapping: TensorMapping) -> None:
     """Raises ValueError with what is missing or wrong, and the remedy."""
     if not any(tensor.value == "prompt" for tensor in mapping.inputs):
         raise ValueError("mapping has no input with the value 'prompt': name the tensor that takes the text")
-    if not any(tensor.value in ("text", "text_so_far") for tensor in mapping.outputs):
+    answers = [tensor for tensor in mapping.outputs if tensor.value in ("text", "text_so_far", "embedding")]
+    if not answers:
         raise ValueError(
-            "mapping has no output with the value 'text' or 'text_so_far': name the tensor with the answer"
+            "mapping has no output with the value 'text', 'text_so_far' or 'embedding': name the tensor with the answer"
         )
+    if any(tensor.value == "embedding" for tensor in answers):
+        if len(mapping.outputs) > 1:
+            raise ValueError("mapping has outputs beside the 'embedding': a model that embeds has no other")
+        if answers[0].datatype != "FP32":
+            raise ValueError(f"mapping: the embedding {answers[0].name!r} is {answers[0].datatype}: it has to be FP32")
     for tensor in mapping.inputs:
         if tensor.value != "constant":
             continue

@@ -49,8 +49,10 @@ def completion(request: CompletionRequest, max_output_tokens: int) -> Question:
 
 
 def embedding(request: EmbeddingRequest) -> Question:
-    inputs = tuple(map(_prompt, prompts_of(request.input, "input")))
-    return Question(operation="embeddings", input=inputs, dimensions=request.dimensions)
+    """Every character counts."""
+    return Question(
+        operation="embeddings", input=tuple(prompts_of(request.input, "input")), dimensions=request.dimensions
+    )
 
 
 def _usual(request: ChatRequest | CompletionRequest, max_output_tokens: int) -> dict[str, Any]:

@@ -11,7 +11,10 @@ def forms(warm_up: WarmUp, *, passes: bool) -> tuple[Question | Passed, ...]:
     is.
     """
     if not passes:
-        return (Question(operation="text_completion", prompt=(warm_up.prompt,), max_tokens=warm_up.max_tokens),)
+        return (
+            Question(operation="text_completion", prompt=(warm_up.prompt,), max_tokens=warm_up.max_tokens),
+            Question(operation="embeddings", input=(warm_up.prompt,)),
+        )
     limited = {"model": "", "max_tokens": warm_up.max_tokens, "stream": True}
     messages = [{"role": "user", "content": warm_up.prompt}]
     return (

@@ -63,8 +63,9 @@ def misfit(model: Model, signature: Signature) -> str:
     """Why a model cannot be served with a signature, with the remedy; empty where it can."""
     known = {item.name: item for item in signature.inputs}
     carriers = [item for item in signature.inputs if item.value == "prompt" and item.name in model.inputs]
-    texts = [item for item in signature.outputs if item.value.startswith("text") and item.name in model.outputs]
-    if not carriers or not texts:
+    wanted = "embedding" if signature.embeds else "text"
+    answers = [item for item in signature.outputs if item.value.startswith(wanted) and item.name in model.outputs]
+    if not carriers or not answers:
         return f"model {model.name!r} does not fit signature {signature.name!r}{_remedy(model)} ({_tensors(model)})"
     for name, tensor in model.inputs.items():
         if not tensor.optional and name not in known:
@@ -74,6 +75,10 @@ def misfit(model: Model, signature: Signature) -> str:
             )
         if name in known and known[name].datatype != tensor.datatype:
             return _other_type(model, "input", name, tensor.datatype, signature, known[name].datatype)
+    if signature.embeds and model.decoupled:
+        return (
+            f"model {model.name!r} is decoupled: one that embeds answers each request once (`model_transaction_policy`)"
+        )
     for item in signature.outputs:
         if item.name in model.outputs and model.outputs[item.name] != item.datatype:
             return _other_type(model, "output", item.name, model.outputs[item.name], signature, item.datatype)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from tritonclient.grpc import service_pb2 as pb  # type: ignore[import-untyped]
 
 from inference.backends.credentials import CredentialError
-from inference.backends.port import CallInfo, Detected, Embeddings, Link, Query, ServerLoad, Stream
+from inference.backends.port import CallInfo, Detected, Embeddings, Link, Query, ServerLoad, Stream, Usage
 from inference.backends.triton import errors, facts
 from inference.backends.triton.answer import Answer
 from inference.backends.triton.detect import Server, look
@@ -22,14 +22,15 @@ from inference.backends.triton.signatures import SIGNATURES, Signature, of_mappi
 from inference.backends.triton.stream import TritonStream
 from inference.backends.triton.values import Request
 from inference.contract.snapshot import Pool
-from inference.core.backend_errors import BackendError, FailedError, UnservedError
+from inference.core.backend_errors import BackendError, FailedError
 from inference.core.capabilities import Capabilities
-from inference.core.question import Question
+from inference.core.question import Prompt, Question
 from inference.observability.context import TRACEPARENT_BYTES
 from inference.wires.grpc import Channel, GrpcError, Status
 from inference.wires.grpc.channel import metadata
 
 _STREAM_INFER = b"/inference.GRPCInferenceService/ModelStreamInfer"
+_INFER = b"/inference.GRPCInferenceService/ModelInfer"
 _MODEL_READY = b"/inference.GRPCInferenceService/ModelReady"
 # Triton then ends a failed call with a status. Else it sends the error's text in a stream that ends with OK.
 _GRPC_ERRORS = metadata((b"triton_grpc_error", b"true"))
@@ -38,6 +39,8 @@ _TRACEPARENT = metadata((b"traceparent", bytes(TRACEPARENT_BYTES)))[:-TRACEPAREN
 _LOOK_S = 10.0  # for each answer about the server and its model
 _DESCRIBE_S = 60.0  # a model that is loaded anew may have other tensors, and was never away
 _TRIAL = Question(operation="text_completion", prompt=("1 2 3 4 5 6 7 8",), max_tokens=16, temperature=0)
+_MAX_EMBEDDED_AT_ONCE = 64  # inputs of one request
+_FLOAT_BYTES = 4
 _TRIAL_TEXTS = 3  # of which each repeats those before it, or does not: fewer say too little
 
 
@@ -88,19 +91,59 @@ class TritonModel:
         return FanOut(streams)
 
     async def _call(self, plan: Plan, request: Request) -> TritonStream:
-        """The traceparent is sent as the request's id too, because Triton 2.51 sometimes loses the header (docs/models.md)."""
         call = request.call
-        request_id = call.traceparent.decode() + (f"-{request.choice}" if request.choice else "")
-        body = plan.encode(request, self._version, request_id, call.priority)
-        headers = _TRACEPARENT + call.traceparent + self._metadata if call.traceparent else self._metadata
+        body, headers = self._message(plan, request)
         if plan.signature.statuses:
             headers += _GRPC_ERRORS
         started = await self._channel.call(_STREAM_INFER, body, headers, call.priority, call.connecting)
         return TritonStream(started, Answer(plan, request))
 
+    def _message(self, plan: Plan, request: Request) -> tuple[bytes, bytes]:
+        """A request and its headers. The traceparent is sent as the request's id too, because Triton 2.51 sometimes loses the header
+        (docs/models.md).
+        """
+        call = request.call
+        request_id = call.traceparent.decode() + (f"-{request.choice}" if request.choice else "")
+        body = plan.encode(request, self._version, request_id, call.priority)
+        return body, _TRACEPARENT + call.traceparent + self._metadata if call.traceparent else self._metadata
+
     async def embed(self, question: Question, call: CallInfo) -> Embeddings:
-        """The vLLM backend keeps its embeddings for Triton's own frontend (vllm_backend:src/model.py)."""
-        raise UnservedError("Triton's backends make no embeddings for clients of Triton", "no_embeddings")
+        """A call for each input, so many at a time: Triton's dynamic batcher puts them together."""
+        plan = self._plan or await self._describe()
+        places = asyncio.Semaphore(_MAX_EMBEDDED_AT_ONCE)
+
+        async def embed_text(number: int, text: Prompt) -> bytes:
+            async with places:
+                return await self._embed(plan, Request(question, call._replace(prompt=text), False, number))
+
+        try:
+            async with asyncio.TaskGroup() as calls:
+                tasks = [calls.create_task(embed_text(number, text)) for number, text in enumerate(question.input)]
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return Embeddings(tuple(task.result() for task in tasks), Usage(output_tokens=0))
+
+    async def _embed(self, plan: Plan, request: Request) -> bytes:
+        """The vector of one text."""
+        call = request.call
+        body, headers = self._message(plan, request)
+        left_s = call.deadline_s - asyncio.get_running_loop().time()
+        try:
+            answer = await self._channel.unary(_INFER, body, left_s, headers, call.priority)
+        except GrpcError as error:
+            if error.status is Status.DEADLINE_EXCEEDED:
+                raise TimeoutError from None
+            raise errors.of_status(error) from None
+        message = pb.ModelInferResponse.FromString(answer)
+        vectors = message.raw_output_contents
+        if (
+            len(vectors) != 1
+            or not vectors[0]
+            or len(vectors[0]) % _FLOAT_BYTES
+            or message.outputs[0].datatype != "FP32"
+        ):
+            raise FailedError("its answer is no vector of 32-bit floats", "bad_response")
+        return bytes(vectors[0])
 
     async def count(self, query: Query, timeout_s: float) -> int | None:
         """None: Triton counts no tokens."""

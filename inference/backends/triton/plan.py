@@ -12,7 +12,7 @@ from inference.backends.triton.signatures import Input, Signature
 from inference.backends.triton.values import PARAMETERS, VALUES, Request, Value
 from inference.core.capabilities import Capabilities, Handling
 from inference.core.protobuf import field
-from inference.core.question import GENERATION
+from inference.core.question import GENERATION, Operation
 
 _length = struct.Struct("<I")
 _ID, _RAW_INPUT_CONTENTS = 0x1A, 0x3A  # fields 3 and 7 of ModelInferRequest
@@ -113,17 +113,17 @@ class Plan:
 
 def capabilities(signature: Signature, model: facts.Model | None = None) -> Capabilities:
     """What a model does with each parameter; without one, what its signature has at best."""
-    handled = dict(_BY_THE_GATEWAY)
+    handled = {} if signature.embeds else dict(_BY_THE_GATEWAY)
     for item in signature.inputs if model is None else _present(signature, model):
         for name in PARAMETERS.get(item.value, ()):
             handled[name] = "translated"
-    if signature.cuts_stop_words:
+    if signature.cuts_stop_words and not signature.embeds:
         handled.setdefault("stop", "gateway")
     handled.setdefault("max_tokens", "gateway")  # by cutting the answer, which costs the server what nobody gets
-    offered = Capabilities(
-        signature.title, handled, GENERATION
-    )  # vLLM's embeddings are for Triton's own frontend alone
-    return _offers.setdefault((signature.title, *sorted(handled.items())), offered)
+    # vLLM's embeddings are for Triton's own frontend alone (vllm_backend:src/model.py).
+    operations: frozenset[Operation] = frozenset(("embeddings",)) if signature.embeds else GENERATION
+    offered = Capabilities(signature.title, handled, operations)
+    return _offers.setdefault((signature.title, signature.embeds, *sorted(handled.items())), offered)
 
 
 def _present(signature: Signature, model: facts.Model) -> list[Input]:

@@ -24,8 +24,8 @@ class Input(NamedTuple):
 
 
 class Output(NamedTuple):
-    """An output tensor. `value` is text (new text), text_so_far, finish_reason, prompt_tokens, output_tokens, logprobs or
-    sequence (the index of the choice).
+    """An output tensor. `value` is text (new text), text_so_far, finish_reason, prompt_tokens, output_tokens, logprobs,
+    sequence (the index of the choice), or embedding.
     """
 
     name: str
@@ -50,6 +50,11 @@ class Signature(NamedTuple):
     # Else Triton 2.51 crashes (SIGSEGV in TRITONBACKEND_ResponseFactorySendFlags): the published BLS sends its final
     # response after the one with the error.
     statuses: bool = False
+
+    @property
+    def embeds(self) -> bool:
+        """Whether it answers with a vector, and not with text."""
+        return any(item.value == "embedding" for item in self.outputs)
 
 
 def _true(*names: str) -> tuple[Input, ...]:

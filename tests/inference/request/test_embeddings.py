@@ -31,7 +31,7 @@ async def test_vectors_come_back_in_both_formats(tmp_path: Path, monkeypatch: py
         vectors = [tuple(item.embedding) for item in answer.data]
     assert vectors == [pytest.approx(struct.unpack("<2f", vector)) for vector in VECTORS]
     assert (answer.usage.prompt_tokens, answer.usage.total_tokens) == (5, 5)
-    assert (server.questions[0].input, server.questions[0].dimensions) == (("a", "b\nc"), 2)
+    assert (server.questions[0].input, server.questions[0].dimensions) == (("a", "b\r\nc"), 2)
 
 
 async def test_equal_inputs_are_answered_from_the_cache(

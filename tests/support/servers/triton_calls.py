@@ -24,6 +24,8 @@ MAPPING = TensorMapping(
     (OutputTensor("ANSWER", "BYTES", "text_so_far"), OutputTensor("COUNT", "INT32", "output_tokens")),
 )
 """Of the stand-in `mapped`."""
+EMBEDDING = TensorMapping((InputTensor("TEXT", "BYTES", "prompt"),), (OutputTensor("VECTOR", "FP32", "embedding"),))
+"""Of the stand-in `embedder`."""
 TRACEPARENT = b"00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 
 

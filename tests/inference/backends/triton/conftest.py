@@ -21,6 +21,7 @@ MODELS = (
     "llmapi_decoupled",
     "llmapi_deltas",
     "mapped",
+    "embedder",
     "foreign",
 )
 

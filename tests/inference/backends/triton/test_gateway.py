@@ -4,21 +4,22 @@ import json
 from typing import Any
 
 import pytest
-from openai import BadRequestError
+from openai import BadRequestError, InternalServerError
 
 from deploy.local.triton import Triton
-from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
+from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, WarmUp, key_digest
 from tests.support.gateway.process import KEY, Gateway, Serve
-from tests.support.servers.triton_calls import MAPPING, decoded
+from tests.support.servers.triton_calls import EMBEDDING, MAPPING, decoded
 
 ALL = ("vllm_model", "ensemble", "tensorrt_llm_bls", "llmapi", "llmapi_decoupled", "mapped")
+MAPPINGS = {"mapped": MAPPING, "embedder": EMBEDDING}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "s", "schema": {"type": "object"}}}
 
 
 @pytest.fixture
 def fronted(serve: Serve, standins: Triton) -> Gateway:
     """A gateway with a model for each stand-in, by the stand-in's name."""
-    names = (*ALL, "foreign")
+    names = (*ALL, "embedder", "foreign")
     return serve(
         Snapshot(
             1,
@@ -31,8 +32,9 @@ def fronted(serve: Serve, standins: Triton) -> Gateway:
                     name,
                     "",
                     (Endpoint("r0", standins.grpc),),
-                    signature="mapping" if name == "mapped" else "auto",
-                    mapping=MAPPING if name == "mapped" else None,
+                    signature="mapping" if name in MAPPINGS else "auto",
+                    mapping=MAPPINGS.get(name),
+                    warm_up=WarmUp(1) if name == "embedder" else WarmUp(),
                 )
                 for name in names
             ),
@@ -80,3 +82,24 @@ async def test_what_a_server_cannot_do_is_refused_by_name_and_the_rest_reaches_i
         )
     assert likely.choices[0].logprobs is not None
     assert [item.token for item in likely.choices[0].logprobs.content or []] == ["one", " two"]
+
+
+async def test_a_model_that_embeds_gets_each_text_as_it_is(fronted: Gateway) -> None:
+    texts = [" a\r\n", "é", *(f"{number}" * (1 + number % 7) for number in range(200))]
+    vectors = [[float(len(raw)), float(sum(raw)), 0.5] for raw in (text.encode() for text in texts)]
+    async with fronted.client() as client:
+        answer = await client.embeddings.create(model="embedder", input=texts)
+        assert [item.embedding for item in answer.data] == vectors
+        assert answer.usage.prompt_tokens > 0
+        with pytest.raises(BadRequestError, match="`token_ids` is not supported"):
+            await client.embeddings.create(model="embedder", input=[[1, 2]])
+        with pytest.raises(BadRequestError, match="dimensions"):
+            await client.embeddings.create(model="embedder", input="a", dimensions=2)
+        with pytest.raises(BadRequestError, match="takes no chats"):
+            await client.chat.completions.create(model="embedder", messages=say("x"))
+        with pytest.raises(BadRequestError, match="makes no embeddings"):
+            await client.embeddings.create(model="mapped", input="a")
+        with pytest.raises(InternalServerError) as failed:
+            await client.embeddings.create(model="embedder", input=["a", "!fail", "b"])
+    assert failed.value.status_code == 502
+    assert fronted.metric("weir_gateway_warm_up_requests_total", pool="embedder", outcome="answered") == 1

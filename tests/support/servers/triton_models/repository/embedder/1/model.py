@@ -1,0 +1,3 @@
+"""A model that embeds."""
+
+from tests.support.servers.triton_models.embedder import Embedder as TritonPythonModel  # noqa: F401
