@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from deploy.local.models.timing import TIMINGS
+from forecasting.calendar import DAY_S
 from forecasting.capacity.assumptions import ReplicaCapacity
 from forecasting.capacity.carried import replicas_of
 from forecasting.series import Series, resampled
@@ -26,6 +27,8 @@ BURSTINESS = 1.5
 MEAN_REPLICAS = 12
 """What the traces are scaled to: enough for a replica to be a small step, few enough to replay a week in seconds."""
 SLOTS = 16
+MAX_REPLAYED_S = 14 * DAY_S
+"""Of a longer trace the last of it: each request is one, and two years have hundreds of millions."""
 DEMAND_STEP_S = 300
 """The product's step of demand (docs/demand.md)."""
 
@@ -82,7 +85,8 @@ class Trace:
 def traces(of_replica: ReplicaCapacity) -> Iterator[Trace]:
     """Those of TRACE, or all of the shared folder. Raises BenchError."""
     for known in demands(files()):
-        series, rps = known.series, MEAN_REPLICAS * of_replica.requests_per_s
+        steps, rps = known.series.step_s, MEAN_REPLICAS * of_replica.requests_per_s
+        series = known.series.last(MAX_REPLAYED_S // steps)
         scaled = series.values * rps / np.nanmean(series.values)
         yield Trace(known.name, Series(series.start_s, series.step_s, scaled))
 
