@@ -1,6 +1,6 @@
 """What the gateway wants of a model server: one protocol, and an adapter per kind of server behind it."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -32,12 +32,16 @@ Query = Question | Passed
 """What a backend gets: a question, or the request itself where it `passes`."""
 
 
+Decode = Callable[[list[int], int, bool], Awaitable[str | None]]
+
+
 class CallInfo(NamedTuple):
     """What a call needs besides the question.
 
     `max_tokens` is the limit on output tokens for servers that need one; `question.max_tokens` is None where the client
     has set none. `prompt` is the rendered prompt, where the backend's `needs_prompt` says so. `prompt_is_counted` where
-    `prompt_tokens` is no estimate. `tenant` is whose call it is.
+    `prompt_tokens` is no estimate. `tenant` is whose call it is. `prompt_ids` are the prompt's where the
+    backend's `needs_ids` says so, and `decode` makes text of those of the answer (`ModelText.decode`).
     """
 
     prompt_tokens: int  # -1 where they are not known
@@ -50,6 +54,8 @@ class CallInfo(NamedTuple):
     prompt_is_counted: bool = False
     connecting: Connecting = ANYHOW
     tenant: str = ""
+    prompt_ids: tuple[int, ...] = ()
+    decode: Decode | None = None
 
 
 class Stream(Protocol):
@@ -137,6 +143,10 @@ class Backend(Protocol):
     @property
     def needs_prompt(self) -> bool:
         """Whether it takes a rendered prompt, so that the gateway applies the model's template."""
+
+    @property
+    def needs_ids(self) -> bool:
+        """Whether it takes the rendered prompt as token ids."""
 
     @property
     def link(self) -> Link: ...

@@ -93,7 +93,7 @@ class Reader:
             warm_up=self._warm_up(pool.name, pool.warm_up),
         )
 
-    def model(self, model: Model, pools: Collection[str]) -> Model:
+    def model(self, model: Model, pools: Mapping[str, Pool]) -> Model:
         """The model without routes and fallbacks to unknown pools. Raises SnapshotError."""
         if not is_name(model.tokenizer):
             raise SnapshotError(
@@ -104,6 +104,10 @@ class Reader:
             what = f"its routes lead to {lost}, which `pools` does not have" if lost else "no route"
             raise SnapshotError(f"{what}: add a route to one of the pools")
         routes, fallbacks = self._leads("model", model.name, model.routes, model.fallbacks, pools)
+        for name in (*(route.pool for route in routes), *fallbacks):
+            mapping = pools[name].mapping
+            if mapping is not None and mapping.has_ids and model.tokenizer in TOKENIZERS:
+                raise SnapshotError(f"pool {name!r} takes token ids: enter the folder of the model's own tokenizer")
         return msgspec.structs.replace(model, routes=routes, fallbacks=fallbacks)
 
     def rule(self, rule: RouteRule, models: Collection[str], pools: Collection[str]) -> RouteRule:

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+INTEGERS = ("INT32", "INT64", "UINT32", "UINT64")
+
 
 class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A tensor that a model takes. `value` is what it carries; `constant` is the JSON value of it where that is the same
@@ -13,7 +15,7 @@ class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     datatype: Literal["BYTES", "BOOL", "INT32", "INT64", "UINT32", "UINT64", "FP32"]
     value: Literal[
-        "prompt", "prompt_tokens", "max_tokens", "temperature", "top_p", "top_k", "seed", "stop",
+        "prompt", "prompt_ids", "prompt_tokens", "max_tokens", "temperature", "top_p", "top_k", "seed", "stop",
         "presence_penalty", "frequency_penalty", "stream", "constant",
     ]  # fmt: skip
     dims: Annotated[int, msgspec.Meta(ge=0, le=8)] = 1
@@ -21,13 +23,13 @@ class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OutputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tensor that a model answers with. `text` is new text, `text_so_far` the whole text until then, and `embedding` the vector of the
-    one text that the model was asked for.
+    """A tensor that a model answers with. `text` is new text, `text_so_far` the whole text until then, `token_ids` new tokens, and
+    `embedding` the vector of the one text that the model was asked for.
     """
 
     name: str
     datatype: Literal["BYTES", "BOOL", "INT32", "INT64", "UINT32", "UINT64", "FP32"]
-    value: Literal["text", "text_so_far", "finish_reason", "prompt_tokens", "output_tokens", "embedding"]
+    value: Literal["text", "text_so_far", "finish_reason", "prompt_tokens", "output_tokens", "embedding", "token_ids"]
 
 
 class TensorMapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,15 +38,30 @@ class TensorMapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     inputs: tuple[InputTensor, ...]
     outputs: tuple[OutputTensor, ...]
 
+    @property
+    def has_ids(self) -> bool:
+        """Whether prompts or answers are token ids, so that the model's own tokenizer has to be there."""
+        return any(it.value == "prompt_ids" for it in self.inputs) or any(
+            it.value == "token_ids" for it in self.outputs
+        )
+
 
 def check_mapping(mapping: TensorMapping) -> None:
     """Raises ValueError with what is missing or wrong, and the remedy."""
-    if not any(tensor.value == "prompt" for tensor in mapping.inputs):
-        raise ValueError("mapping has no input with the value 'prompt': name the tensor that takes the text")
-    answers = [tensor for tensor in mapping.outputs if tensor.value in ("text", "text_so_far", "embedding")]
+    if not any(tensor.value in ("prompt", "prompt_ids") for tensor in mapping.inputs):
+        raise ValueError(
+            "mapping has no input with the value 'prompt' or 'prompt_ids': name the tensor that takes the text, or its token ids"
+        )
+    ids: list[InputTensor | OutputTensor] = [it for it in mapping.inputs if it.value == "prompt_ids"]
+    ids += [it for it in mapping.outputs if it.value == "token_ids"]
+    if wrong := next((it for it in ids if it.datatype not in INTEGERS), None):
+        raise ValueError(f"mapping: {wrong.name!r} is {wrong.datatype}: token ids are {', '.join(INTEGERS)}")
+    answers = [
+        tensor for tensor in mapping.outputs if tensor.value in ("text", "text_so_far", "token_ids", "embedding")
+    ]
     if not answers:
         raise ValueError(
-            "mapping has no output with the value 'text', 'text_so_far' or 'embedding': name the tensor with the answer"
+            "mapping has no output with the value 'text', 'text_so_far', 'token_ids' or 'embedding': name the tensor with the answer"
         )
     if any(tensor.value == "embedding" for tensor in answers):
         if len(mapping.outputs) > 1:

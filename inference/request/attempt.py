@@ -121,6 +121,8 @@ class Attempt:
                     prepared.source != "estimate",
                     Connecting(work.timeouts.connect_ms / 1000, self._connected),
                     work.claim.tenant,
+                    prepared.ids,
+                    work.text.decode,
                 )
                 backend = self.replica.backend
                 question = prepared.question

@@ -36,11 +36,16 @@ async def prepare(query: Query, model: Model, text: ModelText, pool: PoolState, 
         return await _judged(query, model, text, pool, timeout_ms)
     question, param = query, query.prompt_param
     wants_prompt = any(replica.backend.needs_prompt for replica in pool.replicas)
+    wants_ids = any(replica.backend.needs_ids for replica in pool.replicas)
     if wants_prompt and question.tools and question.tool_choice != "none":
         question = _with_tools(question, model, pool)
     try:
         prepared = await text.prepare(
-            question, wants_prompt=wants_prompt, enough=model.max_prompt_tokens, timeout_s=timeout_ms / 1000
+            question,
+            wants_prompt=wants_prompt,
+            enough=model.max_prompt_tokens,
+            timeout_s=timeout_ms / 1000,
+            wants_ids=wants_ids,
         )
     except MessagesError as error:
         raise errors.invalid(f"`{param}`: {error}.", param) from None

@@ -7,6 +7,7 @@ from typing import Any
 
 from mistral_common.exceptions import MistralCommonException
 from mistral_common.protocol.instruct.request import ChatCompletionRequest
+from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
@@ -30,6 +31,10 @@ class Mistral:
 
     def ids(self, text: str, whole: bool) -> list[int]:
         return self._tekken.encode(text, bos=whole, eos=False)
+
+    def text(self, ids: list[int], skip_special_tokens: bool) -> str:
+        policy = SpecialTokenPolicy.IGNORE if skip_special_tokens else SpecialTokenPolicy.KEEP
+        return str(self._tekken.decode(ids, special_token_policy=policy))
 
     def chat(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], unfinished: bool) -> list[int]:
         """The token ids of a chat. Raises ChatTemplateError."""

@@ -54,7 +54,7 @@ class HuggingFace:
             raise
         except BaseException as error:  # noqa: BLE001  (a panic of its Rust code is no Exception)
             raise ValueError(f"{path.name} is no tokenizer: {str(error)[:200]}") from None
-        self._encode = tokenizer.encode
+        self._encode, self._decode = tokenizer.encode, tokenizer.decode
         added = tokenizer.get_added_tokens_decoder()
         kept = {number: token for number, token in added.items() if is_control(token.content, token.special, written)}
         self.control_ids = frozenset(kept)
@@ -63,6 +63,9 @@ class HuggingFace:
     def ids(self, text: str, whole: bool) -> list[int]:
         """Token ids, with the tokens that the tokenizer itself adds if `whole`."""
         return list(self._encode(text, add_special_tokens=whole).ids)
+
+    def text(self, ids: list[int], skip_special_tokens: bool) -> str:
+        return str(self._decode(ids, skip_special_tokens=skip_special_tokens))
 
 
 class ModelFiles:

@@ -18,6 +18,7 @@ from inference.tokenizers.tekken import Tekken
 Source = Literal["exact", "server", "estimate"]
 """Where a number of tokens is from: the model's own tokenizer, the server's count route, or bytes / 4."""
 _LONG_CHARS = 16 << 10
+_NO_IDS = "its servers take token ids, and the model's own tokenizer is being loaded"
 BYTES_PER_TOKEN = 4
 """As llm-d estimates (`pkg/epp/framework/plugins/requestcontrol/dataproducer/tokenizer/README.md`)."""
 
@@ -39,20 +40,28 @@ class TextFailedError(PermanentError):
 
 
 class Prepared(NamedTuple):
-    """`question` is what the server gets, and `prompt` the text that was made of it, or token ids; empty where it was not
-    wanted.
+    """`question` is what the server gets, and `prompt` the text that was made of it, or the client's token ids; empty where it was not
+    wanted. `ids` are the token ids of the prompt, where these were.
     """
 
     question: Question | Passed
     prompt: Prompt
     tokens: int
     source: Source
+    ids: tuple[int, ...] = ()
 
 
 class ModelText(Protocol):
-    async def prepare(self, question: Question, *, wants_prompt: bool, enough: int, timeout_s: float) -> Prepared:
-        """Counting may stop past `enough` tokens. Raises MessagesError, TextUnavailableError,
+    async def prepare(
+        self, question: Question, *, wants_prompt: bool, enough: int, timeout_s: float, wants_ids: bool = False
+    ) -> Prepared:
+        """Counting may stop past `enough` tokens. Raises MessagesError, TextUnavailableError, TextMissingError,
         TextFailedError, TimeoutError.
+        """
+
+    async def decode(self, ids: list[int], start: int, skip_special_tokens: bool) -> str | None:
+        """The text of an answer's token ids from `start` on; None where it does not end with a whole character. Raises
+        TextUnavailableError, TextMissingError, TextFailedError.
         """
 
 
@@ -62,7 +71,11 @@ class PlainText:
     def __init__(self, tekken: Tekken | None) -> None:
         self._tekken = tekken
 
-    async def prepare(self, question: Question, *, wants_prompt: bool, enough: int, timeout_s: float) -> Prepared:
+    async def prepare(
+        self, question: Question, *, wants_prompt: bool, enough: int, timeout_s: float, wants_ids: bool = False
+    ) -> Prepared:
+        if wants_ids:
+            raise TextUnavailableError(_NO_IDS)
         if wants_prompt and question.tools and question.tool_choice != "none":
             raise MessagesError("`tools` need a chat template: name the folder of the model's tokenizer in the fleet")
         try:
@@ -92,6 +105,9 @@ class PlainText:
             else:
                 tokens += len(text)
         return Prepared(clean, prompt, tokens, "exact" if wants_prompt else "estimate")
+
+    async def decode(self, ids: list[int], start: int, skip_special_tokens: bool) -> str | None:
+        raise TextUnavailableError(_NO_IDS)
 
 
 def _size(question: Question) -> int:

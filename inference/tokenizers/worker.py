@@ -25,7 +25,7 @@ def main(folder: Path, jobs: BinaryIO, results: BinaryIO) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would have prompts in it
     _limit_memory(_LOADING_BYTES)
     try:
-        from inference.tokenizers.counting import count  # only now that memory is limited
+        from inference.tokenizers.counting import do  # only now that memory is limited
         from inference.tokenizers.model_files import ModelFiles, ModelFilesError
 
         files = ModelFiles(folder, _limit_work)
@@ -40,7 +40,7 @@ def main(folder: Path, jobs: BinaryIO, results: BinaryIO) -> None:
     while len(head := jobs.read(LENGTH.size)) == LENGTH.size:
         raw = jobs.read(LENGTH.unpack(head)[0])
         try:
-            result = count(files, decode(raw))
+            result = do(files, decode(raw))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001  (a panic of a tokenizer's Rust code is no Exception)

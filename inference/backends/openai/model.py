@@ -56,7 +56,7 @@ class OpenAIModel:
     it is, it is called as any OpenAI-compatible one.
     """
 
-    needs_prompt = False
+    needs_prompt = needs_ids = False
     passes = True
 
     def __init__(

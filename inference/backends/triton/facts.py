@@ -6,6 +6,7 @@ from typing import NamedTuple
 from inference.backends.triton.signatures import SIGNATURES, Signature
 
 _UNFILLED = "${"  # how parameters of the published config.pbtxt begin where nobody has filled them in
+_ANSWERS = ("text", "text_so_far", "token_ids", "embedding")
 _SHOWN = 8  # tensors of each kind in a message
 
 
@@ -62,9 +63,8 @@ def recognise(model: Model) -> Signature | None:
 def misfit(model: Model, signature: Signature) -> str:
     """Why a model cannot be served with a signature, with the remedy; empty where it can."""
     known = {item.name: item for item in signature.inputs}
-    carriers = [item for item in signature.inputs if item.value == "prompt" and item.name in model.inputs]
-    wanted = "embedding" if signature.embeds else "text"
-    answers = [item for item in signature.outputs if item.value.startswith(wanted) and item.name in model.outputs]
+    carriers = [it for it in signature.inputs if it.value in ("prompt", "prompt_ids") and it.name in model.inputs]
+    answers = [it for it in signature.outputs if it.value in _ANSWERS and it.name in model.outputs]
     if not carriers or not answers:
         return f"model {model.name!r} does not fit signature {signature.name!r}{_remedy(model)} ({_tensors(model)})"
     for name, tensor in model.inputs.items():
@@ -105,7 +105,5 @@ def _tensors(model: Model) -> str:
 
 def _remedy(model: Model) -> str:
     if "input_ids" in model.inputs:
-        return (
-            ": it takes token ids. Name the model in front of it that takes text, such as ensemble or tensorrt_llm_bls"
-        )
+        return ": it takes token ids. Name the model in front of it that takes text, or enter its tensors in the pool's mapping"
     return ": choose its signature in the pool, or enter its tensors there as a mapping"

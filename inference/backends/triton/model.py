@@ -20,6 +20,7 @@ from inference.backends.triton.fan_out import FanOut
 from inference.backends.triton.plan import Plan, capabilities
 from inference.backends.triton.signatures import SIGNATURES, Signature, of_mapping
 from inference.backends.triton.stream import TritonStream
+from inference.backends.triton.token_ids import TokenTexts
 from inference.backends.triton.values import Request
 from inference.contract.snapshot import Pool
 from inference.core.backend_errors import BackendError, FailedError
@@ -56,6 +57,7 @@ class TritonModel:
         self._channel = link
         self._name, self._version = pool.model_name, pool.model_version
         self._signature = _signature(pool)
+        self.needs_ids = self._signature is not None and self._signature.takes_ids
         self._headers = headers
         self._metadata = b""
         self._plan: Plan | None = None  # until the model has been described, and while it is away
@@ -96,7 +98,8 @@ class TritonModel:
         if plan.signature.statuses:
             headers += _GRPC_ERRORS
         started = await self._channel.call(_STREAM_INFER, body, headers, call.priority, call.connecting)
-        return TritonStream(started, Answer(plan, request))
+        texts = TokenTexts(plan, call.decode, request.question.skip_special_tokens is not False) if plan.ids else None
+        return TritonStream(started, Answer(plan, request), texts)
 
     def _message(self, plan: Plan, request: Request) -> tuple[bytes, bytes]:
         """A request and its headers. The traceparent is sent as the request's id too, because Triton 2.51 sometimes loses the header

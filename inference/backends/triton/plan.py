@@ -1,6 +1,7 @@
 """How questions become requests for one model: made once, when the model is seen, and used for each request."""
 
 import struct
+from array import array
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from inference.core.capabilities import Capabilities, Handling
 from inference.core.protobuf import field
 from inference.core.question import GENERATION, Operation
 
+COUNTED = "\0tokens"
+"""An output that no model has: how many token ids there were."""
 _length = struct.Struct("<I")
 _ID, _RAW_INPUT_CONTENTS = 0x1A, 0x3A  # fields 3 and 7 of ModelInferRequest
 _PACK: Mapping[str, Callable[[Any], bytes]] = {
@@ -24,6 +27,7 @@ _PACK: Mapping[str, Callable[[Any], bytes]] = {
     "UINT64": struct.Struct("<Q").pack,
     "FP32": struct.Struct("<f").pack,
 }
+ARRAYS = {"INT32": "i", "INT64": "q", "UINT32": "I", "UINT64": "Q"}
 _BY_THE_GATEWAY: dict[str, Handling] = {
     "tools": "gateway",
     "tool_choice": "gateway",
@@ -62,6 +66,7 @@ class Plan:
         accumulates = signature.name == "trtllm_bls" and model.accumulates
         self.text_so_far = True if accumulates or repeats else model.text_so_far
         self.outputs = {item.name: item.value.removesuffix("_so_far") for item in present}
+        self.ids = next((name for name, value in self.outputs.items() if value == "token_ids"), "")
         self.cuts_length = self.capabilities.parameters["max_tokens"] == "gateway"
         self.ends_by_final = signature.ends == "final" or "finish_reason" not in self.outputs.values()
         self._leading = (1,) if model.batched else ()
@@ -80,6 +85,10 @@ class Plan:
                 self._carriers.append(_Carrier(item, value_of, fixed))
         for name in self.outputs:
             base.outputs.add(name=name)
+        if self.ids:  # they become texts before anything reads them (`token_ids`)
+            self.outputs[self.ids] = "text"
+            if "output_tokens" not in self.outputs.values():
+                self.outputs[COUNTED] = "output_tokens"
         self._base = bytes(base.SerializeToString())
         self._heads: dict[tuple[str, int], bytes] = {}  # by model version and priority
 
@@ -147,7 +156,7 @@ def _or(value_of: Callable[[Request], Value], default: Value) -> Callable[[Reque
 
 
 def _is_list(item: Input) -> bool:
-    return item.value in ("stop", "bad_words", "images_base64", "image_urls")
+    return item.value in ("prompt_ids", "stop", "bad_words", "images_base64", "image_urls")
 
 
 def _only_input(tensor: Any) -> bytes:
@@ -156,6 +165,8 @@ def _only_input(tensor: Any) -> bytes:
 
 def _pack(datatype: str, value: Any) -> bytes:
     if isinstance(value, tuple | list):
+        if datatype in ARRAYS:
+            return array(ARRAYS[datatype], value).tobytes()
         return b"".join(_pack(datatype, item) for item in value)
     if datatype == "BYTES":
         text = str(value).encode("utf-8", "replace")

@@ -25,7 +25,7 @@ class Input(NamedTuple):
 
 class Output(NamedTuple):
     """An output tensor. `value` is text (new text), text_so_far, finish_reason, prompt_tokens, output_tokens, logprobs,
-    sequence (the index of the choice), or embedding.
+    sequence (the index of the choice), token_ids (new ones), or embedding.
     """
 
     name: str
@@ -55,6 +55,10 @@ class Signature(NamedTuple):
     def embeds(self) -> bool:
         """Whether it answers with a vector, and not with text."""
         return any(item.value == "embedding" for item in self.outputs)
+
+    @property
+    def takes_ids(self) -> bool:
+        return any(item.value == "prompt_ids" for item in self.inputs)
 
 
 def _true(*names: str) -> tuple[Input, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from inference.backends.port import Event
 from inference.backends.triton import errors
 from inference.backends.triton.answer import Answer
+from inference.backends.triton.token_ids import TokenTexts
 from inference.core.backend_errors import BackendError
 from inference.wires.grpc import Call, GrpcError
 
@@ -12,13 +13,14 @@ from inference.wires.grpc import Call, GrpcError
 class TritonStream:
     """Ends with the event that completes the answer, or before it if the model does."""
 
-    __slots__ = ("_answer", "_call", "_failure")
+    __slots__ = ("_answer", "_call", "_failure", "_texts")
 
     head = None
 
-    def __init__(self, call: Call, answer: Answer) -> None:
+    def __init__(self, call: Call, answer: Answer, texts: TokenTexts | None = None) -> None:
         self._call = call
         self._answer = answer
+        self._texts = texts  # where the model answers with token ids
         self._failure: BackendError | None = None  # after what came before it
 
     @property
@@ -34,6 +36,8 @@ class TritonStream:
             raise self._failure
         try:
             while not events and not answer.done and (messages := await self._call.read_all()):
+                if self._texts is not None:
+                    messages = await self._texts.of(messages)
                 answer.read(messages, events)
         except GrpcError as error:
             raise errors.of_status(error.with_traceback(None)) from None  # its frames hold the call, which holds it

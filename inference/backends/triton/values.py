@@ -10,7 +10,7 @@ from inference.backends.port import CallInfo
 from inference.core.backend_errors import InvalidError
 from inference.core.question import Question
 
-Value = bool | int | float | str | tuple[str, ...] | None
+Value = bool | int | float | str | tuple[str, ...] | tuple[int, ...] | None
 """None leaves the tensor out."""
 _NO_SEED = -1
 _DEFAULT_TEMPERATURE = 1.0
@@ -40,6 +40,11 @@ class Request(NamedTuple):
 
 def prompt(request: Request) -> str:
     return str(request.call.prompt)
+
+
+def prompt_ids(request: Request) -> tuple[int, ...]:
+    """A call of the gateway's own has no tokenizer: any ids have the same effect, such as bytes."""
+    return request.call.prompt_ids or tuple(str(request.call.prompt).encode("utf-8", "replace"))
 
 
 def max_tokens(request: Request) -> int:
@@ -190,6 +195,7 @@ def image_url(request: Request) -> str | None:
 
 VALUES: Mapping[str, Callable[[Request], Value]] = {
     "prompt": prompt,
+    "prompt_ids": prompt_ids,
     "prompt_tokens": lambda request: request.call.prompt_tokens,
     "max_tokens": max_tokens,
     "temperature": temperature,
@@ -222,6 +228,7 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
         "max_tokens", "temperature", "top_p", "top_k", "stop", "bad_words", "presence_penalty", "frequency_penalty",
         "repetition_penalty", "min_tokens",
     )},
+    "prompt_ids": ("token_ids",),
     "sampling_temperature": ("temperature",),
     "sampling_top_p": ("top_p",),
     "sampling_top_k": ("top_k",),

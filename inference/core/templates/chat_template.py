@@ -29,7 +29,7 @@ class ChatTemplate:
 
     def __init__(self, source: str, specials: Mapping[str, str], control: ControlTokens) -> None:
         """Raises ChatTemplateError."""
-        self._control = control
+        self.control = control
         self._specials = dict(specials)
         self._environment = Environment(
             templates={"chat": _generation.sub("", source)},
@@ -53,16 +53,16 @@ class ChatTemplate:
         begin_answer: bool,
         end_after: str = "",
         extra: Mapping[str, Any],
-    ) -> tuple[str, int]:
-        """The text of messages, tools and `extra` variables, which are all from the client; and the number of its control
-        tokens, none of which comes from them. `begin_answer` adds the beginning of the assistant's turn. The text ends
+    ) -> str:
+        """The text of messages, tools and `extra` variables, which are all from the client and have marks in it for `control` to take
+        back. `begin_answer` adds the beginning of the assistant's turn. The text ends
         after the last `end_after`, where that is given, for the model to go on with it.
 
-        Raises ChatTemplateError; ForgedTokenError.
+        Raises ChatTemplateError.
         """
         if tools and not self.takes_tools:
             raise ChatTemplateError("the model's chat template has no place for tools")
-        mark = self._control.mark_all
+        mark = self.control.mark_all
         variables = {
             **mark(dict(extra)),
             "messages": mark(messages),
@@ -73,18 +73,18 @@ class ChatTemplate:
         }
         text = self._render(variables, _length(messages) + _length(tools))
         if end_after:
-            last = self._control.mark(end_after)
+            last = self.control.mark(end_after)
             end = text.rfind(last)
             if end < 0:
                 raise ChatTemplateError("the model's chat template changes the text that the answer should continue")
             text = text[: end + len(last)]
-        return self._control.settle(text)
+        return text
 
     def _render(self, variables: dict[str, Any], sent_chars: int) -> str:
         try:
             text = self._environment.render_template("chat", **variables)
         except (TemplateError, ChatTemplateError) as error:
-            raise ChatTemplateError(self._control.unmark(_reason(error))) from None
+            raise ChatTemplateError(self.control.unmark(_reason(error))) from None
         if len(text) > 4 * sent_chars + _ROOM_CHARS:
             raise ChatTemplateError(f"the template made {len(text)} characters of {sent_chars}, which is too much")
         return text

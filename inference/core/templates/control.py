@@ -113,6 +113,24 @@ class ControlTokens:
             own = [start + bisect_left(forged, start) for start in own]
         raise ForgedTokenError(f"the text contains the control token {self._first(text)}: write it otherwise")
 
+    def apart(self, rendered: str) -> list[str]:
+        """A rendered text without its marks, cut where a control token that is not the template's own would be read. Its parts, each
+        turned into token ids by itself, are the text as the client wrote it. Raises ForgedTokenError.
+        """
+        genuine, text, cuts = set(self.starts(rendered)), self.unmark(rendered), [0]
+        for _ in range(_ROUNDS):
+            parts = list(pairwise([*cuts, len(text)]))
+            forged = [
+                begin + start
+                for begin, end in parts
+                for start in self.starts(text[begin:end])
+                if begin + start not in genuine
+            ]
+            if not forged:
+                return [text[begin:end] for begin, end in parts]
+            cuts = sorted({*cuts, *(start + 1 for start in forged)})
+        raise ForgedTokenError(f"the text contains the control token {self._first(text)}: write it otherwise")
+
     def _first(self, text: str) -> str:
         assert self._pattern is not None
         match = self._pattern.search(text)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # the gateway itself renders none, and need not load Jinja
 _THINK, _THINK_END = "<think>", "</think>"
 
 
-def render(question: Question, template: "ChatTemplate") -> tuple[str, int]:
-    """The prompt of a chat, and the number of control tokens in it. Raises ChatTemplateError, ForgedTokenError."""
+def render(question: Question, template: "ChatTemplate") -> str:
+    """The prompt of a chat, with the marks of the template's `control` in texts of the client. Raises ChatTemplateError."""
     messages = [_variables(message, template.takes_parts) for message in question.messages]
     extra = dict(question.chat_template_kwargs or {})
     if question.reasoning_effort:

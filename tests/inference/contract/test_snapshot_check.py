@@ -11,6 +11,11 @@ from inference.contract.snapshot import SnapshotError, WarmUp, check
 from tests.support.gateway.documents import changed
 from tests.support.gateway.process import LARGE, SMALL, a_snapshot
 
+IDS = {
+    "inputs": [{"name": "a", "datatype": "INT32", "value": "prompt_ids"}],
+    "outputs": [{"name": "b", "datatype": "INT32", "value": "token_ids"}],
+}
+
 
 def document(change: Callable[[Any], None]) -> bytes:
     """Two models, each with a pool of its own, after `change`."""
@@ -27,6 +32,10 @@ def document(change: Callable[[Any], None]) -> bytes:
         (
             lambda it: it["models"][1]["routes"][0].update(pool="nowhere"),
             "model 'chat-large': its routes lead to 'nowhere', which `pools` does not have: add a route to one of the pools",
+        ),
+        (
+            lambda it: it["pools"][1].update(signature="mapping", mapping=IDS),
+            "model 'chat-large': pool 'chat-large' takes token ids: enter the folder of the model's own tokenizer",
         ),
         (lambda it: it["models"][1].update(routes=[]), "model 'chat-large': no route: add a route to one of the pools"),
         (

@@ -31,7 +31,7 @@ class Server:
     """A backend that counts prompts, or fails to."""
 
     def __init__(self, counted: int | Exception | None, needs_prompt: bool = False, **parameters: Any) -> None:
-        self.needs_prompt = needs_prompt
+        self.needs_prompt, self.needs_ids = needs_prompt, False
         self.capabilities = Capabilities("stand-in", parameters)
         self.query: list[Query] = []
         self._counted = counted

@@ -89,7 +89,7 @@ class ScriptedBackend:
     last of them again and again. An answer that is an error refuses the call itself.
     """
 
-    needs_prompt = False
+    needs_prompt = needs_ids = False
     passes = False
     full = False
     arrivals = 0

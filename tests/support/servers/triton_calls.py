@@ -26,6 +26,15 @@ MAPPING = TensorMapping(
 """Of the stand-in `mapped`."""
 EMBEDDING = TensorMapping((InputTensor("TEXT", "BYTES", "prompt"),), (OutputTensor("VECTOR", "FP32", "embedding"),))
 """Of the stand-in `embedder`."""
+IDS = TensorMapping(
+    (
+        InputTensor("input_ids", "INT32", "prompt_ids"),
+        InputTensor("input_lengths", "INT32", "prompt_tokens"),
+        InputTensor("request_output_len", "INT32", "max_tokens"),
+    ),
+    (OutputTensor("output_ids", "INT32", "token_ids"),),
+)
+"""Of the stand-in `ids`, whose tensors have the names of TensorRT-LLM's own model."""
 TRACEPARENT = b"00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 
 

@@ -22,6 +22,7 @@ MODELS = (
     "llmapi_deltas",
     "mapped",
     "embedder",
+    "ids",
     "foreign",
 )
 

@@ -37,6 +37,27 @@ class MappedModel:
         sender.send(flags=common.FINAL)
 
 
+class IdsModel:
+    """Answers with the token ids of its prompt, one at a time, and ends with an empty final response."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        self.config = json.loads(args["model_config"])
+
+    def execute(self, requests: list[Any]) -> None:
+        for request in requests:
+            common.run_in_thread(self._stream, request, common.Sender(request))
+
+    def _stream(self, request: Any, sender: Any) -> None:
+        tensors = common.Tensors(request, self.config)
+        ids = tensors.given["input_ids"]
+        if tensors.one("input_lengths") != len(ids):
+            raise common.BadTensorError(f"input_lengths is {tensors.one('input_lengths')}, not {len(ids)}")
+        for number in ids[: tensors.one("request_output_len")]:
+            sender.send(common.response([common.numbers("output_ids", [[number]], np.int32)]))
+            time.sleep(common.STEP_S)
+        sender.send(flags=common.FINAL)
+
+
 class ForeignModel:
     """A model of numbers."""
 
