@@ -1,6 +1,6 @@
 """Marks changes, such as deployments, on charts; each mark opens what it marks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -34,9 +34,13 @@ def changes_in(window: Window, scope: Mapping[str, str] | None = None) -> list[C
     touching = (
         record
         for record in ChangeRecord.objects.filter(at__range=tuple(ends)).order_by("-at", "-id")
-        if all((scope or {}).get(name, value) == value for name, value in record.scope.items())
+        if record.touches(scope or {})
     )
-    return [ChangeMark(each.at, each.summary, each.source, _href(each)) for each in islice(touching, MOST)][::-1]
+    return marks(islice(touching, MOST))[::-1]
+
+
+def marks(records: Iterable[ChangeRecord]) -> list[ChangeMark]:
+    return [ChangeMark(each.at, each.summary, each.source, _href(each)) for each in records]
 
 
 def _href(change: ChangeRecord) -> str:
@@ -51,7 +55,7 @@ def marked(figure: Figure, changes: Sequence[ChangeMark]) -> Figure:
     """The figure with a dotted line and a triangle for each change, which says on hover what was changed, when and by whom; a click on
     it opens that."""
     layout = figure["layout"]
-    marks: list[dict[str, Any]] = []
+    above: list[dict[str, Any]] = []
     for change in changes:
         x = change.at.timestamp() * 1000
         layout.setdefault("shapes", []).append(
@@ -61,7 +65,7 @@ def marked(figure: Figure, changes: Sequence[ChangeMark]) -> Figure:
             }
         )  # fmt: skip
         said = f"{change.summary} ({change.source}), {change.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-        marks.append(
+        above.append(
             words_above(
                 f'<a href="{quote(change.href, _IN_A_LINK)}" target="_self">▼</a>',
                 xref="x",
@@ -71,7 +75,7 @@ def marked(figure: Figure, changes: Sequence[ChangeMark]) -> Figure:
                 hovertext=said,
             )
         )
-    layout["annotations"] = [*layout.get("annotations", []), *marks]
+    layout["annotations"] = [*layout.get("annotations", []), *above]
     return figure
 
 

@@ -9,14 +9,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from controlplane.core.formatting import PAGE, TEXT
-from controlplane.dashboard.changes import ChangeMark, changes_in
+from controlplane.dashboard.changes import ChangeMark, changes_in, marks
 from controlplane.dashboard.core.badge import Badge
 from controlplane.dashboard.core.figures.burn import BurnChart, burn_chart
 from controlplane.dashboard.incident_context import around, began
-from controlplane.fleet.changes import DECISIONS
 from controlplane.incidents.act import actions
-from controlplane.incidents.attribution import gather
-from controlplane.incidents.models import Entry, Incident
+from controlplane.incidents.attribution.changed import changed_before
+from controlplane.incidents.models import ChangeRecord, Entry, Incident
 from controlplane.incidents.notify import notices
 from controlplane.incidents.notify.core import page_text
 from controlplane.incidents.notify.delivery.models import Delivery
@@ -143,14 +142,12 @@ def detail(incident: Incident) -> dict[str, Any]:
         "is_seen": incident.is_open and incident.signal != Incident.Signal.UNKNOWN,
         "budget": page_text.budget(incident.burning),
         "resolves": facts.resolves,
-        "since": page_text.since_text(attribution),
         "attribution": attribution,
         "errors": [{**failed, "words": page_text.error(failed)} for failed in attribution.get("errors") or []],
         "stages": stages(attribution),
         "bar": bar(attribution),
         "segments": [segment(item, incident.scope, attribution) for item in attribution.get("segments") or []],
-        "changes": attribution.get("changes") or [],
-        "changed_before": changed_before(incident) if incident.component else [],
+        "changed_before": changes_before(incident),
         "causes": [
             {**cause, "href": f"{reverse('causes')}#{cause['name']}"} for cause in attribution.get("causes") or []
         ],
@@ -168,16 +165,12 @@ def detail(incident: Incident) -> dict[str, Any]:
     }
 
 
-def changed_before(incident: Incident) -> list[ChangeMark]:
-    """What was changed of a component, or of what it serves, until it went down; the latest first."""
-    down_ns = int((incident.since or incident.opened_at).timestamp() * SECOND_NS)
-    before_ns = int(gather.CHANGES_BEFORE.total_seconds()) * SECOND_NS
-    changes = [
-        change
-        for change in changes_in(Window(down_ns - before_ns, down_ns), incident.scope)
-        if change.source != DECISIONS or change.at < began(incident)
-    ]
-    return changes[: -gather.MAX_CHANGES - 1 : -1]
+def changes_before(incident: Incident) -> list[ChangeMark]:
+    """Of an objective those that its page names; of a component, of which only the database is asked, those recorded by now."""
+    if incident.component:
+        return marks(changed_before(incident.scope, began(incident), incident.since or incident.opened_at))
+    named = ChangeRecord.objects.filter(identity__in=[change["identity"] for change in incident.changes])
+    return marks(named.order_by("-at", "-id"))
 
 
 def resolved(incident: Incident, now: datetime) -> dict[str, Any]:
@@ -237,9 +230,9 @@ def chart(incident: Incident, attribution: Mapping[str, Any]) -> BurnChart | Non
     if not attribution.get("steps"):
         return None
     from_ns, to_ns = _span(attribution)
-    marks = [(attribution["since_ns"], "first bad request")] if attribution.get("since_ns") else []
-    marks += [(int(incident.opened_at.timestamp() * SECOND_NS), "opened")]
-    marks += [
+    lines = [(attribution["since_ns"], "first bad request")] if attribution.get("since_ns") else []
+    lines += [(int(incident.opened_at.timestamp() * SECOND_NS), "opened")]
+    lines += [
         (int(change.at.timestamp() * SECOND_NS), f"{change.summary} ({change.source})")
         for change in changes_in(Window(from_ns, to_ns), incident.scope)
     ]
@@ -247,7 +240,7 @@ def chart(incident: Incident, attribution: Mapping[str, Any]) -> BurnChart | Non
         attribution["steps"],
         attribution["step_s"],
         page_text.quantile(incident.definition),
-        marks,
+        lines,
         from_ns,
         to_ns + SECOND_NS,
     )

@@ -91,10 +91,9 @@ class EntryOut(Schema):
 
 class IncidentDetailOut(IncidentOut):
     details: dict[str, Any]
-    attribution: dict[str, Any] | None = Field(
-        description="Frozen when it opened: stages, segments, changes, traces, steps"
-    )
+    attribution: dict[str, Any] | None = Field(description="Frozen when it opened: stages, segments, traces, steps")
     attribution_missing: str
+    changes: list[dict[str, Any]] = Field(description="What was changed before it, the latest first")
     opened_with: dict[str, Any] = Field(description="Burn rates and budget at opening")
     burning: dict[str, Any] = Field(description="Burn rates and budget as last seen")
     timeline: list[EntryOut]

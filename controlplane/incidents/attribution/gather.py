@@ -4,15 +4,16 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import structlog
 
-from controlplane.fleet.changes import DECISIONS
+from controlplane.incidents.attribution.changed import changed_before
+from controlplane.incidents.attribution.core import alert_record
 from controlplane.incidents.attribution.questions import attribution_of, causes, value
-from controlplane.incidents.models import ChangeRecord, Incident
+from controlplane.incidents.models import Incident
 from controlplane.serving_stack import pools_served
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.count_plan import cut
@@ -31,19 +32,18 @@ LATE_DEADLINE_S = 2.0
 NO_REQUESTS = "it is judged from a server's metrics, which do not have single requests"
 MAX_LATE = 5  # filled in, or measured again, per tick
 FRESH_NS = 30 * 10**9  # the present is measured again after this
-CHANGES_BEFORE = timedelta(minutes=30)
-CHANGES_AFTER = timedelta(minutes=1)  # the first bad minute is known to the minute
-MAX_CHANGES = 5
+TO_THE_MINUTE = timedelta(minutes=1)  # so exactly is the first bad minute known
 
 _workers = ThreadPoolExecutor(4, thread_name_prefix="attribution")
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`missing`: why there is no attribution; empty where there is one."""
+    """`attribution`: what the store says; `missing`: why it says nothing; `changes`: what the database says was changed before, always."""
 
     attribution: dict[str, Any] | None = None
     missing: str = ""
+    changes: list[dict[str, Any]] = field(default_factory=list)
 
 
 def gather(alerts: Sequence[Alert], deadline_s: float = DEADLINE_S) -> dict[str, Found]:
@@ -54,7 +54,7 @@ def gather(alerts: Sequence[Alert], deadline_s: float = DEADLINE_S) -> dict[str,
     beside = {alert.key: _workers.submit(causes, alert, serving) for alert in alerts}
     attributions = {key: _answer(key, future, until) for key, future in running.items()}
     named = {key: _in_time("known_causes.failed", key, future, until) or [] for key, future in beside.items()}
-    return {alert.key: _frozen(attributions[alert.key], named[alert.key], alert.scope) for alert in alerts}
+    return {alert.key: _frozen(alert, attributions[alert.key], named[alert.key]) for alert in alerts}
 
 
 def _query(alert: Alert) -> Found:
@@ -120,27 +120,28 @@ def since(attribution: Mapping[str, Any] | None) -> datetime | None:
     return datetime.fromtimestamp(since_ns // 10**9, UTC) if isinstance(since_ns, int) else None
 
 
-def _frozen(gathered: Found, named: list[dict[str, Any]], scope: Mapping[str, str]) -> Found:
+def unanswered(alert: Alert) -> Found:
+    """What is known without the store."""
+    return Found(missing=NO_TIME, changes=_changes(alert, None))
+
+
+def _frozen(alert: Alert, gathered: Found, named: list[dict[str, Any]]) -> Found:
+    changes = _changes(alert, since(gathered.attribution))
     if gathered.attribution is None:
-        return gathered
-    changes = _changes(since(gathered.attribution), scope)
-    return replace(gathered, attribution={**gathered.attribution, "causes": named, "changes": changes})
+        return replace(gathered, changes=changes)
+    return replace(gathered, attribution={**gathered.attribution, "causes": named}, changes=changes)
 
 
-def _changes(began: datetime | None, scope: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Changes shortly before it began, the latest first. What Weir did about it just after is none of its causes."""
-    if began is None:
-        return []
-    records = ChangeRecord.objects.filter(at__gte=began - CHANGES_BEFORE, at__lte=began + CHANGES_AFTER)
-    changes = [
+def _changes(alert: Alert, began: datetime | None) -> list[dict[str, Any]]:
+    """Where it is not known when it began, it may have been at any time of the window that burns."""
+    at = datetime.fromtimestamp(alert.at_ns // 10**9, UTC)
+    earliest = began or at - timedelta(seconds=alert_record.looked_back_s(alert))
+    return [
         {
             "identity": record.identity,
             "summary": record.summary,
             "at_ns": int(record.at.timestamp() * 10**9),
             "link": record.link,
         }
-        for record in records.order_by("-at", "-id")
-        if all(scope.get(name, value) == value for name, value in record.scope.items())
-        and (record.at < began or record.source != DECISIONS)
+        for record in changed_before(alert.scope, earliest, began + TO_THE_MINUTE if began else at)
     ]
-    return changes[:MAX_CHANGES]

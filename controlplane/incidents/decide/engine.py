@@ -82,7 +82,7 @@ def _fill_in(judged: Mapping[str, Alert], now: datetime, fence: Callable[[], Non
             if row is None:  # resolved by a person during the query
                 continue
             row.attribution, row.attribution_missing = gathered.attribution, ""
-            row.since = gather.since(gathered.attribution)
+            row.since, row.changes = gather.since(gathered.attribution), gathered.changes
             row.summary = page_text.summary(notices.facts(row))
             row.save()
             row.entries.create(at=now, kind=Entry.Kind.ATTRIBUTED, text="The store answered: attribution filled in.")
@@ -153,8 +153,7 @@ class _Tick:
 
     def _opened(self, step: steps.Opened) -> None:
         before = Incident.objects.filter(alert_key=step.key).order_by("-id").first()
-        gathered = self._gathered.get(step.key) or gather.Found(missing=gather.NO_TIME)
-        row = opening.incident(self._judged[step.key], gathered)
+        row = opening.incident(self._judged[step.key], self._gathered.get(step.key))
         row.notice_key, row.severity, row.opened_at = rows.new_notice_key(row), step.severity, self._now
         row.burning = {**row.burning, **self._down_in(row)}
         row.summary = page_text.summary(notices.facts(row))

@@ -19,9 +19,11 @@ MEASURED = ("value", "value_at_ns", "worst")
 """Figures of the store's, which are kept until they are measured again."""
 
 
-def incident(alert: Signal, gathered: gather.Found) -> Incident:
+def incident(alert: Signal, gathered: gather.Found | None) -> Incident:
     """Unsaved. The caller adds its notice's key, its severity and its time."""
-    return _of_component(alert) if isinstance(alert, ComponentAlert) else _of_objective(alert, gathered)
+    if isinstance(alert, ComponentAlert):
+        return _of_component(alert)
+    return _of_objective(alert, gathered or gather.unanswered(alert))
 
 
 def present(alert: Signal, row: Incident) -> dict[str, Any]:
@@ -51,6 +53,7 @@ def _of_objective(alert: Alert, gathered: gather.Found) -> Incident:
         opened_with=alert_record.burning(alert),
         attribution=gathered.attribution,
         attribution_missing=gathered.missing,
+        changes=gathered.changes,
     )
 
 

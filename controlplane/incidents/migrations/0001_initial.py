@@ -71,6 +71,7 @@ class Migration(migrations.Migration):
                 ('opened_with', models.JSONField(default=dict, help_text='Burn rates and budget, at opening.')),
                 ('attribution', models.JSONField(blank=True, help_text='What the store said, at opening.', null=True)),
                 ('attribution_missing', models.CharField(blank=True, help_text='Why there is none (yet).', max_length=300)),
+                ('changes', models.JSONField(blank=True, default=list, help_text='What was changed before it, the latest first.')),
             ],
             options={
                 'ordering': ['-opened_at', '-id'],

@@ -1,5 +1,7 @@
 """Changes: policy revisions and deployments. Incidents show those that came before them."""
 
+from collections.abc import Mapping
+
 from django.db import models
 
 
@@ -21,3 +23,7 @@ class ChangeRecord(models.Model):
 
     def __str__(self) -> str:
         return self.identity
+
+    def touches(self, scope: Mapping[str, str]) -> bool:
+        """Whether requests of `scope` may be among what it changed."""
+        return all(scope.get(name, value) == value for name, value in self.scope.items())

@@ -81,6 +81,7 @@ class Incident(models.Model):
     opened_with = models.JSONField(default=dict, help_text="Burn rates and budget, at opening.")
     attribution = models.JSONField(null=True, blank=True, help_text="What the store said, at opening.")
     attribution_missing = models.CharField(max_length=300, blank=True, help_text="Why there is none (yet).")
+    changes = models.JSONField(default=list, blank=True, help_text="What was changed before it, the latest first.")
 
     class Meta:
         ordering = ["-opened_at", "-id"]

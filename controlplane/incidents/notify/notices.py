@@ -31,6 +31,7 @@ def facts(incident: Incident) -> page_text.Facts:
         burning=incident.burning,
         attribution=incident.attribution,
         missing=incident.attribution_missing,
+        changes=incident.changes,
         owner=incident.owner,
         runbook=incident.runbook,
         labels=incident.labels,

@@ -32,14 +32,14 @@ def postmortem(incident: Incident) -> str:
             f"{TEXT.share(segment['chosen_share'])} of the bad requests, {TEXT.share(segment['rest_share'])} of the others"
             for segment in attribution.get("segments") or []
         ]
-        lines += [
-            f"- changed before: {plain(change['summary'])}, {minute(change['at_ns'])} UTC"
-            for change in attribution.get("changes") or []
-        ]
         lines += [f"- known cause: {plain(cause['summary'])}" for cause in attribution.get("causes") or []]
         lines += [f"- trace `{trace}`" for trace in attribution.get("traces") or []]
     elif not incident.component:
-        lines += [f"Not known: {incident.attribution_missing or 'the store was not queried'}."]
+        lines += [f"Stage and segment are not known: {incident.attribution_missing or 'the store was not queried'}."]
+    lines += [""] if incident.changes else []
+    lines += [
+        f"- changed before: {plain(change['summary'])}, {minute(change['at_ns'])} UTC" for change in incident.changes
+    ]
     lines += ["", "## Timeline (UTC)", ""]
     for line in timeline(incident):
         via = f" via {line.via}" if line.via else ""

@@ -33,6 +33,7 @@ class Facts:
     burning: Mapping[str, Any]
     attribution: Mapping[str, Any] | None = None
     missing: str = ""  # why there is no attribution
+    changes: Sequence[Mapping[str, Any]] = ()  # before it, the latest first
     resolves: str = ""  # what ends it; empty: it is over
     owner: str = ""
     runbook: str = ""
@@ -157,12 +158,13 @@ def blame(facts: Facts) -> str:
 def stages_blamed(facts: Facts) -> str:
     attribution = facts.attribution
     if not attribution:
-        return f"stage and segment not known ({facts.missing})" if facts.missing else "stage and segment not known"
+        unknown = f"stage and segment not known ({facts.missing})" if facts.missing else "stage and segment not known"
+        return ", ".join(part for part in (unknown, since_text(facts)) if part)
     stage, errors = stage_text(facts.definition, attribution), error_text(attribution)
     named = [
         entry for entry in attribution.get("segments") or [] if not (errors and _is_nobodys(entry))
     ]  # the error's stage says that no replica took them
-    since = since_text(attribution)
+    since = since_text(facts)
     said = " ".join(part for part in (errors or stage, segment_text(named)) if part)
     return ", ".join(part for part in (said, since) if part)
 
@@ -243,16 +245,16 @@ def tokens(bucket: str) -> str:
     return f"{low // 1024}k+" if high is None else f"{low // 1024}-{high // 1024}k"
 
 
-def since_text(attribution: Mapping[str, Any]) -> str:
-    """A change just before the first bad request is named as the beginning, an earlier one beside the time."""
-    since_ns = attribution.get("since_ns")
-    changes: Sequence[Mapping[str, Any]] = attribution.get("changes") or []
-    if not isinstance(since_ns, int):
-        return ""
-    if not changes:
-        return f"since {clock_minute(since_ns)} UTC"
-    last = changes[0]
+def since_text(facts: Facts) -> str:
+    """A change just before the first bad request is named as the beginning, an earlier one beside the time. Where it is not known when it
+    began, the last change before it opened is named as no more than that."""
+    since_ns = (facts.attribution or {}).get("since_ns")
+    if not facts.changes:
+        return f"since {clock_minute(since_ns)} UTC" if isinstance(since_ns, int) else ""
+    last = facts.changes[0]
     what = f"{last['summary']} ({clock_minute(int(last['at_ns']))} UTC)"
+    if not isinstance(since_ns, int):
+        return f"since when is not known, the last change before was {what}"
     if abs(since_ns - int(last["at_ns"])) <= NEAR_S * 10**9:
         return f"since {what}"
     return f"since {clock_minute(since_ns)} UTC, after {what}"
@@ -308,10 +310,8 @@ def details(facts: Facts) -> dict[str, Any]:
         "stages": stages or (f"not known: {facts.missing}" if facts.missing else ""),
         "segments": segments,
         "components down": list(facts.burning.get("down") or []),
-        "since": since_text(attribution),
-        "changed before": [
-            f"{change['summary']} at {minute(int(change['at_ns']))} UTC" for change in attribution.get("changes") or []
-        ],
+        "since": since_text(facts),
+        "changed before": [f"{change['summary']} at {minute(int(change['at_ns']))} UTC" for change in facts.changes],
         "bad requests": f"{attribution['bad']:,} of {attribution['total']:,}" if attribution.get("total") else "",
         "exemplar traces": list(attribution.get("traces") or []),
         "resolves": facts.resolves,

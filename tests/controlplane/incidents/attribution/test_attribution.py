@@ -14,11 +14,12 @@ from controlplane.incidents.attribution import gather, questions
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify import changes, notices
+from controlplane.incidents.report.postmortem import postmortem
 from controlplane.slo.core.count_plan import cut
 from controlplane.slo.core.sli import Availability, Cost, Indicator, Latency
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
-from tests.support.incidents.alerts import alert
+from tests.support.incidents.alerts import NOW, alert
 from tests.support.incidents.burning import SLOW, at_the_end
 from tests.support.slo.judging import is_good
 from tests.support.web.served import Filled
@@ -100,7 +101,7 @@ def test_an_opening_incident_keeps_what_was_true_then(served: Filled) -> None:
     engine.observe([at_the_end(served, SLOW)], now)
     incident = Incident.objects.get()
     assert incident.attribution is not None
-    named = [change["summary"] for change in incident.attribution["changes"]]
+    named = [change["summary"] for change in incident.changes]
     assert named == ["ci 30", f"{DECISIONS} -60"], "what Weir did about it is none of its causes"
     assert incident.attribution_missing == ""
     assert incident.since == gather.since(incident.attribution)
@@ -134,12 +135,20 @@ def test_what_the_store_did_not_answer_is_filled_in_once_it_does(
     served: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = datetime.fromtimestamp(served.to_ns // 10**9, UTC)
+    for minutes, source in ((200, "ci"), (20, DECISIONS), (10, "policy")):
+        changes.record(source, f"change of {source}", source, now - timedelta(minutes=minutes))
     with monkeypatch.context() as patch:
         gone = Store("clickhouse://weir:nobody@127.0.0.1:1/weir")
         patch.setattr("controlplane.telemetry.query.answers.store", lambda: gone)
         engine.observe([at_the_end(served, SLOW)], now)
     incident = Incident.objects.get()
     assert (incident.attribution, incident.attribution_missing) == (None, gather.AWAY)
+    assert (
+        f"not known ({gather.AWAY}), since when is not known, the last change before was change of policy"
+        in incident.summary
+    )
+    assert [change["identity"] for change in incident.changes] == ["policy"], "what Weir did may be its answer"
+    assert "change of policy" in postmortem(incident)
     engine.observe([at_the_end(served, SLOW)], now + timedelta(minutes=1))
     incident.refresh_from_db()
     assert incident.attribution is not None
@@ -152,6 +161,7 @@ def test_what_the_store_did_not_answer_is_filled_in_once_it_does(
 @pytest.mark.usefixtures("away")
 def test_a_store_that_hangs_delays_the_page_no_longer_than_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
+    changes.record("ci", "deployment", "ci", NOW)
 
     def hang(*asked: object) -> None:
         released.wait(60)
@@ -160,3 +170,4 @@ def test_a_store_that_hangs_delays_the_page_no_longer_than_the_deadline(monkeypa
     found = gather.gather([alert()], deadline_s=0.05)
     released.set()
     assert [one.missing for one in found.values()] == [gather.NO_TIME]
+    assert [[change["identity"] for change in one.changes] for one in found.values()] == [["ci"]]

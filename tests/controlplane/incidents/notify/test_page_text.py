@@ -27,7 +27,6 @@ ATTRIBUTION: dict[str, Any] = {
     "total": 2040,
     "stages": [{"stage": "queue", "share": 0.68, "ns": 3e7}, {"stage": "model", "share": 0.27, "ns": 1e7}],
     "segments": [segment("pool", "chat-large", 0.97, 0.5), segment("prompt_bucket", "4096-8191", 0.81, 0.2)],
-    "changes": [{"summary": "policy revision 14", "at_ns": AT - 16 * MINUTE, "link": "", "identity": "p/14"}],
     "traces": ["a" * 32],
     "causes": [],
 }
@@ -37,6 +36,7 @@ FACTS = page_text.Facts(
     scope={"model": "chat", "tier": "premium"},
     burning=alert_record.burning(alert()),
     attribution=ATTRIBUTION,
+    changes=[{"summary": "policy revision 14", "at_ns": AT - 16 * MINUTE, "link": "", "identity": "p/14"}],
     resolves="resolves once no window has burned too fast for 2 min",
     owner="serving",
     runbook="https://runbooks.example.com/chat-ttft",
@@ -60,16 +60,21 @@ def test_the_page_says_stage_segment_since_when_owner_and_runbook() -> None:
         ({"segments": []}, "68 % of the burn is queue time, since"),
         ({"segments": [segment("tier", "batch", 0.3, 0.1)]}, "68 % of the burn is queue time, since"),
         ({"stages": [{"stage": "queue", "share": 0.15}]}, "no single stage stands out on prompts"),
-        ({"since_ns": None}, "in pool chat-large; 31 %"),
+        ({"since_ns": None},
+         "in pool chat-large, since when is not known, the last change before was policy revision 14 (02:14 UTC); 31 %"),
+        ({"since_ns": None, "changes": []}, "in pool chat-large; 31 %"),
         ({"value": None}, "TTFT p95 burns its budget 18 times too fast over 1 h and 5 min;"),
     ],
 )  # fmt: skip
 def test_what_is_not_known_is_left_out_and_nothing_else(change: dict[str, Any], expected: str) -> None:
-    assert expected in page_text.summary(replace(FACTS, attribution={**ATTRIBUTION, **change}))
+    changes = change.pop("changes", FACTS.changes)
+    assert expected in page_text.summary(replace(FACTS, changes=changes, attribution={**ATTRIBUTION, **change}))
 
 
 def test_without_the_store_it_says_so() -> None:
-    bare = replace(FACTS, attribution=None, missing="the store does not answer", owner="", runbook="", resolves="")
+    bare = replace(
+        FACTS, attribution=None, changes=(), missing="the store does not answer", owner="", runbook="", resolves=""
+    )
     assert page_text.summary(bare) == (
         "premium chat TTFT p95 burns its budget 18 times too fast over 1 h and 5 min; stage and segment not known (the store "
         "does not answer); 31 % of the budget left, used up in 2 h; no owner; no runbook"
