@@ -50,8 +50,8 @@ def _chat(files: ModelFiles, job: Count, template: ChatTemplate, *, exact: bool)
     rendered = conversation.render(job.question, template)
     text, control_tokens = template.control.settle(rendered)
     tokens, read_as_control, read = 0, 0, list[int]()
-    pieces = template.control.apart(rendered) if job.wants_ids else [text]
-    for part in (part for piece in pieces for part in parts_of(piece)):
+    cut = template.control.apart(rendered) if job.wants_ids else [text]
+    for part in (part for whole in cut for part in parts_of(whole)):
         ids = files.vocabulary.ids(part, False)
         tokens += len(ids)
         if job.wants_ids:

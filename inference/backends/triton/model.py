@@ -80,6 +80,10 @@ class TritonModel:
         plan, question = self._plan, query
         if plan is None:
             plan = await self._describe()
+        if self.needs_ids and not call.prompt_ids:
+            # A call of the gateway's own has no tokenizer. Any ids have the same effect, such as the bytes of its text.
+            ids = tuple(str(call.prompt).encode("utf-8", "replace"))
+            call = call._replace(prompt_ids=ids, prompt_tokens=len(ids))
         if question.n == 1 or plan.signature.choices:
             return await self._call(plan, Request(question, call, plan.model.decoupled))
         streams: list[TritonStream] = []

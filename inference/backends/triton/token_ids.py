@@ -26,9 +26,9 @@ class TokenTexts:
 
     async def of(self, messages: Iterable[bytes]) -> list[bytes]:
         """Responses with text in the place of token ids, and with their number. Raises FailedError."""
-        return [await self._one(raw) for raw in messages]
+        return [await self._with_text(raw) for raw in messages]
 
-    async def _one(self, raw: bytes) -> bytes:
+    async def _with_text(self, raw: bytes) -> bytes:
         try:
             message = pb.ModelStreamInferResponse.FromString(raw)
         except DecodeError:

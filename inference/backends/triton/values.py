@@ -42,11 +42,6 @@ def prompt(request: Request) -> str:
     return str(request.call.prompt)
 
 
-def prompt_ids(request: Request) -> tuple[int, ...]:
-    """A call of the gateway's own has no tokenizer: any ids have the same effect, such as bytes."""
-    return request.call.prompt_ids or tuple(str(request.call.prompt).encode("utf-8", "replace"))
-
-
 def max_tokens(request: Request) -> int:
     limit = request.question.max_tokens
     return request.call.max_tokens if limit is None else limit
@@ -195,7 +190,7 @@ def image_url(request: Request) -> str | None:
 
 VALUES: Mapping[str, Callable[[Request], Value]] = {
     "prompt": prompt,
-    "prompt_ids": prompt_ids,
+    "prompt_ids": lambda request: request.call.prompt_ids,
     "prompt_tokens": lambda request: request.call.prompt_tokens,
     "max_tokens": max_tokens,
     "temperature": temperature,
