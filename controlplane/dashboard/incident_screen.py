@@ -15,6 +15,7 @@ from controlplane.dashboard.core.figures.burn import BurnChart, burn_chart
 from controlplane.dashboard.incident_context import around, began
 from controlplane.incidents.act import actions
 from controlplane.incidents.attribution.changed import changed_before
+from controlplane.incidents.core import runbook
 from controlplane.incidents.models import ChangeRecord, Entry, Incident
 from controlplane.incidents.notify import notices
 from controlplane.incidents.notify.core import page_text
@@ -50,6 +51,7 @@ ENTRY_ICONS: Mapping[str, str] = {
     Entry.Kind.RESOLVED: "✓",
     Entry.Kind.REOPENED: "●",
     Entry.Kind.NOTE: "✎",
+    Entry.Kind.STEP: "✓",
     "delivered": "→",
     "refused": "✕",
 }
@@ -138,6 +140,7 @@ def detail(incident: Incident) -> dict[str, Any]:
         "actions": {"incident": incident, "silence_href": silence_href(incident)},
         "objective_href": objective_href(incident.objective) if incident.objective else "",
         "runbook_href": incident.runbook if incident.runbook.startswith(("https://", "http://")) else "",
+        "runbook": read(incident),
         "burn": page_text.burn_text(incident.burning),
         "is_seen": incident.is_open and incident.signal != Incident.Signal.UNKNOWN,
         "budget": page_text.budget(incident.burning),
@@ -163,6 +166,21 @@ def detail(incident: Incident) -> dict[str, Any]:
         "resolved": None if incident.is_open else resolved(incident, now),
         "deliveries_href": f"{reverse('deliveries')}?{urlencode([('key', key) for key in timeline.keys(incident)])}",
     }
+
+
+def read(incident: Incident) -> dict[str, Any]:
+    """The runbook in its order, each part with who did it, and the first step that is open."""
+    parts = [(block, _done_by(incident, block.number)) for block in runbook.blocks(incident.runbook_text)]
+    return {
+        "parts": parts,
+        "count": sum(block.number > 0 for block, _ in parts),
+        "next": next((block for block, done in parts if block.number and not done), None),
+    }
+
+
+def _done_by(incident: Incident, number: int) -> dict[str, Any] | None:
+    done = incident.steps_done.get(str(number))
+    return {"by": done["by"], "at": datetime.fromisoformat(done["at"])} if done else None
 
 
 def changes_before(incident: Incident) -> list[ChangeMark]:

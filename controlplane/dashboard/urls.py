@@ -56,6 +56,7 @@ urlpatterns = [
     path("incidents/<int:number>/resolve", incidents.resolve, name="incident-resolve"),
     path("incidents/<int:number>/reopen", incidents.reopen, name="incident-reopen"),
     path("incidents/<int:number>/note", incidents.note, name="incident-note"),
+    path("incidents/<int:number>/step", incidents.step, name="incident-step"),
     path("planning", forecasts, name="planning"),
     path("planning/plan", plan, name="planning-plan"),
     path("planning/what-if", what_if, name="planning-what-if"),

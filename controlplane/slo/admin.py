@@ -104,7 +104,7 @@ class ObjectiveAdmin(ModelAdmin):
     autocomplete_fields = ["owner"]
     inlines = [RevisionInline]
     fieldsets = [
-        (None, {"fields": ["slug", "name", "description", "owner", "runbook", "enabled"]}),
+        (None, {"fields": ["slug", "name", "description", "owner", "runbook", "runbook_text", "enabled"]}),
         (
             "What is good",
             {

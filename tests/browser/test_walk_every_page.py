@@ -44,8 +44,9 @@ PAGES = {
 """By the name of the view. After `>`: the link of that page that leads to it."""
 PARTS = {
     "latency-explain", "latency-table", "objective-burned", "quick", "live", "incident-markdown", "planning-jobs", "planning-job",
-    "incident-acknowledge", "incident-resolve", "incident-reopen", "incident-note", "planning-jobs-start", "planning-job-cancel",
-    "policy-step", "pause-end", "share", "shared", "review-markdown", "save-view", "remove-view", "decision-replay", "silence-end",
+    "incident-acknowledge", "incident-resolve", "incident-reopen", "incident-note", "incident-step", "planning-jobs-start",
+    "planning-job-cancel", "policy-step", "pause-end", "share", "shared", "review-markdown", "save-view", "remove-view",
+    "decision-replay", "silence-end",
 }  # fmt: skip
 """Parts of pages, answers to forms, and text."""
 OTHERS = (

@@ -9,6 +9,7 @@ from ninja import Field, Schema
 from controlplane.api.formats import Given, Name, Words
 from controlplane.api.listing import ListParameters
 from controlplane.incidents.act import actions
+from controlplane.incidents.core import runbook
 from controlplane.incidents.decide import rows
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify import notices
@@ -89,6 +90,17 @@ class EntryOut(Schema):
     text: str
 
 
+class DoneByOut(Schema):
+    by: str
+    at: datetime
+
+
+class StepOut(Schema):
+    number: int
+    text: str
+    done: DoneByOut | None
+
+
 class IncidentDetailOut(IncidentOut):
     details: dict[str, Any]
     attribution: dict[str, Any] | None = Field(description="Frozen when it opened: stages, segments, traces, steps")
@@ -96,7 +108,17 @@ class IncidentDetailOut(IncidentOut):
     changes: list[dict[str, Any]] = Field(description="What was changed before it, the latest first")
     opened_with: dict[str, Any] = Field(description="Burn rates and budget at opening")
     burning: dict[str, Any] = Field(description="Burn rates and budget as last seen")
+    runbook_text: str = Field(description="Markdown, as of its opening")
+    steps: list[StepOut] = Field(description="Of the runbook: items of its lists, or else its headings")
     timeline: list[EntryOut]
+
+    @staticmethod
+    def resolve_steps(incident: Incident) -> list[dict[str, Any]]:
+        steps = runbook.steps(incident.runbook_text)
+        return [
+            {"number": step.number, "text": step.words, "done": incident.steps_done.get(str(step.number))}
+            for step in steps
+        ]
 
     @staticmethod
     def resolve_details(incident: Incident) -> Mapping[str, Any]:
@@ -113,6 +135,11 @@ class NoteIn(Given):
 
 class TextIn(Given):
     note: Words = Field(min_length=1, max_length=actions.MAX_NOTE_CHARS)
+
+
+class StepIn(Given):
+    number: int = Field(ge=1, description="Of a step of the runbook, from 1")
+    done: bool = True
 
 
 class DoneOut(Schema):

@@ -20,6 +20,7 @@ from controlplane.api.formats import (
 from controlplane.slo.core.maintenance_windows import MAX_S
 from controlplane.slo.core.windows import Severity
 from controlplane.slo.models import Maintenance
+from controlplane.slo.models.objective import MAX_RUNBOOK_CHARS
 from controlplane.slo.queries import ObjectiveStatus
 from controlplane.telemetry.query.core.parameters import MAX_NAME_CHARS
 
@@ -88,6 +89,9 @@ class ObjectiveFields(Given):
     minimum: MinimumIn | None = None
     owner: Words | None = Field(None, max_length=MAX_NAME_CHARS, description="A team's name.")
     runbook: Link | None = None
+    runbook_text: str | None = Field(
+        None, max_length=MAX_RUNBOOK_CHARS, description="Markdown: what to do when it fires."
+    )
     labels: Labels | None = None
     description: Words | None = Field(None, max_length=1050)
 
@@ -167,6 +171,7 @@ class ObjectiveOut(Schema):
     minimum: dict[str, int]
     owner: str
     runbook: str
+    runbook_text: str
     labels: dict[str, str]
     description: str
     enabled: bool

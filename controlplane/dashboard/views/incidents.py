@@ -134,6 +134,20 @@ def note(request: HttpRequest, number: int) -> HttpResponse:
     return back(request, reverse("incident", args=[number]))
 
 
+@require_POST
+def step(request: HttpRequest, number: int) -> HttpResponse:
+    """`number` of a step of the runbook; `open`: it is not done after all."""
+    rights.require(request.user, rights.ACT)
+    row = get_object_or_404(Incident, pk=number)
+    given = request.POST.get("number", "")
+    ticked = given.isdecimal() and actions.tick(
+        row.notice_key, request.user.get_username(), timezone.now(), int(given), "open" not in request.POST
+    )
+    if not ticked:
+        messages.info(request, "Nothing was ticked: somebody did before, or the runbook has no such step.")
+    return back(request, reverse("incident", args=[number]))
+
+
 def _done(
     request: HttpRequest, number: int, change: Callable[..., bool], word: str, undo: bool = False
 ) -> HttpResponse:

@@ -89,7 +89,7 @@ def beside(draft: Objective, saved: StoredObjective | None) -> dict[str, Objecti
     """What it is compared with: the saved one, else the draft with the workbook's windows; nothing if they are equal."""
     before = saved.to_objective() if saved else None
     if before is not None:
-        same = {"slug", "name", "revision", "owner", "runbook", "labels", "description"}
+        same = {"slug", "name", "revision", "owner", "runbook", "runbook_text", "labels", "description"}
         if all(
             getattr(before, name) == getattr(draft, name) for name in draft.__dataclass_fields__ if name not in same
         ):

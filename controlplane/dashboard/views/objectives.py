@@ -15,6 +15,7 @@ from controlplane.dashboard.changes import changes_in, marked
 from controlplane.dashboard.core.figures.burndown import burndown_figure
 from controlplane.dashboard.views.common import facet, freshness_context, page, render_page
 from controlplane.dashboard.views.objective_parts import INCIDENT_STATES, now, over_period, rates
+from controlplane.incidents.core import runbook
 from controlplane.incidents.core.silences import Subject
 from controlplane.incidents.models import Incident
 from controlplane.incidents.report.standing import silences_of
@@ -87,6 +88,7 @@ def objective(request: HttpRequest, slug: str) -> HttpResponse:
         "revisions": stored.revisions.all()[:12],
         "incident": Incident.objects.filter(alert_key=shown.key).exclude(status=Incident.Status.RESOLVED).first(),
         "incidents": Incident.objects.filter(objective=slug).order_by("-opened_at")[:5],
+        "runbook": runbook.blocks(stored.runbook_text),
         "incident_looks": INCIDENT_STATES,
         "silenced": silences_of(
             [

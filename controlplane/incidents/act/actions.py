@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
+from controlplane.incidents.core import runbook
 from controlplane.incidents.core.rules import RULES
 from controlplane.incidents.decide import rows
 from controlplane.incidents.models import Entry, Incident
@@ -111,6 +112,21 @@ def note(key: str, by: str, at: datetime, text: str) -> bool:
         if text.strip():
             _enter(incident, Entry.Kind.NOTE, by, at, text.strip(), "")
         return bool(text.strip())
+
+    return _changed(key, change)
+
+
+def tick(key: str, by: str, at: datetime, number: int, done: bool = True) -> bool:
+    """Tick a step of the runbook off, or say that it is open again. False where it is so already, or there is no such step."""
+
+    def change(incident: Incident) -> bool:
+        step = next((step for step in runbook.steps(incident.runbook_text) if step.number == number), None)
+        if step is None or (str(number) in incident.steps_done) == done:
+            return False
+        others = {name: value for name, value in incident.steps_done.items() if name != str(number)}
+        incident.steps_done = others | ({str(number): {"by": by[:200], "at": at.isoformat()}} if done else {})
+        _enter(incident, Entry.Kind.STEP, by, at, f"{number} {'done' if done else 'open again'}: {step.words}", "")
+        return True
 
     return _changed(key, change)
 

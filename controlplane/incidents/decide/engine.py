@@ -156,7 +156,6 @@ class _Tick:
         row = opening.incident(self._judged[step.key], self._gathered.get(step.key))
         row.notice_key, row.severity, row.opened_at = rows.new_notice_key(row), step.severity, self._now
         row.burning = {**row.burning, **self._down_in(row)}
-        row.summary = page_text.summary(notices.facts(row))
         row.save()
         self._rows[step.key] = row
         again = f" Follows #{before.pk}." if before else ""

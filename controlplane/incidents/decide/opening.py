@@ -46,6 +46,7 @@ def _of_objective(alert: Alert, gathered: gather.Found) -> Incident:
         scope=dict(alert.scope),
         owner=objective.owner,
         runbook=objective.runbook,
+        runbook_text=objective.runbook_text,
         labels=dict(objective.labels),
         group=page_text.group(alert.scope, objective.owner),
         since=gather.since(gathered.attribution),

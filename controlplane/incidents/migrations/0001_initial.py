@@ -47,6 +47,8 @@ class Migration(migrations.Migration):
                 ('scope', models.JSONField(default=dict)),
                 ('owner', models.CharField(blank=True, max_length=200)),
                 ('runbook', models.CharField(blank=True, max_length=2000)),
+                ('runbook_text', models.TextField(blank=True, default='', help_text='Markdown, as of its opening.')),
+                ('steps_done', models.JSONField(blank=True, default=dict, help_text='Who ticked off a step of the runbook, and when, by its number.')),
                 ('labels', models.JSONField(default=dict)),
                 ('group', models.CharField(help_text='Model and owner: incidents shown together.', max_length=400)),
                 ('severity', models.CharField(choices=[('page', 'Page'), ('ticket', 'Ticket')], max_length=10)),
@@ -84,7 +86,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('at', models.DateTimeField()),
-                ('kind', models.CharField(choices=[('opened', 'opened'), ('escalated', 'escalated'), ('queued', 'queued'), ('withheld', 'not sent'), ('released', 'no longer withheld'), ('signal', 'signal'), ('downgraded', 'downgraded'), ('acknowledged', 'acknowledged'), ('resolved', 'resolved'), ('note', 'note'), ('attributed', 'attributed'), ('reopened', 'opened again')], max_length=20)),
+                ('kind', models.CharField(choices=[('opened', 'opened'), ('escalated', 'escalated'), ('queued', 'queued'), ('withheld', 'not sent'), ('released', 'no longer withheld'), ('signal', 'signal'), ('downgraded', 'downgraded'), ('acknowledged', 'acknowledged'), ('resolved', 'resolved'), ('note', 'note'), ('step', 'step'), ('attributed', 'attributed'), ('reopened', 'opened again')], max_length=20)),
                 ('by', models.CharField(default='weir', max_length=200)),
                 ('via', models.CharField(blank=True, help_text='Such as “PagerDuty”; empty: Weir.', max_length=50)),
                 ('text', models.TextField(blank=True)),

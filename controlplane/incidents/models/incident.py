@@ -43,6 +43,10 @@ class Incident(models.Model):
     scope = models.JSONField(default=dict)
     owner = models.CharField(max_length=200, blank=True)
     runbook = models.CharField(max_length=2000, blank=True)
+    runbook_text = models.TextField(blank=True, default="", help_text="Markdown, as of its opening.")
+    steps_done = models.JSONField(
+        default=dict, blank=True, help_text="Who ticked off a step of the runbook, and when, by its number."
+    )
     labels = models.JSONField(default=dict)
     group = models.CharField(max_length=400, help_text="Model and owner: incidents shown together.")
 
@@ -121,6 +125,7 @@ class Entry(models.Model):
         ACKNOWLEDGED = "acknowledged", "acknowledged"
         RESOLVED = "resolved", "resolved"
         NOTE = "note", "note"
+        STEP = "step", "step"
         ATTRIBUTED = "attributed", "attributed"
         REOPENED = "reopened", "opened again"
 

@@ -33,7 +33,7 @@ def facts(incident: Incident) -> page_text.Facts:
         missing=incident.attribution_missing,
         changes=incident.changes,
         owner=incident.owner,
-        runbook=incident.runbook,
+        runbook=incident.runbook or (f"{page_url(incident)}#runbook" if incident.runbook_text else ""),
         labels=incident.labels,
     )
     if not incident.is_open:

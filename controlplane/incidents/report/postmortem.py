@@ -1,6 +1,9 @@
 """Writes an incident as Markdown, to begin a postmortem with."""
 
+from datetime import datetime
+
 from controlplane.core.formatting import TEXT, minute
+from controlplane.incidents.core import runbook
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify import notices
 from controlplane.incidents.notify.core import page_text
@@ -40,6 +43,8 @@ def postmortem(incident: Incident) -> str:
     lines += [
         f"- changed before: {plain(change['summary'])}, {minute(change['at_ns'])} UTC" for change in incident.changes
     ]
+    if steps := runbook.steps(incident.runbook_text):
+        lines += ["", "## Runbook", "", *(_step(incident, step) for step in steps)]
     lines += ["", "## Timeline (UTC)", ""]
     for line in timeline(incident):
         via = f" via {line.via}" if line.via else ""
@@ -47,6 +52,12 @@ def postmortem(incident: Incident) -> str:
         lines += [f"- {line.at:%Y-%m-%d %H:%M:%S} **{plain(line.title)}** by {plain(line.by)}{via}{said}"]
     lines += ["", "## What went well", "", "## What went wrong", "", "## What we will do", ""]
     return "\n".join(lines)
+
+
+def _step(incident: Incident, step: runbook.Block) -> str:
+    done = incident.steps_done.get(str(step.number))
+    said = f" ({plain(done['by'])}, {_time(datetime.fromisoformat(done['at']))})" if done else ""
+    return f"- [{'x' if done else ' '}] {step.number}. {plain(step.words)}{said}"
 
 
 def _facts(incident: Incident) -> list[tuple[str, str]]:

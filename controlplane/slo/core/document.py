@@ -21,7 +21,7 @@ INDICATORS: dict[str, type[Indicator]] = {
 PERIODS: dict[str, type[Rolling | Calendar]] = {"rolling": Rolling, "calendar": Calendar}
 METHODS: dict[str, type[Occurrences | Timeslices]] = {"occurrences": Occurrences, "timeslices": Timeslices}
 UNITS = ("day", "week", "month", "quarter", "year")
-PLAIN = ("slug", "name", "target", "owner", "runbook", "description")
+PLAIN = ("slug", "name", "target", "owner", "runbook", "runbook_text", "description")
 
 
 def kind_of(part: object, kinds: Mapping[str, type[Any]]) -> str:
@@ -68,6 +68,7 @@ def objective_from_json(document: Mapping[str, Any], revision: int = 1) -> Objec
         minimum=_made("minimum", document.get("minimum", {}), MinimumEvents),
         owner=str(document.get("owner", "")),
         runbook=str(document.get("runbook", "")),
+        runbook_text=str(document.get("runbook_text", "")),
         labels=_texts("labels", document.get("labels", {})),
         description=str(document.get("description", "")),
         revision=revision,

@@ -61,6 +61,7 @@ class Objective:
     minimum: MinimumEvents = field(default_factory=MinimumEvents)
     owner: str = ""  # the team's name
     runbook: str = ""  # URL
+    runbook_text: str = ""  # Markdown, kept here
     labels: Mapping[str, str] = field(default_factory=dict)
     description: str = ""
     revision: int = 1

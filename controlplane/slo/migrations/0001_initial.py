@@ -49,6 +49,7 @@ class Migration(migrations.Migration):
                 ('minimum_total', models.PositiveIntegerField(default=10, help_text='With fewer requests in the long window nobody is paged.', verbose_name='least requests')),
                 ('minimum_bad', models.PositiveIntegerField(default=3, verbose_name='least bad requests')),
                 ('runbook', models.URLField(blank=True, help_text='The URL of what to do when it fires.', max_length=500)),
+                ('runbook_text', models.TextField(blank=True, help_text='What to do when it fires, in Markdown. Items of lists, or else headings, are steps that a responder ticks off.', max_length=20000)),
                 ('labels', models.JSONField(blank=True, default=dict)),
                 ('annotations', models.JSONField(blank=True, default=dict, help_text='Notes of other tools, kept as they are.')),
                 ('revision', models.PositiveIntegerField(default=0, editable=False)),

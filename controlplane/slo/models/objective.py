@@ -18,6 +18,8 @@ from controlplane.slo.core.sli import MEASURES, Availability, Cost, Histogram, I
 from controlplane.slo.core.windows import WORKBOOK, BurnWindow
 from inference.contract.stages import STAGES
 
+MAX_RUNBOOK_CHARS = 20_000
+
 
 def default_windows() -> list[dict[str, Any]]:
     return [asdict(window) for window in WORKBOOK]
@@ -99,6 +101,11 @@ class StoredObjective(models.Model):
 
     owner = models.ForeignKey(Team, null=True, blank=True, on_delete=models.SET_NULL, related_name="objectives")
     runbook = models.URLField(max_length=500, blank=True, help_text="The URL of what to do when it fires.")
+    runbook_text = models.TextField(
+        blank=True,
+        max_length=MAX_RUNBOOK_CHARS,
+        help_text="What to do when it fires, in Markdown. Items of lists, or else headings, are steps that a responder ticks off.",
+    )
     labels = models.JSONField(default=dict, blank=True)
     annotations = models.JSONField(default=dict, blank=True, help_text="Notes of other tools, kept as they are.")
     revision = models.PositiveIntegerField(default=0, editable=False)
@@ -127,6 +134,7 @@ class StoredObjective(models.Model):
             minimum=MinimumEvents(self.minimum_total, self.minimum_bad),
             owner=self.owner.name if self.owner else "",
             runbook=self.runbook,
+            runbook_text=self.runbook_text,
             labels=dict(self.labels),
             description=self.description,
             revision=self.revision,
@@ -136,7 +144,7 @@ class StoredObjective(models.Model):
         """Set all fields but the owner and the revision from a value, without saving."""
         indicator, period, method = objective.indicator, objective.period, objective.method
         self.slug, self.name, self.description = objective.slug, objective.name, objective.description
-        self.target, self.runbook = objective.target, objective.runbook
+        self.target, self.runbook, self.runbook_text = objective.target, objective.runbook, objective.runbook_text
         self.scope, self.split_by = dict(objective.scope), list(objective.split_by)
         self.labels, self.windows = dict(objective.labels), [asdict(window) for window in objective.windows]
         self.minimum_total, self.minimum_bad = objective.minimum.total, objective.minimum.bad

@@ -106,6 +106,7 @@ def _save(document: Document, linted: Linted, step: PlanStep[str], label: str, w
 FIELDS: dict[str, tuple[str | int, ...]] = {
     "owner": ("metadata", "annotations", weir.OWNER),
     "runbook": ("metadata", "annotations", weir.RUNBOOK),
+    "runbook_text": ("metadata", "annotations", weir.RUNBOOK_TEXT),
     "slug": ("metadata", "name"),
     "name": ("metadata", "displayName"),
     "period_s": ("spec", "timeWindow", 0, "duration"),

@@ -12,7 +12,16 @@ from controlplane.slo.core.windows import BurnWindow
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.core import weir
 
-LEFT_OUT = ("csrfmiddlewaretoken", "enabled", "owner", "runbook", "labels", "annotations", "description")
+LEFT_OUT = (
+    "csrfmiddlewaretoken",
+    "enabled",
+    "owner",
+    "runbook",
+    "runbook_text",
+    "labels",
+    "annotations",
+    "description",
+)
 """Fields of the form that do not change when it pages."""
 PLACEHOLDERS = {"slug": "draft", "name": "Draft"}
 

@@ -83,6 +83,7 @@ def objectives(draw: st.DrawFn) -> Objective:
         minimum=MinimumEvents(draw(st.integers(0, 10**6)), draw(st.integers(0, 10**6))),
         owner=draw(optional),
         runbook=draw(optional),
+        runbook_text=draw(st.one_of(optional, texts, st.just("# Look\n\n1. one  \n2. two: # no\n\n\ttab\n\n"))),
         labels=draw(labels),
         description=draw(st.one_of(texts, st.just("long " * 300))),
     )

@@ -84,6 +84,7 @@ def annotations(objective: Objective) -> dict[str, str]:
     values = {
         weir.OWNER: objective.owner,
         weir.RUNBOOK: objective.runbook,
+        weir.RUNBOOK_TEXT: objective.runbook_text,
         weir.SPLIT_BY: ", ".join(objective.split_by),
         weir.MINIMUM_EVENTS: str(objective.minimum.total),
         weir.MINIMUM_BAD_EVENTS: str(objective.minimum.bad),

@@ -45,8 +45,9 @@ def objective_of(document: Document, context: Context) -> Objective:
             method=_method(spec, target, exact),
             windows=windows_of(document, context, period)[0],
             minimum=MinimumEvents(*(_whole(notes, name, at) for name, at in MINIMUM)),
-            owner=notes[weir.OWNER].node.text if weir.OWNER in notes else "",
-            runbook=notes[weir.RUNBOOK].node.text if weir.RUNBOOK in notes else "",
+            owner=_text(notes, weir.OWNER),
+            runbook=_text(notes, weir.RUNBOOK),
+            runbook_text=_text(notes, weir.RUNBOOK_TEXT),
             labels=dict(exact["labels"]) if "labels" in exact else labels_of(metadata.get("labels")),
             description=str(exact.get("description", description.text if description else "")),
         )
@@ -56,6 +57,10 @@ def objective_of(document: Document, context: Context) -> Objective:
 
 DEFAULT_MINIMUM = MinimumEvents()
 MINIMUM = ((weir.MINIMUM_EVENTS, DEFAULT_MINIMUM.total), (weir.MINIMUM_BAD_EVENTS, DEFAULT_MINIMUM.bad))
+
+
+def _text(notes: Mapping[str, Located], name: str) -> str:
+    return notes[name].node.text if name in notes else ""
 
 
 def _single(spec: Located) -> Located:

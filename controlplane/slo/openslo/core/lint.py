@@ -102,7 +102,7 @@ def _people(document: Document, objective: Objective) -> Iterator[Fault]:
     where = document.node.of_key("metadata")
     for rule, key, given, what in (
         ("owner", weir.OWNER, objective.owner, "the team that is paged"),
-        ("runbook", weir.RUNBOOK, objective.runbook, "the URL of what to do when it fires"),
+        ("runbook", weir.RUNBOOK, objective.runbook or objective.runbook_text, "the URL of what to do when it fires"),
     ):
         if not given:
             path = f"metadata.annotations.{key}"

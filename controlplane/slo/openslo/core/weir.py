@@ -13,13 +13,14 @@ SOURCE = "weir"
 PREFIX = "weir.slo/"
 OWNER = PREFIX + "owner"
 RUNBOOK = PREFIX + "runbook"
+RUNBOOK_TEXT = PREFIX + "runbook-text"
 SPLIT_BY = PREFIX + "split-by"
 MINIMUM_EVENTS = PREFIX + "minimum-events"
 MINIMUM_BAD_EVENTS = PREFIX + "minimum-bad-events"
 WINDOWS = PREFIX + "windows"
 EXACT = PREFIX + "exact"
 """JSON with the fields of an objective that OpenSLO's own fields cannot hold, such as a period of 90 seconds."""
-MEANT = (OWNER, RUNBOOK, SPLIT_BY, MINIMUM_EVENTS, MINIMUM_BAD_EVENTS, WINDOWS, EXACT)
+MEANT = (OWNER, RUNBOOK, RUNBOOK_TEXT, SPLIT_BY, MINIMUM_EVENTS, MINIMUM_BAD_EVENTS, WINDOWS, EXACT)
 
 NONE = "none"
 WINDOW = re.compile(r"(page|ticket) (\d{1,7}[smhd])/(\d{1,7}[smhd]) (\S{1,30})")
