@@ -68,6 +68,7 @@ MIDDLEWARE = [
     "controlplane.accounts.middleware.LoginRequired",
     "controlplane.accounts.middleware.acting_user",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "controlplane.dashboard.views.navigation.zone.ReaderZone",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",

@@ -8,6 +8,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from controlplane.dashboard import links
+from controlplane.dashboard.core import zone
 from controlplane.dashboard.core.figures.layout import MUTED, Figure, words_above
 from controlplane.incidents.models import ChangeRecord
 from controlplane.telemetry.core.query_types import Filters, Window
@@ -64,7 +65,7 @@ def marked(figure: Figure, changes: Sequence[ChangeMark]) -> Figure:
                 "line": {"color": MUTED, "width": 1, "dash": "dot"},
             }
         )  # fmt: skip
-        said = f"{change.summary} ({change.source}), {change.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        said = f"{change.summary} ({change.source}), {zone.moment(int(change.at.timestamp()) * SECOND_NS)[:19]} {zone.said()}"
         above.append(
             words_above(
                 f'<a href="{quote(change.href, _IN_A_LINK)}" target="_self">▼</a>',

@@ -6,12 +6,14 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from controlplane.accounts.models import SavedView
+from controlplane.dashboard.core import zone
 from controlplane.fleet.models import Team
 from controlplane.incidents.act.actions import UNDO_FOR
 from controlplane.incidents.core.rules import RULES
 from controlplane.incidents.decide import rows
 from controlplane.incidents.models import Incident
 from controlplane.incidents.report import unnotified
+from controlplane.telemetry.query.core.parameters import CARRIED
 
 POLICY_PAGES = ("policy", "decisions", "decision", "pauses")
 """Views that the bar shows as part of “Policies”."""
@@ -39,6 +41,9 @@ def open_incidents(request: HttpRequest) -> dict[str, Any]:
         "saved_views": saved_views,
         "team_names": team_names,
         "policy_pages": POLICY_PAGES,
+        "zone": zone.said(),
+        "zones": zone.OFFERED,
+        "carried": CARRIED.get(),
         "open_pages": open_pages,
         "not_notified_pages": not_notified_pages,
         "undo_min": int(UNDO_FOR.total_seconds() // 60),

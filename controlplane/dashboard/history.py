@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from controlplane.core.formatting import PAGE, minute
+from controlplane.core.formatting import PAGE
+from controlplane.dashboard.core.zone import minute, said
 from controlplane.planning.models import DemoHistory
 from controlplane.telemetry.core.query_types import Window, filtered_by
 from controlplane.telemetry.query import answers
@@ -73,7 +74,7 @@ def synthetic(from_s: int, to_s: int) -> dict[str, str] | None:
     """Which part of a time is synthetic history; None where none is."""
     rows = DemoHistory.objects.filter(from_s__lt=to_s, to_s__gt=from_s).order_by("from_s")
     parts = [
-        f"{minute(row.from_s * SECOND_NS)} to {minute(row.to_s * SECOND_NS)} UTC"
+        f"{minute(row.from_s * SECOND_NS)} to {minute(row.to_s * SECOND_NS)} {said()}"
         f" ({PAGE.counted(row.requests, 'request') if row.complete else 'still being written, the newest first'})"
         for row in rows
     ]

@@ -10,6 +10,7 @@ from controlplane.dashboard.views.latency import latency, latency_table
 from controlplane.dashboard.views.live import live
 from controlplane.dashboard.views.navigation.quick import quick
 from controlplane.dashboard.views.navigation.saved_views import remove_view, save_view
+from controlplane.dashboard.views.navigation.zone import keep
 from controlplane.dashboard.views.objective_burned import objective_burned
 from controlplane.dashboard.views.objective_preview import objective_preview
 from controlplane.dashboard.views.objectives import objective, objectives
@@ -35,6 +36,7 @@ from controlplane.dashboard.views.traces import trace
 urlpatterns = [
     path("", overview, name="overview"),
     path("begin", begin, name="begin"),
+    path("zone", keep, name="zone"),
     path("latency", latency, name="latency"),
     path("latency/explain", latency_explain, name="latency-explain"),
     path("latency/table", latency_table, name="latency-table"),

@@ -234,3 +234,18 @@ def test_a_region_dragged_over_the_heatmap_is_explained_and_is_in_the_url(page: 
     page.get_by_role("link", name="Lift the region").click()
     expect(page.locator("#explain h2")).to_have_text("What is different about the slow ones?")
     assert pages.query(page)["view"] == "heatmap"
+
+
+def test_a_calendar_and_a_drag_across_the_chart_are_of_the_zone_that_is_shown(page: Page) -> None:
+    pages.open_latency(page, "?tz=Asia/Kolkata&from=now-1h")
+    page.locator("details.pick summary").click()
+    page.locator("[name=from_at]").fill("2026-11-20T05:30")
+    page.locator("[name=to_at]").fill("2026-11-20T06:30")
+    page.get_by_role("button", name="Show", exact=True).click()
+    page.wait_for_url("**from=2026-11-20T00:00:00Z&to=2026-11-20T01:00:00Z**")
+    pages.drawn(page, 2)
+    pages.drag(page, 0.25, 0.75)
+    page.wait_for_url(lambda url: "from=2026-11-20T00:00:00Z" not in url)
+    asked = pages.query(page)
+    assert asked["from"].startswith("2026-11-20T00:1") and asked["to"].startswith("2026-11-20T00:4"), asked
+    assert asked["tz"] == "Asia/Kolkata"

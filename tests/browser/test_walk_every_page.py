@@ -46,7 +46,7 @@ PARTS = {
     "latency-explain", "latency-table", "objective-burned", "quick", "live", "incident-markdown", "planning-jobs", "planning-job",
     "incident-acknowledge", "incident-resolve", "incident-reopen", "incident-note", "incident-step", "planning-jobs-start",
     "planning-job-cancel", "policy-step", "pause-end", "share", "shared", "review-markdown", "save-view", "remove-view",
-    "decision-replay", "silence-end",
+    "decision-replay", "silence-end", "zone",
 }  # fmt: skip
 """Parts of pages, answers to forms, and text."""
 OTHERS = (

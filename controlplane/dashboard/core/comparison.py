@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from controlplane.core.formatting import PAGE, moment
+from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.headline import FEW_REQUESTS
 from controlplane.dashboard.core.palette import BANDS
+from controlplane.dashboard.core.zone import moment, said
 from controlplane.telemetry.core.query_types import Dimension, Group, LatencyReport, Window
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.parameters import NAME, Parameters, single
@@ -80,7 +81,7 @@ def parse(parameters: Parameters, question: Question, now_ns: int) -> Other | No
     except BadQuestionError:
         raise BadQuestionError("compare", text, "is nothing to compare with", REMEDY) from None
     window = Window(from_ns, from_ns + question.range.length_ns)
-    began = f"the range that began {moment(from_ns).partition('.')[0]} UTC"
+    began = f"the range that began {moment(from_ns).partition('.')[0]} {said()}"
     return Other(text, began, question.with_range(fixed(window)), question.range.window.from_ns - from_ns)
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from django import template
 
-from controlplane.core.formatting import PAGE, clock, iso, minute, moment
+from controlplane.core.formatting import PAGE, iso
 from controlplane.dashboard.core import palette
+from controlplane.dashboard.core.zone import clock, minute, moment, shifted
 
 register = template.Library()
 
@@ -18,7 +19,7 @@ def _plain(method: Callable[[Any], str]) -> Callable[[Any], str]:
 
 for name in ("ms", "ns", "exact_ms", "share", "precise", "count", "rate", "duration", "times", "number", "usd"):
     register.filter(name, _plain(getattr(PAGE, name)))
-for function in (moment, clock, iso):
+for function in (moment, clock, iso, shifted):
     register.filter(function.__name__, function)
 
 

@@ -7,8 +7,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from controlplane.core.formatting import PAGE, clock
+from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links
+from controlplane.dashboard.core.zone import clock, said
 from controlplane.dashboard.history import stored_since
 from controlplane.dashboard.views.common import page, question_of
 from controlplane.serving_stack import pools_served
@@ -105,7 +106,7 @@ def which(slow: Slow, region: Region) -> str:
     else:
         parts = [f"of at least {PAGE.ns(region.min_e2e_ns)}"] if region.min_e2e_ns else []
     if region.window is not None:
-        parts.append(f"entered {clock(region.window.from_ns)} to {clock(region.window.to_ns)} UTC")
+        parts.append(f"entered {clock(region.window.from_ns)} to {clock(region.window.to_ns)} {said()}")
     return ", ".join(parts) or "of any length"
 
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from django.views.decorators.http import require_POST
 
+from controlplane.dashboard.core import zone
 from controlplane.dashboard.incident_screen import detail, grouped, summed
 from controlplane.dashboard.views.common import back, facet, is_fragment, is_refresh, page
 from controlplane.incidents.act import actions, rights
@@ -67,7 +68,7 @@ def unjudged(now: datetime) -> str:
         return "Objectives have not been judged yet."
     if are_judged(now):
         return ""
-    return f"Objectives have not been judged since {at:%Y-%m-%d %H:%M:%S} UTC: incidents since then are missing."
+    return f"Objectives have not been judged since {zone.at(at)}: incidents since then are missing."
 
 
 def facets(chosen: dict[str, str]) -> list[dict[str, Any]]:

@@ -8,9 +8,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDi
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from controlplane.core.formatting import PAGE, instant, minute, relative
+from controlplane.core.formatting import PAGE, instant, relative
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.core.figures.replay import replay_figure
+from controlplane.dashboard.core.zone import minute
 from controlplane.dashboard.views.common import page, render_page
 from controlplane.slo.core import words
 from controlplane.slo.core.objective import Objective

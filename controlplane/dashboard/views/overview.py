@@ -9,10 +9,11 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from controlplane.core.formatting import PAGE, clock, minute
+from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links
 from controlplane.dashboard.core.figures.latency import grid
 from controlplane.dashboard.core.figures.spark import spark
+from controlplane.dashboard.core.zone import clock, minute, said
 from controlplane.dashboard.failures import words
 from controlplane.dashboard.history import history_context, synthetic_context
 from controlplane.dashboard.incident_screen import row as one_incident
@@ -249,7 +250,7 @@ def heading(question: Question) -> str:
         number, unit = int(length[1]), UNIT_NAMES[length[2]]
         return f"Last {number} {unit}s" if number != 1 else f"Last {unit}"
     window = question.range.window
-    return f"{minute(window.from_ns)} to {'now' if question.range.live else f'{minute(window.to_ns)} UTC'}"
+    return f"{minute(window.from_ns)} to {'now' if question.range.live else f'{minute(window.to_ns)} {said()}'}"
 
 
 def requests_note(question: Question, requests: int, covered_ns: int) -> str:
@@ -259,7 +260,7 @@ def requests_note(question: Question, requests: int, covered_ns: int) -> str:
     begins_ns = question.range.window.to_ns - covered_ns
     young = begins_ns - question.range.window.from_ns >= SECOND_NS
     return f"{PAGE.count(requests)} in all" + (
-        f", since {clock(begins_ns)} UTC: the ledger begins there" if young else ""
+        f", since {clock(begins_ns)} {said()}: the ledger begins there" if young else ""
     )
 
 

@@ -1,6 +1,7 @@
 """The list of requests: newest or slowest first, each with a link to its trace."""
 
 from typing import Any, cast
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -68,7 +69,7 @@ def requests(request: HttpRequest) -> HttpResponse:
         "exports": [
             {
                 "text": f"{name} of any length" if bounds else name,
-                "href": f"{reverse(f'api:requests_{form}')}?{question.with_quantile(DEFAULT_QUANTILE).query()}",
+                "href": f"{reverse(f'api:requests_{form}')}?{urlencode(question.with_quantile(DEFAULT_QUANTILE).pairs())}",
             }
             for form, name in (("csv", "CSV"), ("parquet", "Parquet"))
         ],

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
+from controlplane.dashboard.core import zone
 from controlplane.dashboard.views.common import LENGTHS, back, length_of, page
 from controlplane.incidents.act import existing, rights, silencing
 from controlplane.incidents.core.silences import FIELDS
@@ -37,7 +38,7 @@ def silences(request: HttpRequest) -> HttpResponse:
         except ValidationError as error:
             errors = error.message_dict
         else:
-            messages.success(request, f"Silenced until {made.ends_at:%Y-%m-%d %H:%M} UTC: {_hides(made)}.")
+            messages.success(request, f"Silenced until {zone.at(made.ends_at)}: {_hides(made)}.")
             return back(request, reverse("silences"))
     now = timezone.now()
     context: dict[str, Any] = {

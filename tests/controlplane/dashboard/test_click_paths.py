@@ -64,6 +64,8 @@ def questions(draw: Callable[[st.SearchStrategy[object]], object]) -> str:
     for name, values in SETTINGS[screen].items():
         if value := str(draw(st.sampled_from(("", *values)))):
             pairs.append((name, value))
+    if draw(st.booleans()):
+        pairs.append(("tz", "Asia/Kolkata"))
     return f"{screen}?{urlencode(pairs)}"
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controlplane.core.formatting import PAGE, clock, clock_minute, minute
+from controlplane.core.formatting import PAGE
+from controlplane.dashboard.core.zone import clock, clock_minute, minute
 from controlplane.slo.core.burn import error_budget
 
 WIDTH, HEIGHT = 1000, 160

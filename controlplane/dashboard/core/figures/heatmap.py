@@ -4,9 +4,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from math import log10
 
-from controlplane.core.formatting import PAGE, clock
+from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.figures.latency import grid
 from controlplane.dashboard.core.figures.layout import INK, Figure, layout, line, words_above, x_axis
+from controlplane.dashboard.core.zone import clock, said
 from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, HeatmapCell, LatencyPoint, Region
 from controlplane.telemetry.query.core.question import Question
 
@@ -92,7 +93,7 @@ def bottom(row: int) -> float:
 def words(cell: HeatmapCell) -> str:
     """A cell as its hover says it."""
     length = f"{PAGE.ns(cell.low_ns)} to {PAGE.ns(cell.high_ns)}" if cell.high_ns else f"over {PAGE.ns(cell.low_ns)}"
-    return f"{PAGE.count(cell.requests)} answered in {length}<br>{clock(cell.start_ns)} UTC"
+    return f"{PAGE.count(cell.requests)} answered in {length}<br>{clock(cell.start_ns)} {said()}"
 
 
 def ticks(low: float, high: float) -> list[tuple[float, str]]:

@@ -14,8 +14,9 @@
     return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, themed(part, style)]));
   }
 
-  /** Plotly writes dates as "2026-11-20 14:05:00.123", in UTC, or as milliseconds. */
-  const instant = (value) => (typeof value === "number" ? value : Date.parse(`${String(value).replace(" ", "T")}Z`));
+  /** Plotly writes dates as "2026-11-20 14:05:00.123", or as milliseconds: of clocks in the reader's zone, which the figure says. */
+  const ahead = () => document.getElementById("chart")?.layout?.meta?.offset_ms || 0;
+  const instant = (value) => (typeof value === "number" ? value : Date.parse(`${String(value).replace(" ", "T")}Z`)) - ahead();
   /** As a URL writes it: to the second where that is fine enough. */
   const written = (ms, long) => new Date(long ? Math.round(ms / 1000) * 1000 : ms).toISOString().replace(".000Z", "Z");
   function zoom(fromMs, toMs) {

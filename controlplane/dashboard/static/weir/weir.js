@@ -68,6 +68,7 @@
     changed.search = changed.search.replaceAll("%3A", ":");
     go(changed);
   }
+  document.addEventListener("htmx:replacedInHistory", () => { showing = location.href; }); // times of a zone became absolute
   addEventListener("popstate", () => {
     if (data && location.href.split("#")[0] !== showing.split("#")[0]) { showing = location.href; visit(); }
   });
@@ -79,7 +80,7 @@
   });
   document.addEventListener("change", (event) => {
     const form = event.target.closest("form[data-go]");
-    if (form) form.requestSubmit();
+    if (form && event.target.type !== "datetime-local") form.requestSubmit(); // a calendar field changes with each key
   });
   document.addEventListener("click", (event) => {
     const plain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;

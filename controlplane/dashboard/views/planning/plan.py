@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from controlplane.core.formatting import PAGE, minute
+from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.figures.plan import plan_figure
 from controlplane.dashboard.core.plan_tables import (
     BINDS,
@@ -22,6 +22,7 @@ from controlplane.dashboard.core.plan_tables import (
     region_rows,
     replica_lines,
 )
+from controlplane.dashboard.core.zone import minute
 from controlplane.dashboard.history import synthetic
 from controlplane.dashboard.views.common import facet, page
 from controlplane.dashboard.views.planning.frame import choices, framed, level_of, levels, missing, replaced

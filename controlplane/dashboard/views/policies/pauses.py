@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
+from controlplane.dashboard.core import zone
 from controlplane.dashboard.views.common import LENGTHS, length_of, page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
 from controlplane.fleet.models import LLMModel, Pool, Tier
@@ -38,7 +39,7 @@ def pauses(request: HttpRequest) -> HttpResponse:
         except ValidationError as error:
             errors = error.message_dict if hasattr(error, "error_dict") else {"": list(error.messages)}
         else:
-            messages.success(request, f"In force until {made.ends_at:%Y-%m-%d %H:%M} UTC: {made}.")
+            messages.success(request, f"In force until {zone.at(made.ends_at)}: {made}.")
             return HttpResponseRedirect(reverse("pauses"))
     now = timezone.now()
     standing = queries.newest_decision()
