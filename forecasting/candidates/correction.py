@@ -6,6 +6,10 @@ from forecasting.candidates.history import Ints, filled
 from forecasting.series import F64
 
 LAGS = 3
+FLOOR = 0.1
+"""Of the mean of what is known: how small values have to be for differences to count and not ratios, as nights without demand."""
+LARGEST = 3.0
+"""A spike in an empty night does not multiply the next day."""
 FITS = 16
 """How many times the origins of a backtest are fitted anew, evenly."""
 _OUTLIER = 3.0
@@ -16,18 +20,24 @@ _MAX_MEMORY = 0.999
 
 
 def corrected(values: F64, usual: F64, base: F64, origins: Ints, leads: Ints) -> F64:
-    """`base` (origins × leads) and what remains, at each lead, of the errors `values - usual` before its origin.
+    """`base` (origins × leads) and what remains, at each lead, of the errors of `usual` before its origin.
 
-    The errors follow an autoregression of order LAGS, fitted by least squares to those that the origin knows
+    An error is the logarithm of (value + floor) / (usual + floor): where demand is twice the usual one in the morning, it is twice that
+    at noon. Errors follow an autoregression of order LAGS, fitted by least squares to those that the origin knows
     (Box, Jenkins, Reinsel and Ljung, Time Series Analysis, 5.1: forecasts by iteration). `usual` holds one value per step,
-    each known before the step. Nothing is below 0.
+    each known before the step. No correction is above LARGEST times the largest of the newest LAGS differences. Nothing is below 0.
     """
-    errors = filled(values - usual[: len(values)])
-    measured = ~np.isnan(values - usual[: len(values)])
-    away = errors - _before(errors)
-    remains = np.zeros(base.shape)
+    usual, base = np.maximum(usual[: len(values)], 0.0), np.maximum(base, 0.0)
+    differences = _newest(np.abs(filled(values - usual)), origins)
+    measured = ~np.isnan(values - usual)
+    result = base.copy()
     for group in np.array_split(np.argsort(origins, kind="stable"), min(FITS, max(1, len(origins)))):
         first = origins[group[0]] if len(group) else 0
+        floor = FLOOR * float(np.nanmean(values[:first])) if (~np.isnan(values[:first])).any() else 0.0
+        if floor <= 0:
+            continue
+        errors = filled(np.log((values + floor) / (usual + floor)))
+        away = errors - _before(errors)
         jumps = np.abs(away[:first][measured[:first] & ~np.isnan(away[:first])])
         if len(jumps) < _FEWEST:
             continue
@@ -35,10 +45,17 @@ def corrected(values: F64, usual: F64, base: F64, origins: Ints, leads: Ints) ->
         # A single outlier says little of what comes; a level that has changed is the usual one after two steps.
         tame = np.where(np.isnan(away), errors, errors - away + np.clip(away, -limit, limit))
         weights = fit(tame[:first])
-        latest = np.concatenate([np.zeros(LAGS), np.nan_to_num(tame)])
-        lags = latest[origins[group][:, None] + LAGS - 1 - np.arange(LAGS)[None, :]]
-        remains[group] = _iterated(lags, weights, leads)
-    return np.maximum(base + remains, 0.0)
+        grown = (base[group] + floor) * np.exp(_iterated(_newest(tame, origins[group]), weights, leads)) - floor
+        most = LARGEST * differences[group].max(axis=1, keepdims=True)
+        result[group] = np.maximum(base[group] + np.clip(grown - base[group], -most, most), 0.0)
+    return result
+
+
+def _newest(errors: F64, origins: Ints) -> F64:
+    """The last LAGS errors before each origin, newest first; 0 for what is not known."""
+    latest = np.concatenate([np.zeros(LAGS), np.nan_to_num(errors)])
+    newest: F64 = latest[origins[:, None] + LAGS - 1 - np.arange(LAGS)[None, :]]
+    return newest
 
 
 def fit(errors: F64) -> F64:

@@ -40,3 +40,28 @@ def test_errors_that_grow_are_not_continued_without_bound() -> None:
 @pytest.mark.parametrize("errors", [np.zeros(100), np.full(100, np.nan), np.ones(3), np.zeros(0)])
 def test_without_errors_nothing_is_corrected(errors: F64) -> None:
     assert remains(errors, [1, 2]) == pytest.approx([0, 0])
+
+
+def test_demand_that_has_doubled_is_twice_the_usual_at_other_hours_too() -> None:
+    """What is missing at the end of the night is not what is missing in the morning."""
+    hours = np.arange(14 * 24)
+    usual = 110 - 100 * np.cos(2 * np.pi * hours / 24)
+    level = np.where(hours < 7 * 24, 1.0, 2.0)
+    values = usual * level
+    origin = 13 * 24 + 5  # before the rise
+    expected = corrected(values, usual, usual[None, origin : origin + 4], np.array([origin]), np.arange(1, 5))[0]
+    assert expected == pytest.approx(2 * usual[origin : origin + 4], rel=0.06)
+
+
+def test_a_spike_in_an_empty_night_does_not_multiply_the_day() -> None:
+    hours = np.arange(14 * 24)
+    usual = np.where(hours % 24 < 8, 0.0, 100.0)
+    values = usual.copy()
+    values[[5 * 24 + 1, 9 * 24 + 3]] = 50.0
+    origin = 13 * 24 + 4
+    values[origin - 3 : origin] = 50.0
+    expected = corrected(values, usual, usual[None, origin : origin + 12], np.array([origin]), np.arange(1, 13))[0]
+    assert (expected <= usual[origin : origin + 12] + 150).all()
+    assert corrected(
+        2 * values, 2 * usual, 2 * usual[None, origin : origin + 12], np.array([origin]), np.arange(1, 13)
+    )[0] == pytest.approx(2 * expected)
