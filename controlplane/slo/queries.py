@@ -1,7 +1,5 @@
-"""Reads objectives, their latest states and their counts, for pages and the API."""
+"""Reads objectives and their latest states, for pages and the API."""
 
-import json
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,15 +9,12 @@ from django.utils import timezone
 
 from controlplane.core.formatting import TEXT
 from controlplane.fleet.models import Observation
-from controlplane.slo.core.burndown import Point, burndown, needed
-from controlplane.slo.core.count_plan import definition
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.period import Span
 from controlplane.slo.evaluate.states import STALE
 from controlplane.slo.models import ObjectiveState, StoredObjective
 from controlplane.slo.models.planned_maintenance import enabled_maintenance
-from controlplane.telemetry.query import answers
 
 NOT_YET = "not judged yet: the controller judges it within seconds, if it runs"
 
@@ -82,22 +77,6 @@ def urgency(status: ObjectiveStatus) -> tuple[int, float, str]:
 def newest_tick() -> Observation | None:
     """What the controller reported at its last tick."""
     return Observation.objects.filter(component="controller").first()
-
-
-def history(objective: Objective, scope: dict[str, str], now_ns: int | None = None) -> list[Point]:
-    """The budget over the period. Raises StoreUnavailableError, ValueError."""
-    now_ns = now_ns or time.time_ns()
-    first, last = needed(objective, now_ns)
-    split = json.dumps([scope.get(name, "") for name in objective.split_by])
-    table = answers.store().objectives.tallies([definition(objective)], first, last)
-    counts: dict[int, tuple[int, int]] = {}
-    for hour, splits, bad, total in zip(
-        *(table[name].to_pylist() for name in ("hour", "splits", "bad", "total")), strict=True
-    ):
-        if split in splits:
-            at = splits.index(split)
-            counts[hour] = (bad[at], total[at])
-    return burndown(objective, counts, now_ns)
 
 
 def maintenance_in(objective: Objective, span: Span) -> list[tuple[MaintenanceWindow, Span]]:

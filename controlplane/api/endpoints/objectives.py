@@ -1,6 +1,5 @@
 """`/objectives`: lists objectives with their state, and adds, changes and deletes them."""
 
-import time
 from typing import Any, Literal
 
 from django.core.exceptions import PermissionDenied, ValidationError
@@ -11,9 +10,9 @@ from ninja import Body, Router, Status
 from controlplane.api.formats import Name
 from controlplane.api.schemas import objectives as schemas
 from controlplane.slo import queries
-from controlplane.slo.core.burndown import range_of
 from controlplane.slo.core.document import objective_from_json, objective_to_json
 from controlplane.slo.models import StoredObjective
+from controlplane.slo.replay.burndown import history
 from controlplane.slo.save import save_objective
 
 router = Router(tags=["objectives"])
@@ -95,10 +94,8 @@ def objective_burndown(request: HttpRequest, slug: str, of: Name | None = None) 
     shown = next((status for status in statuses if status.key == of), statuses[0] if of is None else None)
     if shown is None:
         raise Http404(f"objective {slug!r} is not judged for {of!r}; /status lists its keys")
-    objective, now_ns = row.to_objective(), time.time_ns()
-    span = range_of(objective, now_ns)
-    points = queries.history(objective, shown.scope, now_ns)
-    return {"key": shown.key, "from_ns": span.from_ns, "to_ns": span.to_ns, "points": points}
+    seen = history(shown)
+    return {"key": shown.key, "from_ns": seen.span.from_ns, "to_ns": seen.span.to_ns, "points": seen.points}
 
 
 @router.get("/{slug}/revisions", response=list[schemas.RevisionOut], summary="Who changed what, the newest first")

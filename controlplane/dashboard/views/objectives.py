@@ -23,8 +23,10 @@ from controlplane.slo import queries
 from controlplane.slo.core import words
 from controlplane.slo.core.burndown import range_of
 from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.period import period_at
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.queries import ObjectiveStatus
+from controlplane.slo.replay.burndown import history
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query.core.parameters import choice, query_string
 from controlplane.telemetry.query.core.question import UNKNOWN, Question, parse
@@ -167,17 +169,19 @@ def _chart(objective: Objective, shown: ObjectiveStatus) -> dict[str, Any]:
         "latency_href": links.latency(question(shown.scope, "24h")),
     }
     try:
-        points = queries.history(objective, shown.scope, now_ns)
+        seen = history(shown, now_ns)
     except StoreUnavailableError:
         return context | {"store_away": True}
-    counted = [point for point in points if point.total]
+    counted = [point for point in seen.points if point.total]
     if not counted:
         return context  # axes without a line would look like one that is hidden
+    part = words.part_of(seen.span, period_at(objective.period, now_ns))
     spans = [when for _, when in maintained]
-    changed = changes_in(Window(span.from_ns, span.to_ns), shown.scope)
+    changed = changes_in(Window(seen.span.from_ns, seen.span.to_ns), shown.scope)
     return context | {
-        "figure": marked(burndown_figure(points, span, spans, shown.key), changed),
+        "figure": marked(burndown_figure(seen.points, seen.span, spans, shown.key), changed),
         "changes": changed,
+        "seen": {"from_ns": seen.span.from_ns, "part": part} if part else None,
         "points": counted[:-49:-1],
     }
 

@@ -18,7 +18,7 @@ class Point:
     """The budget left at the end of a step, and the events of the step."""
 
     start_s: int
-    left_share: float | None  # 1: unused, 0: used up; None before the first event
+    left_share: float | None  # 1: unused, 0: used up; None before the first event, and where it is not known
     bad: int
     total: int
 
@@ -36,24 +36,47 @@ def needed(objective: Objective, now_ns: int) -> tuple[int, int]:
     return (shown.from_ns // SECOND_NS - back_s) // HOUR_S, now_ns // SECOND_NS // HOUR_S + 1
 
 
-def burndown(objective: Objective, counts: Mapping[int, tuple[int, int]], now_ns: int) -> list[Point]:
-    """A point for each hour, or for several hours where there would be more than MAX_POINTS.
+def burndown(
+    objective: Objective,
+    counts: Mapping[int, tuple[int, int]],
+    now_ns: int,
+    seen_s: int = 0,
+    so_far: tuple[int, int] | None = None,
+) -> list[Point]:
+    """A point for each hour from `seen_s` on, or for several hours where there would be more than MAX_POINTS.
 
-    `counts`: bad and total events by hour since the epoch.
+    `counts`: bad and total events by hour since the epoch; an hour that it lacks was not counted, so what was left at its end is not
+    known. `so_far`: those of the period up to now, which say what the hours do not that are not over.
     """
     first, last = needed(objective, now_ns)
-    begin = range_of(objective, now_ns).from_ns // SECOND_NS // HOUR_S
+    from_hour = range_of(objective, now_ns).from_ns // SECOND_NS // HOUR_S
+    begin = max(from_hour, min(seen_s // HOUR_S, last - 1))
+    rolls = objective.period.period_s // HOUR_S if isinstance(objective.period, Rolling) else None
+    counts = _with_now(counts, last - 1, from_hour if rolls is None else last - rolls, so_far)
     by_hour = np.array([counts.get(hour, (0, 0)) for hour in range(first, last)], np.int64)
     summed = np.concatenate([np.zeros((1, 2), np.int64), by_hour.cumsum(axis=0)])
-    rolls = objective.period.period_s // HOUR_S if isinstance(objective.period, Rolling) else None
-    allowed_share = error_budget(objective.target)
     width = max(1, -(-(last - begin) // MAX_POINTS))
     points = []
     for start in range(begin, last, width):
         end = min(start + width, last)
-        since = begin if rolls is None else end - rolls
+        since = from_hour if rolls is None else end - rolls
         bad, total = (summed[end - first] - summed[since - first]).tolist()
         step_bad, step_total = (summed[end - first] - summed[start - first]).tolist()
-        left = None if total == 0 else 1 - bad / (allowed_share * total)
-        points.append(Point(start * HOUR_S, left, step_bad, step_total))
+        is_known = any(hour in counts for hour in range(start, end))
+        points.append(Point(start * HOUR_S, left(objective, bad, total) if is_known else None, step_bad, step_total))
     return points
+
+
+def left(objective: Objective, bad: int, total: int) -> float | None:
+    return 1 - bad / (error_budget(objective.target) * total) if total else None
+
+
+def _with_now(
+    counts: Mapping[int, tuple[int, int]], hour: int, since: int, so_far: tuple[int, int] | None
+) -> Mapping[int, tuple[int, int]]:
+    """With the hour that is not over: what the period has beyond the hours before it."""
+    if so_far is None or hour in counts:
+        return counts
+    before = [counts[each] for each in range(since, hour) if each in counts]
+    bad, total = so_far[0] - sum(each[0] for each in before), so_far[1] - sum(each[1] for each in before)
+    return {**counts, hour: (bad, total)} if 0 <= bad <= total else counts

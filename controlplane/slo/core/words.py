@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from controlplane.core.formatting import TEXT
 from controlplane.slo.core.burn import highest_burn_rate
 from controlplane.slo.core.objective import DIMENSIONS, Calendar, Objective, Timeslices
+from controlplane.slo.core.period import SECOND_NS, Span
 from controlplane.slo.core.sli import Availability, Cost, Histogram, Indicator, Latency
 from controlplane.slo.core.windows import BurnWindow
 
@@ -101,6 +102,13 @@ def recorded_part(recorded_s: int | None, period_from_s: int, at_s: int) -> str:
     if recorded >= so_far_s - 60:
         return ""
     return f"{TEXT.duration(max(recorded, 0))} of {TEXT.duration(so_far_s)}"
+
+
+def part_of(seen: Span, period: Span) -> str:
+    """`3 % of the 30 days`: how much of a period was seen; empty if it is all that has passed of it."""
+    if seen.from_ns - period.from_ns < 60 * SECOND_NS:
+        return ""
+    return f"{TEXT.share(seen.length_s / period.length_s)} of the {TEXT.duration(period.length_s)}"
 
 
 def no_requests(objective: Objective) -> str:

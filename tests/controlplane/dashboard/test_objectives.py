@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from controlplane.core.formatting import minute
 from controlplane.fleet.models import Team
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Histogram, Latency
@@ -208,9 +209,17 @@ def test_requests_that_reached_no_pool_are_said_to_be_those_and_led_to(teammate:
 
 
 def test_where_nothing_was_counted_no_empty_chart_is_drawn(teammate: Client, served: Filled) -> None:
+    save_objective(replace(SLOW, scope={"model": "nobody"}), who="olga")
     judged("quiet", bad=0, total=0, sli=None)
     page = teammate.get("/objectives/chat-fast").content.decode()
     assert re.search(r'<script id="figure" type="application/json">""</script>', page)
+
+
+def test_the_burn_down_begins_with_the_first_request_and_says_so(teammate: Client, served: Filled) -> None:
+    page = text(teammate.get("/objectives/chat-fast"))
+    began = min(row.entry_start_ns for row in served.rows)
+    assert f"seen since {minute(began)} UTC, " in page and "% of the 30 days" in page
+    assert "Nothing has been counted yet" not in page
 
 
 def test_a_period_that_is_recorded_in_part_says_how_much_of_it_was_judged(teammate: Client, served: Filled) -> None:

@@ -35,7 +35,8 @@ def test_each_point_of_a_rolling_period_is_of_the_period_that_ends_there() -> No
 
 
 def test_each_point_of_a_calendar_period_is_of_the_time_since_its_start() -> None:
-    found = burndown(MONTH, {FEBRUARY - 1: (9, 10), FEBRUARY: (1, 10), FEBRUARY + 1: (0, 10)}, NOW_NS)
+    hours = {FEBRUARY - 1: (9, 10), FEBRUARY: (1, 10), FEBRUARY + 1: (0, 10)}
+    found = burndown(MONTH, dict.fromkeys(range(FEBRUARY, 1_001), (0, 0)) | hours, NOW_NS)
     assert [point.left_share for point in found[:2]] == pytest.approx([0, 0.5])
     assert (len(found), found[-1].left_share) == (1_001 - FEBRUARY, pytest.approx(0.5))
 
@@ -45,9 +46,25 @@ def test_a_point_has_the_events_of_its_own_hour() -> None:
     assert [(point.bad, point.total) for point in found] == [(2, 5), (0, 0), (0, 0), (0, 0), (3, 7)]
 
 
-def test_the_budget_is_unknown_until_the_first_event() -> None:
-    found = burndown(FOUR_HOURS, {998: (0, 1)}, NOW_NS)
-    assert [point.left_share for point in found] == [None, None, 1, 1, 1]
+def test_the_budget_is_unknown_until_the_first_event_and_in_hours_that_were_not_counted() -> None:
+    found = burndown(FOUR_HOURS, {997: (0, 0), 998: (0, 1), 1_000: (0, 0)}, NOW_NS)
+    assert [point.left_share for point in found] == [None, None, 1, None, 1]
+
+
+def test_the_hour_that_is_not_over_has_what_the_period_has_beyond_the_others() -> None:
+    hours = {996: (5, 5), 997: (1, 10), 998: (0, 0), 999: (0, 10)}  # the first of them has left the period
+    found = burndown(FOUR_HOURS, hours, NOW_NS, so_far=(2, 25))
+    assert found[-1] == Point(1_000 * HOUR_S, pytest.approx(1 - 2 / 2.5), 1, 5)
+    for stale in ((0, 10), (9, 21)):  # hours were counted again since, and nothing can be said
+        found = burndown(FOUR_HOURS, hours, NOW_NS, so_far=stale)
+        assert (found[-1].left_share, found[-1].total) == (None, 0)
+
+
+def test_nothing_is_drawn_before_it_was_seen() -> None:
+    found = burndown(FOUR_HOURS, {998: (0, 1), 999: (0, 1)}, NOW_NS, seen_s=998 * HOUR_S + 1_800)
+    assert [(point.start_s, point.left_share) for point in found] == [
+        (998 * HOUR_S, 1), (999 * HOUR_S, 1), (1_000 * HOUR_S, None),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("shown_hours", "points", "width"), [(799, 800, 1), (800, 401, 2), (1_600, 534, 3)])

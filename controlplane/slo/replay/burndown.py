@@ -1,0 +1,88 @@
+"""Reads how an objective's budget went over the part of its period that was seen."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from controlplane.slo.core.burndown import HOUR_S, Point, burndown, left, needed, range_of
+from controlplane.slo.core.count_plan import definition
+from controlplane.slo.core.objective import Objective, Rolling, Timeslices
+from controlplane.slo.core.period import SECOND_NS, Span
+from controlplane.slo.core.sli import Histogram
+from controlplane.slo.core.windows import MINUTE_S
+from controlplane.slo.models.planned_maintenance import enabled_maintenance
+from controlplane.slo.queries import ObjectiveStatus
+from controlplane.slo.replay.core.history import Sums
+from controlplane.slo.replay.recorded import histories
+from controlplane.telemetry.query import answers
+
+YOUNG_S = 2 * HOUR_S
+"""What was seen for less long is read by minute: hours are stored when they are over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The budget over the part of the period that was seen."""
+
+    span: Span
+    points: list[Point]
+
+
+def history(status: ObjectiveStatus, now_ns: int | None = None) -> Seen:
+    """By hour; by minute while less than YOUNG_S was seen. Raises StoreUnavailableError, ValueError."""
+    now_ns = now_ns or time.time_ns()
+    objective = status.row.to_objective()
+    shown, hours = range_of(objective, now_ns), _hours(objective, status.scope, now_ns)
+    begun = [hour * HOUR_S * SECOND_NS for hour, (_, total) in hours.items() if total]
+    is_ledgers = not isinstance(objective.indicator, Histogram)
+    if is_ledgers and (oldest_ns := answers.store().objectives.oldest_entry()) is not None:
+        begun.append(oldest_ns)
+    span = Span(max(shown.from_ns, min(begun, default=shown.from_ns)), now_ns)
+    if is_ledgers and span.length_s < YOUNG_S:
+        return Seen(span, _minutes(objective, status.scope, span))
+    is_new = (
+        status.state in ("firing", "quiet") and status.at and _hour(status.at.timestamp()) == _hour(now_ns / SECOND_NS)
+    )
+    so_far = (status.document["bad"], status.document["total"]) if is_new else None
+    return Seen(span, burndown(objective, hours, now_ns, span.from_ns // SECOND_NS, so_far))
+
+
+def _hour(at_s: float) -> int:
+    return int(at_s) // HOUR_S
+
+
+def _hours(objective: Objective, scope: Mapping[str, str], now_ns: int) -> dict[int, tuple[int, int]]:
+    """Bad and total events of the hours that the controller counted."""
+    split = json.dumps([scope.get(name, "") for name in objective.split_by])
+    table = answers.store().objectives.tallies([definition(objective)], *needed(objective, now_ns))
+    columns = (table[name].to_pylist() for name in ("hour", "splits", "bad", "total"))
+    return {
+        hour: (bad[splits.index(split)], total[splits.index(split)]) if split in splits else (0, 0)
+        for hour, splits, bad, total in zip(*columns, strict=True)
+    }
+
+
+def _minutes(objective: Objective, scope: Mapping[str, str], seen: Span) -> list[Point]:
+    """The same by minute, or by slice where that is longer, out of the ledger."""
+    from_s, to_s = seen.from_ns // SECOND_NS, seen.to_ns // SECOND_NS
+    alone = replace(objective, windows=())  # no window needs what came before
+    counted = histories(answers.store(), alone, enabled_maintenance(), from_s, to_s + MINUTE_S)
+    kept = counted.get(tuple(scope.get(name, "") for name in objective.split_by))
+    if kept is None or not kept.steps:
+        return []
+    length_s = max(MINUTE_S, objective.method.slice_s if isinstance(objective.method, Timeslices) else 0)
+    width, first = length_s // kept.step_s, (from_s // length_s * length_s - kept.start_s) // kept.step_s
+    sums, period = Sums(kept), objective.period
+    bads, totals = (
+        sums.last(period.period_s) if isinstance(period, Rolling) else sums.since(np.full(kept.steps, max(first, 0)))
+    )
+    own_bad, own_total = sums.since(np.arange(kept.steps) // width * width)
+    points = []
+    for start in range(max(first, 0), kept.steps, width):
+        end = min(start + width, kept.steps) - 1
+        left_share = left(objective, int(bads[end]), int(totals[end]))
+        points.append(Point(kept.start_s + start * kept.step_s, left_share, int(own_bad[end]), int(own_total[end])))
+    return points
