@@ -16,7 +16,7 @@ from controlplane.dashboard.core.figures.latency import OtherLine, grid, latency
 from controlplane.dashboard.core.headline import headline
 from controlplane.dashboard.core.palette import BANDS, stage_style
 from controlplane.dashboard.failures import failures_context
-from controlplane.dashboard.history import history_context, synthetic_context
+from controlplane.dashboard.history import history_context, stored_since, synthetic_context
 from controlplane.dashboard.views.common import (
     facet_values,
     filter_context,
@@ -26,6 +26,7 @@ from controlplane.dashboard.views.common import (
     render_page,
 )
 from controlplane.telemetry.core.query_types import (
+    Cells,
     Dimension,
     Group,
     HeatmapCell,
@@ -45,24 +46,27 @@ GROUPS: tuple[Dimension, ...] = (
 )  # fmt: skip
 GROUP_ROWS = 12
 MAX_CELLS = 500
+MAX_PAIRS = 20
 VIEWS = ("stages", "heatmap")
 
 
 @page
 def latency(request: HttpRequest) -> HttpResponse:
-    """`?by=`: the dimension that the second table is grouped by. `?view=`: the chart. `?compare=`: another time or slice beside it.
+    """`?by=`: the dimension that the second table is grouped by; `?across=`: another, for pairs of their values.
+    `?view=`: the chart. `?compare=`: another time or slice beside it.
 
     A region of it may be chosen, in the parameters of `parse_slow`."""
     wanted, now_ns = question_of(request)
     question = answers.rounded(wanted)
     parameters = dict(request.GET.lists())
     by = cast(Dimension, choice(parameters, "by", GROUPS, "model"))
+    across = cast(Dimension, choice(parameters, "across", ("", *(name for name in GROUPS if name != by)), ""))
     view = choice(parameters, "view", VIEWS, VIEWS[0])
     slow = parse_slow(parameters, now_ns)
     region = slow.pairs()
     other = comparison.parse(parameters, wanted, now_ns)
     beside = [("compare", other.text)] if other else []
-    grouping = [("by", by)] if by != "model" else []
+    grouping = [*([("by", by)] if by != "model" else []), *([("across", across)] if across else [])]
     looks = [*grouping, *([("view", view)] if view != VIEWS[0] else [])]
     always = [*looks, *beside]
     step = answers.step_ns(question)
@@ -71,6 +75,7 @@ def latency(request: HttpRequest) -> HttpResponse:
     report_query = answers.submit_query(answers.report, question, rolled)
     series = answers.submit_query(answers.series, question, step, rolled)
     cells = answers.submit_query(answers.heatmap, question, step, rolled) if view == "heatmap" else None
+    pairs = answers.submit_query(answers.cells, answers.stored(question), (by, across), MAX_PAIRS) if across else None
     side = query_side(other, by) if other else None
     values = facet_values(request, question)
     report = report_query.result()
@@ -82,6 +87,7 @@ def latency(request: HttpRequest) -> HttpResponse:
         **(compare_context(side, question, report, groups, by, now_ns, dict(looks)) if side else {}),
         "comparisons": choices(wanted, other, [*region, *always]),
         **group_context(question, groups, by, [*region, *always]),
+        **cells_context(question, pairs.result() if pairs else None, by, across, [*region, *always]),
         "views": [
             {
                 "text": name,
@@ -200,6 +206,7 @@ def group_context(
                 ),
             }
             for name in GROUPS
+            if ("across", name) not in own
         ],
         "groups": shown,
         "groups_left_out": max(0, len(ranked) - GROUP_ROWS),
@@ -211,6 +218,41 @@ def group_context(
             }
             for q in QUANTILES
         ],
+    }
+
+
+def cells_context(
+    question: Question, pairs: Cells | None, by: Dimension, across: Dimension, own: list[tuple[str, str]]
+) -> dict[str, Any]:
+    """The second table by two dimensions. Each pair leads to this screen with both filters."""
+    others = [(name, value) for name, value in own if name != "across"]
+    shown = pairs.shown if pairs else ()
+    values = [getattr(cell.e2e_ms, question.quantile, None) for cell in shown]
+    longest = max((value for value in values if value), default=0)
+    return {
+        "across": across,
+        "across_choices": [
+            {
+                "text": "prompt" if name == "prompt_bucket" else name or "none",
+                "current": name == across,
+                "query": query_string([*question.pairs(), *others, *([("across", name)] if name else [])]),
+            }
+            for name in ("", *GROUPS)
+            if name != by
+        ],
+        "pairs": [
+            {
+                "cell": cell,
+                "query": query_string(
+                    [*question.with_filter(by, cell.row).with_filter(across, cell.column).pairs(), *own]
+                ),
+                "figures": _figures(cell.e2e_ms, question),
+                "bar": round(100 * value / longest, 1) if value and longest else 0,
+            }
+            for cell, value in zip(shown, values, strict=True)
+        ],
+        "pairs_left_out": pairs,
+        "pairs_since": stored_since(question.range.window) if pairs else "",
     }
 
 

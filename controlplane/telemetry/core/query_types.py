@@ -3,6 +3,7 @@
 Durations are milliseconds (float) for display, and nanoseconds (int) where they must add up exactly.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -75,6 +76,26 @@ class Totals:
     newest_ns: int | None  # end of the newest request
     cancelled: int = 0
     exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The requests of a pair of values of two dimensions. `e2e_ms` as in Totals."""
+
+    row: str
+    column: str
+    requests: int
+    errors: int
+    e2e_ms: Quantiles | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The most frequent pairs, and how many others there are, of how many requests."""
+
+    shown: Sequence[Cell]
+    others: int
+    others_requests: int
 
 
 @dataclass(frozen=True, slots=True)

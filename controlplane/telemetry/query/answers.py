@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 from django.conf import settings
 
 from controlplane.telemetry.core.query_types import (
+    Cells,
     Dimension,
     Failure,
     Filters,
@@ -136,6 +137,11 @@ def totals(question: Question) -> Totals:
 def groups(question: Question, dimension: Dimension) -> dict[str, Group]:
     """The most frequent value first."""
     return store().latency.groups(question.range.window, question.filters, dimension)
+
+
+def cells(question: Question, dimensions: tuple[Dimension, Dimension], most: int) -> Cells:
+    """By two dimensions, the most frequent pair first."""
+    return store().latency.cells(question.range.window, question.filters, dimensions, most)
 
 
 def report_by(question: Question, dimension: Dimension) -> dict[str, LatencyReport]:

@@ -38,6 +38,7 @@ SETTINGS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "/latency": {
         "by": ("pool", "replica", "prompt_bucket"),
         "q": ("p50", "p99"),
+        "across": ("tenant", "status"),
         "view": ("heatmap",),
         "compare": ("previous", "model=chat-large"),
     },
@@ -171,13 +172,17 @@ def _look_at_latency(screen: Screen, url: str, question: Question, expected: Seq
         drawn = re.findall(r'<td class="n[^"]*">([^<]*)</td>', cells)
         assert drawn == [PAGE.ms(getattr(e2e, name)) for name in ("p50", "p95", "p99")], url
     by = parse_qs(urlsplit(url).query).get("by", ["model"])[0]
+    across = parse_qs(urlsplit(url).query).get("across", [""])[0]
     groups = re.search(r'<section class="groups panel".*?</section>', screen.main, re.S)
     for row in (
         re.findall(r"<tr><th.*?</tr>", groups[0].partition("<tbody>")[2], re.S) if groups and by != "replica" else ()
     ):
-        value = html.unescape(re.findall(r"data-go>(?:<span[^>]*>)?([^<]*)<", row)[0])
+        value = html.unescape(re.findall(r"data-go>(?:<span[^>]*>)?([^<]*)<", row)[0]).strip()
+        beside = html.unescape(re.findall(r"<td>([^<]*)</td>", row)[0]) if across else ""
         number = re.findall(r'<td class="n">([\d\u202f]+)', row)[-1].replace("\u202f", "")
-        assert int(number) == sum(_is(each, by, value) for each in expected), (url, by, value)
+        assert int(number) == sum(
+            _is(each, by, value) and (not across or _is(each, across, beside)) for each in expected
+        ), (url, by, value, beside)
 
 
 def clicks_of(reader: Client, served: Filled, url: str, part: str = "") -> list[Click]:
@@ -198,7 +203,7 @@ def clicks_of(reader: Client, served: Filled, url: str, part: str = "") -> list[
 @pytest.mark.parametrize(
     "url",
     [
-        "/latency?by=pool&view=heatmap&compare=previous&q=p99&not=tenant%3Dsupport&tier=premium&tier=batch",
+        "/latency?by=pool&across=tenant&tz=Asia/Kolkata&view=heatmap&compare=previous&q=p99&not=tenant%3Dsupport&tier=premium&tier=batch",
         "/requests?order=slowest&min_ms=40&model=chat-small&attribute=tokens%3E600",
         "/map?cache=miss&not=model%3Dchat-large",
     ],

@@ -3,6 +3,7 @@
 import html
 import re
 import time
+from collections import Counter
 from urllib.parse import parse_qsl
 
 from django.test import Client
@@ -80,3 +81,17 @@ def test_requests_of_which_something_is_not_known_can_be_asked_for(
     narrowed = html.unescape(reader.get(f"/latency?{query}").content.decode())
     assert re.search(r'<option value="\(unknown\)" selected>', narrowed)
     assert re.search(r"20\s+requests", narrowed)
+
+
+def test_groups_by_two_dimensions_lead_to_the_requests_of_a_pair_and_count_the_rest(
+    reader: Client, served: Filled
+) -> None:
+    shown = page(reader, "/latency", **served.range, by="prompt_bucket", across="tenant")
+    section = shown.partition('<section class="groups panel"')[2].partition("</section>")[0]
+    pairs = Counter((each.prompt_bucket, each.tenant) for each in served.rows)
+    links = [dict(parse_qsl(link)) for link in re.findall(r'<th scope="row"><a href="/latency\?([^"]*)"', section)]
+    led = {(link["prompt_bucket"], link["tenant"]) for link in links}
+    assert len(links) == len(led) == min(20, len(pairs)) and led <= pairs.keys()
+    others = re.search(r"Others: (\d+) rarer pairs?, of ([\d\u202f]+)\s+requests", section)
+    assert (int(others[1]) if others else 0) == len(pairs) - len(links)
+    assert all(link["across"] == "tenant" and link["by"] == "prompt_bucket" for link in links)

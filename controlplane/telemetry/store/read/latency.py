@@ -22,6 +22,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controlplane.telemetry.core.query_types import (
+    Cell,
+    Cells,
     Dimension,
     Filters,
     Group,
@@ -159,6 +161,26 @@ class LatencyReader(RollupReader):
             for value, total in totals.items()
             if value in sums or not total.answered  # a row may arrive between the queries
         }
+
+    def cells(
+        self, window: Window, filters: Filters | None, dimensions: tuple[Dimension, Dimension], most: int
+    ) -> Cells:
+        """Of requests that are stored one by one, by the values of two dimensions: the `most` frequent pairs."""
+        condition = where(window, filters)
+        names = [f"toString({column(name)})" for name in dimensions]
+        rows = self._connection.rows(
+            f"SELECT {names[0]} AS of_row, {names[1]} AS of_column, count() AS n, countIf({FAILED}), countIf({ANSWERED}),"
+            f" {_QUANTILES_ANSWERED}, count() OVER (), sum(count()) OVER ()"
+            f" FROM requests FINAL WHERE {condition.sql} GROUP BY of_row, of_column ORDER BY n DESC, of_row, of_column"
+            " LIMIT {most:UInt64}",
+            {**condition.parameters, "most": most},
+        )
+        shown = [
+            Cell(of_row, of_column, count, errors, ms(e2e) if answered else None)
+            for of_row, of_column, count, errors, answered, e2e, *_ in rows
+        ]
+        pairs, requests = rows[0][6:8] if rows else (0, 0)
+        return Cells(shown, pairs - len(shown), requests - sum(cell.requests for cell in shown))
 
     def _reports(self, key: str, condition: Where) -> list[tuple[str, LatencyReport]]:
         ttft = self._connection.submit_query(self._ttft, key, condition)

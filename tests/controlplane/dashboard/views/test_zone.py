@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -17,6 +18,7 @@ from tests.support.web.served import Filled
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HOUR_MS = 3_600_000
+TEMPLATES = Path(__file__).parents[4] / "templates"
 
 
 @pytest.fixture
@@ -114,3 +116,9 @@ def test_a_zone_that_does_not_exist_is_refused_with_the_nearest(reader: Client, 
     assert "is not the name of a time zone" in said.content.decode()
     reader.cookies["weir_zone"] = "Mars/Base"
     assert reader.get("/latency").status_code == 200
+
+
+def test_no_template_says_utc_of_a_time_that_follows_the_reader() -> None:
+    parts = [path for folder in ("incidents", "dashboard") for path in (TEMPLATES / folder).rglob("*.html")]
+    saying = {path.name for path in parts if re.search(r"\bUTC\b", path.read_text().replace("day, UTC", ""))}
+    assert parts and saying == {"_worksheet.html"}  # its months are those of UTC

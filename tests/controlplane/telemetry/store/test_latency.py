@@ -104,6 +104,11 @@ def test_where_nothing_was_answered_there_is_no_latency_and_the_errors_are_count
     [(_, report)] = store.latency.reports_by(HOUR, None, "model")
     assert_report(report, rows)
     assert store.latency.groups(HOUR, None, "model")["small"].errors == 300
+    cells = store.latency.cells(HOUR, None, ("model", "status"), 1)
+    assert [(cell.row, cell.column, cell.requests, cell.errors, cell.e2e_ms) for cell in cells.shown] == [
+        ("small", "error", 200, 200, None)
+    ]
+    assert (cells.others, cells.others_requests) == (2, 110)
     [found] = store.overview.health(HOUR, "pool")
     assert found.p95_ms is None
 
