@@ -16,11 +16,9 @@ from controlplane.api.schemas.incidents import (
     IncidentParameters,
     IncidentsOut,
     NoteIn,
-    StepIn,
     TextIn,
 )
 from controlplane.incidents.act import actions, rights
-from controlplane.incidents.core import runbook
 from controlplane.incidents.models import Incident
 
 router = Router(tags=["incidents"])
@@ -82,16 +80,6 @@ def note(request: HttpRequest, number: Number, given: TextIn) -> dict[str, Any]:
     rights.require(request.user, rights.ACT)
     incident = get_object_or_404(Incident, pk=number)
     return _done(incident, actions.note(incident.notice_key, request.user.get_username(), timezone.now(), given.note))
-
-
-@router.post("/{int:number}/steps", response=DoneOut, summary="Tick off a step of the runbook")
-def step(request: HttpRequest, number: Number, given: StepIn) -> dict[str, Any]:
-    rights.require(request.user, rights.ACT)
-    incident = get_object_or_404(Incident, pk=number)
-    if given.number > (known := len(runbook.steps(incident.runbook_text))):
-        raise ValidationError({"number": f"number={given.number} is no step: the runbook has {known}"})
-    by = request.user.get_username()
-    return _done(incident, actions.tick(incident.notice_key, by, timezone.now(), given.number, given.done))
 
 
 def _done(incident: Incident, changed: bool) -> dict[str, Any]:

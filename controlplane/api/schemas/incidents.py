@@ -90,15 +90,15 @@ class EntryOut(Schema):
     text: str
 
 
-class DoneByOut(Schema):
+class TickedOut(Schema):
     by: str
     at: datetime
 
 
-class StepOut(Schema):
+class RunbookStepOut(Schema):
     number: int
     text: str
-    done: DoneByOut | None
+    done: TickedOut | None
 
 
 class IncidentDetailOut(IncidentOut):
@@ -109,7 +109,7 @@ class IncidentDetailOut(IncidentOut):
     opened_with: dict[str, Any] = Field(description="Burn rates and budget at opening")
     burning: dict[str, Any] = Field(description="Burn rates and budget as last seen")
     runbook_text: str = Field(description="Markdown, as of its opening")
-    steps: list[StepOut] = Field(description="Of the runbook: items of its lists, or else its headings")
+    steps: list[RunbookStepOut] = Field(description="Of the runbook: items of its lists, or else its headings")
     timeline: list[EntryOut]
 
     @staticmethod
@@ -135,11 +135,6 @@ class NoteIn(Given):
 
 class TextIn(Given):
     note: Words = Field(min_length=1, max_length=actions.MAX_NOTE_CHARS)
-
-
-class StepIn(Given):
-    number: int = Field(ge=1, description="Of a step of the runbook, from 1")
-    done: bool = True
 
 
 class DoneOut(Schema):
