@@ -143,6 +143,17 @@ def test_status_and_burndown_say_what_the_controller_found(api: Client, fresh: F
     assert api.get("/api/v1/objectives/chat-e2e/burndown?of=nonsense").status_code == 404
 
 
+def test_the_burn_down_of_the_first_minutes_says_what_the_ledger_does(api: Client, served: Filled) -> None:
+    send(api, "post", "objectives", SENT)
+    began = api.get("/api/v1/objectives/chat-e2e/burndown").json()
+    counted = [row for row in served.of(model="chat-large") if row.status == "ok"]
+    bad = sum(row.e2e_ns > 1_000_000 for row in counted)
+    assert sum(point["total"] for point in began["points"]) == len(counted)
+    assert sum(point["bad"] for point in began["points"]) == bad
+    assert began["points"][-1]["left_share"] == pytest.approx(1 - bad / (0.1 * len(counted)))
+    assert began["from_ns"] == min(row.entry_start_ns for row in served.rows)
+
+
 def test_maintenance_can_be_planned_changed_and_taken_back(api: Client) -> None:
     send(api, "post", "objectives", SENT)
     sent = {
