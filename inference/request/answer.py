@@ -189,13 +189,15 @@ class Answer:
         if trace.marks[-1].stage is not RESPOND:
             trace.enter(RESPOND)
         trace.status = "rejected" if error.status < 500 else "error"
+        said = error.answer
         trace.http_status = error.status
+        if said is not None and said.status and (said.status < 500) is (error.status < 500) and not out.started:
+            trace.http_status = said.status  # what the client gets, unless it would shift the blame
         trace.error_type, trace.error_stage = error.code, error.stage
         trace.error_message = error.detail or error.message
         trace.shed_reason = error.reason
         if error.prompt_tokens >= 0:
             trace.input_tokens, trace.tokens_source = error.prompt_tokens, "at_least"
-        said = error.answer
         if said is not None and not said.status and out.started:
             out.end_stream()  # the client has it already
         elif said is not None and said.status and not out.started:

@@ -48,12 +48,13 @@ class Request:
         these are dropped.
         """
         if self._question is None:
-            body, dropped = self.passed.body, list[str]()
             if unknown == "drop":
                 known, dropped = kept_to(self.passed, self.endpoint.decodes)
-                body = known.rendered({})
-            understood = self.endpoint.understand(body)
-            self._understood = understood._replace(dropped=[*dropped, *understood.dropped])
+                understood = self.endpoint.understand(known.rendered({}))
+                understood.dropped[:0] = dropped
+            else:
+                understood = self.endpoint.understand(self.passed.body)
+            self._understood = understood
             self._question = understood.question(model)
         return self._question
 

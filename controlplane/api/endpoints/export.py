@@ -8,7 +8,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Query, Router
 
 from controlplane.api.query_parameters import question_of
-from controlplane.api.schemas.filters import RequestFilters
+from controlplane.api.schemas.requests import ExportParameters
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store.read.export import CONTENT_TYPES, Format
 
@@ -16,18 +16,18 @@ router = Router(tags=["requests"])
 
 
 @router.get("/requests.csv", summary="All requests of a range as CSV")
-def requests_csv(request: HttpRequest, parameters: Query[RequestFilters]) -> StreamingHttpResponse:
-    return exported(request, "csv")
+def requests_csv(request: HttpRequest, parameters: Query[ExportParameters]) -> StreamingHttpResponse:
+    return exported(request, "csv", parameters)
 
 
 @router.get("/requests.parquet", summary="All requests of a range as Parquet")
-def requests_parquet(request: HttpRequest, parameters: Query[RequestFilters]) -> StreamingHttpResponse:
-    return exported(request, "parquet")
+def requests_parquet(request: HttpRequest, parameters: Query[ExportParameters]) -> StreamingHttpResponse:
+    return exported(request, "parquet", parameters)
 
 
-def exported(request: HttpRequest, form: Format) -> StreamingHttpResponse:
+def exported(request: HttpRequest, form: Format, parameters: ExportParameters) -> StreamingHttpResponse:
     """Never more than a batch of rows in memory. Raises BadQuestionError, before anything is sent, where there are too many."""
-    chunks = answers.export(question_of(request), form)
+    chunks = answers.export(question_of(request), form, *parameters.e2e_ns)
     content = aside(chunks) if isinstance(request, ASGIRequest) else chunks
     return StreamingHttpResponse(
         content,

@@ -14,11 +14,4 @@ router = Router(tags=["requests"])
 @router.get("", response=RequestsOut, summary="Requests, slowest or newest first")
 def requests(request: HttpRequest, parameters: Query[RequestParameters]) -> RequestPage:
     question = question_of(request)
-    return answers.requests(
-        question,
-        parameters.order,
-        parameters.limit,
-        parameters.cursor,
-        round(parameters.min_ms * 1e6),
-        None if parameters.max_ms is None else round(parameters.max_ms * 1e6),
-    )
+    return answers.requests(question, parameters.order, parameters.limit, parameters.cursor, *parameters.e2e_ns)

@@ -7,12 +7,20 @@ from controlplane.api.schemas.filters import RequestFilters
 from controlplane.telemetry.core.query_types import Order
 
 
-class RequestParameters(RequestFilters):
+class ExportParameters(RequestFilters):
+    min_ms: float = Field(0, ge=0, le=1e9, description="Only requests whose E2E is at least this")
+    max_ms: float | None = Field(None, ge=0, le=1e9, description="Only requests whose E2E is below this")
+
+    @property
+    def e2e_ns(self) -> tuple[int, int | None]:
+        """The bounds on E2E."""
+        return round(self.min_ms * 1e6), None if self.max_ms is None else round(self.max_ms * 1e6)
+
+
+class RequestParameters(ExportParameters):
     order: Order = Field("slowest")
     limit: int = Field(50, ge=1, le=1000)
     cursor: Cursor | None = Field(None, description="`next_cursor` of the page before")
-    min_ms: float = Field(0, ge=0, le=1e9, description="Only requests whose E2E is at least this")
-    max_ms: float | None = Field(None, ge=0, le=1e9, description="Only requests whose E2E is below this")
 
 
 class AttemptOut(Schema):

@@ -134,18 +134,19 @@ def filter_context(
     path: str,
     question: Question,
     values: Mapping[Dimension, Sequence[str]],
-    kept: Sequence[tuple[str, str]] = (),
-    always: Sequence[tuple[str, str]] = (),
+    settings: Sequence[tuple[str, str]] = (),
+    region: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Any]:
-    """The filter bar. `kept`: parameters of the page itself, carried through a change of filters; `always`: of the range too."""
+    """The filter bar. `settings` are the page's own parameters, which stay whatever is changed. `region` is a part of what is shown,
+    with times of its own: it leaves with the range."""
     wider = links.wider(question)
 
     def query(changed: Question) -> str:
-        return query_string([*changed.pairs(), *always])
+        return query_string([*changed.pairs(), *settings])
 
     def own(changed: Question) -> str:
         """The page's own parameters stay."""
-        return query_string([*changed.pairs(), *kept, *always])
+        return query_string([*changed.pairs(), *region, *settings])
 
     def without(name: Filter, value: str) -> str:
         return own(question.without(name, "" if value == UNKNOWN else value))
@@ -190,7 +191,7 @@ def filter_context(
                 for value in values
             ),
         ],
-        "kept": [*kept, *always, *_unseen(question)],
+        "kept": [*region, *settings, *_unseen(question)],
         "wider": query(wider) if wider else "",
         "day": query(links.back(question, "24h")),
         "resume": query(links.back(question, "15m")),

@@ -68,7 +68,7 @@ def latency(request: HttpRequest) -> HttpResponse:
     beside = [("compare", other.text)] if other else []
     grouping = [*([("by", by)] if by != "model" else []), *([("across", across)] if across else [])]
     looks = [*grouping, *([("view", view)] if view != VIEWS[0] else [])]
-    always = [*looks, *beside]
+    settings = [*looks, *beside]
     step = answers.step_ns(question)
     grouped = {name: answers.submit_query(answers.groups, question, name) for name in {by, "model"}}
     rolled = answers.rolled(question, step)
@@ -85,9 +85,9 @@ def latency(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         **data_context(question, report, grouped["model"].result(), points, step, line),
         **(compare_context(side, question, report, groups, by, now_ns, dict(looks)) if side else {}),
-        "comparisons": choices(wanted, other, [*region, *always]),
-        **group_context(question, groups, by, [*region, *always]),
-        **cells_context(question, pairs.result() if pairs else None, by, across, [*region, *always]),
+        "comparisons": choices(wanted, other, [*region, *settings]),
+        **group_context(question, groups, by, [*region, *settings]),
+        **cells_context(question, pairs.result() if pairs else None, by, across, [*region, *settings]),
         "views": [
             {
                 "text": name,
@@ -107,7 +107,7 @@ def latency(request: HttpRequest) -> HttpResponse:
         context["figure"] = heatmap_figure(cells.result(), points, question, step, slow.region)
     changed = changes_in(question.range.window)
     context |= {"figure": marked(context["figure"], changed), "changes": changed}
-    context |= filter_context(request.path, wanted, values, region, always)
+    context |= filter_context(request.path, wanted, values, settings, region)
     return render_page(request, "dashboard/latency.html", context | {"plotly": vendor.plotly()})
 
 

@@ -42,10 +42,12 @@ def requests(request: HttpRequest) -> HttpResponse:
     counted = answers.submit_query(answers.totals, answers.stored(question))
     values = facet_values(request, question)
     page, totals = rows_query.result(), counted.result()
-    listed = [("order", order)] if order != "newest" else []
-    ordered = bounds + listed
+    length = [("limit", str(limit))] if limit != PAGE_ROWS else []
+    listed = [*length, *([("order", order)] if order != "newest" else [])]
+    settings = bounds + listed
+    every = question.with_quantile(DEFAULT_QUANTILE).pairs()
     context = {
-        **filter_context(request.path, question, values, always=ordered),
+        **filter_context(request.path, question, values, settings),
         **ledger_freshness(question, totals.newest_ns, now_ns),
         **history_context(question, question, lists=True),
         "rows": rows(page.rows),
@@ -54,22 +56,22 @@ def requests(request: HttpRequest) -> HttpResponse:
         "most_ns": most_ns,
         "any_length_href": f"?{query_string([*question.pairs(), *listed])}",
         "first_page": cursor is None,
-        "first_href": f"?{query_string([*question.pairs(), *ordered])}",
-        "next_href": f"?{query_string([*question.pairs(), *ordered, ('cursor', page.next_cursor)])}"
+        "first_href": f"?{query_string([*question.pairs(), *settings])}",
+        "next_href": f"?{query_string([*question.pairs(), *settings, ('cursor', page.next_cursor)])}"
         if page.next_cursor
         else "",
         "orders": [
             {
                 "text": text,
                 "current": name == order,
-                "query": query_string([*question.pairs(), *bounds, ("order", name)]),
+                "query": query_string([*question.pairs(), *bounds, *length, ("order", name)]),
             }
             for name, text in ORDERS.items()
         ],
         "exports": [
             {
-                "text": f"{name} of any length" if bounds else name,
-                "href": f"{reverse(f'api:requests_{form}')}?{urlencode(question.with_quantile(DEFAULT_QUANTILE).pairs())}",
+                "text": name,
+                "href": f"{reverse(f'api:requests_{form}')}?{urlencode([*every, *bounds])}",
             }
             for form, name in (("csv", "CSV"), ("parquet", "Parquet"))
         ],

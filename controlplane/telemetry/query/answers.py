@@ -183,14 +183,14 @@ def requests(
         raise BadQuestionError("cursor", cursor or "", str(error), "Leave it out to begin at the first page") from None
 
 
-def export(question: Question, form: Format) -> Iterator[bytes]:
+def export(question: Question, form: Format, min_e2e_ns: int = 0, max_e2e_ns: int | None = None) -> Iterator[bytes]:
     """All rows as parts of one file. Raises BadQuestionError above MAX_EXPORTED rows."""
     window, filters = question.range.window, question.filters
-    count = store().exports.count(window, filters)
+    count = store().exports.count(window, filters, min_e2e_ns, max_e2e_ns)
     if count > MAX_EXPORTED:
         reason = f"has {count:,} requests, more than the {MAX_EXPORTED:,} of one export"
         raise BadQuestionError("from", question.range.from_text, reason, "Ask for a shorter range, or filter")
-    return store().exports.parts(window, filters, form)
+    return store().exports.parts(window, filters, form, min_e2e_ns, max_e2e_ns)
 
 
 def trace(trace_id: str) -> Trace | None:

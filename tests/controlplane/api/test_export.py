@@ -35,6 +35,20 @@ def test_parquet_keeps_what_the_filters_keep(caller: Client, served: Filled) -> 
     assert sorted(read["trace_id"].to_pylist()) == sorted(row.trace_id for row in wanted) != []
 
 
+def test_bounds_on_e2e_hold_as_in_the_list(caller: Client, served: Filled) -> None:
+    middle_ms = sorted(row.e2e_ns for row in served.rows)[len(served.rows) // 2] // 1_000_000
+    read = list(
+        csv.DictReader(io.StringIO(body(caller, "requests.csv", **served.range, max_ms=str(middle_ms)).decode()))
+    )
+    wanted = {row.trace_id for row in served.rows if row.e2e_ns < middle_ms * 1_000_000}
+    assert {row["trace_id"] for row in read} == wanted != set()
+    rest = pyarrow.parquet.read_table(
+        io.BytesIO(body(caller, "requests.parquet", **served.range, min_ms=str(middle_ms)))
+    )
+    assert len(rest) == len(served.rows) - len(read)
+    assert caller.get("/api/v1/requests.csv", {**served.range, "min_ms": "slow"}).status_code == 422
+
+
 def test_too_many_rows_are_refused_and_not_cut_off(
     caller: Client, served: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:

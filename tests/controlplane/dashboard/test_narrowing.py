@@ -28,6 +28,16 @@ def test_requests_can_be_bounded_on_both_sides(reader: Client, caller: Client, s
     assert re.search(r"at least <strong>30[01]\u202fms</strong> and below <strong>400\u202fms", shown)
     found = caller.get("/api/v1/requests", served.range | bounds | {"limit": "1000"}).json()
     assert {one["request_id"] for one in found["rows"]} == {one.request_id for one in inside}
+    exported = [
+        dict(parse_qsl(query)) for query in re.findall(r'href="/api/v1/requests\.(?:csv|parquet)\?([^"]*)"', shown)
+    ]
+    assert len(exported) == 2 and all(query.items() >= bounds.items() for query in exported)
+
+
+def test_the_length_of_a_page_stays_on_the_next_one(reader: Client, served: Filled) -> None:
+    shown = page(reader, "/requests", **served.range, limit=10, order="slowest")
+    [following] = re.findall(r'\?([^"]*cursor=[^"]*)"', shown)
+    assert {"limit": "10", "order": "slowest"}.items() <= dict(parse_qsl(following)).items()
 
 
 def test_an_attribute_of_a_span_leads_to_all_requests_that_have_it(

@@ -73,6 +73,21 @@ async def test_only_a_stream_says_when_its_first_token_was_there(
         assert [event.name for event in attempt.raw.events] == events
 
 
+async def test_the_ledger_has_the_status_that_the_client_got(
+    start_server: StartServer, start_gateway: StartGateway, receiver: Receiver
+) -> None:
+    server = await start_server("sglang")
+    gateway = await asyncio.to_thread(start_gateway, in_front_of(server), otlp=receiver.url)
+    await eventually_async(lambda: _ready(gateway, 1))
+    server.fault = "500"
+    with pytest.raises(openai.InternalServerError) as failed:
+        await ask(gateway)
+    spans = await receiver.trace(failed.value.response.headers["x-request-id"], spans=2)
+    [root] = [span for span in spans if "weir.request" in span.attributes]
+    assert (failed.value.status_code, root.attributes["http.response.status_code"]) == (500, 500)
+    assert (root.attributes["weir.status"], root.attributes["error.type"]) == ("error", "model_error")
+
+
 @pytest.mark.parametrize("kind", ["vllm", "llamacpp"])
 async def test_models_are_listed_with_what_their_server_says_of_them(
     start_server: StartServer, serve: Serve, kind: str

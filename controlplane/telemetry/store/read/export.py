@@ -36,28 +36,46 @@ COLUMNS = (
 class Exporter(StorePart):
     """Queries of exports."""
 
-    def parts(self, window: Window, filters: Filters | None = None, form: Format = "csv") -> Iterator[bytes]:
-        """All requests of the window by entry time, as parts of one CSV or Parquet file.
+    def parts(
+        self,
+        window: Window,
+        filters: Filters | None = None,
+        form: Format = "csv",
+        min_e2e_ns: int = 0,
+        max_e2e_ns: int | None = None,
+    ) -> Iterator[bytes]:
+        """All requests of the window by entry time, of `min_e2e_ns <= e2e < max_e2e_ns`, as parts of one CSV or Parquet file.
 
         Each row stored at the start comes exactly once, whatever arrives meanwhile.
         """
-        batches = self.batches(window, filters)
+        batches = self.batches(window, filters, BATCH_ROWS, min_e2e_ns, max_e2e_ns)
         return _csv(batches) if form == "csv" else _parquet(batches)
 
-    def count(self, window: Window, filters: Filters | None = None) -> int:
+    def count(
+        self, window: Window, filters: Filters | None = None, min_e2e_ns: int = 0, max_e2e_ns: int | None = None
+    ) -> int:
         """How many rows an export would have now."""
         condition = where(window, filters)
+        condition.add_length(min_e2e_ns, max_e2e_ns)
         [(count,)] = self._connection.rows(
             f"SELECT count() FROM requests FINAL WHERE {condition.sql}", condition.parameters
         )
         return int(count)
 
-    def batches(self, window: Window, filters: Filters | None = None, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
+    def batches(
+        self,
+        window: Window,
+        filters: Filters | None = None,
+        rows: int = BATCH_ROWS,
+        min_e2e_ns: int = 0,
+        max_e2e_ns: int | None = None,
+    ) -> Iterator[pa.Table]:
         """The same as Arrow tables of at most `rows` rows. There is at least one table, so that the columns are known."""
         chosen = ", ".join(f"lower(hex({name})) AS {name}_hex" if name in _IDS else name for name in COLUMNS)
         at: tuple[int, str, str] | None = None
         while True:
             condition = where(window, filters)
+            condition.add_length(min_e2e_ns, max_e2e_ns)
             if at is not None:
                 condition.add(
                     "entry_start_ns >= {at:UInt64} AND (entry_start_ns, trace_id, request_id) >"

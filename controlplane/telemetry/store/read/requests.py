@@ -62,10 +62,7 @@ class RequestReader(OtelReader):
             raise StoreInputError(f"limit {limit} is out of range; use 1 to {MAX_PAGE}")
         sort = _SORT[order]
         condition = where(window, filters)
-        if min_e2e_ns > 0:
-            condition.add("e2e_ns >= {min_e2e:UInt64}", min_e2e=min_e2e_ns)
-        if max_e2e_ns is not None:
-            condition.add("e2e_ns < {max_e2e:UInt64}", max_e2e=max_e2e_ns)
+        condition.add_length(min_e2e_ns, max_e2e_ns)
         if cursor:
             last = decode(cursor, order)
             condition.add(

@@ -40,6 +40,13 @@ class Where:
         self.conditions.append(condition)
         self.parameters.update(parameters)
 
+    def add_length(self, min_e2e_ns: int, max_e2e_ns: int | None) -> None:
+        """Requests of `min_e2e_ns <= e2e < max_e2e_ns` alone."""
+        if min_e2e_ns > 0:
+            self.add("e2e_ns >= {min_e2e:UInt64}", min_e2e=min_e2e_ns)
+        if max_e2e_ns is not None:
+            self.add("e2e_ns < {max_e2e:UInt64}", max_e2e=max_e2e_ns)
+
     @property
     def sql(self) -> str:
         return " AND ".join(self.conditions) or "1"
