@@ -245,7 +245,7 @@ class Passed:
         for name in ("tools", "system", "instructions", "messages", "prompt", "input"):
             value = document.get(name)
             for part in value if isinstance(value, list) else () if value is None else (value,):
-                yield json.dumps(part).encode()
+                yield _written(part)
 
     def as_it_stands(self, names: Collection[str]) -> dict[str, msgspec.Raw]:
         """These of its members, as far as it has them."""
@@ -320,6 +320,13 @@ def _as_python_reads_it(body: bytes, reason: str) -> Any:
 def made(path: str, operation: Operation, document: dict[str, Any]) -> Passed:
     """A request of the gateway's own."""
     return Passed(path, operation, _encode(document), document)
+
+
+def _written(value: Any) -> bytes:
+    try:
+        return _encode(value)  # ten times as fast as Python's own, which matters where a message has megabytes
+    except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or a number beyond 64 bits
+        return json.dumps(value).encode()
 
 
 def _texts_of(value: Any, depth: int = 0) -> Iterator[str]:

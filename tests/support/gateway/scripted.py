@@ -222,6 +222,9 @@ class OneToken:
     async def prepare(self, question: Question, **_: object) -> Prepared:
         return Prepared(question, "", 1, "exact")
 
+    async def decode(self, ids: list[int], start: int, skip_special_tokens: bool) -> str | None:
+        raise AssertionError("no server here gives token ids")
+
 
 def a_flight() -> Flight:
     return Flight(None, (b"", b""), 1)
