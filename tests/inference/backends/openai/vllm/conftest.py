@@ -30,7 +30,14 @@ def vllm_gateway(
     pool = Pool(POOL, "tiny-variant", "local", MODEL, "", (endpoint,), protocol="openai")
     tuned = Pool(f"{POOL}-tuned", "tuned-variant", "local", ADAPTER, "", (endpoint,), protocol="openai")
     models = tuple(
-        Model(name, (Route(route),), tokenizer="server", cache=CacheRule("never"), reasoning_field="reasoning")
+        Model(
+            name,
+            (Route(route),),
+            tokenizer="server",
+            cache=CacheRule("never"),
+            max_output_tokens=1 << 20,
+            reasoning_field="reasoning",
+        )
         for name, route in ((MODEL, POOL), (ADAPTER, tuned.name))
     )
     tenant = Tenant("alice", "standard", (key_digest(KEY),))
