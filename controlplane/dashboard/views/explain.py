@@ -27,6 +27,8 @@ MAX_FINDINGS = 6
 MAX_CAUSES = 4
 MAX_STAGES = 3
 MIN_SHARE = 0.05  # of the difference: a stage below it is not worth a word
+SETTINGS = ("by", "across", "view", "compare")
+"""Parameters of the latency page that its links keep."""
 NAMES = {"prompt_bucket": "prompt tokens"}
 
 
@@ -35,7 +37,7 @@ def latency_explain(request: HttpRequest) -> HttpResponse:
     """The slow ones are those above the page's quantile, or of the region in its URL."""
     question, now_ns = question_of(request)
     slow = parse_slow(dict(request.GET.lists()), now_ns, question.quantile)
-    view = {"view": "heatmap"} if request.GET.get("view") == "heatmap" else {}
+    view = {name: text for name in SETTINGS if (text := request.GET.get(name))}
     region, explanation = answers.explanation(question, slow, MAX_FINDINGS)
     causes = causes_of(question, slow, pools_served())
     context = explain_context(question, slow, region, explanation, view) | causes_context(question, causes, view)

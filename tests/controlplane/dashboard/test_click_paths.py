@@ -204,12 +204,14 @@ def clicks_of(reader: Client, served: Filled, url: str, part: str = "") -> list[
     "url",
     [
         "/latency?by=pool&across=tenant&tz=Asia/Kolkata&view=heatmap&compare=previous&q=p99&not=tenant%3Dsupport&tier=premium&tier=batch",
+        "/latency?by=prompt_bucket&across=status&compare=model%3Dchat-large&model=chat-small&model=chat-large&cache=miss",
         "/requests?order=slowest&min_ms=40&model=chat-small&attribute=tokens%3E600",
         "/map?cache=miss&not=model%3Dchat-large",
     ],
 )
 def test_every_link_keeps_filters_and_settings(reader: Client, served: Filled, url: str) -> None:
-    clicks_of(reader, served, f"{url}&{urlencode(served.range)}")
+    for part in ("", *OPENED) if url.startswith("/latency") else ("",):
+        clicks_of(reader, served, f"{url}&{urlencode(served.range)}", part)
 
 
 @pytest.mark.soak
