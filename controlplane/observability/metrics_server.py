@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from prometheus_client import REGISTRY
@@ -22,6 +23,10 @@ def serve(host: str, port: int, token: str, ready: Ready | None = None) -> Threa
 
     class Handler(BaseHTTPRequestHandler):
         timeout = READ_TIMEOUT_S
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # a scraper that was ended is no news
+                super().handle()
 
         def do_GET(self) -> None:
             match self.path.partition("?")[0]:

@@ -3,6 +3,8 @@
 import http.client
 import re
 import signal
+import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,8 @@ import pytest
 from controlplane.fleet.clusters.errors import ForbiddenError, InvalidError, UnreachableError
 from controlplane.fleet.clusters.local import LocalCluster
 from controlplane.fleet.clusters.port import PoolSeen, ReplicaSeen
+from deploy.local.cluster.api import Handler
+from deploy.local.ports import LOOPBACK
 from tests.support.deploy.launched_cluster import TOKEN, Launched, launched
 from tests.support.wait import eventually
 
@@ -199,3 +203,13 @@ def test_a_launcher_that_is_away_leaves_an_old_state_that_says_so(tmp_path: Path
         with pytest.raises(UnreachableError):
             local.scale("chat", 2, token="", generation=1)
         local.close()
+
+
+def test_a_caller_that_was_ended_is_no_error_to_be_shown() -> None:
+    """At Ctrl-C all parts end at once, and nothing of it is news."""
+    with socket.create_server((LOOPBACK, 0)) as listening, socket.create_connection(listening.getsockname()) as caller:
+        accepted, address = listening.accept()
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        caller.close()  # with a reset
+        Handler(accepted, address, listening)  # type: ignore[arg-type]
+        accepted.close()

@@ -12,7 +12,7 @@ import re
 import secrets
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
@@ -35,11 +35,11 @@ _OF_A_POOL = re.compile(re.escape(POOLS_PATH) + r"/([^/]+)/(scale|removal)")
 def serving(cluster: LocalCluster, port: int, token: str) -> Iterator[None]:
     """Serve `cluster` at `port` of loopback while the block runs. Raises OSError where the port is taken."""
 
-    class Handler(_Handler):
+    class Bound(Handler):
         local_cluster = cluster
         authorization = f"Bearer {token}".encode()
 
-    server = ThreadingHTTPServer((LOOPBACK, port), Handler)
+    server = ThreadingHTTPServer((LOOPBACK, port), Bound)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, name="cluster-api", daemon=True)
     thread.start()
@@ -50,13 +50,19 @@ def serving(cluster: LocalCluster, port: int, token: str) -> Iterator[None]:
         server.server_close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
     local_cluster: ClassVar[LocalCluster]
     authorization: ClassVar[bytes]
 
     protocol_version = "HTTP/1.1"
     timeout = SILENT_S
     disable_nagle_algorithm = True
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # whoever called has ended, as all parts do at Ctrl-C
+            super().handle()
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
