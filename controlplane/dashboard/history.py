@@ -1,5 +1,6 @@
 """Says what is kept of a page's range, and which of it is synthetic."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from controlplane.core.formatting import PAGE
@@ -13,12 +14,15 @@ from controlplane.telemetry.query.core.timerange import SECOND_NS, fixed
 from controlplane.telemetry.store.read.kept import DIMENSIONS, Kept
 
 MINUTE_NS = 60 * SECOND_NS
+Settings = Sequence[tuple[str, str]]
 
 
-def history_context(wanted: Question, shown: Question, *, lists: bool = False) -> dict[str, Any]:
+def history_context(
+    wanted: Question, shown: Question, settings: Settings = (), *, lists: bool = False
+) -> dict[str, Any]:
     """`history`: what there is of the range and from when on, where its first requests are not stored; None where all is as usual.
 
-    `shown` is `answers.rounded(wanted)`. `lists`: the page lists requests.
+    `shown` is `answers.rounded(wanted)`. `settings` are the page's own parameters, which its links keep. `lists`: the page lists requests.
     """
     kept = answers.kept()
     state = _state(wanted, shown, kept, lists=lists)
@@ -28,8 +32,8 @@ def history_context(wanted: Question, shown: Question, *, lists: bool = False) -
     return {
         "history": {
             "state": state,
-            "requests": _since(wanted, kept.requests_ns),
-            "rollups": _since(wanted, kept.rollups_ns) if kept.rollups_alone else None,
+            "requests": _since(wanted, kept.requests_ns, settings),
+            "rollups": _since(wanted, kept.rollups_ns, settings) if kept.rollups_alone else None,
             "made_up": kept.made_up,
             "moved": used != whole,
             "from": minute(used.from_ns),
@@ -61,13 +65,13 @@ def stored_since(window: Window) -> str:
     return minute(kept.requests_ns) if kept.requests_ns is not None and kept.has_older(window) else ""
 
 
-def _since(wanted: Question, at_ns: int | None) -> dict[str, str] | None:
+def _since(wanted: Question, at_ns: int | None, settings: Settings) -> dict[str, str] | None:
     """When something begins, and the query of a range of the same length that begins there."""
     if at_ns is None:
         return None
     from_ns = at_ns // MINUTE_NS * MINUTE_NS
     begins = Window(from_ns, from_ns + max(MINUTE_NS, wanted.range.length_ns))
-    return {"at": minute(at_ns), "query": query_string(wanted.with_range(fixed(begins)).pairs())}
+    return {"at": minute(at_ns), "query": query_string([*wanted.with_range(fixed(begins)).pairs(), *settings])}
 
 
 def synthetic(from_s: int, to_s: int) -> dict[str, str] | None:

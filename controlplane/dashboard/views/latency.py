@@ -100,7 +100,7 @@ def latency(request: HttpRequest) -> HttpResponse:
         ],
         "failures": failures_context(question, report.requests, report.errors, failed.result() if failed else ()),
         **ledger_freshness(wanted, report.newest_ns, now_ns),
-        **history_context(wanted, question),
+        **history_context(wanted, question, settings),
         **synthetic_context(question, exact=report.exact),
     }
     if cells:

@@ -49,7 +49,7 @@ def requests(request: HttpRequest) -> HttpResponse:
     context = {
         **filter_context(request.path, question, values, settings),
         **ledger_freshness(question, totals.newest_ns, now_ns),
-        **history_context(question, question, lists=True),
+        **history_context(question, question, settings, lists=True),
         "rows": rows(page.rows),
         "total": totals.requests,
         "least_ns": least_ns,

@@ -34,6 +34,14 @@ def test_requests_can_be_bounded_on_both_sides(reader: Client, caller: Client, s
     assert len(exported) == 2 and all(query.items() >= bounds.items() for query in exported)
 
 
+def test_the_way_to_what_is_stored_keeps_the_page_s_settings(reader: Client, served: Filled) -> None:
+    before = {"from": str(served.from_ns - 1_800 * 10**9), "to": str(served.from_ns - 900 * 10**9)}
+    settings = {"by": "pool", "across": "tier", "compare": "previous"}
+    shown = page(reader, "/latency", **before, **settings)
+    [way] = re.findall(r'The ledger has requests from <a href="/latency\?([^"]*)"', shown)
+    assert settings.items() <= dict(parse_qsl(way)).items()
+
+
 def test_the_length_of_a_page_stays_on_the_next_one(reader: Client, served: Filled) -> None:
     shown = page(reader, "/requests", **served.range, limit=10, order="slowest")
     [following] = re.findall(r'\?([^"]*cursor=[^"]*)"', shown)
