@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 
 INTEGERS = ("INT32", "INT64", "UINT32", "UINT64")
+ANSWERS = ("text", "text_so_far", "token_ids", "embedding")
+"""The values of outputs that are an answer; a model needs one of them."""
 
 
 class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,9 +58,7 @@ def check_mapping(mapping: TensorMapping) -> None:
     ids += [it for it in mapping.outputs if it.value == "token_ids"]
     if wrong := next((it for it in ids if it.datatype not in INTEGERS), None):
         raise ValueError(f"mapping: {wrong.name!r} is {wrong.datatype}: token ids are {', '.join(INTEGERS)}")
-    answers = [
-        tensor for tensor in mapping.outputs if tensor.value in ("text", "text_so_far", "token_ids", "embedding")
-    ]
+    answers = [tensor for tensor in mapping.outputs if tensor.value in ANSWERS]
     if not answers:
         raise ValueError(
             "mapping has no output with the value 'text', 'text_so_far', 'token_ids' or 'embedding': name the tensor with the answer"

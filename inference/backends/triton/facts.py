@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from inference.backends.triton.signatures import SIGNATURES, Signature
+from inference.contract.tensor_mapping import ANSWERS
 
 _UNFILLED = "${"  # how parameters of the published config.pbtxt begin where nobody has filled them in
-_ANSWERS = ("text", "text_so_far", "token_ids", "embedding")
 _SHOWN = 8  # tensors of each kind in a message
 
 
@@ -64,7 +64,7 @@ def misfit(model: Model, signature: Signature) -> str:
     """Why a model cannot be served with a signature, with the remedy; empty where it can."""
     known = {item.name: item for item in signature.inputs}
     carriers = [it for it in signature.inputs if it.value in ("prompt", "prompt_ids") and it.name in model.inputs]
-    answers = [it for it in signature.outputs if it.value in _ANSWERS and it.name in model.outputs]
+    answers = [it for it in signature.outputs if it.value in ANSWERS and it.name in model.outputs]
     if not carriers or not answers:
         return f"model {model.name!r} does not fit signature {signature.name!r}{_remedy(model)} ({_tensors(model)})"
     for name, tensor in model.inputs.items():

@@ -32,6 +32,13 @@ async def obeyed(serve: Serve, *servers: ModelServer, **pool: Any) -> Gateway:
     return await asyncio.to_thread(serve, in_front_of(*servers, **pool))
 
 
+async def traced(start_gateway: StartGateway, server: ModelServer, receiver: Receiver) -> Gateway:
+    """A gateway of its own in front of the server, whose spans the receiver gets."""
+    gateway = await asyncio.to_thread(start_gateway, in_front_of(server), otlp=receiver.url)
+    await eventually_async(lambda: _ready(gateway, 1))
+    return gateway
+
+
 async def ask(gateway: Gateway, **parameters: Any) -> Any:
     async with gateway.client() as client:
         return await client.chat.completions.create(model="weir", messages=unique(), **parameters)
@@ -59,8 +66,7 @@ async def test_only_a_stream_says_when_its_first_token_was_there(
     start_server: StartServer, start_gateway: StartGateway, receiver: Receiver
 ) -> None:
     server = await start_server("sglang")
-    gateway = await asyncio.to_thread(start_gateway, in_front_of(server), otlp=receiver.url)
-    await eventually_async(lambda: _ready(gateway, 1))
+    gateway = await traced(start_gateway, server, receiver)
     for streams, events in ((False, []), (True, ["first_token"])):
         async with gateway.client() as client:
             raw = await client.chat.completions.with_raw_response.create(
@@ -77,8 +83,7 @@ async def test_the_ledger_has_the_status_that_the_client_got(
     start_server: StartServer, start_gateway: StartGateway, receiver: Receiver
 ) -> None:
     server = await start_server("sglang")
-    gateway = await asyncio.to_thread(start_gateway, in_front_of(server), otlp=receiver.url)
-    await eventually_async(lambda: _ready(gateway, 1))
+    gateway = await traced(start_gateway, server, receiver)
     server.fault = "500"
     with pytest.raises(openai.InternalServerError) as failed:
         await ask(gateway)
