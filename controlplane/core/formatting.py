@@ -159,19 +159,9 @@ def relative(seconds: int, units: str = "hms") -> str:
     raise ValueError(f"{seconds} s is not a whole number of any of {units}")
 
 
-def moment(at_ns: int) -> str:
-    """UTC, to the millisecond: `2026-11-20 14:05:00.250`."""
-    return f"{_utc(at_ns):%Y-%m-%d %H:%M:%S}.{at_ns // 1_000_000 % 1000:03d}"
-
-
 def minute(at_ns: int) -> str:
     """UTC: `2026-11-20 14:05`."""
     return f"{_utc(at_ns):%Y-%m-%d %H:%M}"
-
-
-def clock(at_ns: int) -> str:
-    """UTC: `14:05:00`."""
-    return f"{_utc(at_ns):%H:%M:%S}"
 
 
 def clock_minute(at_ns: int) -> str:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from controlplane.core.formatting import PAGE, TEXT, THIN, iso, moment
+from controlplane.core.formatting import PAGE, TEXT, THIN, iso
+from controlplane.dashboard.core.zone import moment
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import re
 import pytest
 from django.test import Client
 
-from controlplane.core.formatting import clock
+from controlplane.dashboard.core.zone import clock
 from controlplane.dashboard.views.overview import figures
 from controlplane.fleet.core.stack_rows import Row
 from controlplane.fleet.models import LLMModel, Pool, Region, Replica, Variant
