@@ -1,18 +1,17 @@
 """Asks what a screen is compared with, and prepares the difference for it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 from controlplane.core.formatting import PAGE
-from controlplane.dashboard import links
 from controlplane.dashboard.core import comparison
 from controlplane.dashboard.core.comparison import EARLIER, Other
 from controlplane.dashboard.core.figures.latency import OtherLine
+from controlplane.dashboard.core.screen import Screen
 from controlplane.telemetry.core.query_types import Dimension, Group, LatencyPoint, LatencyReport
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.question import Question
 
 MAX_SEGMENTS = 8
@@ -45,15 +44,14 @@ def line_of(side: OtherSide) -> OtherLine:
     return OtherLine(side.other.words, side.points.result(), answers.step_ns(question), side.other.later_ns)
 
 
-def choices(question: Question, chosen: Other | None, own: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """What the screen can be compared with; the chosen one is taken back by its own link. `own`: its other parameters."""
-    own = [(name, value) for name, value in own if name != "compare"]
+def choices(screen: Screen, chosen: Other | None) -> list[dict[str, Any]]:
+    """What the screen can be compared with; the chosen one is taken back by its own link."""
     texts = [*EARLIER, *([chosen.text] if chosen and chosen.text not in EARLIER else [])]
     return [
         {
             "text": LABELS.get(text, text),
             "current": current,
-            "query": query_string([*question.pairs(), *own, *([] if current else [("compare", text)])]),
+            "query": screen.query(compare="" if current else text),
         }
         for text in texts
         for current in [chosen is not None and chosen.text == text]
@@ -67,9 +65,9 @@ def compare_context(
     groups: Mapping[str, Group],
     by: Dimension,
     now_ns: int,
-    looks: Mapping[str, str],
+    screen: Screen,
 ) -> dict[str, Any]:
-    """`compared`: the difference in words, by stage and by segment. `looks`: parameters of the screen that the other side's link keeps."""
+    """`compared`: the difference in words, by stage and by segment."""
     other, then, groups_then = side.other, side.report.result(), side.groups.result()
     segments = comparison.by_segment(groups, groups_then)
     sentences = []
@@ -85,7 +83,7 @@ def compare_context(
             "words": other.words,
             "sentences": [sentence for sentence in sentences if sentence],
             "few": comparison.few(report, then) and bool(report.e2e_ms and then.e2e_ms),
-            "href": links.latency(other.question, **looks),
+            "href": f"{screen.path}?{screen.query(other.question, compare='')}",
             "requests": [report.requests, then.requests],
             "failed": [each.errors / each.requests if each.requests else None for each in (report, then)],
             "means": [comparison.mean_ms(each) if each.e2e_ms else None for each in (report, then)],

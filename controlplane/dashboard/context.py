@@ -13,7 +13,6 @@ from controlplane.incidents.core.rules import RULES
 from controlplane.incidents.decide import rows
 from controlplane.incidents.models import Incident
 from controlplane.incidents.report import unnotified
-from controlplane.telemetry.query.core.parameters import CARRIED
 
 POLICY_PAGES = ("policy", "decisions", "decision", "pauses")
 """Views that the bar shows as part of “Policies”."""
@@ -43,9 +42,17 @@ def open_incidents(request: HttpRequest) -> dict[str, Any]:
         "policy_pages": POLICY_PAGES,
         "zone": zone.said(),
         "zones": zone.OFFERED,
-        "carried": CARRIED.get(),
+        "zone_of_url": zone.of_url(),
+        "without_zone": _without_zone(request),
         "open_pages": open_pages,
         "not_notified_pages": not_notified_pages,
         "undo_min": int(UNDO_FOR.total_seconds() // 60),
         "cool_down_min": int(RULES.cool_down.total_seconds() // 60),
     }
+
+
+def _without_zone(request: HttpRequest) -> str:
+    """The query of the same page in the zone that its reader keeps."""
+    rest = request.GET.copy()
+    rest.pop("tz", None)
+    return rest.urlencode(safe=":")

@@ -1,29 +1,26 @@
 """Says what is kept of a page's range, and which of it is synthetic."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from controlplane.core.formatting import PAGE
+from controlplane.dashboard.core.screen import Screen
 from controlplane.dashboard.core.zone import minute, said
 from controlplane.planning.models import DemoHistory
 from controlplane.telemetry.core.query_types import Window, filtered_by
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.query.core.timerange import SECOND_NS, fixed
 from controlplane.telemetry.store.read.kept import DIMENSIONS, Kept
 
 MINUTE_NS = 60 * SECOND_NS
-Settings = Sequence[tuple[str, str]]
 
 
-def history_context(
-    wanted: Question, shown: Question, settings: Settings = (), *, lists: bool = False
-) -> dict[str, Any]:
+def history_context(screen: Screen, shown: Question, *, lists: bool = False) -> dict[str, Any]:
     """`history`: what there is of the range and from when on, where its first requests are not stored; None where all is as usual.
 
-    `shown` is `answers.rounded(wanted)`. `settings` are the page's own parameters, which its links keep. `lists`: the page lists requests.
+    `shown` is `answers.rounded` of its question. `lists`: the page lists requests.
     """
+    wanted = screen.question
     kept = answers.kept()
     state = _state(wanted, shown, kept, lists=lists)
     if not state:
@@ -32,8 +29,8 @@ def history_context(
     return {
         "history": {
             "state": state,
-            "requests": _since(wanted, kept.requests_ns, settings),
-            "rollups": _since(wanted, kept.rollups_ns, settings) if kept.rollups_alone else None,
+            "requests": _since(screen, kept.requests_ns),
+            "rollups": _since(screen, kept.rollups_ns) if kept.rollups_alone else None,
             "made_up": kept.made_up,
             "moved": used != whole,
             "from": minute(used.from_ns),
@@ -65,13 +62,13 @@ def stored_since(window: Window) -> str:
     return minute(kept.requests_ns) if kept.requests_ns is not None and kept.has_older(window) else ""
 
 
-def _since(wanted: Question, at_ns: int | None, settings: Settings) -> dict[str, str] | None:
+def _since(screen: Screen, at_ns: int | None) -> dict[str, str] | None:
     """When something begins, and the query of a range of the same length that begins there."""
     if at_ns is None:
         return None
     from_ns = at_ns // MINUTE_NS * MINUTE_NS
-    begins = Window(from_ns, from_ns + max(MINUTE_NS, wanted.range.length_ns))
-    return {"at": minute(at_ns), "query": query_string([*wanted.with_range(fixed(begins)).pairs(), *settings])}
+    begins = Window(from_ns, from_ns + max(MINUTE_NS, screen.question.range.length_ns))
+    return {"at": minute(at_ns), "query": screen.query(screen.question.with_range(fixed(begins)))}
 
 
 def synthetic(from_s: int, to_s: int) -> dict[str, str] | None:

@@ -8,10 +8,10 @@ from django.db.models import Q
 from django.urls import reverse
 
 from controlplane.core.formatting import PAGE
+from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.core.similar import Alike, most_alike
 from controlplane.incidents.models import Entry, Incident
 from controlplane.policy.models import DecisionChange
-from controlplane.telemetry.query.core.parameters import query_string
 
 MAX_EARLIER = 200
 """Incidents of the same objective or component that are looked through, the newest first."""
@@ -26,7 +26,7 @@ def around(incident: Incident, now: datetime) -> dict[str, Any]:
         "also_open": [_brief(each) for each in _also_open(incident, ends)],
         "acted": _acted(incident, ends),
         "began": began(incident),
-        "acted_href": f"{reverse('decisions')}?{query_string(_decisions_of(incident, ends))}",
+        "acted_href": f"{reverse('decisions')}?{link_query(_decisions_of(incident, ends))}",
         "similar": _similar(incident),
     }
 

@@ -3,8 +3,8 @@
 from django.urls import Resolver404, ResolverMatch, resolve, reverse
 
 from controlplane.core.formatting import relative
+from controlplane.dashboard.core.screen import link_query
 from controlplane.telemetry.core.query_types import Failure, Window
-from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.query.core.timerange import MAX_NS, SECOND_NS, TimeRange, fixed
 
@@ -34,11 +34,11 @@ def wider(question: Question) -> Question | None:
 
 
 def latency(question: Question, **more: str) -> str:
-    return f"{reverse('latency')}?{query_string([*question.pairs(), *more.items()])}"
+    return f"{reverse('latency')}?{link_query([*question.pairs(), *more.items()])}"
 
 
 def requests(question: Question, **more: str) -> str:
-    return f"{reverse('requests')}?{query_string([*question.pairs(), *more.items()])}"
+    return f"{reverse('requests')}?{link_query([*question.pairs(), *more.items()])}"
 
 
 def failed(question: Question) -> str:

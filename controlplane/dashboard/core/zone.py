@@ -18,6 +18,7 @@ WITHOUT_OFFSET = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)
 """A time that is of the zone that the reader chose: what a calendar field sends."""
 HOUR = timedelta(hours=1)
 _ZONE: ContextVar[tzinfo] = ContextVar("zone", default=UTC)
+_OF_URL: ContextVar[bool] = ContextVar("zone_of_url", default=False)
 
 
 def named(name: str) -> ZoneInfo:
@@ -29,8 +30,14 @@ def named(name: str) -> ZoneInfo:
     return ZoneInfo(name)
 
 
-def use(zone: tzinfo) -> None:
+def use(zone: tzinfo, *, of_url: bool = False) -> None:
     _ZONE.set(zone)
+    _OF_URL.set(of_url)
+
+
+def of_url() -> list[tuple[str, str]]:
+    """The parameter that says the zone, where the page's own URL does: its links say it too."""
+    return [("tz", said())] if _OF_URL.get() else []
 
 
 def said() -> str:
@@ -83,9 +90,12 @@ def at(when: datetime) -> str:
 
 
 def _once(at_ns: int, text: str) -> str:
-    """With the zone's abbreviation in an hour that clocks show twice."""
-    at = local(at_ns)
-    return f"{text} {at.tzname()}" if at.utcoffset() != at.replace(fold=1 - at.fold).utcoffset() else text
+    return f"{text}{which_of_two(local(at_ns))}"
+
+
+def which_of_two(at: datetime) -> str:
+    """The zone's abbreviation in an hour that clocks show twice, as it stands behind a time: ` CEST`; empty at others."""
+    return f" {at.tzname()}" if at.utcoffset() != at.replace(fold=1 - at.fold).utcoffset() else ""
 
 
 def shifted(figure: Any) -> Any:

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from django import template
+from django.template import defaultfilters
 
 from controlplane.core.formatting import PAGE, iso
 from controlplane.dashboard.core import palette
-from controlplane.dashboard.core.zone import clock, minute, moment, shifted
+from controlplane.dashboard.core.zone import clock, minute, moment, shifted, which_of_two
 
 register = template.Library()
 
@@ -26,6 +27,13 @@ for function in (moment, clock, iso, shifted):
 @register.filter
 def minute_of(at_s: int) -> str:
     return minute(at_s * 1_000_000_000)
+
+
+@register.filter("date", expects_localtime=True)
+def date(at: Any, form: str) -> str:
+    """Django's own, with the zone's abbreviation in an hour that clocks show twice."""
+    text = defaultfilters.date(at, form)
+    return f"{text}{which_of_two(at)}" if text and "H" in form else text
 
 
 @register.filter

@@ -16,10 +16,10 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from controlplane.dashboard import links
 from controlplane.dashboard.core.freshness import freshness
+from controlplane.dashboard.core.screen import Screen, link_query
 from controlplane.telemetry.core.query_types import Dimension, Filter, excluded
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.errors import BadQuestionError
-from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.question import DIMENSIONS, UNKNOWN, Question, parse
 from controlplane.telemetry.query.core.timerange import UNIT_S
 from controlplane.telemetry.store import StoreUnavailableError
@@ -130,34 +130,21 @@ def freshness_context(question: Question, newest_ns: int | None, now_ns: int) ->
     }
 
 
-def filter_context(
-    path: str,
-    question: Question,
-    values: Mapping[Dimension, Sequence[str]],
-    settings: Sequence[tuple[str, str]] = (),
-    region: Sequence[tuple[str, str]] = (),
-) -> dict[str, Any]:
-    """The filter bar. `settings` are the page's own parameters, which stay whatever is changed. `region` is a part of what is shown,
-    with times of its own: it leaves with the range."""
+def filter_context(screen: Screen, values: Mapping[Dimension, Sequence[str]]) -> dict[str, Any]:
+    """The filter bar."""
+    question, query = screen.question, screen.query
     wider = links.wider(question)
 
-    def query(changed: Question) -> str:
-        return query_string([*changed.pairs(), *settings])
-
-    def own(changed: Question) -> str:
-        """The page's own parameters stay."""
-        return query_string([*changed.pairs(), *region, *settings])
-
     def without(name: Filter, value: str) -> str:
-        return own(question.without(name, "" if value == UNKNOWN else value))
+        return query(question.without(name, "" if value == UNKNOWN else value))
 
     def turned(name: Dimension, value: str) -> str:
-        return own(question.turned(name, "" if value == UNKNOWN else value))
+        return query(question.turned(name, "" if value == UNKNOWN else value))
 
     return {
-        "path": path,
+        "path": screen.path,
         "question": question,
-        "question_query": question.query(),
+        "question_query": link_query(question.pairs()),
         "presets": presets(question, query),
         "facets": [
             facet(
@@ -185,13 +172,13 @@ def filter_context(
             *(
                 {
                     "text": f"{name.replace('_', ' ')} is not {value or UNKNOWN}",
-                    "without": own(question.without("not", f"{name}={value}")),
+                    "without": query(question.without("not", f"{name}={value}")),
                 }
                 for name, values in excluded(question.filters).items()
                 for value in values
             ),
         ],
-        "kept": [*region, *settings, *_unseen(question)],
+        "kept": [*screen.region, *screen.own(), *_unseen(question)],
         "wider": query(wider) if wider else "",
         "day": query(links.back(question, "24h")),
         "resume": query(links.back(question, "15m")),

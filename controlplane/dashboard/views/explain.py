@@ -1,6 +1,7 @@
 """The latency page's panel "What is different about the slow ones?", a fragment that is requested after the figures."""
 
-from collections.abc import Mapping
+import time
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -9,9 +10,10 @@ from django.urls import reverse
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links
+from controlplane.dashboard.core.screen import Screen, latency_screen
 from controlplane.dashboard.core.zone import clock, said
 from controlplane.dashboard.history import stored_since
-from controlplane.dashboard.views.common import page, question_of
+from controlplane.dashboard.views.common import page
 from controlplane.serving_stack import pools_served
 from controlplane.telemetry.core.query_types import Region
 from controlplane.telemetry.explain.causes import RULES
@@ -27,25 +29,24 @@ MAX_FINDINGS = 6
 MAX_CAUSES = 4
 MAX_STAGES = 3
 MIN_SHARE = 0.05  # of the difference: a stage below it is not worth a word
-SETTINGS = ("by", "across", "view", "compare")
-"""Parameters of the latency page that its links keep."""
 NAMES = {"prompt_bucket": "prompt tokens"}
 
 
 @page
 def latency_explain(request: HttpRequest) -> HttpResponse:
     """The slow ones are those above the page's quantile, or of the region in its URL."""
-    question, now_ns = question_of(request)
-    slow = parse_slow(dict(request.GET.lists()), now_ns, question.quantile)
-    view = {name: text for name in SETTINGS if (text := request.GET.get(name))}
+    parameters, now_ns = dict(request.GET.lists()), time.time_ns()
+    screen = latency_screen(reverse("latency"), parameters, now_ns)
+    question = screen.question
+    slow = parse_slow(parameters, now_ns, question.quantile)
     region, explanation = answers.explanation(question, slow, MAX_FINDINGS)
     causes = causes_of(question, slow, pools_served())
-    context = explain_context(question, slow, region, explanation, view) | causes_context(question, causes, view)
+    context = explain_context(screen, slow, region, explanation) | causes_context(screen, causes)
     context["stored_since"] = stored_since(region.window or question.range.window)
     return render(request, "dashboard/_explain.html", context)
 
 
-def causes_context(question: Question, causes: Causes, view: Mapping[str, str]) -> dict[str, Any]:
+def causes_context(screen: Screen, causes: Causes) -> dict[str, Any]:
     """The known causes that the figures show, and the figures that are missing."""
     return {
         "causes": [
@@ -53,7 +54,7 @@ def causes_context(question: Question, causes: Causes, view: Mapping[str, str]) 
                 "named": each,
                 "cost_ns": round(each.cost_ms * 1e6),
                 "evidence": [evidence(figure) for figure in each.cause.evidence],
-                "href": links.latency(question.with_filter("pool", each.pool), **view),
+                "href": _filtered(screen, "pool", each.pool),
                 "do_href": f"{reverse('causes')}#{each.cause.name}",
             }
             for each in causes.named[:MAX_CAUSES]
@@ -70,22 +71,20 @@ def evidence(figure: Evidence) -> dict[str, str]:
     return {"what": figure.what, "value": PAGE.figure(figure.value, figure.unit), "expected": expected}
 
 
-def explain_context(
-    question: Question, slow: Slow, region: Region, explanation: Explanation, view: Mapping[str, str]
-) -> dict[str, Any]:
-    """Parts of sentences, from the store's answer. `view`: parameters that links back to the page keep."""
+def explain_context(screen: Screen, slow: Slow, region: Region, explanation: Explanation) -> dict[str, Any]:
+    """Parts of sentences, from the store's answer."""
     return {
         "which": which(slow, region),
         "of_region": slow.region is not None,
-        "whole_href": links.latency(question, **view),
+        "whole_href": f"{screen.path}?{replace(screen, region=()).query()}",
         "requests_href": links.requests(
-            _during(question, region).with_filter("status", "ok"), order="slowest", **_bounds(region)
+            _during(screen.question, region).with_filter("status", "ok"), order="slowest", **_bounds(region)
         ),
         "explanation": explanation,
         "slower": explanation.difference_ns >= 0,
         "difference_ns": round(abs(explanation.difference_ns)),
         "stages": [stage for stage in explanation.stages[:MAX_STAGES] if stage.share >= MIN_SHARE],
-        "findings": [finding(question, each, view) for each in explanation.findings],
+        "findings": [finding(screen, each) for each in explanation.findings],
         "nothing": nothing(explanation),
     }
 
@@ -112,18 +111,18 @@ def which(slow: Slow, region: Region) -> str:
     return ", ".join(parts) or "of any length"
 
 
-def finding(question: Question, difference: Finding, view: Mapping[str, str]) -> dict[str, Any]:
+def finding(screen: Screen, difference: Finding) -> dict[str, Any]:
     """A finding with its link."""
     return {
         "finding": difference,
         "name": NAMES.get(difference.dimension, difference.dimension),
         "value": difference.value or "unknown",
-        "href": _filtered(question, difference.dimension, difference.value, view),
+        "href": _filtered(screen, difference.dimension, difference.value),
         "same": [f"{NAMES.get(dimension, dimension)} {value or 'unknown'}" for dimension, value in difference.same_as],
         "traces": [{"id": trace_id, "href": links.trace(trace_id)} for trace_id in difference.exemplars],
     }
 
 
-def _filtered(question: Question, dimension: str, value: str, view: Mapping[str, str]) -> str:
+def _filtered(screen: Screen, dimension: str, value: str) -> str:
     named = next((name for name in DIMENSIONS if name == dimension), None)
-    return links.latency(question.with_filter(named, value), **view) if named else ""
+    return f"{screen.path}?{screen.query(screen.question.with_filter(named, value))}" if named else ""

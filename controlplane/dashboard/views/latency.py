@@ -1,6 +1,7 @@
 """The latency page: which stage is slow, for whom, since when."""
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from controlplane.dashboard.core.figures.heatmap import heatmap_figure
 from controlplane.dashboard.core.figures.latency import OtherLine, grid, latency_figure, legend
 from controlplane.dashboard.core.headline import headline
 from controlplane.dashboard.core.palette import BANDS, stage_style
+from controlplane.dashboard.core.screen import GROUPS, VIEWS, Screen, latency_screen
 from controlplane.dashboard.failures import failures_context
 from controlplane.dashboard.history import history_context, stored_since, synthetic_context
 from controlplane.dashboard.views.common import (
@@ -36,45 +38,32 @@ from controlplane.telemetry.core.query_types import (
     Window,
 )
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.parameters import choice, query_string
+from controlplane.telemetry.query.core.parameters import choice
 from controlplane.telemetry.query.core.question import QUANTILES, UNKNOWN, Question
 from controlplane.telemetry.query.core.slow import parse_slow
 from controlplane.telemetry.query.core.timerange import fixed
 
-GROUPS: tuple[Dimension, ...] = (
-    "model", "pool", "replica", "tier", "cache", "prompt_bucket", "tenant", "region", "status",
-)  # fmt: skip
 GROUP_ROWS = 12
 MAX_CELLS = 500
 MAX_PAIRS = 20
-VIEWS = ("stages", "heatmap")
 
 
 @page
 def latency(request: HttpRequest) -> HttpResponse:
-    """`?by=`: the dimension that the second table is grouped by; `?across=`: another, for pairs of their values.
-    `?view=`: the chart. `?compare=`: another time or slice beside it.
-
-    A region of it may be chosen, in the parameters of `parse_slow`."""
-    wanted, now_ns = question_of(request)
-    question = answers.rounded(wanted)
-    parameters = dict(request.GET.lists())
-    by = cast(Dimension, choice(parameters, "by", GROUPS, "model"))
-    across = cast(Dimension, choice(parameters, "across", ("", *(name for name in GROUPS if name != by)), ""))
-    view = choice(parameters, "view", VIEWS, VIEWS[0])
+    parameters, now_ns = dict(request.GET.lists()), time.time_ns()
+    screen = latency_screen(request.path, parameters, now_ns)
+    wanted, question = screen.question, answers.rounded(screen.question)
+    by, across = cast(Dimension, screen.settings["by"]), cast(Dimension, screen.settings["across"])
     slow = parse_slow(parameters, now_ns)
-    region = slow.pairs()
     other = comparison.parse(parameters, wanted, now_ns)
-    beside = [("compare", other.text)] if other else []
-    grouping = [*([("by", by)] if by != "model" else []), *([("across", across)] if across else [])]
-    looks = [*grouping, *([("view", view)] if view != VIEWS[0] else [])]
-    settings = [*looks, *beside]
     step = answers.step_ns(question)
     grouped = {name: answers.submit_query(answers.groups, question, name) for name in {by, "model"}}
     rolled = answers.rolled(question, step)
     report_query = answers.submit_query(answers.report, question, rolled)
     series = answers.submit_query(answers.series, question, step, rolled)
-    cells = answers.submit_query(answers.heatmap, question, step, rolled) if view == "heatmap" else None
+    cells = (
+        answers.submit_query(answers.heatmap, question, step, rolled) if screen.settings["view"] == "heatmap" else None
+    )
     pairs = answers.submit_query(answers.cells, answers.stored(question), (by, across), MAX_PAIRS) if across else None
     side = query_side(other, by) if other else None
     values = facet_values(request, question)
@@ -84,30 +73,24 @@ def latency(request: HttpRequest) -> HttpResponse:
     line = line_of(side) if side else None
     context: dict[str, Any] = {
         **data_context(question, report, grouped["model"].result(), points, step, line),
-        **(compare_context(side, question, report, groups, by, now_ns, dict(looks)) if side else {}),
-        "comparisons": choices(wanted, other, [*region, *settings]),
-        **group_context(question, groups, by, [*region, *settings]),
-        **cells_context(question, pairs.result() if pairs else None, by, across, [*region, *settings]),
+        **(compare_context(side, question, report, groups, by, now_ns, screen) if side else {}),
+        "comparisons": choices(screen, other),
+        **group_context(screen, groups, by),
+        **cells_context(screen, pairs.result() if pairs else None, by, across),
         "views": [
-            {
-                "text": name,
-                "current": name == view,
-                "query": query_string(
-                    [*question.pairs(), *grouping, *region, *beside, *([("view", name)] if name != VIEWS[0] else [])]
-                ),
-            }
+            {"text": name, "current": name == screen.settings["view"], "query": screen.query(view=name)}
             for name in VIEWS
         ],
         "failures": failures_context(question, report.requests, report.errors, failed.result() if failed else ()),
         **ledger_freshness(wanted, report.newest_ns, now_ns),
-        **history_context(wanted, question, settings),
+        **history_context(screen, question),
         **synthetic_context(question, exact=report.exact),
     }
     if cells:
         context["figure"] = heatmap_figure(cells.result(), points, question, step, slow.region)
     changed = changes_in(question.range.window)
     context |= {"figure": marked(context["figure"], changed), "changes": changed}
-    context |= filter_context(request.path, wanted, values, settings, region)
+    context |= filter_context(screen, values)
     return render_page(request, "dashboard/latency.html", context | {"plotly": vendor.plotly()})
 
 
@@ -171,20 +154,18 @@ def data_context(
     }
 
 
-def group_context(
-    question: Question, groups: Mapping[str, Group], by: Dimension, own: list[tuple[str, str]]
-) -> dict[str, Any]:
+def group_context(screen: Screen, groups: Mapping[str, Group], by: Dimension) -> dict[str, Any]:
     """The second table: the same figures for each value of a dimension: values without answers first, then the slowest."""
+    question = screen.question
     ranked = sorted(groups.items(), key=lambda group: -getattr(group[1].e2e_ms, question.quantile, math.inf))
-    without_compare = [(name, value) for name, value in own if name != "compare"]
     shown = []
     for value, report in ranked[:GROUP_ROWS]:
         summary = headline(report, {}, question.quantile)
         shown.append(
             {
                 "value": value,
-                "query": query_string([*question.with_filter(by, value).pairs(), *own]),
-                "beside": query_string([*question.pairs(), *without_compare, ("compare", f"{by}={value or UNKNOWN}")]),
+                "query": screen.query(question.with_filter(by, value)),
+                "beside": screen.query(compare=f"{by}={value or UNKNOWN}"),
                 "requests": report.requests,
                 "errors": report.errors,
                 "figures": _figures(report.e2e_ms, question),
@@ -197,35 +178,23 @@ def group_context(
             {
                 "text": "prompt" if name == "prompt_bucket" else name,
                 "current": name == by,
-                "query": query_string(
-                    [
-                        *question.pairs(),
-                        *([("by", name)] if name != "model" else []),
-                        *((key, value) for key, value in own if key != "by"),
-                    ]
-                ),
+                "query": screen.query(by=name),
             }
             for name in GROUPS
-            if ("across", name) not in own
+            if name != screen.settings["across"]
         ],
         "groups": shown,
         "groups_left_out": max(0, len(ranked) - GROUP_ROWS),
         "quantiles": [
-            {
-                "text": q,
-                "current": q == question.quantile,
-                "query": query_string([*question.with_quantile(q).pairs(), *own]),
-            }
+            {"text": q, "current": q == question.quantile, "query": screen.query(question.with_quantile(q))}
             for q in QUANTILES
         ],
     }
 
 
-def cells_context(
-    question: Question, pairs: Cells | None, by: Dimension, across: Dimension, own: list[tuple[str, str]]
-) -> dict[str, Any]:
+def cells_context(screen: Screen, pairs: Cells | None, by: Dimension, across: Dimension) -> dict[str, Any]:
     """The second table by two dimensions. Each pair leads to this screen with both filters."""
-    others = [(name, value) for name, value in own if name != "across"]
+    question = screen.question
     shown = pairs.shown if pairs else ()
     values = [getattr(cell.e2e_ms, question.quantile, None) for cell in shown]
     longest = max((value for value in values if value), default=0)
@@ -235,7 +204,7 @@ def cells_context(
             {
                 "text": "prompt" if name == "prompt_bucket" else name or "none",
                 "current": name == across,
-                "query": query_string([*question.pairs(), *others, *([("across", name)] if name else [])]),
+                "query": screen.query(across=name),
             }
             for name in ("", *GROUPS)
             if name != by
@@ -243,9 +212,7 @@ def cells_context(
         "pairs": [
             {
                 "cell": cell,
-                "query": query_string(
-                    [*question.with_filter(by, cell.row).with_filter(across, cell.column).pairs(), *own]
-                ),
+                "query": screen.query(question.with_filter(by, cell.row).with_filter(across, cell.column)),
                 "figures": _figures(cell.e2e_ms, question),
                 "bar": round(100 * value / longest, 1) if value and longest else 0,
             }

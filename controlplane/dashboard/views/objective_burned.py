@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from controlplane.dashboard import links
+from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.views.common import page
 from controlplane.incidents.attribution import questions
 from controlplane.slo import queries
@@ -20,7 +21,7 @@ from controlplane.telemetry.core.objective_counts import Cut
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
 from controlplane.telemetry.explain.difference import Split, explain
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.parameters import choice, query_string
+from controlplane.telemetry.query.core.parameters import choice
 from controlplane.telemetry.query.core.question import Question, parse
 
 OVER = {"1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
@@ -43,7 +44,7 @@ def objective_burned(request: HttpRequest, slug: str) -> HttpResponse:
             {
                 "text": name,
                 "current": name == over,
-                "href": f"{reverse('objective-burned', args=[slug])}?{query_string([('of', shown.key), ('over', name)])}",
+                "href": f"{reverse('objective-burned', args=[slug])}?{link_query([('of', shown.key), ('over', name)])}",
             }
             for name in OVER
         ],

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods
 from controlplane.core.formatting import PAGE, instant, relative
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.core.figures.replay import replay_figure
+from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.core.zone import minute
 from controlplane.dashboard.views.common import page, render_page
 from controlplane.slo.core import words
@@ -28,7 +29,6 @@ from controlplane.slo.replay.preview import preview
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.errors import BadQuestionError
-from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.question import DIMENSIONS, Question
 from controlplane.telemetry.query.core.timerange import SECOND_NS, TimeRange, parse
 
@@ -83,7 +83,7 @@ def stored(slug: str) -> StoredObjective | None:
 def address(saved: StoredObjective | None, given: QueryDict, **own: str) -> str:
     pairs = [("saved", saved.slug)] if saved else []
     pairs += [(name, text) for name in given for text in given.getlist(name) if name not in OWN]
-    return f"{reverse('objective-preview')}?{query_string([*pairs, *own.items()])}"
+    return f"{reverse('objective-preview')}?{link_query([*pairs, *own.items()])}"
 
 
 def beside(draft: Objective, saved: StoredObjective | None) -> dict[str, Objective]:

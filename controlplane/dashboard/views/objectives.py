@@ -13,6 +13,7 @@ from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.changes import changes_in, marked
 from controlplane.dashboard.core.figures.burndown import burndown_figure
+from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.views.common import facet, freshness_context, page, render_page
 from controlplane.dashboard.views.objective_parts import INCIDENT_STATES, now, over_period, rates
 from controlplane.incidents.core import runbook
@@ -28,7 +29,7 @@ from controlplane.slo.models import StoredObjective
 from controlplane.slo.queries import ObjectiveStatus
 from controlplane.slo.replay.burndown import history
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.query.core.parameters import choice, query_string
+from controlplane.telemetry.query.core.parameters import choice
 from controlplane.telemetry.query.core.question import UNKNOWN, Question, parse
 from controlplane.telemetry.store import StoreUnavailableError
 
@@ -100,7 +101,7 @@ def objective(request: HttpRequest, slug: str) -> HttpResponse:
             timezone.now(),
         ),
         "plotly": vendor.plotly(),
-        "burned_path": f"{reverse('objective-burned', args=[slug])}?{query_string([('of', shown.key)])}",
+        "burned_path": f"{reverse('objective-burned', args=[slug])}?{link_query([('of', shown.key)])}",
     }
     if defined:
         context |= _chart(defined, shown)
@@ -116,7 +117,7 @@ def row(status: ObjectiveStatus) -> dict[str, Any]:
         "status": status,
         "id": status.key,
         "href": f"{reverse('objective', args=[status.row.slug])}"
-        + (f"?{query_string([('of', status.key)])}" if status.row.split_by else ""),
+        + (f"?{link_query([('of', status.key)])}" if status.row.split_by else ""),
         "now": now(status),
         "over_period": over_period(status),
         "scope": words.scope(status.scope),

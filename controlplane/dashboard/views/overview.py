@@ -13,6 +13,7 @@ from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links
 from controlplane.dashboard.core.figures.latency import grid
 from controlplane.dashboard.core.figures.spark import spark
+from controlplane.dashboard.core.screen import Screen
 from controlplane.dashboard.core.zone import clock, minute, said
 from controlplane.dashboard.failures import words
 from controlplane.dashboard.history import history_context, synthetic_context
@@ -95,7 +96,9 @@ def overview(request: HttpRequest) -> HttpResponse:
         context["numbers"] = numbers(question, report, series.result(), by_cache.result(), failed, step, covered_ns)
         context["numbers"].append(cost_number(question, costs.result()))
         context |= ledger_freshness(wanted, report.newest_ns, now_ns)
-        context |= history_context(wanted, question) | synthetic_context(question, exact=report.exact)
+        context |= history_context(Screen(request.path, wanted), question) | synthetic_context(
+            question, exact=report.exact
+        )
     except StoreUnavailableError:
         context["away"] = True
     return render_page(request, "dashboard/overview.html", context)

@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from controlplane.dashboard import links
+from controlplane.dashboard.core.screen import Screen
 from controlplane.dashboard.history import history_context
 from controlplane.dashboard.views.common import (
     facet_values,
@@ -19,59 +20,56 @@ from controlplane.dashboard.views.common import (
 from controlplane.telemetry.core.query_types import Order
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.parameters import choice, query_string, single, whole_number
+from controlplane.telemetry.query.core.parameters import choice, single, whole_number
 from controlplane.telemetry.query.core.question import DEFAULT_QUANTILE
 from controlplane.telemetry.query.core.slow import ms_as_ns
 
 ORDERS = {"newest": "newest first", "slowest": "slowest first"}
 PAGE_ROWS = 50
 MAX_ROWS = 200
+DEFAULTS = {"order": "newest", "limit": str(PAGE_ROWS)}
 
 
 @page
 def requests(request: HttpRequest) -> HttpResponse:
     question, now_ns = question_of(request)
     parameters = dict(request.GET.lists())
-    order = cast(Order, choice(parameters, "order", tuple(ORDERS), "newest"))
+    order = cast(Order, choice(parameters, "order", tuple(ORDERS), DEFAULTS["order"]))
     limit = whole_number(parameters, "limit", PAGE_ROWS, 1, MAX_ROWS)
     cursor = request.GET.get("cursor") or None
-    bounds = [(name, text) for name in ("min_ms", "max_ms") if (text := single(parameters, name, ""))]
-    ns = {name: ms_as_ns(name, text) for name, text in bounds}
+    bounds = {name: text for name in ("min_ms", "max_ms") if (text := single(parameters, name, ""))}
+    ns = {name: ms_as_ns(name, text) for name, text in bounds.items()}
+    screen = Screen(request.path, question, {**bounds, "limit": str(limit), "order": order}, DEFAULTS)
     least_ns, most_ns = ns.get("min_ms", 0), ns.get("max_ms")
     rows_query = answers.submit_query(answers.requests, question, order, limit, cursor, least_ns, most_ns)
     counted = answers.submit_query(answers.totals, answers.stored(question))
     values = facet_values(request, question)
     page, totals = rows_query.result(), counted.result()
-    length = [("limit", str(limit))] if limit != PAGE_ROWS else []
-    listed = [*length, *([("order", order)] if order != "newest" else [])]
-    settings = bounds + listed
-    every = question.with_quantile(DEFAULT_QUANTILE).pairs()
+    every = [*question.with_quantile(DEFAULT_QUANTILE).pairs(), *bounds.items()]
     context = {
-        **filter_context(request.path, question, values, settings),
+        **filter_context(screen, values),
         **ledger_freshness(question, totals.newest_ns, now_ns),
-        **history_context(question, question, settings, lists=True),
+        **history_context(screen, question, lists=True),
         "rows": rows(page.rows),
         "total": totals.requests,
         "least_ns": least_ns,
         "most_ns": most_ns,
-        "any_length_href": f"?{query_string([*question.pairs(), *listed])}",
+        "any_length_href": f"?{screen.query(min_ms='', max_ms='')}",
         "first_page": cursor is None,
-        "first_href": f"?{query_string([*question.pairs(), *settings])}",
-        "next_href": f"?{query_string([*question.pairs(), *settings, ('cursor', page.next_cursor)])}"
-        if page.next_cursor
-        else "",
+        "first_href": f"?{screen.query()}",
+        "next_href": f"?{screen.query(cursor=page.next_cursor)}" if page.next_cursor else "",
         "orders": [
             {
                 "text": text,
                 "current": name == order,
-                "query": query_string([*question.pairs(), *bounds, *length, ("order", name)]),
+                "query": screen.query(order=name),
             }
             for name, text in ORDERS.items()
         ],
         "exports": [
             {
                 "text": name,
-                "href": f"{reverse(f'api:requests_{form}')}?{urlencode([*every, *bounds])}",
+                "href": f"{reverse(f'api:requests_{form}')}?{urlencode(every)}",
             }
             for form, name in (("csv", "CSV"), ("parquet", "Parquet"))
         ],

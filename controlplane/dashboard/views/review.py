@@ -9,11 +9,12 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from controlplane.dashboard import links
+from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.incident_screen import SEVERITIES, STATUSES, objective_href
 from controlplane.dashboard.views.common import facet, page, presets, render_page
 from controlplane.incidents.models import Incident, SilenceRecord
 from controlplane.incidents.report import review as report
-from controlplane.telemetry.query.core.parameters import NAME, query_string, single
+from controlplane.telemetry.query.core.parameters import NAME, single
 from controlplane.telemetry.query.core.question import DEFAULT_TO, Question
 from controlplane.telemetry.query.core.timerange import SECOND_NS, TimeRange, parse
 
@@ -37,7 +38,7 @@ class ReviewQuery:
     def parameters(self, question: Question | None = None) -> str:
         over = question.range if question else self.range
         owner = [("owner", self.owner)] if self.owner else []
-        return query_string([("from", over.from_text), ("to", over.to_text), *owner])
+        return link_query([("from", over.from_text), ("to", over.to_text), *owner])
 
 
 @page
@@ -57,7 +58,7 @@ def review(request: HttpRequest) -> HttpResponse:
             {
                 "noisy": each,
                 "href": objective_href(each.of)
-                or f"{reverse('incidents')}?{query_string([('component', each.of), ('status', 'all')])}",
+                or f"{reverse('incidents')}?{link_query([('component', each.of), ('status', 'all')])}",
             }
             for each in summary.noisiest
         ],

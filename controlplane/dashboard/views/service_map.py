@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links
 from controlplane.dashboard.core import service_map as core
+from controlplane.dashboard.core.screen import Screen
 from controlplane.dashboard.history import history_context, synthetic_context
 from controlplane.dashboard.views.common import (
     facet_values,
@@ -30,7 +31,7 @@ MAX_REPLICAS = 60
 @page
 def service_map(request: HttpRequest) -> HttpResponse:
     wanted, now_ns = question_of(request)
-    question = answers.rounded(wanted)
+    screen, question = Screen(request.path, wanted), answers.rounded(wanted)
     by_cache = answers.submit_query(answers.groups, question, "cache")
     by_pool = answers.submit_query(answers.groups, question, "pool")
     attempts = answers.submit_query(answers.replicas, question.range.window, question.filters)
@@ -51,9 +52,9 @@ def service_map(request: HttpRequest) -> HttpResponse:
         "replicas_left_out": len(drawn.nodes) - len(shown.nodes),
         "report": report,
         **ledger_freshness(wanted, report.newest_ns, now_ns),
-        **history_context(wanted, question),
+        **history_context(screen, question),
         **synthetic_context(question, exact=report.exact),
-        **filter_context(request.path, wanted, values),
+        **filter_context(screen, values),
     }
     return render_page(request, "dashboard/map.html", context)
 

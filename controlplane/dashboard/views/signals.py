@@ -11,12 +11,12 @@ from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.changes import changes_in, marked
 from controlplane.dashboard.core.figures.signals import Diamond, Diamonds, signal_figure
+from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.views.common import freshness_context, page, presets, render_page
 from controlplane.telemetry.core.metric_types import Newest, SeriesInfo, TargetEvent, TargetState
 from controlplane.telemetry.query import exemplars, metric_answers
 from controlplane.telemetry.query.core import metric_question
 from controlplane.telemetry.query.core.metric_question import Drawn, Signal
-from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.store.read.metrics.exemplars import ExemplarsFound
 
@@ -64,7 +64,7 @@ def range_context(path: str, signal: Signal) -> dict[str, Any]:
     question = links.plain(signal.range)
 
     def query(other: Question) -> str:
-        return query_string([("from", other.range.from_text), ("to", other.range.to_text), *signal.pairs()[2:]])
+        return link_query([("from", other.range.from_text), ("to", other.range.to_text), *signal.pairs()[2:]])
 
     wider = links.wider(question)
     return {
@@ -74,7 +74,7 @@ def range_context(path: str, signal: Signal) -> dict[str, Any]:
         "kept": [pair for pair in signal.pairs()[2:] if pair[0] != "text"],
         "wider": query(wider) if wider else "",
         "resume": query(links.back(question, "15m")),
-        "overview_query": query_string(signal.pairs()[:2]),
+        "overview_query": link_query(signal.pairs()[:2]),
     }
 
 
@@ -104,7 +104,7 @@ def target_row(target: TargetState, now_ns: int) -> dict[str, Any]:
         "tone": tone,
         "age_s": age_s,
         "since_s": max(0.0, (now_ns - target.since_ns) / 1e9),
-        "up_query": query_string(
+        "up_query": link_query(
             [("metric", "up"), ("match", f"instance={target.instance}"), ("match", f"job={target.job}")]
         ),
     }
@@ -134,7 +134,7 @@ def metric_context(
                 "resets": sum(step.resets for step in drawn.lines[number].steps if step)
                 if drawn and number < MAX_LINES
                 else 0,
-                "query": query_string(signal.with_series(each.info).pairs()),
+                "query": link_query(signal.with_series(each.info).pairs()),
             }
             for number, each in enumerate(newest[:MAX_ROWS])
         ],
@@ -144,7 +144,7 @@ def metric_context(
         "matches": [
             {
                 "text": metric_question.matcher_text(matcher),
-                "query": query_string(
+                "query": link_query(
                     [pair for pair in signal.pairs() if pair != ("match", metric_question.matcher_text(matcher))],
                 ),
             }
@@ -154,7 +154,7 @@ def metric_context(
             {
                 "text": SHOWN[way],
                 "current": way == shown,
-                "query": query_string([*(pair for pair in signal.pairs() if pair[0] != "as"), ("as", way)]),
+                "query": link_query([*(pair for pair in signal.pairs() if pair[0] != "as"), ("as", way)]),
             }
             for way in metric_question.SHOWN
         ]

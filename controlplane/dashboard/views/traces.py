@@ -11,6 +11,7 @@ from django.shortcuts import render
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links
 from controlplane.dashboard.core.palette import BANDS, UNATTRIBUTED, stage_style
+from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.core.waterfall import waterfall
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.requests import STATUS_LOOKS
@@ -18,7 +19,6 @@ from controlplane.telemetry.core.query_types import AT_THE_SERVER, Window
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.row import Attempt, LedgerRow
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.query.core.timerange import fixed
 
@@ -52,7 +52,7 @@ def trace(request: HttpRequest, trace_id: str) -> HttpResponse:
         "facts": facts(chosen) if chosen else [],
         "status": STATUS_LOOKS.get(chosen.status, ("○", "muted")) if chosen else None,
         "around_href": links.latency(_around(chosen)) if chosen else "",
-        "alike": query_string(_alike(stored.spans).pairs()) if stored.spans else "",
+        "alike": link_query(_alike(stored.spans).pairs()) if stored.spans else "",
         "span_count": stored.span_count,
         "shown_spans": len(stored.spans) if len(stored.spans) < stored.span_count else 0,
         "services": sorted({span.service for span in stored.spans if span.service}),

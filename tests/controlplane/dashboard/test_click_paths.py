@@ -41,6 +41,7 @@ SETTINGS: Mapping[str, Mapping[str, Sequence[str]]] = {
         "across": ("tenant", "status"),
         "view": ("heatmap",),
         "compare": ("previous", "model=chat-large"),
+        "e2e_from_ms": ("100",),
     },
     "/requests": {"order": ("slowest",), "min_ms": ("40", "300")},
     "/map": {},
@@ -204,7 +205,7 @@ def clicks_of(reader: Client, served: Filled, url: str, part: str = "") -> list[
     "url",
     [
         "/latency?by=pool&across=tenant&tz=Asia/Kolkata&view=heatmap&compare=previous&q=p99&not=tenant%3Dsupport&tier=premium&tier=batch",
-        "/latency?by=prompt_bucket&across=status&compare=model%3Dchat-large&model=chat-small&model=chat-large&cache=miss",
+        "/latency?by=prompt_bucket&across=status&compare=model%3Dchat-large&model=chat-small&model=chat-large&cache=miss&e2e_from_ms=100",
         "/requests?order=slowest&min_ms=40&model=chat-small&attribute=tokens%3E600",
         "/map?cache=miss&not=model%3Dchat-large",
     ],

@@ -8,6 +8,7 @@ from django.urls import reverse
 from controlplane.accounts.models import SavedView
 from controlplane.dashboard import links
 from controlplane.dashboard.core.places import Place, meanings, places_of
+from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.views.common import page, question_of
 from controlplane.dashboard.views.traces import TRACE_ID
 from controlplane.incidents.models import Incident
@@ -15,7 +16,6 @@ from controlplane.policy.models import PolicyRevision
 from controlplane.slo.models import StoredObjective
 from controlplane.telemetry.core.query_types import Dimension, Window
 from controlplane.telemetry.query import answers, metric_answers
-from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.store import StoreUnavailableError
 
@@ -110,7 +110,7 @@ def _served(question: Question, now_ns: int, text: str) -> list[Place]:
             for value in names
         ),
         *(
-            Place(name, "metric", f"{reverse('signals')}?{query_string([*ends, ('metric', name)])}")
+            Place(name, "metric", f"{reverse('signals')}?{link_query([*ends, ('metric', name)])}")
             for name in sorted(named)
         ),
     ]

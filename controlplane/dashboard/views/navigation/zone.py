@@ -16,7 +16,7 @@ from controlplane.core.formatting import instant
 from controlplane.dashboard.core import zone
 from controlplane.dashboard.views.common import back, is_fragment, trouble
 from controlplane.telemetry.query.core.errors import BadQuestionError
-from controlplane.telemetry.query.core.parameters import CARRIED, single
+from controlplane.telemetry.query.core.parameters import single
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 
 COOKIE = "weir_zone"
@@ -71,8 +71,7 @@ def choose(request: HttpRequest) -> tzinfo:
             chosen = _utc_or(request.COOKIES.get(COOKIE, "UTC"))
         except BadQuestionError:
             chosen = UTC
-    _use(chosen)
-    CARRIED.set((("tz", text),) if text else ())
+    _use(chosen, of_url=bool(text))
     return chosen
 
 
@@ -109,7 +108,6 @@ def _utc_or(name: str) -> tzinfo:
     return UTC if name == "UTC" else zone.named(name)
 
 
-def _use(chosen: tzinfo) -> None:
-    zone.use(chosen)
+def _use(chosen: tzinfo, *, of_url: bool = False) -> None:
+    zone.use(chosen, of_url=of_url)
     timezone.activate(chosen)
-    CARRIED.set(())

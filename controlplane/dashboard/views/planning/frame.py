@@ -7,10 +7,11 @@ from django.http import HttpRequest, HttpResponse
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import vendor
+from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.views.common import is_fragment, render_page
 from controlplane.dashboard.views.planning.jobs import jobs_context
 from controlplane.planning.models import PlanSettings
-from controlplane.telemetry.query.core.parameters import choice, query_string
+from controlplane.telemetry.query.core.parameters import choice
 from forecasting.capacity.plan import Plan
 
 Pairs = Sequence[tuple[str, str]]
@@ -34,7 +35,7 @@ def framed(
 def replaced(pairs: Pairs, **changed: str) -> str:
     """The pairs as a query string with some parameters changed; an empty value removes its parameter."""
     kept = [(name, value) for name, value in pairs if name not in changed]
-    return query_string([*kept, *((name, value) for name, value in changed.items() if value)])
+    return link_query([*kept, *((name, value) for name, value in changed.items() if value)])
 
 
 def choices(pairs: Pairs, name: str, options: Mapping[str, str], current: str) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.figures.plan import compared_figure
 from controlplane.dashboard.core.plan_tables import BINDS, all_replicas
+from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.history import synthetic
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.planning.frame import (
@@ -24,7 +25,7 @@ from controlplane.dashboard.views.planning.plan import HOURS
 from controlplane.planning.inputs import plan_inputs
 from controlplane.planning.questions import compared, scenario_of, this_hour_s
 from controlplane.telemetry.query.core.errors import BadQuestionError
-from controlplane.telemetry.query.core.parameters import choice, query_string, single
+from controlplane.telemetry.query.core.parameters import choice, single
 from forecasting.capacity.assumptions import HOUR_S, PlanInputs
 from forecasting.capacity.plan import Plan
 from forecasting.capacity.scenario import MAX_SCENARIOS, Scenario, scenario_text
@@ -109,7 +110,7 @@ def scenario_pairs(own: Sequence[tuple[str, str]], scenarios: Sequence[Scenario]
 
 def address(own: Sequence[tuple[str, str]], scenarios: Sequence[Scenario]) -> str:
     """Without scenarios it says so with an empty one, as leaving the parameter out means the usual ones."""
-    return query_string(scenario_pairs(own, scenarios))
+    return link_query(scenario_pairs(own, scenarios))
 
 
 def chips(own: Sequence[tuple[str, str]], scenarios: Sequence[Scenario]) -> list[dict[str, str]]:

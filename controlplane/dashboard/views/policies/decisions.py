@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 from controlplane.core.formatting import shortened
 from controlplane.dashboard import links
 from controlplane.dashboard.core.figures.decisions import MAX_POOLS, Counts, Marker, decisions_figure
+from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.views.common import facet, page, presets
 from controlplane.dashboard.views.policies.frame import framed, standing_context
 from controlplane.fleet.models import Pool
@@ -21,7 +22,7 @@ from controlplane.policy.core.record import Record
 from controlplane.policy.models import DecisionChange
 from controlplane.telemetry.core.query_types import LatencyPoint
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.parameters import choice, query_string
+from controlplane.telemetry.query.core.parameters import choice
 from controlplane.telemetry.query.core.question import Question, parse
 from controlplane.telemetry.store import StoreUnavailableError
 
@@ -89,7 +90,7 @@ def filter_context(
     }
 
     def query(changed: Question) -> str:
-        return query_string([*changed.pairs(), *own])
+        return link_query([*changed.pairs(), *own])
 
     return {
         "question": question,
@@ -98,7 +99,7 @@ def filter_context(
         "filtered": bool(question.filters or own),
         "wider": query(wider) if wider else "",
         "resume": query(links.back(question, "1h")),
-        "unfiltered": query_string(question.pairs()[:2]),
+        "unfiltered": link_query(question.pairs()[:2]),
         "latency_href": links.latency(question),
     }
 

@@ -9,12 +9,12 @@ from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from controlplane.dashboard.core.screen import link_query
 from controlplane.planning.jobs import JobRefusedError
 from controlplane.policy import rights
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import previews, steps
 from controlplane.policy.revisions.core import lifecycle
-from controlplane.telemetry.query.core.parameters import query_string
 
 ROLL_BACK = "roll-back"
 WORDS = {
@@ -74,4 +74,4 @@ def take_step(request: HttpRequest, name: str, number: int, step: str) -> HttpRe
     else:
         messages.success(request, said)
     path = reverse("policy", args=[name])
-    return HttpResponseRedirect(f"{path}?{query_string([('revision', str(revision.number))])}")
+    return HttpResponseRedirect(f"{path}?{link_query([('revision', str(revision.number))])}")

@@ -6,7 +6,6 @@ Pages and the REST API share it: the OpenAPI document states the patterns of `Fo
 import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from contextvars import ContextVar
 from typing import NamedTuple, NoReturn
 from urllib.parse import urlencode
 
@@ -14,8 +13,6 @@ from controlplane.telemetry.query.core.errors import BadParameterError, BadQuest
 
 Parameters = Mapping[str, Sequence[str]]
 MAX_NAME_CHARS = 200
-CARRIED: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("carried", default=())
-"""What every link of the page that is being made has beside its own parameters."""
 _CONTROL = r"\x00-\x1f\x7f-\x9f"
 
 
@@ -88,4 +85,4 @@ def refuse_repeated(field: str, values: Sequence[str]) -> NoReturn:
 
 def query_string(pairs: Sequence[tuple[str, str]]) -> str:
     """Parameters as a query string. Colons of times are not escaped, so that people can read it."""
-    return urlencode([*pairs, *CARRIED.get()], safe=":")
+    return urlencode(pairs, safe=":")

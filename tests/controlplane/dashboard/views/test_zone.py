@@ -4,12 +4,14 @@ import html
 import json
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.template import Context, Template
 from django.test import Client
+from django.utils import timezone
 
 from controlplane.dashboard.core import zone
 from controlplane.dashboard.core.figures.layout import layout, shaded, x_axis
@@ -37,6 +39,18 @@ def test_an_hour_that_clocks_show_twice_says_which_it_is(in_berlin: None) -> Non
         "2026-10-25 02:30 CEST", "2026-10-25 02:30 CET", "2026-10-25 03:30",
     ]  # fmt: skip
     assert zone.clock(ns("2026-07-01T12:00Z")) == "14:00:00"
+    written = Template("{% load weir %}{{ at|date:'H:i' }}")
+    at = datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+    with timezone.override(BERLIN):
+        assert [written.render(Context({"at": at - timedelta(hours=back)})) for back in (1, 0, 5)] == [
+            "02:30 CEST", "02:30 CET", "22:30",
+        ]  # fmt: skip
+    assert written.render(Context({"at": None})) == ""
+
+
+def test_every_template_with_a_time_says_which_of_two_hours() -> None:
+    dated = [path for path in TEMPLATES.rglob("*.html") if re.search(r"\|date:.[^c]", path.read_text())]
+    assert dated and all(re.search(r"{% load [^%]*\bweir\b", path.read_text()) for path in dated)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +113,10 @@ def test_a_kept_zone_holds_on_every_page_and_that_of_the_url_comes_before_it(rea
     figure = re.search(r'id="figure" type="application/json">(.*?)</script>', reader.get("/latency").content.decode())
     assert figure
     assert json.loads(figure[1])["layout"]["xaxis"]["title"]["text"] == "Asia/Tokyo, UTC+09:00"
-    assert "Europe/Berlin, UTC" in reader.get("/latency?tz=Europe/Berlin").content.decode()
+    linked = reader.get("/latency?tz=Europe/Berlin&model=chat-small").content.decode()
+    assert "Europe/Berlin, UTC" in linked
+    [lifted] = re.findall(r'href="([^"]*)" title="Lift the time zone', linked)
+    assert lifted == "/latency?model=chat-small" and "Asia/Tokyo, UTC" in reader.get(lifted).content.decode()
     at = f"{datetime.fromtimestamp(served.rows[-1].entry_start_ns // 10**9, ZoneInfo('Asia/Tokyo')):%Y-%m-%d}"
     listed = reader.get("/requests?tz=Asia/Tokyo").content.decode()
     assert at in listed
