@@ -11,6 +11,8 @@ from forecasting.candidates.history import Candidate, History, Ints, targets
 from forecasting.series import F64
 
 WINDOW_S = 14 * DAY_S
+HORIZONS = 8
+"""A backtest covers so many horizons where history carries them: overlapping forecasts are no evidence of their own."""
 MAX_ORIGINS = 1000
 
 
@@ -25,7 +27,7 @@ class Backtest:
 
 
 def backtest(history: History, candidates: Mapping[str, Candidate], steps: int) -> Backtest:
-    """Every candidate from evenly spread origins of the last WINDOW_S (four horizons, where that is longer), to a lead of `steps`."""
+    """Every candidate from evenly spread origins of the last WINDOW_S (HORIZONS, where that is longer), to a lead of `steps`."""
     origins, leads = origins_of(history, steps), leads_of(steps)
     actual = history.extended()[np.minimum(targets(origins, leads), history.steps + history.ahead - 1)]
     expected = {name: candidate(history, origins, leads) for name, candidate in candidates.items()}
@@ -40,7 +42,7 @@ def leads_of(steps: int) -> Ints:
 def origins_of(history: History, steps: int) -> Ints:
     """At most MAX_ORIGINS, the first after a quarter of the history. They fall on all times of the day."""
     step_s = history.series.step_s
-    window = max(WINDOW_S // step_s, 4 * steps)
+    window = max(WINDOW_S // step_s, HORIZONS * steps)
     first = max(1, history.steps // 4, history.steps - window)
     stride = max(1, ceil((history.steps - first) / MAX_ORIGINS))
     while stride > 1 and gcd(stride, max(1, DAY_S // step_s)) > 1:
