@@ -132,6 +132,7 @@ def test_the_slow_stage_is_found_by_keyboard_alone(page: Page) -> None:
     assert len(keys) <= 20
 
 
+@pytest.mark.soak  # each screen is walked in every run, by test_walk_every_page.py
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 390])
 def test_the_screens_are_looked_at(page: Page, shoot: Shoot, scheme: str, width: int) -> None:

@@ -12,7 +12,7 @@ from tests.support.telemetry.process import Run, Running
 from tests.support.telemetry.sender import SPANS_OF_A_TRACE, Sender, all_there_once
 from tests.support.wait import eventually
 
-KILLS = sized(2, soak=100)
+KILLS = sized(1, soak=100)
 SEED = int(os.environ.get("WEIR_KILL_SEED", sized(1, soak=time.time_ns() % 10**6)))
 
 

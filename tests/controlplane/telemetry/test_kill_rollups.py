@@ -16,7 +16,7 @@ from tests.support.telemetry.process import Run, Running, eventually
 from tests.support.telemetry.rollups import OF_REQUESTS, assert_equals_the_ledger
 from tests.support.telemetry.samples import NOON_NS, S, random_rows
 
-KILLS = sized(2, soak=50)
+KILLS = sized(1, soak=50)
 SEED = int(os.environ.get("WEIR_KILL_SEED", sized(1, soak=time.time_ns() % 10**6)))
 HOUR_S = 3600
 
