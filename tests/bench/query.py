@@ -108,7 +108,7 @@ def settle(store: Store, patience_s: float = 120) -> None:
 def _questions(store: Store, day: Window, pages: Executor) -> Questions:
     chance = random.Random(5)
     traces = [str(row[0]) for row in store.rows("SELECT lower(hex(trace_id)) FROM requests ORDER BY rand() LIMIT 500")]
-    values = {dimension: store.overview.values(day, dimension) for dimension in FILTERABLE}
+    values = store.overview.values(day, FILTERABLE)
     attributes = [
         f"{key}={text}"
         for trace_id in chance.sample(traces, 50)

@@ -39,8 +39,9 @@ def latency_explain(request: HttpRequest) -> HttpResponse:
     screen = latency_screen(reverse("latency"), parameters, now_ns)
     question = screen.question
     slow = parse_slow(parameters, now_ns, question.quantile)
-    region, explanation = answers.explanation(question, slow, MAX_FINDINGS)
+    explained = answers.submit_query(answers.explanation, question, slow, MAX_FINDINGS)
     causes = causes_of(question, slow, pools_served())
+    region, explanation = explained.result()
     context = explain_context(screen, slow, region, explanation) | causes_context(screen, causes)
     context["stored_since"] = stored_since(region.window or question.range.window)
     return render(request, "dashboard/_explain.html", context)

@@ -205,8 +205,7 @@ def trace(trace_id: str) -> Trace | None:
 
 def values(window: Window, dimensions: Sequence[Dimension] = DIMENSIONS) -> dict[Dimension, list[str]]:
     """The values of each dimension in this window, the most frequent first; lengths of prompts from the shortest on."""
-    answers = {dimension: submit_query(store().overview.values, window, dimension) for dimension in dimensions}
-    listed = {dimension: answer.result() for dimension, answer in answers.items()}
+    listed = store().overview.values(window, dimensions)
     if "prompt_bucket" in listed:
         listed["prompt_bucket"].sort(key=bucket_start)
     return listed

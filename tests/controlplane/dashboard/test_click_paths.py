@@ -17,6 +17,7 @@ from controlplane.telemetry.core.query_types import Filters
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import DIMENSIONS, UNKNOWN, Question, parse
+from controlplane.telemetry.query.core.slow import REGION
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from tests.support.web.html import html_of
 from tests.support.web.page_model import LIFTS, SCREENS, Click, Screen
@@ -234,8 +235,11 @@ def test_a_random_path_of_clicks_keeps_filters_and_shows_figures_of_them(
 
 
 def _keeps_settings(url: str, click: Click) -> bool:
-    """On the same screen its settings stay, but for the one that the link is about. The bar of all screens begins anew."""
+    """On the same screen its settings stay, but for the one that the link is about. The bar of all screens begins anew; a region leaves
+    with the range."""
     before = parse_qs(urlsplit(url).query)
+    if any(click.asks.get(end) != before[end] for end in ("from", "to")):
+        before = {name: values for name, values in before.items() if name not in REGION}
     if click.path != urlsplit(url).path or LIFTS.search(click.says) or click.says.strip() in NAMES:
         return True
     return sum(click.asks.get(name) != before[name] for name in SETTINGS[click.path] if name in before) <= 1

@@ -1,11 +1,12 @@
 """Holds the figures of the latency page to those that numpy finds on the same rows."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from controlplane.telemetry.core.query_types import LatencyReport, Quantiles
+from controlplane.telemetry.core.query_types import Dimension, LatencyReport, Quantiles
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store.read.figures import BANDS
 from controlplane.telemetry.store.write.arrow_columns import PARTS
@@ -14,6 +15,14 @@ from tests.support.telemetry.samples import answered
 
 def part(rows: Sequence[LedgerRow], name: str) -> np.ndarray:
     return np.array([row.unattributed_ns if name == "unattributed" else row.stages[name] for row in rows]) / 1e6
+
+
+def choices(rows: Sequence[LedgerRow], *dimensions: Dimension) -> dict[Dimension, list[str]]:
+    """What filters offer."""
+    counts = {
+        name: Counter(getattr(row, "cache_outcome" if name == "cache" else name) for row in rows) for name in dimensions
+    }
+    return {name: sorted(filter(None, of), key=lambda value, of=of: (-of[value], value)) for name, of in counts.items()}
 
 
 def assert_quantiles(found: Quantiles | None, values_ms: np.ndarray) -> None:

@@ -14,7 +14,8 @@ from .rollups import Rolled
 from .where import ANSWERED, Where, chart_step_ns, column, where
 
 EXEMPLARS = 3
-DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+DIMENSIONS: tuple[Dimension, ...] = tuple(name for name in get_args(Dimension) if name != "status")
+"""Answered requests have one status."""
 
 
 class ExplainReader(StorePart):
@@ -66,7 +67,7 @@ class ExplainReader(StorePart):
     ) -> tuple[Split, dict[str, dict[str, Split]]]:
         """The requests of `part` beside the others of `whole`; `parts`: what is summed of each, by name."""
         everything = self._connection.submit_query(self._by_value, whole, dimensions, parts)
-        chosen = self._by_value(part, dimensions, parts)
+        chosen = self._by_value(part, dimensions, parts, EXEMPLARS)
         total, split = Split(Side(), Side()), dict[str, dict[str, Split]]((name, {}) for name in dimensions)
         for (dimension, value), (count, sums, _) in everything.result().items():
             inside, inside_sums, traces = chosen.get((dimension, value), (0, [0] * len(parts), []))
@@ -98,15 +99,16 @@ class ExplainReader(StorePart):
         return Region(bound + 1 if count else 0)
 
     def _by_value(
-        self, condition: Where, dimensions: Sequence[Dimension], parts: Mapping[str, str]
+        self, condition: Where, dimensions: Sequence[Dimension], parts: Mapping[str, str], exemplars: int = 0
     ) -> dict[tuple[str, str], tuple[int, list[int], Sequence[bytes]]]:
-        """By (dimension, value), and by ("", "") for all: count, sums of `parts`, some trace ids."""
+        """By (dimension, value), and by ("", "") for all: count, sums of `parts`, and as many trace ids as `exemplars`."""
         names = [column(dimension) for dimension in dimensions]
         sets = ", ".join(f"({name})" for name in names)
         sums = ", ".join(f"sum({part})" for part in parts.values())
+        traces = f"groupArraySample({exemplars}, 1)(trace_id)" if exemplars else "[]"
         rows = self._connection.rows(
             f"SELECT [{', '.join(f'toString({name})' for name in names)}], grouping({', '.join(names)}),"
-            f" count(), [{sums}], groupArraySample({EXEMPLARS}, 1)(trace_id)"
+            f" count(), [{sums}], {traces}"
             f" FROM requests FINAL WHERE {condition.sql} GROUP BY GROUPING SETS ({sets}, ())",
             condition.parameters,
         )

@@ -56,6 +56,8 @@ Sums = dict[str, tuple[int, Sequence[float]]]
 
 
 def totals_of(rolled: Rolled) -> Totals:
+    if not rolled.keys:
+        return NOTHING
     rolled = rolled.whole()
     [total] = _totals(rolled, rolled.e2e_histograms())
     return Totals(total.requests, total.errors, total.e2e_ms, total.newest_ns, total.cancelled, exact=False)
@@ -63,6 +65,8 @@ def totals_of(rolled: Rolled) -> Totals:
 
 def report_of(rolled: Rolled) -> LatencyReport:
     """Over all keys."""
+    if not rolled.keys:
+        return EMPTY
     rolled = rolled.whole()
     e2e = rolled.e2e_histograms()
     [total], [sums] = _totals(rolled, e2e), _classes(rolled, e2e)
@@ -73,6 +77,8 @@ def report_of(rolled: Rolled) -> LatencyReport:
 
 def groups_of(rolled: Rolled) -> dict[str, Group]:
     """By value of the dimension, the most frequent first."""
+    if not rolled.keys:
+        return {}
     e2e = rolled.e2e_histograms()
     groups = {
         str(value): Group(total.requests, total.errors, total.e2e_ms, shares(sums), total.cancelled)
@@ -91,6 +97,8 @@ def health_of(rolled: Rolled) -> list[Health]:
 
 def points_of(rolled: Rolled) -> list[LatencyPoint]:
     """Of steps."""
+    if not rolled.keys:
+        return []
     e2e = rolled.e2e_histograms()
     return [
         LatencyPoint(

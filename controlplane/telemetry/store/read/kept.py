@@ -1,13 +1,14 @@
 """What is kept of a time: its requests, rollups, or neither; and the steps and ends that a page of it can have."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window, filtered_by
 
 from ..client import StorePart
 from ..tiers import HALF_DAY_S, HOUR_S, RELIED_S
+from .where import Where, column
 
 LONG_NS = 6 * 3600 * 10**9
 """Longer windows are answered out of rollups."""
@@ -77,6 +78,22 @@ class KeptReader(StorePart):
             )
             self._kept = time.monotonic(), kept
         return kept
+
+    def stored_by(self, condition: Where, dimensions: Sequence[Dimension]) -> dict[Dimension, dict[str, int]]:
+        """Stored copies of requests by value of each of these dimensions, in one reading."""
+        counted: dict[Dimension, dict[str, int]] = {name: {} for name in dimensions}
+        if not dimensions:
+            return counted
+        names = [column(name) for name in dimensions]
+        rows = self._connection.rows(
+            f"SELECT grouping({', '.join(names)}), [{', '.join(f'toString({name})' for name in names)}], count() FROM requests"
+            f" WHERE {condition.sql} AND withdrawn = 0 GROUP BY GROUPING SETS ({', '.join(f'({name})' for name in names)})",
+            condition.parameters,
+        )
+        all_but = {2 ** len(names) - 1 - 2 ** (len(names) - 1 - at): at for at in range(len(names))}
+        for bits, values, number in rows:
+            counted[dimensions[all_but[bits]]][values[all_but[bits]]] = number
+        return counted
 
 
 def kept_step_s(window: Window, filters: Filters, now_s: int, kept: Kept) -> int:

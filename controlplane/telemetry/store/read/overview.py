@@ -1,5 +1,7 @@
 """Reads the health of pools and replicas, the values of filters, and how fresh the data is."""
 
+from collections.abc import Sequence
+
 from controlplane.telemetry.core.query_types import Dimension, Filters, Health, ModelCost, ReplicaHealth, Window
 
 from ..client import Connection, StorePart
@@ -71,30 +73,15 @@ class OverviewReader(StorePart):
         )
         return [ModelCost(*row) for row in rows]
 
-    def values(self, window: Window, dimension: Dimension) -> list[str]:
-        """The values of a filter, the most frequent first, at most 200. The empty (unknown) one is left out."""
-        condition = where(window)
-        rows = self._connection.rows(
-            f"SELECT toString({column(dimension)}) AS value FROM requests WHERE {condition.sql} AND withdrawn = 0 AND value != ''"
-            f" GROUP BY value ORDER BY count() DESC, value LIMIT {MAX_CHOICES}",
-            condition.parameters,
-        )
-        known = [value for (value,) in rows]
-        if dimension in DIMENSIONS and self._rollups.kept().lost(window):
-            known += self._older_values(window, dimension)
-        return list(dict.fromkeys(known))[:MAX_CHOICES]
-
-    def _older_values(self, window: Window, dimension: Dimension) -> list[str]:
-        """Of rollups, the most frequent first."""
-        sliced_by, value = ("", "status") if dimension == "status" else (column(dimension), "value")
-        rows = self._connection.rows(
-            f"SELECT toString({value}) AS chosen FROM rollup_slices WHERE step_s = 3600 AND dimension = {{dimension:String}}"
-            " AND chosen != ''"
-            " AND start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32}"
-            f" GROUP BY chosen ORDER BY sum(requests) DESC, chosen LIMIT {MAX_CHOICES}",
-            {"dimension": sliced_by, "from_s": window.from_ns // 10**9, "to_s": -(-window.to_ns // 10**9)},
-        )
-        return [chosen for (chosen,) in rows]
+    def values(self, window: Window, dimensions: Sequence[Dimension]) -> dict[Dimension, list[str]]:
+        """The values of each filter, the most frequent first, at most 200. The empty (unknown) one is left out."""
+        rolled = self._rollups.counts(window, [name for name in dimensions if name in DIMENSIONS]) or {}
+        single = self._rollups.stored_by(where(window), [name for name in dimensions if name not in rolled])
+        counted = {name: (rolled | single)[name] for name in dimensions}
+        return {
+            name: sorted(filter(None, counts), key=lambda value: (-counts[value], value))[:MAX_CHOICES]
+            for name, counts in counted.items()
+        }
 
     def newest(self) -> int | None:
         """When the last request ended, of those that began in the hour before the newest one, ns since the epoch; None in an empty store.

@@ -84,10 +84,23 @@ RolledOrUnread = Rolled | Literal["unread"] | None
 
 @dataclass(frozen=True, slots=True)
 class _Cover:
-    """The rollups that are up to date within a window, and the windows that they leave."""
+    """The rollups that are up to date within a window, and the windows that they leave; the conditions of both as SQL."""
 
     builds: Mapping[int, tuple[int, int, Sequence[int]]]  # by step: first start, end of the last and build numbers
     rest: Sequence[Window]
+
+    @property
+    def of_builds(self) -> str:
+        among = " OR ".join(
+            f"(step_s = {step_s} AND start_s >= {first_s} AND start_s < {end_s} AND build IN ({', '.join(map(str, builds))}))"
+            for step_s, (first_s, end_s, builds) in self.builds.items()
+        )
+        return f"({among})"
+
+    @property
+    def of_rest(self) -> str:
+        among = (f"entry_start_ns >= {each.from_ns} AND entry_start_ns < {each.to_ns}" for each in self.rest)
+        return f"({' OR '.join(among) or '0'})"
 
 
 class RollupReader(KeptReader):
@@ -99,29 +112,43 @@ class RollupReader(KeptReader):
         """The window's requests by steps of `step_ns` (0: as one), or by the values of a dimension.
 
         None where requests have to be read: the window is short and has requests, rollups lack a filter or the dimension, a step is no
-        multiple of theirs, too little of the window is in up-to-date rollups, or nothing was requested.
+        multiple of theirs, or too little of the window is in up-to-date rollups. Without keys where nothing was requested.
         """
         chosen_filters = {name: values for name, values in (filters or {}).items() if values}
         condition = where(window, filters)
         needed = {*filtered_by(chosen_filters), *([by] if by else [])}
-        short = window.to_ns - window.from_ns <= LONG_NS
-        if not DIMENSIONS.issuperset(needed) or (short and window.from_ns % (HOUR_S * 10**9)):
-            return None
-        lost = self.kept().lost(window)
-        if short and not lost:
+        if not DIMENSIONS.issuperset(needed):
             return None
         needed -= {"status"}
         sliced = is_sliced(needed) and by != "status"
-        cover = self._cover(window, step_ns, sliced=sliced, lost=lost)
+        cover = self._cover(window, step_ns, sliced=sliced)
         if cover is None:
             return None
-        fresh = self._connection.submit_query(self._fresh, cover.rest, condition, by)
+        fresh = self._connection.submit_query(self._fresh, cover, condition, by)
         of = (column(next(iter(needed))) if needed else "") if sliced else None
         stored = _of_rollups(self._stored(cover, chosen_filters, by, of))
         return _merged(stored, _of_requests(fresh.result()), step_ns, by)
 
-    def _cover(self, window: Window, step_ns: int, *, sliced: bool, lost: bool) -> _Cover | None:
-        """Of the coarsest rollups first. None where reading requests is better. `lost`: they are not kept of all the window."""
+    def counts(self, window: Window, dimensions: Sequence[Dimension]) -> dict[Dimension, dict[str, int]] | None:
+        """Requests by value of each of these dimensions, all of DIMENSIONS; None where they have to be read from requests."""
+        cover = self._cover(window, 0, sliced=True)
+        if cover is None:
+            return None
+        names = {"" if name == "status" else column(name): name for name in dimensions}
+        counted = self.stored_by(Where([cover.of_rest]), dimensions)
+        for of, value, number in self._connection.rows(
+            "SELECT toString(dimension), toString(if(dimension = '', status, value)) AS chosen, sum(requests) FROM rollup_slices"
+            f" WHERE dimension IN {{dimensions:Array(String)}} AND {cover.of_builds} GROUP BY dimension, chosen",
+            {"dimensions": list(names)},
+        ):
+            counted[names[of]][value] = counted[names[of]].get(value, 0) + number
+        return counted
+
+    def _cover(self, window: Window, step_ns: int, *, sliced: bool) -> _Cover | None:
+        """Of the coarsest rollups first. None where reading requests is better."""
+        short, lost = window.to_ns - window.from_ns <= LONG_NS, self.kept().lost(window)
+        if short and (window.from_ns % (HOUR_S * 10**9) or not lost):
+            return None
         now_s = int(time.time())
         first, end = window.from_ns // SLOT_NS, -(-window.to_ns // SLOT_NS)
         built = self._connection.submit_query(
@@ -207,11 +234,7 @@ class RollupReader(KeptReader):
             held_in = "value" if sliced and name != "status" else column(name)
             parameter = f"{operator[:2].lower()}_{name}"
             condition.add(f"{held_in} {operator} {{{parameter}:Array(String)}}", **{parameter: list(values)})
-        among = " OR ".join(
-            f"(step_s = {step_s} AND start_s >= {first_s} AND start_s < {end_s} AND build IN ({', '.join(map(str, builds))}))"
-            for step_s, (first_s, end_s, builds) in cover.builds.items()
-        )
-        condition.add(f"({among})")
+        condition.add(cover.of_builds)
         value = "value" if sliced else column(by) if by else "''"
         arrays = ", ".join([*_ARRAYS, *([] if by else _PART_ARRAYS)])
         return self._connection.arrow(
@@ -220,16 +243,13 @@ class RollupReader(KeptReader):
             condition.parameters,
         )
 
-    def _fresh(self, windows: Sequence[Window], condition: Where, by: Dimension | None) -> pa.Table:
-        """The requests of these windows."""
-        among = " OR ".join(
-            f"entry_start_ns >= {window.from_ns} AND entry_start_ns < {window.to_ns}" for window in windows
-        )
+    def _fresh(self, cover: _Cover, condition: Where, by: Dimension | None) -> pa.Table:
+        """The requests beside the rollups."""
         return self._connection.arrow(
             "SELECT toUInt32(intDiv(entry_start_ns, 1000000000)) AS start_s,"
             f" {_PLAIN.format(value=column(by) if by else repr(''))}, toUInt64(1) AS counted, toUInt64({UNMEASURED}) AS of_unmeasured,"
             f" end_ns AS newest_ns, {ANSWERED} AS answered, e2e_ns, ifNull(ttft_ns, 0) AS ttft, ttft_ns IS NOT NULL AS has_ttft,"
-            f" {', '.join(PARTS.values())} FROM requests FINAL WHERE {condition.sql} AND ({among or '0'})",
+            f" {', '.join(PARTS.values())} FROM requests FINAL WHERE {condition.sql} AND {cover.of_rest}",
             condition.parameters,
         )
 
@@ -313,10 +333,10 @@ _NO_PARTS: F64 = np.zeros((len(PARTS), BINS))
 
 
 def _merged(stored: _Rows, fresh: _Rows, step_ns: int, by: Dimension | None) -> Rolled | None:
-    """None if there are no rows, or more values than are told apart."""
+    """None if there are more values than are told apart."""
     table = pa.concat_tables([stored.plain, fresh.plain])
     if not len(table):
-        return None
+        return _NO_REQUESTS
     keys: Sequence[int | str]
     if by:
         keys, key_of = _coded(table["of_value"])
@@ -363,6 +383,12 @@ def _merged(stored: _Rows, fresh: _Rows, step_ns: int, by: Dimension | None) -> 
             if counts.any()
         },
     )
+
+
+_NONE = np.zeros(0, np.int64)
+_NO_REQUESTS = Rolled(
+    (), _NONE, _NONE, _NONE, _NONE, _NONE, 0, np.zeros((0, 1)), np.zeros((0, 1, len(PARTS))), _NO_PARTS, {}
+)
 
 
 def _coded(texts: pa.ChunkedArray) -> tuple[list[str], I64]:

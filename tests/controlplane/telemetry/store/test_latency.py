@@ -10,7 +10,7 @@ from controlplane.telemetry.ledger.row import Attempt, LedgerRow
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.read.where import MAX_POINTS
 from tests.support.telemetry.embedded_store import UNASKED
-from tests.support.telemetry.latency_figures import assert_quantiles, assert_report, assert_stacks
+from tests.support.telemetry.latency_figures import assert_quantiles, assert_report, assert_stacks, choices
 from tests.support.telemetry.samples import HOUR, NOON_NS, S, answered, random_rows, row
 
 
@@ -167,7 +167,7 @@ def test_an_empty_window_is_empty_not_an_error(store: Store) -> None:
     assert store.latency.groups(HOUR, {}, "model") == {}
     assert store.latency.series(HOUR, {}, 60) == []
     assert store.overview.health(HOUR, "pool") == []
-    assert store.overview.values(HOUR, "model") == []
+    assert store.overview.values(HOUR, ["model"]) == {"model": []}
 
 
 def test_a_series_has_a_point_for_each_step_with_requests_and_gaps_where_there_are_none(store: Store) -> None:
@@ -214,10 +214,7 @@ def test_health_and_choices_come_by_value(store: Store) -> None:
         assert (found.requests, found.newest_ns) == (len(own), max(row.end_ns for row in own))
         assert found.errors == sum(row.status in ("error", "rejected") for row in own)
         assert found.p95_ms == pytest.approx(np.quantile([row.e2e_ns / 1e6 for row in answered(own)], 0.95))
-    buckets = [row.prompt_bucket for row in rows if row.prompt_bucket]
-    assert store.overview.values(HOUR, "prompt_bucket") == sorted(
-        set(buckets), key=lambda value: (-buckets.count(value), value)
-    )
+    assert store.overview.values(HOUR, ["prompt_bucket", "status"]) == choices(rows, "prompt_bucket", "status")
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.telemetry.core.query_types import Filters, LatencyReport, Quantiles, Window
+from controlplane.telemetry.core.query_types import Dimension, Filters, LatencyReport, Quantiles, Window
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.read.figures import BANDS
+from controlplane.telemetry.store.read.figures import BANDS, EMPTY, NOTHING
 from controlplane.telemetry.store.read.histograms import BINS, MIDS, Histograms, bins_of
 from controlplane.telemetry.store.write.keys import key_of
 from inference.contract.stages import STAGES
-from tests.support.telemetry.latency_figures import part
+from tests.support.telemetry.latency_figures import choices, part
 from tests.support.telemetry.rollups import fill
 from tests.support.telemetry.samples import U64, S, answered, row
 
@@ -192,6 +192,29 @@ def test_health_by_value_is_of_rollups_too(shared_store: Store, rows: list[Ledge
     assert {value: one.requests for value, one in health.items()} == {
         tier: sum(one.tier == tier for one in rows) for tier in ("", "batch", "standard")
     }
+
+
+OFFERED: tuple[Dimension, ...] = ("model", "status", "tenant", "tier", "cache", "prompt_bucket")
+
+
+def test_filters_of_a_long_page_offer_what_the_requests_have(store: Store) -> None:
+    rows = traffic(300)
+    filled(store, rows)
+    late = row(10**6, entry_start_ns=DAY.from_ns + 3 * HOUR_NS, model="late")
+    store.writer.insert_requests([late], version=1)
+    rolled = store.latency.counts(DAY, ["model"])
+    assert rolled is not None and rolled["model"]["late"] == 1
+    assert store.overview.values(DAY, OFFERED) == choices([*rows, late], *OFFERED)
+
+
+def test_a_long_page_of_nothing_is_of_rollups_and_empty(shared_store: Store, rows: list[LedgerRow]) -> None:
+    nobody: Filters = {"model": ("nobody",)}
+    rolled = shared_store.latency.rolled(DAY, nobody, 1800 * S)
+    assert rolled is not None and not rolled.keys
+    latency, explain = shared_store.latency, shared_store.explain
+    assert latency.report(DAY, nobody, rolled) == EMPTY and latency.totals(DAY, nobody) == NOTHING
+    assert latency.series(DAY, nobody, 1800, rolled) == explain.heatmap(DAY, nobody, 1800, rolled) == []
+    assert latency.groups(DAY, nobody, "model") == {}
 
 
 def test_a_day_of_which_short_steps_are_no_longer_kept_has_its_requests(store: Store) -> None:
