@@ -87,13 +87,11 @@ def overview(request: HttpRequest) -> HttpResponse:
         question = answers.rounded(wanted)
         step = answers.step_ns(question, POINTS)
         by_cache = answers.submit_query(answers.health, question.range.window, "cache")
-        rolled = answers.rolled(question, step)
-        series = answers.submit_query(answers.series, question, step, rolled)
         costs = answers.submit_query(answers.costs, question)
-        report = answers.report(question, rolled)
+        report, points = answers.outline(question, step, answers.rolled(question, step))
         failed = answers.failures(question) if report.errors else []
         covered_ns = answers.answered_ns(question.range.window, now_ns)
-        context["numbers"] = numbers(question, report, series.result(), by_cache.result(), failed, step, covered_ns)
+        context["numbers"] = numbers(question, report, points, by_cache.result(), failed, step, covered_ns)
         context["numbers"].append(cost_number(question, costs.result()))
         context |= ledger_freshness(wanted, report.newest_ns, now_ns)
         context |= history_context(Screen(request.path, wanted), question) | synthetic_context(

@@ -154,6 +154,11 @@ def series(question: Question, step_ns: int, rolled: RolledOrUnread = "unread") 
     return store().latency.series(question.range.window, question.filters, step_ns // 1_000_000_000, rolled)
 
 
+def outline(question: Question, step_ns: int, rolled: RolledOrUnread) -> tuple[LatencyReport, list[LatencyPoint]]:
+    """The report and the series, without stages where these would have to be read."""
+    return store().latency.outline(question.range.window, question.filters, step_ns // 1_000_000_000, rolled)
+
+
 def explanation(question: Question, slow: Slow, limit: int = 10) -> tuple[Region, Explanation]:
     """Which requests count as slow, and what sets them apart from the other requests of the question."""
     window, filters = question.range.window, question.filters

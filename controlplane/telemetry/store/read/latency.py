@@ -117,6 +117,37 @@ class LatencyReader(RollupReader):
             if key in stacks or key not in answered  # a row may arrive between the queries
         ]
 
+    def outline(
+        self, window: Window, filters: Filters | None, step_s: int, rolled: RolledOrUnread = "unread"
+    ) -> tuple[LatencyReport, list[LatencyPoint]]:
+        """`report` and `series` without their stages, in two queries instead of seven."""
+        step_ns = chart_step_ns(window, step_s)
+        rolled = self.rolled(window, filters, step_ns) if rolled == "unread" else rolled
+        if rolled:
+            return report_of(rolled), points_of(rolled)
+        condition = where(window, filters)
+        condition.parameters["step_ns"] = step_ns
+        key = "intDiv(entry_start_ns, {step_ns:UInt64})"
+        ttft = self._connection.submit_query(self._ttft, key, condition, whole=True)
+        rows = self._connection.rows(
+            f"SELECT {key} AS key, count(), countIf({FAILED}), countIf({CANCELLED}), {_QUANTILES_ANSWERED}, countIf({UNMEASURED}),"
+            f" max(end_ns), grouping(key) AS of_all FROM requests FINAL WHERE {condition.sql}"
+            " GROUP BY GROUPING SETS ((key), ()) ORDER BY of_all DESC, key",
+            condition.parameters,
+        )
+        definitions = ttft.result()
+        whole, points = EMPTY, []
+        for key_of, count, errors, cancelled, e2e, unmeasured, newest_ns, of_all in rows:
+            of_key = definitions.get(None if of_all else key_of, {})
+            e2e_ms = ms(e2e) if count > errors + cancelled else None
+            ttft_ms = {name: quantiles for name, (_, quantiles) in of_key.items()}
+            if of_all and count:
+                counts = {name: number for name, (number, _) in of_key.items()}
+                whole = LatencyReport(count, errors, e2e_ms, ttft_ms, counts, {}, newest_ns, cancelled, unmeasured)
+            elif count:
+                points.append(LatencyPoint(key_of * step_ns, count, errors, e2e_ms, ttft_ms, {}, cancelled))
+        return whole, points
+
     def _bands(self, key: str, condition: Where, cuts: Mapping[int, Sequence[int]]) -> Mapping[int, Sequence[float]]:
         """By step: mean ns by band, then by part. `cuts` has the lower and upper E2E of each band of each step, in order of bands."""
         if not cuts:
@@ -239,14 +270,16 @@ class LatencyReader(RollupReader):
             sums[value][name] = (count, parts)
         return sums
 
-    def _ttft(self, key: str, condition: Where) -> _Ttft:
-        """By key, by definition: how many answered requests have a TTFT, and its quantiles."""
+    def _ttft(self, key: str, condition: Where, *, whole: bool = False) -> _Ttft:
+        """By key, by definition: how many answered requests have a TTFT, and its quantiles. `whole`: also of all keys, as None."""
+        sets = "GROUPING SETS ((key, ttft_definition), (ttft_definition))"
+        groups, of_all = (sets, "grouping(key)") if whole else ("key, ttft_definition", "0")
         rows = self._connection.rows(
-            f"SELECT {key} AS key, ttft_definition, count(), {_QUANTILES}(assumeNotNull(ttft_ns))"
-            f" FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} AND ttft_ns IS NOT NULL GROUP BY key, ttft_definition",
+            f"SELECT {key} AS key, ttft_definition, count(), {_QUANTILES}(assumeNotNull(ttft_ns)), {of_all}"
+            f" FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} AND ttft_ns IS NOT NULL GROUP BY {groups}",
             condition.parameters,
         )
         by_key: dict[Any, dict[str, tuple[int, Quantiles]]] = defaultdict(dict)
-        for value, definition, count, quantiles in rows:
-            by_key[value][definition] = (count, ms(quantiles))
+        for value, definition, count, quantiles, is_whole in rows:
+            by_key[None if is_whole else value][definition] = (count, ms(quantiles))
         return by_key

@@ -1,11 +1,12 @@
 """The figures of the latency page are those numpy finds on the same rows."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from controlplane.telemetry.core.query_types import Quantiles, StageShare, Totals, Window
+from controlplane.telemetry.core.query_types import Filters, Quantiles, StageShare, Totals, Window
 from controlplane.telemetry.ledger.row import Attempt, LedgerRow
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.read.where import MAX_POINTS
@@ -187,6 +188,14 @@ def test_a_series_has_a_point_for_each_step_with_requests_and_gaps_where_there_a
             values = [row.ttft_ns for row in inside if row.ttft_definition == definition and row.ttft_ns is not None]
             assert_quantiles(quantiles, np.array(values) / 1e6)
         assert_stacks(point.stack_ms, inside)
+
+
+@pytest.mark.parametrize("filters", [{}, {"status": ("error", "cancelled")}, {"model": ("nobody",)}], ids=str)
+def test_an_outline_is_the_report_and_the_series_without_stages(store: Store, filters: Filters) -> None:
+    store.writer.insert_requests(random_rows(900, seed=5), version=1)
+    report, points = store.latency.outline(HOUR, filters, 300)
+    assert report == replace(store.latency.report(HOUR, filters), stages={})
+    assert points == [replace(point, stack_ms={}) for point in store.latency.series(HOUR, filters, 300)]
 
 
 def test_a_chart_of_the_most_steps_is_drawn(store: Store) -> None:
