@@ -37,6 +37,7 @@ INSTALLED_APPS = [
     "controlplane.incidents.notify.delivery",
     "controlplane.planning",
     "controlplane.policy",
+    "controlplane.lane",
     "controlplane.dashboard",
     "controlplane.api",
     "controlplane.dashboard.admin_config.WeirAdminConfig",

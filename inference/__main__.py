@@ -64,6 +64,7 @@ async def serve(config: Config, worker: Worker | None) -> int:
         idle_timeout_s=config.idle_timeout_ms / 1000,
         counts=gateway.edge,
         certificate=certificate,
+        streams=gateway.streams,
     )
     gateway.connections = lambda: (len(server.connections), server.held_bytes)
     try:

@@ -14,6 +14,7 @@ from inference.backends.openai import OpenAIConnector
 from inference.backends.port import Connector
 from inference.backends.triton import TritonConnector
 from inference.config import FLUSH_CACHE_S, FLUSH_SPANS_S, Config
+from inference.contract.lane import MAX_FORM_BYTES, MAX_UPLOAD_BYTES, is_for_lane, is_upload
 from inference.contract.metrics_access import may_read_metrics
 from inference.contract.snapshot import Checked, Fault
 from inference.core.openai import errors, writers
@@ -30,6 +31,7 @@ from inference.policy.snapshot_watch import SnapshotWatch, unix_ms
 from inference.request.authenticate import authenticate
 from inference.request.cache import Cache
 from inference.request.completions import Completions
+from inference.request.lane import Lane
 from inference.request.limits import Limits
 from inference.request.parse import ENDPOINTS
 from inference.request.route import pools_of
@@ -68,6 +70,7 @@ class Gateway:
         self.tokenizers = Tokenizers(config.tokenizers_folder)
         self.redis = open_redis(config.redis_url) if config.redis_url else None
         self.limits = Limits(self.redis, config.lease_ms)
+        self.lane = Lane(config) if config.lane_url else None
         self.edge = EdgeCounts()
         self.connections: Callable[[], tuple[int, int]] = lambda: (0, 0)  # their number, and the bytes they hold
         self.metrics = Metrics()
@@ -120,6 +123,8 @@ class Gateway:
             task.cancel()
         await self.completions.close(FLUSH_CACHE_S)
         await self.fleet.close()
+        if self.lane is not None:
+            self.lane.close()
         self.limits.close()
         await self.tokenizers.close()
         if self.redis is not None:
@@ -142,6 +147,12 @@ class Gateway:
                 status, headers, body = await self._page_of_metrics(request, out)
             elif path == "/signals":
                 status, headers, body = await self._signals(request, out)
+            elif self.lane is not None and is_for_lane(path):
+                caller = authenticate(self._current(), request.headers)
+                out.known = True
+                await self.completions.count(caller)
+                await self.lane.serve(request, out, caller)
+                return
             elif path == "/v1/models" or path.startswith("/v1/models/"):
                 status, headers, body = await self._models(request)
             else:
@@ -153,6 +164,10 @@ class Gateway:
     def admit(self, headers: dict[bytes, bytes]) -> None:
         """Raises ApiError where the request carries no known key."""
         authenticate(self._current(), headers)
+
+    def streams(self, method: str, path: str) -> int:
+        """How many bytes of a request's body are handed on while they come."""
+        return MAX_UPLOAD_BYTES + MAX_FORM_BYTES if self.lane is not None and is_upload(method, path) else 0
 
     def _answer(self, request: Request, out: Exchange) -> tuple[int, Headers, bytes]:
         """Answers everything but completions. Raises ApiError."""
@@ -268,5 +283,5 @@ class Gateway:
         return [*self.watch.faults, *self.tokenizers.faults()]
 
     def _swap(self, checked: Checked) -> tuple[Fault, ...]:
-        self.serving = serving.build(checked, self.fleet, self.tokenizers, self.serving)
+        self.serving = serving.build(checked, self.fleet, self.tokenizers, self.serving, self._config.lane_token)
         return self.serving.faults

@@ -7,7 +7,9 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from inference.contract.address import parse_url
 from inference.contract.errors import PermanentError
+from inference.contract.lane import MIN_LANE_TOKEN_CHARS
 from inference.wires.http.cors import ORIGIN
 from inference.wires.redis.url import parse
 
@@ -75,6 +77,15 @@ class Config(BaseSettings):
         default=None,
         description="Where the last good snapshot is kept for a start without any; empty is `snapshot.kept.json` beside the "
         "snapshot's file, or with `snapshot_url` in `home`.",
+    )
+    lane_url: str = Field(
+        default="",
+        description="Where the lane serves files and batches, such as http://weir-lane:8070; empty serves none.",
+    )
+    lane_token: str = Field(
+        default="",
+        repr=False,
+        description="The secret of gateway and lane, 32 characters or more: the WEIR_LANE_TOKEN of the lane.",
     )
     region: str = Field(
         default="",
@@ -191,6 +202,13 @@ class Config(BaseSettings):
             parse(url)
         return url
 
+    @field_validator("lane_url")
+    @classmethod
+    def _is_a_url(cls, url: str) -> str:
+        if url:
+            parse_url(url, link_local=True)
+        return url
+
     @field_validator("cors_origins")
     @classmethod
     def _are_origins(cls, given: str) -> str:
@@ -213,6 +231,15 @@ class Config(BaseSettings):
                 f"WEIR_DRAIN_TIMEOUT_MS={self.drain_timeout_ms}, and {FLUSH_CACHE_S + FLUSH_SPANS_S:g} s for the cache and "
                 f"the spans), more than WEIR_TERMINATION_GRACE_MS={self.termination_grace_ms}, when the process is killed: "
                 "lower the first two, or raise the last together with terminationGracePeriodSeconds"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _lane_is_whole(self) -> Self:
+        if (self.lane_url or self.lane_token) and len(self.lane_token) < MIN_LANE_TOKEN_CHARS:
+            raise ValueError(
+                f"WEIR_LANE_TOKEN has {len(self.lane_token)} characters: whoever knows it acts for any tenant, so set one of "
+                f"{MIN_LANE_TOKEN_CHARS} or more, here and for the lane alike, such as `openssl rand -base64 32` prints"
             )
         return self
 

@@ -18,7 +18,7 @@ from opentelemetry.propagate import extract, inject
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from controlplane.config import Config
-from inference.contract.own_requests import INTERNAL
+from inference.contract.stages import INTERNAL
 
 SCOPE = "weir.controlplane"
 SERVER_ERROR = 500

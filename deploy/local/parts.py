@@ -38,7 +38,7 @@ def build(options: Options, servers: Sequence[Server]) -> Local:
     `servers` there are neither demo models nor traffic.
     """
     home = options.home
-    redis_port, store_port, controller_port, worker_port, cluster_port = free_ports(5)
+    redis_port, store_port, controller_port, worker_port, cluster_port, lane_port = free_ports(6)
     mark = {MARK: str(home)}
     otlp = f"http://{LOOPBACK}:{options.otlp_http_port}"
 
@@ -90,7 +90,10 @@ def build(options: Options, servers: Sequence[Server]) -> Local:
     }
     sender = {**base, "WEIR_OTLP_ENDPOINT": otlp}
     ending = {"WEIR_LAME_DUCK_MS": "0", "WEIR_DRAIN_TIMEOUT_MS": "3000"}  # there is no load balancer here
-    gateway = {**sender, **ending, "WEIR_GATEWAY_PORT": str(options.gateway_port)}
+    token = {"WEIR_LANE_TOKEN": os.environ.get("WEIR_LANE_TOKEN") or read_or_make_secret(home / "lane-token")}
+    lane = {**base, **token, "WEIR_GATEWAY_URL": gateway_url, "WEIR_LANE_PORT": str(lane_port)}
+    lane_url = {"WEIR_LANE_URL": f"http://{LOOPBACK}:{lane_port}", **token}
+    gateway = {**sender, **ending, **lane_url, "WEIR_GATEWAY_PORT": str(options.gateway_port)}
     credential = {credential_variable(backend.CREDENTIAL): options.backend_api_key} if options.backend_api_key else {}
     gateway |= credential
     watched = {**control, "WEIR_OTLP_ENDPOINT": otlp}  # web and worker send their own spans too
@@ -115,6 +118,7 @@ def build(options: Options, servers: Sequence[Server]) -> Local:
             _server("controller", watched, controller_port, "-m", "controlplane.controller"),
             ("telemetry", *after_set_up),
         ),
+        Part(_server("lane", lane, lane_port, "-m", "controlplane.lane"), after_set_up),
         Part(
             _server("gateway", gateway, options.gateway_port, "-m", "inference", tls=bool(options.tls_certificate)),
             after_set_up,

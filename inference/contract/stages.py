@@ -1,4 +1,13 @@
-"""The stages of a request's time, as spans name them (`weir.stage`) and the ledger counts them."""
+"""What spans say of a request's time and of Weir's own calls, as the ledger reads it."""
 
 STAGES = ("network", "gateway", "tokenizer", "cache", "queue", "model", "egress")
-"""`unattributed` is not one of them: it is the time that no span explains."""
+"""Of `weir.stage`. `unattributed` is not one of them: it is the time that no span explains."""
+
+INTERNAL = "weir.internal"
+"""The attribute of every span of Weir's own work. The ledger leaves out such a span and what is beneath it, but for
+requests of a gateway: a client may name any span as the parent of its own.
+
+Who makes a call to a model server that is no user's request sends a span of it, and the server's spans are its children. So it takes the
+right to send telemetry to have a call left out, and nothing that a client of the gateway can put into a request does: a
+`traceparent` is only a name.
+"""

@@ -32,11 +32,11 @@ class Limit(NamedTuple):
     most: int
 
 
-def limits_of(tenant: str, tier: Tier, key: Key | None = None) -> tuple[Limit, ...]:
+def limits_of(tenant: str, tier: Tier, key: Key | None = None, *, of: str = "") -> tuple[Limit, ...]:
     """The limits of a tenant, and of its key where that has some. All of a tenant have the same hash tag, so that a Redis
-    Cluster keeps them on the same node.
+    Cluster keeps them on the same node. `of` names requests that are counted apart from its others.
     """
-    prefix = f"weir:limit:{{{quote(tenant)}}}:"
+    prefix = f"weir:limit:{{{quote(tenant)}}}:" + (f"{of}:" if of else "")
     limits = [
         Limit("requests", "tenant", _key(prefix, "requests"), tier.requests_per_minute),
         Limit("tokens", "tenant", _key(prefix, "tokens"), tier.tokens_per_minute),

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from inference.contract.own_requests import INTERNAL
+from inference.contract.stages import INTERNAL
 from inference.core import otlp
 from inference.core.routing.balance import Weighed
 from inference.observability.context import span_id, span_ids

@@ -196,7 +196,7 @@ class Trace:
 
 
 class OwnCall:
-    """A call of Weir's own to a model server, as `inference/contract/own_requests.py` says. `purpose` names its span."""
+    """A call of Weir's own to a model server, as `inference/contract/stages.py` says. `purpose` names its span."""
 
     __slots__ = ("end_ns", "id", "pool", "purpose", "replica", "start_ns", "trace_id")
 

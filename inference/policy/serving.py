@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from inference.backends.fleet import Fleet, PoolState
+from inference.contract import lane
 from inference.contract.plan import Plans, plans_of
-from inference.contract.snapshot import Checked, Fault, Model, Snapshot, StageTimeouts, Tier
+from inference.contract.snapshot import Checked, Fault, Model, Snapshot, StageTimeouts, Tier, key_digest
 from inference.core.rate_limit import Limit, limits_of
 from inference.policy.stage_timeouts import Timeouts, timeouts_of
 from inference.tokenizers.library import Tokenizers
@@ -51,6 +52,14 @@ class Serving(NamedTuple):
     pools: Mapping[str, PoolState]
     faults: tuple[Fault, ...]  # parts of the document that are not obeyed
     timeouts: Timeouts = {}  # where a rule changes them
+    lane_sha256: str = ""  # of the secret with which the lane's workers send lines; empty where there is no lane
+    batch_tier: Tier | None = None  # that lines are served in
+
+    def of_lane(self, caller: Caller) -> Caller:
+        """Who a line of a batch is for that `caller`'s key has made. The tenant's limits count apart from those of its other requests."""
+        tier = self.batch_tier or caller.tier
+        own = tuple(limit for limit in caller.limits if limit.scope == "key")
+        return caller._replace(tier=tier, limits=limits_of(caller.tenant, tier, of="lane") + own, names_region=False)
 
     def timeouts_for(self, model: str, tier: str) -> StageTimeouts:
         return self.timeouts.get((model, tier), self.snapshot.timeouts)
@@ -60,7 +69,9 @@ class Serving(NamedTuple):
         return any(fault.kind == "model" and fault.name == model for fault in self.faults)
 
 
-def build(checked: Checked, fleet: Fleet, tokenizers: Tokenizers, before: Serving | None) -> Serving:
+def build(
+    checked: Checked, fleet: Fleet, tokenizers: Tokenizers, before: Serving | None, lane_token: str = ""
+) -> Serving:
     """Prepare `checked`. A faulty model stays as it was before if its pools are still there, a faulty tenant with its old
     tier.
     """
@@ -115,7 +126,9 @@ def build(checked: Checked, fleet: Fleet, tokenizers: Tokenizers, before: Servin
         for name, model in kept.items()
     }
     timeouts = timeouts_of(snapshot.timeouts, snapshot.timeout_rules, kept, tiers)
-    return Serving(snapshot, callers, models, fleet.swap(snapshot), faults, timeouts)
+    lane_sha256 = key_digest(lane_token) if lane_token else ""
+    pools_now = fleet.swap(snapshot)
+    return Serving(snapshot, callers, models, pools_now, faults, timeouts, lane_sha256, tiers.get(lane.TIER))
 
 
 def _home(model: Model, region_of: Mapping[str, str]) -> str:

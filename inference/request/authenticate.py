@@ -2,26 +2,38 @@
 
 import time
 
+from inference.contract.lane import KEY_HEADER
 from inference.contract.snapshot import key_digest
 from inference.core.openai import errors
 from inference.policy.serving import Caller, Serving
 
+_KEY_OF_BATCH = KEY_HEADER.encode()
+
 
 def authenticate(serving: Serving, headers: dict[bytes, bytes]) -> Caller:
     """The tenant behind the request's key: the bearer key where there is one, else that of `x-api-key`, as Anthropic's clients send
-    it. Raises ApiError.
+    it. A worker of the lane sends the lane's secret instead, and which key made the batch. Raises ApiError.
 
     Keys are compared by their digests through a hash table: its timing can only reveal a digest, which does not give
     the key.
     """
+    digest = digest_of(headers)
+    by_lane = bool(serving.lane_sha256) and digest == serving.lane_sha256
+    if by_lane:
+        digest = headers.get(_KEY_OF_BATCH, b"").decode("latin-1")
+    caller = serving.callers.get(digest)
+    if caller is None:
+        raise errors.wrong_key()
+    if caller.expires_ms and time.time_ns() // 1_000_000 >= caller.expires_ms:
+        raise errors.expired_key()
+    return serving.of_lane(caller) if by_lane else caller
+
+
+def digest_of(headers: dict[bytes, bytes]) -> str:
+    """Of the key that the request carries. Raises ApiError where there is none."""
     kind, _, key = headers.get(b"authorization", b"").partition(b" ")
     if kind.lower() != b"bearer":
         key = headers.get(b"x-api-key", b"")
     if not (key := key.strip()):
         raise errors.missing_key()
-    caller = serving.callers.get(key_digest(key.decode("utf-8", "replace")))
-    if caller is None:
-        raise errors.wrong_key()
-    if caller.expires_ms and time.time_ns() // 1_000_000 >= caller.expires_ms:
-        raise errors.expired_key()
-    return caller
+    return key_digest(key.decode("utf-8", "replace"))

@@ -17,7 +17,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from pytest_django import Settings
 
 from controlplane.observability import tasks, tracing
-from inference.contract.own_requests import INTERNAL
+from inference.contract.stages import INTERNAL
 
 
 @pytest.fixture

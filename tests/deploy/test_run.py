@@ -138,6 +138,7 @@ def test_parts_that_are_killed_come_back_and_that_is_said(run: Run) -> None:
             "gateway": ("-m inference",),
             "worker": ("-m celery",),
             "controller": ("-m controlplane.controller",),
+            "lane": ("-m controlplane.lane",),
             "web": ("-m granian",),
         }
         for process in [run.process(*words) for words in parts.values()]:

@@ -21,8 +21,7 @@ from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Entry, Node
 from controlplane.telemetry.ledger.requests import ERROR, Request, find
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.ledger.tree import build
-from inference.contract.own_requests import INTERNAL
-from inference.contract.stages import STAGES
+from inference.contract.stages import INTERNAL, STAGES
 
 FIRST_TOKEN = "first_token"  # noqa: S105  (an event's name)
 _NO_TIME = dict.fromkeys((*STAGES, UNATTRIBUTED), 0)
@@ -46,7 +45,7 @@ def close(spans: Sequence[Span]) -> list[LedgerRow]:
 
 
 def _of_users(spans: Sequence[Span]) -> Sequence[Span]:
-    """Without Weir's own work (`inference/contract/own_requests.py`). A gateway's request is kept, whatever its parent: its client
+    """Without Weir's own work (`inference/contract/stages.py`). A gateway's request is kept, whatever its parent: its client
     chooses that.
     """
     own = {span.span_id for span in spans if INTERNAL in span.attributes and not flag(span.attributes, weir.REQUEST)}

@@ -207,6 +207,11 @@ def body_too_large(limit: int) -> ApiError:
     return PermanentApiError(413, _INVALID, "request_too_large", f"The body is over {limit} bytes. Send less.")
 
 
+def slow_body(waited_s: float) -> ApiError:
+    message = f"Nothing of the body came for {waited_s:g} s. Send it again, without a pause."
+    return PermanentApiError(408, _INVALID, "request_timeout", message)
+
+
 def rate_limited(tier: str, limit: Limit, retry_after_s: float) -> ApiError:
     whose = f"tier {tier!r}" if limit.scope == "tenant" else "this API key"
     unit = "requests in flight at a time" if limit.kind == "in_flight" else f"{limit.kind} a minute"

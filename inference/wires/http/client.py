@@ -6,7 +6,7 @@ answers.
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
 from inference.contract.address import Url
 from inference.contract.errors import RetryableError
@@ -55,6 +55,27 @@ class HttpClient:
         except NotConnectedError as error:  # so the server has ended, and perhaps by this request
             raise LostError(f"the connection was lost, and then: {error}") from None
         return await self._exchange(response, request)
+
+    async def stream(self, origin: Origin, head: bytes, body: AsyncIterator[bytes]) -> Response:
+        """As `call`, with a body that is sent while it comes: `head` says that it is chunked. It is sent on a new connection, because it
+        cannot be sent again. Raises as `call` does, and whatever `body` raises.
+        """
+        response = await self._connect(origin, ANYHOW)
+        self._used.add(response)
+        try:
+            response.send(head)
+            async for data in body:
+                if not await response.write(b"%x\r\n%s\r\n" % (len(data), data)):
+                    response.at_end(response.abort)  # the rest of the request is not sent: no other may follow it
+                    break
+            else:
+                await response.write(b"0\r\n\r\n")
+            await response.head()
+        except BaseException:
+            response.abort()
+            self.give_back(response)
+            raise
+        return response
 
     async def _exchange(self, response: Response, request: bytes) -> Response:
         self._used.add(response)

@@ -14,6 +14,7 @@ import structlog
 
 from inference.core.openai import errors
 from inference.wires.http.exchange import JSON, Exchange, Headers, Request, head
+from inference.wires.http.incoming import Incoming
 from inference.wires.http.reader import Reader
 
 _log = structlog.get_logger()
@@ -32,6 +33,8 @@ class Listener(Protocol):
     loop: asyncio.AbstractEventLoop
     app: App
     max_body_bytes: int
+    streams: Callable[[str, str], int]
+    """How many bytes of a request's body, by method and path, are handed on while they come; 0 has it read first."""
     closing: bool
     """Whether clients are to go elsewhere."""
 
@@ -52,7 +55,9 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._loop = server.loop
         self._transport: asyncio.Transport | None = None
-        self._reader = Reader(server.max_body_bytes, self._admit, self.hold, self._go_on, self._received)
+        self._reader = Reader(
+            server.max_body_bytes, self._admit, self.hold, self._go_on, self._received, server.streams, self._pace
+        )
         self._task: asyncio.Task[None] | None = None
         self._ready: deque[Request | errors.ApiError] = deque()
         self._drain: asyncio.Future[None] | None = None  # while the client reads too slowly
@@ -64,6 +69,7 @@ class Connection(asyncio.Protocol):
         self._chunked = False
         self._head_only = False
         self._pending = b""  # the head of a stream that has no data yet
+        self._body: Incoming | None = None  # of the request that is answered, where it is handed on while it comes
         self._idle_since_s = 0.0  # since the last answer
         self._discarding = False  # no more requests are taken, and data is thrown away
         self._discarded_bytes = 0
@@ -179,7 +185,11 @@ class Connection(asyncio.Protocol):
         """Answer a request that could not be read, after those before it, and take no more."""
         if self._transport is not None:
             self._discarding = self._refused = True
-            self._queue(error)
+            if self._is_sent_still:  # whoever reads its body answers
+                assert self._body is not None
+                self._body.refuse(error)
+            else:
+                self._queue(error)
 
     async def _serve(self) -> None:
         try:
@@ -195,7 +205,7 @@ class Connection(asyncio.Protocol):
                     self._keep_alive = self._head_only = False
                     self.respond(item.status, [JSON, *item.headers()], item.body())
                 else:
-                    self._keep_alive, self._version = item.keep_alive, item.version
+                    self._keep_alive, self._version, self._body = item.keep_alive, item.version, item.incoming
                     self._head_only = item.method == "HEAD"
                     await self._server.app(item, self)
                     if item.held_bytes:
@@ -215,7 +225,9 @@ class Connection(asyncio.Protocol):
         """Pause or resume reading: paused while the client does not read, or while many requests wait."""
         if self._transport is None:
             return
-        pause = not self._discarding and (self._drain is not None or len(self._ready) >= _READ_AHEAD)
+        incoming = self._reader.incoming
+        waits = len(self._ready) >= _READ_AHEAD or (incoming is not None and incoming.full)
+        pause = not self._discarding and (self._drain is not None or waits)
         if pause is self._paused:
             return
         self._paused = pause
@@ -343,8 +355,13 @@ class Connection(asyncio.Protocol):
         data, self._pending = self._pending + data, b""
         self._send(data)
 
+    @property
+    def _is_sent_still(self) -> bool:
+        """Whether the body of the request that is answered has not come whole: what follows is no request."""
+        return self._body is not None and not self._body.whole
+
     def _connection_header(self) -> tuple[bytes, ...]:
-        if self._server.closing:
+        if self._server.closing or self._is_sent_still:
             self._keep_alive = False
         if not self._keep_alive:
             return (b"connection: close\r\n",)

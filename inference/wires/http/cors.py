@@ -35,7 +35,7 @@ class Cors:
         """What a browser wants to hear before it sends the page's request."""
         names = sent.get(b"access-control-request-headers", b"")
         return [
-            (b"access-control-allow-methods", b"GET, POST"),
+            (b"access-control-allow-methods", b"GET, POST, DELETE"),
             (
                 b"access-control-allow-headers",
                 names if _FIELD_NAMES.fullmatch(names) else b"authorization, content-type",

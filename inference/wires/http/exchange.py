@@ -6,15 +6,28 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import Protocol
 
+from inference.wires.http.incoming import Incoming
+
 Headers = list[tuple[bytes, bytes]]
 
 
 class Request:
-    """A request that has been read to its end. Header names are in lower case; `received_ns` is when its last byte was
-    read, on the monotonic clock. `keep_alive`, `version` and `held_bytes` are for the connection.
+    """A request that has been read to its end, but for the body of one that has `incoming`. Header names are in lower case;
+    `received_ns` is when its last byte was read, on the monotonic clock. `keep_alive`, `version` and `held_bytes` are for the connection.
     """
 
-    __slots__ = ("body", "headers", "held_bytes", "keep_alive", "method", "path", "received_ns", "version")
+    __slots__ = (
+        "body",
+        "headers",
+        "held_bytes",
+        "incoming",
+        "keep_alive",
+        "method",
+        "path",
+        "query",
+        "received_ns",
+        "version",
+    )
 
     def __init__(
         self,
@@ -26,6 +39,8 @@ class Request:
         keep_alive: bool = True,
         version: str = "1.1",
         held_bytes: int = 0,
+        query: str = "",
+        incoming: Incoming | None = None,
     ) -> None:
         self.method = method
         self.path = path
@@ -35,6 +50,8 @@ class Request:
         self.keep_alive = keep_alive
         self.version = version
         self.held_bytes = held_bytes
+        self.query = query
+        self.incoming = incoming
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.observability.spans import now_ns
 from inference.wires.http.exchange import Request
+from inference.wires.http.incoming import Incoming
 
 _MAX_HEAD_BYTES = 64 << 10
 _MAX_HEADERS = 128
@@ -26,7 +27,9 @@ class Reader:
     """Reads the requests of one connection.
 
     `admit` gets the headers of a request with a large body, and raises ApiError to refuse it. `hold` gets numbers of
-    bytes that are kept. `go_on` is called when a client waits until it may send its body. `received` gets each request.
+    bytes that are kept. `go_on` is called when a client waits until it may send its body. `received` gets each request: once it is
+    whole, or after its head where `streams` says, by method and path, how many bytes of its body are handed on while they come. `pace` is
+    called when more or fewer of these wait.
     """
 
     def __init__(
@@ -36,9 +39,12 @@ class Reader:
         hold: Callable[[int], None],
         go_on: Callable[[], None],
         received: Callable[[Request], None],
+        streams: Callable[[str, str], int] = lambda _method, _path: 0,
+        pace: Callable[[], None] = lambda: None,
     ) -> None:
         self._max_body_bytes = max_body_bytes
         self._admit, self._hold, self._go_on, self._received = admit, hold, go_on, received
+        self._streams, self._pace = streams, pace
         self._parser = httptools.HttpRequestParser(self)
         self._version = "1.1"
         self.over = False  # after the last request of the connection
@@ -54,6 +60,7 @@ class Reader:
         self.in_head = True
         self._kept_bytes = self._counted_bytes = 0
         self._upgrading = False
+        self.incoming: Incoming | None = None
 
     def feed(self, data: bytes) -> bytes:
         """Parse. Returns bytes to be parsed again before any others, as a rule none. Raises ApiError."""
@@ -136,15 +143,24 @@ class Reader:
         self._keep(head_bytes)
         length = headers.get(b"content-length", b"0")
         size = int(length) if length.isdigit() else 0
-        if size > self._max_body_bytes:
-            raise errors.body_too_large(self._max_body_bytes)
-        if size > _UNKNOWN_BODY_BYTES:
+        streamed = self._streams(self._parser.get_method().decode("ascii"), self._target()[0])
+        if size > (streamed or self._max_body_bytes):
+            raise errors.body_too_large(streamed or self._max_body_bytes)
+        if size > _UNKNOWN_BODY_BYTES or streamed:
             self._admit(headers)
         if headers.get(b"expect", b"").lower() == b"100-continue" and version == "1.1":
             self._go_on()
+        if streamed:
+            self.incoming = Incoming(streamed, self._hold, self._pace)
+            self._deliver(b"")
 
     def on_body(self, body: bytes) -> None:
         self._silent_bytes = 0
+        if self.incoming is not None:
+            if self.incoming.size + len(body) > self.incoming.most:
+                raise errors.body_too_large(self.incoming.most)
+            self.incoming.feed(body)
+            return
         before = len(self._body)
         after = before + len(body)
         if after > self._max_body_bytes:
@@ -162,20 +178,42 @@ class Reader:
     def on_message_complete(self) -> None:
         if self._upgrading:
             return
-        received_ns = now_ns()
         self.reading = False
         self._silent_bytes, self.in_head = 0, True
+        body = self._body if isinstance(self._body, bytes) else bytes(self._body)
+        self._body = b""
+        self.over = not self._parser.should_keep_alive()
+        if self.incoming is not None:
+            self.incoming.end()
+        else:
+            self._deliver(body)
+
+    def _deliver(self, body: bytes) -> None:
+        received_ns = now_ns()
+        path, query = self._target()
+        method, keep_alive = self._parser.get_method().decode("ascii"), self._parser.should_keep_alive()
+        self._received(
+            Request(
+                method,
+                path,
+                self._headers,
+                body,
+                received_ns,
+                keep_alive,
+                self._version,
+                self._counted_bytes,
+                query,
+                self.incoming,
+            )
+        )
+
+    def _target(self) -> tuple[str, str]:
+        """Path and query."""
         url = self._url
         if url[:1] != b"/":
             url = _ABSOLUTE.sub(b"", url, count=1) or b"/"
-        path = url.split(b"?", 1)[0].decode("ascii", "replace")
-        body = self._body if isinstance(self._body, bytes) else bytes(self._body)
-        method, keep_alive = self._parser.get_method().decode("ascii"), self._parser.should_keep_alive()
-        self._body = b""
-        self.over = not keep_alive
-        self._received(
-            Request(method, path, self._headers, body, received_ns, keep_alive, self._version, self._counted_bytes)
-        )
+        path, _, query = url.partition(b"?")
+        return path.decode("ascii", "replace"), query.decode("ascii", "replace")
 
 
 def _headers_too_large() -> ApiError:

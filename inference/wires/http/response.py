@@ -73,6 +73,7 @@ class Response(asyncio.Protocol):
         self._calls = 0
         self._sent_s = 0.0
         self._waiter: asyncio.Future[None] | None = None
+        self._full = False  # the server does not read as fast as it is sent to
         self.idle_since_s = 0.0
         self._begin()
 
@@ -100,6 +101,17 @@ class Response(asyncio.Protocol):
         self._calls += 1
         self._sent_s = time.monotonic()
         self._transport.write(request)
+
+    async def write(self, data: bytes) -> bool:
+        """Send more of a request, at the server's pace. False once the answer has begun, or the connection has ended: then there is no
+        use in more.
+        """
+        if self._transport is None or self._has_head or self._error is not None:
+            return False
+        self._transport.write(data)
+        while self._full and not self._has_head and self._error is None:
+            await self._changed()
+        return True
 
     async def head(self) -> None:
         """Wait for the answer's head. Raises LostError, NotHttpError."""
@@ -178,6 +190,13 @@ class Response(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by name
+
+    def pause_writing(self) -> None:
+        self._full = True
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._wake()
 
     def data_received(self, data: bytes) -> None:
         if not self._calls or self.whole:  # nobody has asked for it

@@ -32,7 +32,8 @@ T = TypeVar("T")
 class Server:
     """`admit` gets the headers of a request with a large body before that is read, and raises ApiError to refuse it.
 
-    Connections without a known key may hold a quarter of `max_buffered_bytes`.
+    Connections without a known key may hold a quarter of `max_buffered_bytes`. `streams` says, by method and path, how many bytes of a
+    request's body are handed on while they come; 0 has it read first.
     """
 
     def __init__(
@@ -48,11 +49,13 @@ class Server:
         idle_timeout_s: float,
         counts: EdgeCounts,
         certificate: Certificate | None = None,
+        streams: Callable[[str, str], int] = lambda _method, _path: 0,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.app = app
         self.admit = admit
         self.max_body_bytes = max_body_bytes
+        self.streams = streams
         self.connections: set[Connection] = set()
         self.closing = False  # clients are to go elsewhere
         self.draining = False  # and no new connections are accepted

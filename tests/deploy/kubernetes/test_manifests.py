@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.lane.config import LaneConfig
 from controlplane.telemetry.config import IngestConfig
 from inference.config import Config as GatewayConfig
 from tests.deploy.kubernetes.built import built
@@ -42,6 +43,7 @@ def test_every_container_is_restricted_and_bounded(manifests: list[Manifest]) ->
         "weir-controller",
         "weir-telemetry",
         "weir-gateway",
+        "weir-lane",
     }
     for name, pod in pods.items():
         assert pod["securityContext"]["runAsNonRoot"] is True, name
@@ -85,15 +87,16 @@ def test_every_setting_exists_and_is_accepted(
     manifests: list[Manifest], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     shared = by_name(manifests, "ConfigMap", "weir-settings")["data"]
-    known = {f"WEIR_{name.upper()}" for name in IngestConfig.model_fields.keys() | GatewayConfig.model_fields.keys()}
+    configs = (IngestConfig, LaneConfig, GatewayConfig)
+    known = {f"WEIR_{name.upper()}" for config in configs for name in config.model_fields}
     for name, pod in workloads(manifests):
         own = {each["name"]: each["value"] for each in pod["containers"][0].get("env", [])}
         given = {**shared, **own}
         assert given.keys() <= known, f"{name}: {sorted(given.keys() - known)}"
         with monkeypatch.context() as context:
-            for variable, value in given.items():
+            for variable, value in {**given, "WEIR_LANE_TOKEN": "x" * 32}.items():  # of a Secret
                 context.setenv(variable, value)
-            (GatewayConfig if name == "weir-gateway" else IngestConfig)()
+            (GatewayConfig if name == "weir-gateway" else LaneConfig if name == "weir-lane" else IngestConfig)()
 
 
 def test_the_gateway_ends_within_its_grace(manifests: list[Manifest]) -> None:

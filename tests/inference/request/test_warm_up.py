@@ -5,8 +5,8 @@ import json
 import secrets
 
 from deploy.local.triton import Triton
-from inference.contract.own_requests import INTERNAL
 from inference.contract.snapshot import Endpoint, WarmUp
+from inference.contract.stages import INTERNAL
 from tests.support.gateway.process import SMALL, Receiver, StartGateway, small_only, unique, with_pool
 from tests.support.wait import eventually_async
 

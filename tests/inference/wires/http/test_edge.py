@@ -217,7 +217,7 @@ def test_pages_of_allowed_origins_may_call_the_api_from_a_browser(
     for field in (
         b"allow-origin: https://app.test",
         b"allow-headers: authorization,x-stainless-lang",
-        b"allow-methods: get, post",
+        b"allow-methods: get, post, delete",
     ):
         assert b"\r\naccess-control-" + field + b"\r\n" in preflight
     refused = ask("http://localhost:3000", method="GET", path="/v1/models")

@@ -1,0 +1,38 @@
+"""`python -m controlplane.lane`: serves files and batches, and runs their lines. See docs/batches.md."""
+
+import asyncio
+import os
+import signal
+import sys
+
+import django
+import uvloop
+
+from controlplane.config import ConfigError
+from controlplane.lane.config import LaneConfig, load
+
+
+async def _run(config: LaneConfig) -> None:
+    from controlplane.lane.process import serve
+
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with serve(config) as port:
+        print(f"lane http={port}", flush=True)
+        await stopped.wait()
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
+    django.setup()
+    from controlplane.lane.process import StartError
+
+    try:
+        uvloop.run(_run(load()))
+    except (ConfigError, StartError) as error:
+        sys.exit(f"the lane cannot start: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class LaneConfig(AppConfig):
+    name = "controlplane.lane"
+    verbose_name = "Batches"

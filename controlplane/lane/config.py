@@ -1,0 +1,45 @@
+"""Settings of the lane. docs/batches.md explains them."""
+
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from controlplane.config import Config, OptionalSecret, Port, refusal
+
+
+class LaneConfig(Config):
+    """Read once, from the environment, with `WEIR_` before each name."""
+
+    lane_host: str = Field("127.0.0.1", description="Address on which the lane answers the gateway.")
+    lane_port: Port = Field(8070, description="Port on which the lane answers the gateway; 0 takes a free one.")
+    lane_token: OptionalSecret = Field(
+        "",
+        repr=False,
+        description="The secret of gateway and lane, which must be the same for both; empty refuses to start.",
+    )
+    lane_objects: Path | None = Field(
+        None,
+        description="The folder of files, shared by all lanes; empty is `lane` in `home`.",
+    )
+    lane_concurrency: int = Field(
+        16, ge=0, le=1024, description="Lines in flight at a time, of this process; 0 serves the API alone."
+    )
+
+    lane_lease_s: float = Field(
+        30.0,
+        ge=2,
+        le=600,
+        description="How long the lines of a worker that gives no sign of life stay its own, s. It renews this every second.",
+    )
+
+    @property
+    def objects_folder(self) -> Path:
+        return self.lane_objects or self.home / "lane"
+
+
+def load() -> LaneConfig:
+    """Read the environment. Raises ConfigError."""
+    try:
+        return LaneConfig()
+    except ValidationError as error:
+        raise refusal(error, LaneConfig) from error

@@ -1,0 +1,214 @@
+"""Checks the lines of a batch's input before one of them runs."""
+
+import hashlib
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import msgspec
+
+from inference.contract.lane import ENDPOINTS
+
+MAX_REQUESTS = 50_000
+MAX_INPUT_BYTES = 200 << 20
+MAX_EMBEDDING_INPUTS = 50_000
+MAX_PROBLEMS = 100
+MAX_LINE_BYTES = 8 << 20
+"""Twice what the gateway takes by default."""
+MAX_ID_CHARS = 512
+_DIGEST_BYTES = 12
+
+
+class Problem(NamedTuple):
+    """As OpenAI's `BatchError`. `line` counts from 1; 0 is about the file."""
+
+    code: str
+    message: str
+    line: int = 0
+    param: str = ""
+
+
+class Place(NamedTuple):
+    """A line: its number in the file, from 1, and its bytes."""
+
+    number: int
+    offset: int
+    length: int
+
+
+class Line(msgspec.Struct):
+    """A request of a batch. Its body is sent as it is written."""
+
+    custom_id: str
+    method: str
+    url: str
+    body: msgspec.Raw
+
+
+class _Body(msgspec.Struct):
+    model: Any = None
+    stream: Any = None
+    input: msgspec.Raw = msgspec.Raw()
+
+
+_line = msgspec.json.Decoder(Line)
+_body = msgspec.json.Decoder(_Body)
+_inputs = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def decode(text: bytes) -> Line:
+    """Raises msgspec.DecodeError."""
+    return _line.decode(text)
+
+
+class Check:
+    """Reads lines one after the other. It keeps their places and digests of their ids, and no text."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.places: list[Place] = []
+        self.problems: list[Problem] = []
+        self.model = ""  # of the first line
+        self._endpoint = endpoint
+        self._ids: set[bytes] = set()
+        self._inputs = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether no more problems are listed."""
+        return len(self.problems) >= MAX_PROBLEMS
+
+    def take(self, text: bytes, place: Place) -> None:
+        """The next line, without its end. An empty one is skipped."""
+        if not text.strip():
+            return
+        self.places.append(place)
+        if len(self.places) > MAX_REQUESTS:
+            if len(self.places) == MAX_REQUESTS + 1:
+                message = f"A batch has at most {MAX_REQUESTS} requests: split the file."
+                self.problems.append(Problem("too_many_requests", message, place.number))
+            return
+        problem = self._problem(text, place.number)
+        if problem is not None:
+            self.problems.append(problem)
+
+    def too_long(self, number: int) -> None:
+        message = f"The line has more than {MAX_LINE_BYTES} bytes: shorten its request."
+        self.problems.append(Problem("line_too_long", message, number))
+
+    def end(self) -> list[Problem]:
+        """All problems, at most MAX_PROBLEMS."""
+        if not self.places and not self.problems:
+            self.problems.append(Problem("empty_file", "The file has no request: write one to a line, as JSON."))
+        return self.problems[:MAX_PROBLEMS]
+
+    def _problem(self, text: bytes, number: int) -> Problem | None:
+        try:
+            line = _line.decode(text)
+            body = _body.decode(line.body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            code = "invalid_request" if isinstance(error, msgspec.ValidationError) else "invalid_json_line"
+            param = _path(str(error))
+            return Problem(code, f"The line is not a request of a batch: {error}", number, param)
+        if not 0 < len(line.custom_id) <= MAX_ID_CHARS:
+            return Problem(
+                "invalid_custom_id", f"`custom_id` needs 1 to {MAX_ID_CHARS} characters.", number, "custom_id"
+            )
+        digest = hashlib.blake2b(line.custom_id.encode("utf-8", "replace"), digest_size=_DIGEST_BYTES).digest()
+        if digest in self._ids:
+            message = "An earlier line has the same `custom_id`: give each line its own."
+            return Problem("duplicate_custom_id", message, number, "custom_id")
+        self._ids.add(digest)
+        if line.method != "POST":
+            return Problem("invalid_method", "`method` must be POST.", number, "method")
+        if line.url != self._endpoint:
+            return Problem("mismatched_url", f"`url` must be the batch's endpoint, {self._endpoint}.", number, "url")
+        if not isinstance(body.model, str) or not body.model:
+            return Problem("missing_model", "`body.model` must name a model.", number, "body.model")
+        if body.stream:
+            return Problem(
+                "stream_not_supported",
+                "A batch's answers are not streamed: leave `body.stream` out.",
+                number,
+                "body.stream",
+            )
+        self.model = self.model or body.model
+        return self._too_many_inputs(body, number)
+
+    def _too_many_inputs(self, body: _Body, number: int) -> Problem | None:
+        if self._endpoint != "/v1/embeddings":
+            return None
+        before = self._inputs
+        self._inputs += len(_inputs.decode(body.input)) if bytes(body.input[:1]) == b"[" else 1
+        if before <= MAX_EMBEDDING_INPUTS < self._inputs:
+            message = f"A batch has at most {MAX_EMBEDDING_INPUTS} inputs of embeddings: split the file."
+            return Problem("too_many_inputs", message, number, "body.input")
+        return None
+
+
+def _path(message: str) -> str:
+    """The member that msgspec names, such as `body` of "… - at `$.body`"."""
+    _, _, at = message.partition("at `$")
+    return at.rstrip("`").lstrip(".")
+
+
+class RefusedError(ValueError):
+    """Permanent: the request for a batch or file is wrong. `param` names the member."""
+
+    def __init__(self, message: str, param: str | None = None, code: str = "invalid_value") -> None:
+        super().__init__(message)
+        self.param, self.code = param, code
+
+
+MAX_METADATA, MAX_METADATA_KEY, MAX_METADATA_VALUE = 16, 64, 512
+MIN_EXPIRY_S, MAX_EXPIRY_S = 3_600, 2_592_000
+WINDOW_S = {"24h": 86_400}
+
+
+class ExpiresAfter(msgspec.Struct):
+    anchor: str
+    seconds: int
+
+
+class NewBatch(msgspec.Struct):
+    """The body of POST /v1/batches."""
+
+    input_file_id: str
+    endpoint: str
+    completion_window: str
+    metadata: dict[str, str] | None = None
+    output_expires_after: ExpiresAfter | None = None
+
+
+def new_batch(body: bytes) -> NewBatch:
+    """Raises RefusedError."""
+    try:
+        wanted = msgspec.json.decode(body, type=NewBatch)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RefusedError(f"The body is not a batch: {error}", _path(str(error)) or None) from None
+    _one_of("endpoint", wanted.endpoint, sorted(ENDPOINTS))
+    _one_of("completion_window", wanted.completion_window, WINDOW_S)
+    metadata = wanted.metadata or {}
+    if len(metadata) > MAX_METADATA:
+        raise RefusedError(f"`metadata` has {len(metadata)} keys, and may have {MAX_METADATA}.", "metadata")
+    for key, value in metadata.items():
+        if len(key) > MAX_METADATA_KEY or len(value) > MAX_METADATA_VALUE:
+            raise RefusedError(
+                f"`metadata` takes keys of {MAX_METADATA_KEY} and values of {MAX_METADATA_VALUE} characters at most.",
+                "metadata",
+            )
+    if wanted.output_expires_after is not None:
+        expiry_s(wanted.output_expires_after.anchor, wanted.output_expires_after.seconds, "output_expires_after")
+    return wanted
+
+
+def expiry_s(anchor: str, seconds: int, param: str) -> int:
+    """Raises RefusedError."""
+    if anchor != "created_at":
+        raise RefusedError(f"`{param}.anchor` must be created_at.", f"{param}.anchor")
+    if not MIN_EXPIRY_S <= seconds <= MAX_EXPIRY_S:
+        raise RefusedError(f"`{param}.seconds` must be from {MIN_EXPIRY_S} to {MAX_EXPIRY_S}.", f"{param}.seconds")
+    return seconds
+
+
+def _one_of(param: str, value: str, allowed: Collection[str]) -> None:
+    if value not in allowed:
+        raise RefusedError(f"`{param}` is {value[:100]!r}, and must be one of {', '.join(allowed)}.", param)

@@ -1,0 +1,68 @@
+"""The states of batches and lines, and what follows from an attempt."""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from controlplane.core.backoff import doubled_s
+
+VALIDATING, IN_PROGRESS, FINALIZING, CANCELLING = "validating", "in_progress", "finalizing", "cancelling"
+COMPLETED, FAILED, EXPIRED, CANCELLED = "completed", "failed", "expired", "cancelled"
+OPEN = (VALIDATING, IN_PROGRESS, FINALIZING, CANCELLING)
+"""A batch in one of these needs its input."""
+ENDED = (COMPLETED, FAILED, EXPIRED, CANCELLED)
+
+WAITING, RUNNING, DONE, REFUSED = range(4)
+"""Of a line. The last two have a result: in the output file, or in the error file."""
+
+MAX_DEATHS = 3
+"""A line that was in flight when so many workers died is given up: it may be what they died of."""
+ALONE_FROM = MAX_DEATHS - 1
+"""A line with so many deaths runs alone, so that no other is blamed for the last."""
+
+EXPIRED_CODE, CANCELLED_CODE, LOST_CODE, TOO_LONG_CODE = (
+    "batch_expired",
+    "batch_cancelled",
+    "worker_lost",
+    "answer_too_long",
+)
+MESSAGES = {
+    EXPIRED_CODE: "This request could not be executed before the completion window expired.",
+    CANCELLED_CODE: "The batch was cancelled before this request was executed.",
+    LOST_CODE: f"{MAX_DEATHS} workers ended while they executed this request: it is not tried again.",
+    TOO_LONG_CODE: "The answer to this request is longer than a batch keeps. Limit its output tokens.",
+}
+LEFT_OVER = {EXPIRED: EXPIRED_CODE, CANCELLED: CANCELLED_CODE, COMPLETED: LOST_CODE}
+"""The error of lines without a result, by how their batch ends. A completed one has lines of `LOST_CODE` alone."""
+
+FIRST_WAIT_S, MAX_WAIT_S = 1.0, 300.0
+FINAL_FROM_TRIES = 3
+"""A server error that the gateway calls final is believed after so many tries: one may be a server that was about to end."""
+_TRANSIENT = (408, 409, 425, 429)
+_OK, _CLIENT, _SERVER = 200, 400, 500
+
+
+class Again(NamedTuple):
+    """It is tried again, so many seconds later."""
+
+    wait_s: float
+
+
+Verdict = Literal["done", "refused"] | Again
+
+
+def judge(status: int, headers: Mapping[str, str], tries: int, chance: float) -> Verdict:
+    """What follows from an answer of the gateway, or from none (status 0), to the try number `tries`. `chance` from 0 to 1 spreads the
+    waits of lines that failed together.
+    """
+    if status == _OK:
+        return "done"
+    if _CLIENT <= status < _SERVER and status not in _TRANSIENT:
+        return "refused"
+    if status >= _SERVER and headers.get("x-should-retry") == "false" and tries >= FINAL_FROM_TRIES:
+        return "refused"
+    wait_s = max(doubled_s(FIRST_WAIT_S, tries, MAX_WAIT_S), min(_seconds(headers.get("retry-after", "")), MAX_WAIT_S))
+    return Again(wait_s * (0.5 + chance / 2))
+
+
+def _seconds(text: str) -> float:
+    return float(text) if text.isascii() and text.isdigit() else 0.0

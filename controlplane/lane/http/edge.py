@@ -1,0 +1,118 @@
+"""What all routes of the lane share: who calls, errors in OpenAI's shape, and work that waits for the database."""
+
+import asyncio
+import errno
+import hmac
+import secrets
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+from urllib.parse import unquote
+
+import msgspec
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+from django.db import DatabaseError, close_old_connections
+
+from controlplane.lane.core.lines import RefusedError
+from controlplane.lane.store.batches import ConflictError
+from controlplane.lane.store.files import NotThereError
+from inference.contract.lane import KEY_HEADER, TENANT_HEADER
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+
+class Caller(NamedTuple):
+    """Whom the gateway has authenticated."""
+
+    tenant: str
+    key_sha256: str
+
+
+def caller(request: web.Request) -> Caller:
+    return Caller(unquote(request.headers[TENANT_HEADER]), request.headers.get(KEY_HEADER, ""))
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """Work that waits for the database or the disk."""
+
+    def work() -> T:
+        close_old_connections()
+        try:
+            return call()
+        finally:
+            close_old_connections()
+
+    return await asyncio.to_thread(work)
+
+
+def json(body: object, status: int = 200, **headers: str) -> web.Response:
+    return web.Response(body=msgspec.json.encode(body), status=status, content_type="application/json", headers=headers)
+
+
+def refusal(status: int, message: str, param: str | None, code: str, **headers: str) -> web.Response:
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    return json({"error": {"message": message, "type": kind, "param": param, "code": code}}, status, **headers)
+
+
+def edge(token: str) -> Middleware:
+    """Lets the gateway in alone, and makes answers of errors."""
+    wanted = f"Bearer {token}".encode()
+
+    @web.middleware
+    async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not request.path.startswith("/v1/"):
+            return await handler(request)
+        given = request.headers.get("authorization", "").encode("utf-8", "surrogateescape")
+        if not hmac.compare_digest(given, wanted) or not request.headers.get(TENANT_HEADER):
+            return refusal(401, "The lane answers the gateway alone: send the request there.", None, "invalid_api_key")
+        answer = await _answer(request, handler)
+        if not answer.prepared:
+            answer.headers["x-request-id"] = f"lane-{secrets.token_hex(16)}"
+        return answer
+
+    return handle
+
+
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except NotThereError as error:
+        return refusal(404, str(error), error.param, "not_found")
+    except RefusedError as error:
+        return refusal(400, str(error), error.param, error.code)
+    except ConflictError as error:
+        return refusal(409, str(error), None, "conflict", **{"x-should-retry": "false"})
+    except web.HTTPRequestEntityTooLarge:
+        return refusal(413, "The body is too large for this URL.", None, "request_too_large")
+    except (web.HTTPNotFound, web.HTTPMethodNotAllowed):
+        return refusal(404, f"Unknown request URL: {request.method} {request.path}.", None, "unknown_url")
+    except DatabaseError as error:
+        log.warning("lane.database_failed", reason=str(error))
+        return _later("The database does not answer: try again shortly.")
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        log.warning("lane.disk_full")
+        return _later("There is no room for files just now: try again later.")
+
+
+def _later(message: str) -> web.Response:
+    return refusal(503, message, None, "service_unavailable", **{"retry-after": "2"})
+
+
+def number(request: web.Request, name: str, default: int, most: int) -> int:
+    """Of the query. Raises RefusedError."""
+    text = request.query.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most):
+        raise RefusedError(f"`{name}` must be from 1 to {most}.", name)
+    return int(text)
+
+
+def choice(request: web.Request, name: str, allowed: tuple[str, ...]) -> str:
+    """Of the query; the first where it is missing. Raises RefusedError."""
+    text: str = request.query.get(name, allowed[0])
+    if text not in allowed:
+        raise RefusedError(f"`{name}` must be one of {', '.join(it for it in allowed if it)}.", name)
+    return text

@@ -1,0 +1,69 @@
+"""Files and batches as OpenAI's client reads them."""
+
+from datetime import datetime
+from typing import Any
+
+from controlplane.lane.core import states
+from controlplane.lane.models import Batch, StoredFile
+
+
+def _unix(at: datetime | None) -> int | None:
+    return int(at.timestamp()) if at else None
+
+
+def file(row: StoredFile) -> dict[str, Any]:
+    return {
+        "id": row.pk,
+        "object": "file",
+        "bytes": row.bytes,
+        "created_at": _unix(row.created_at),
+        "expires_at": _unix(row.expires_at),
+        "filename": row.filename,
+        "purpose": row.purpose,
+        "status": "processed",
+        "status_details": None,
+    }
+
+
+def batch(row: Batch) -> dict[str, Any]:
+    problems = [
+        {"code": it["code"], "line": it["line"] or None, "message": it["message"], "param": it["param"] or None}
+        for it in row.problems
+    ]
+    return {
+        "id": row.name,
+        "object": "batch",
+        "endpoint": row.endpoint,
+        "model": row.model or None,
+        "errors": {"object": "list", "data": problems} if problems else None,
+        "input_file_id": row.input_file_id,
+        "completion_window": row.completion_window,
+        "status": row.status,
+        "output_file_id": row.output_file_id or None,
+        "error_file_id": row.error_file_id or None,
+        "created_at": _unix(row.created_at),
+        "in_progress_at": _unix(row.in_progress_at),
+        "expires_at": _unix(row.expires_at),
+        "finalizing_at": _unix(row.finalizing_at),
+        "cancelling_at": _unix(row.cancelling_at),
+        **{f"{end}_at": _unix(row.ended_at) if row.status == end else None for end in states.ENDED},
+        "request_counts": {"total": row.total, "completed": row.completed, "failed": row.failed},
+        "usage": {
+            "input_tokens": row.input_tokens,
+            "input_tokens_details": {"cached_tokens": row.cached_tokens},
+            "output_tokens": row.output_tokens,
+            "output_tokens_details": {"reasoning_tokens": row.reasoning_tokens},
+            "total_tokens": row.input_tokens + row.output_tokens,
+        },
+        "metadata": row.metadata,
+    }
+
+
+def listing(rows: list[dict[str, Any]], has_more: bool) -> dict[str, Any]:
+    return {
+        "object": "list",
+        "data": rows,
+        "first_id": rows[0]["id"] if rows else None,
+        "last_id": rows[-1]["id"] if rows else None,
+        "has_more": has_more,
+    }

@@ -1,0 +1,153 @@
+"""`/v1/files` and `/v1/batches`."""
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import BodyPartReader, web
+
+from controlplane.lane.core import lines
+from controlplane.lane.core.lines import RefusedError
+from controlplane.lane.http import forms
+from controlplane.lane.http.edge import caller, choice, in_thread, json, number
+from controlplane.lane.models import Batch, StoredFile
+from controlplane.lane.objects import Draft, Objects
+from controlplane.lane.store import batches, files
+from inference.contract.lane import MAX_UPLOAD_BYTES
+
+MAX_BODY_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 20
+_MAX_FIELD_BYTES = 1 << 10
+_MAX_FILES, _MAX_BATCHES, _BATCHES = 10_000, 100, 20
+
+
+class Routes:
+    """`wake` is called when a batch was made or cancelled."""
+
+    def __init__(self, objects: Objects, wake: Callable[[], None]) -> None:
+        self._objects, self._wake = objects, wake
+
+    def all(self) -> list[web.RouteDef]:
+        return [
+            web.post("/v1/files", self.upload),
+            web.get("/v1/files", self.list_files),
+            web.get("/v1/files/{id}", self.file),
+            web.get("/v1/files/{id}/content", self.content),
+            web.delete("/v1/files/{id}", self.delete),
+            web.post("/v1/batches", self.create),
+            web.get("/v1/batches", self.list_batches),
+            web.get("/v1/batches/{id}", self.batch),
+            web.post("/v1/batches/{id}/cancel", self.cancel),
+        ]
+
+    # Files ----------------------------------------------------------------------------------------
+
+    async def upload(self, request: web.Request) -> web.Response:
+        tenant = caller(request).tenant
+        if not request.content_type.startswith("multipart/"):
+            raise RefusedError("Send the file as multipart/form-data.", "file")
+        with self._objects.draft() as draft:
+            fields, filename = await _read_form(request, draft)
+            purpose = fields.get("purpose", "")
+            if purpose not in files.PURPOSES:
+                raise RefusedError(f"`purpose` must be one of {', '.join(files.PURPOSES)}.", "purpose")
+            expiry_s = _expiry_s(fields)
+            if filename is None:
+                raise RefusedError("The form has no file: send one as `file`.", "file")
+            if not draft.size:
+                raise RefusedError("The file is empty.", "file")
+
+            def place() -> StoredFile:
+                draft.synchronise()
+                file_id = files.new_file_id()
+                draft.place(file_id)
+                return files.create(file_id, tenant, purpose, filename, draft.size, expiry_s)
+
+            row = await in_thread(place)
+        return json(forms.file(row))
+
+    async def list_files(self, request: web.Request) -> web.Response:
+        tenant, limit = caller(request).tenant, number(request, "limit", _MAX_FILES, _MAX_FILES)
+        order, purpose = choice(request, "order", ("desc", "asc")), request.query.get("purpose", "")
+        after = request.query.get("after", "")
+        rows, has_more = await in_thread(lambda: files.listed(tenant, after, limit, order, purpose))
+        return json(forms.listing([forms.file(row) for row in rows], has_more))
+
+    async def file(self, request: web.Request) -> web.Response:
+        return json(forms.file(await self._file(request)))
+
+    async def content(self, request: web.Request) -> web.StreamResponse:
+        row = await self._file(request)
+        headers = {"content-type": "application/octet-stream"}
+        return web.FileResponse(self._objects.path(row.pk), headers=headers, chunk_size=_CHUNK_BYTES)
+
+    async def delete(self, request: web.Request) -> web.Response:
+        tenant, file_id = caller(request).tenant, request.match_info["id"]
+        await in_thread(lambda: files.delete(tenant, file_id, self._objects))
+        return json({"id": file_id, "object": "file", "deleted": True})
+
+    async def _file(self, request: web.Request) -> StoredFile:
+        tenant, file_id = caller(request).tenant, request.match_info["id"]
+        return await in_thread(lambda: files.get(tenant, file_id))
+
+    # Batches --------------------------------------------------------------------------------------
+
+    async def create(self, request: web.Request) -> web.Response:
+        who, body = caller(request), await request.read()
+        wanted = lines.new_batch(body)
+        row = await in_thread(lambda: batches.create(who.tenant, who.key_sha256, wanted))
+        self._wake()
+        return json(forms.batch(row))
+
+    async def list_batches(self, request: web.Request) -> web.Response:
+        tenant, limit = caller(request).tenant, number(request, "limit", _BATCHES, _MAX_BATCHES)
+        after = request.query.get("after", "")
+        rows, has_more = await in_thread(lambda: batches.listed(tenant, after, limit))
+        return json(forms.listing([forms.batch(row) for row in rows], has_more))
+
+    async def batch(self, request: web.Request) -> web.Response:
+        return await self._of_batch(request, batches.get)
+
+    async def cancel(self, request: web.Request) -> web.Response:
+        answer = await self._of_batch(request, batches.cancel)
+        self._wake()
+        return answer
+
+    async def _of_batch(self, request: web.Request, call: Callable[[str, str], Batch]) -> web.Response:
+        tenant, name = caller(request).tenant, request.match_info["id"]
+        return json(forms.batch(await in_thread(lambda: call(tenant, name))))
+
+
+async def _read_form(request: web.Request, draft: Draft) -> tuple[dict[str, str], str | None]:
+    """The fields, and the file's name. Its bytes go to the draft as they come. Raises RefusedError."""
+    fields: dict[str, str] = {}
+    filename: str | None = None
+    try:
+        async for part in await request.multipart():
+            if not isinstance(part, BodyPartReader):
+                raise RefusedError("The form has a part that is a form itself.", "file")
+            if part.name == "file" and filename is None:
+                filename = part.filename or "file"
+                while data := await part.read_chunk(_CHUNK_BYTES):
+                    if draft.size + len(data) > MAX_UPLOAD_BYTES:
+                        raise RefusedError(f"A file has at most {MAX_UPLOAD_BYTES} bytes.", "file")
+                    await asyncio.to_thread(draft.write, data)
+            else:
+                data = await part.read_chunk(_MAX_FIELD_BYTES)
+                if await part.read_chunk(1):
+                    raise RefusedError(f"`{part.name}` is too long.", part.name)
+                fields[part.name or ""] = data.decode("utf-8", "replace")
+    except ValueError as error:
+        if isinstance(error, RefusedError):
+            raise
+        raise RefusedError(f"The form cannot be read: {error}", "file") from None
+    return fields, filename
+
+
+def _expiry_s(fields: dict[str, str]) -> int | None:
+    """Raises RefusedError."""
+    anchor, seconds = fields.get("expires_after[anchor]"), fields.get("expires_after[seconds]")
+    if anchor is None and seconds is None:
+        return None
+    if seconds is None or not (seconds.isascii() and seconds.isdigit()):
+        raise RefusedError("`expires_after.seconds` must be a whole number.", "expires_after.seconds")
+    return lines.expiry_s(anchor or "", int(seconds), "expires_after")

@@ -1,0 +1,119 @@
+"""Files, batches, their lines, and the workers that run them. Texts of clients are in objects (`objects.py`), and never here."""
+
+from django.db import models
+from django.db.models import Q
+
+from controlplane.lane.core import states
+
+
+class StoredFile(models.Model):
+    """A file of a tenant. Its bytes are the object of the same id."""
+
+    id = models.CharField(primary_key=True, max_length=64)
+    tenant = models.CharField(max_length=100)
+    purpose = models.CharField(max_length=32)
+    filename = models.CharField(max_length=255)
+    bytes = models.BigIntegerField()
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name = "file"
+        indexes = [models.Index(fields=["tenant", "created_at", "id"], name="files_of_tenant")]
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class Batch(models.Model):
+    """Its row is locked by whoever changes it or its lines; so its counts are those of its lines, always."""
+
+    name = models.CharField(max_length=64, unique=True, help_text="Its id, for clients.")
+    tenant = models.CharField(max_length=100)
+    key_sha256 = models.CharField(max_length=64, help_text="Of the API key that made it: lines run with what it may.")
+    endpoint = models.CharField(max_length=64)
+    input_file_id = models.CharField(max_length=64)
+    completion_window = models.CharField(max_length=8)
+    metadata = models.JSONField(null=True)
+    output_expires_after_s = models.PositiveIntegerField(null=True)
+
+    status = models.CharField(max_length=16, default=states.VALIDATING)
+    ends_as = models.CharField(
+        max_length=16, default=states.COMPLETED, help_text="What it becomes once its files are written."
+    )
+    model = models.CharField(max_length=200, blank=True)
+    total = models.PositiveIntegerField(default=0)
+    completed = models.PositiveIntegerField(default=0)
+    failed = models.PositiveIntegerField(default=0)
+    input_tokens = models.PositiveBigIntegerField(default=0)
+    cached_tokens = models.PositiveBigIntegerField(default=0)
+    output_tokens = models.PositiveBigIntegerField(default=0)
+    reasoning_tokens = models.PositiveBigIntegerField(default=0)
+    output_file_id = models.CharField(max_length=64, blank=True)
+    error_file_id = models.CharField(max_length=64, blank=True)
+    problems = models.JSONField(default=list, help_text="Why it failed before a line ran.")
+
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    in_progress_at = models.DateTimeField(null=True)
+    finalizing_at = models.DateTimeField(null=True)
+    cancelling_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    chore_attempt = models.BigIntegerField(
+        null=True, help_text="Of the lane that checks its input or writes its files."
+    )
+    chore_until = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name_plural = "batches"
+        indexes = [
+            models.Index(fields=["tenant", "id"], name="batches_of_tenant"),
+            models.Index(fields=["status"], name="open_batches", condition=Q(status__in=states.OPEN)),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Worker(models.Model):
+    """A process that runs lines, for as long as it renews its lease. Its id is never used again."""
+
+    id = models.BigIntegerField(primary_key=True)
+    leased_until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class Line(models.Model):
+    """A request of a batch: where it is in the input, and where its result is in a segment.
+
+    `attempt` names the dispatch that it is in flight by. A result counts if it names the same, so it counts once.
+    """
+
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="lines")
+    number = models.PositiveIntegerField()
+    offset = models.BigIntegerField()
+    length = models.PositiveIntegerField()
+    state = models.PositiveSmallIntegerField(default=states.WAITING)
+    tries = models.PositiveIntegerField(default=0)
+    deaths = models.PositiveSmallIntegerField(default=0, help_text="Of workers that had it in flight.")
+    not_before = models.DateTimeField(null=True)
+    worker = models.BigIntegerField(null=True)
+    attempt = models.BigIntegerField(null=True)
+    status_code = models.PositiveSmallIntegerField(default=0)
+    code = models.CharField(max_length=32, blank=True, help_text="Of an error without an answer.")
+    segment = models.BigIntegerField(null=True, help_text="The worker whose segment has the result.")
+    result_offset = models.BigIntegerField(default=0)
+    result_length = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["batch", "number"], name="line_of_batch")]
+        indexes = [
+            models.Index(fields=["batch", "deaths", "number"], name="waiting_lines", condition=Q(state=states.WAITING)),
+            models.Index(fields=["worker"], name="running_lines", condition=Q(state=states.RUNNING)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.batch_id}:{self.number}"

@@ -1,0 +1,130 @@
+"""The lane process: its routes, its worker, and what time does to batches."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+from aiohttp import web
+from prometheus_client import REGISTRY
+from prometheus_client.exposition import choose_encoder
+
+from controlplane.core.periodic import PeriodicThread
+from controlplane.lane.config import LaneConfig
+from controlplane.lane.http.edge import edge
+from controlplane.lane.http.routes import MAX_BODY_BYTES, Routes
+from controlplane.lane.objects import Objects
+from controlplane.lane.store import batches, chores, claims, files
+from controlplane.lane.worker import GRACE_S, Worker
+from inference.contract.metrics_access import may_read_metrics
+
+_CLOCK_S, _CHORES_S, _SWEEP_S = 1.0, 1.0, 600.0
+_STUCK_AFTER_S = 60.0
+_SHUTDOWN_S = 5.0
+
+
+class StartError(Exception):
+    """The process cannot start; permanent. The message has the reason and the remedy."""
+
+
+@contextlib.asynccontextmanager
+async def serve(config: LaneConfig) -> AsyncIterator[int]:
+    """Serve until the block ends. Yields the port. Raises StartError."""
+    if not config.lane_token:
+        raise StartError("WEIR_LANE_TOKEN is empty: set it, to the same secret as the gateway's")
+    try:
+        objects = Objects(config.objects_folder)
+    except OSError as error:
+        raise StartError(
+            f"{config.objects_folder} cannot be used ({error}): set WEIR_LANE_OBJECTS to a folder"
+        ) from error
+    lane = _Lane(config, objects)
+    try:
+        yield await lane.start()
+    finally:
+        await lane.stop()
+
+
+class _Lane:
+    def __init__(self, config: LaneConfig, objects: Objects) -> None:
+        self._config, self._objects = config, objects
+        self._stopping = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._chores = PeriodicThread("lane-chores", self._do_chores, _CHORES_S)
+        self._worker = Worker(
+            objects,
+            config.gateway_url,
+            config.lane_token,
+            config.lane_concurrency,
+            timedelta(seconds=config.lane_lease_s),
+            self._chores.wake,
+        )
+        self._clock = PeriodicThread("lane-clock", self._look_at_the_clock, _CLOCK_S)
+        self._sweeper = PeriodicThread("lane-sweep", lambda: files.sweep(objects), _SWEEP_S)
+        self._task: asyncio.Task[None] | None = None
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> int:
+        config = self._config
+        routes = Routes(self._objects, self._chores.wake)
+        application = web.Application(middlewares=[edge(config.lane_token)], client_max_size=MAX_BODY_BYTES)
+        application.add_routes(routes.all())
+        application.add_routes(
+            [web.get("/healthz", _healthz), web.get("/readyz", self._readyz), web.get("/metrics", self._metrics)]
+        )
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=_SHUTDOWN_S)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, config.lane_host, config.lane_port).start()
+        except OSError as error:
+            raise StartError(
+                f"{config.lane_host}:{config.lane_port} cannot be bound ({error.strerror or error}): set WEIR_LANE_PORT"
+            ) from error
+        for thread in (self._chores, self._clock, self._sweeper):
+            thread.start()
+        if config.lane_concurrency:
+            self._task = asyncio.create_task(self._worker.run(self._stopping))
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def stop(self) -> None:
+        """Answer what is under way, let lines end for a while, and give back the rest."""
+        self._stopping.set()
+        for thread in (self._chores, self._clock, self._sweeper):
+            thread.stop()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        if self._task is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE_S + _SHUTDOWN_S):
+                    await self._task
+
+    def _do_chores(self) -> None:
+        while not self._stopping.is_set() and (chore := chores.next_chore()) is not None:
+            with contextlib.suppress(chores.SupersededError):
+                chores.do(chore, self._objects)
+            self._loop.call_soon_threadsafe(self._worker.wake)
+
+    def _look_at_the_clock(self) -> None:
+        if claims.take_over():
+            self._loop.call_soon_threadsafe(self._worker.wake)
+        if batches.expire():
+            self._chores.wake()
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        age_s = time.monotonic() - self._worker.last_exchange_s
+        if self._config.lane_concurrency and age_s > _STUCK_AFTER_S:
+            return web.Response(status=503, text=f"the worker has not reached the database for {age_s:.0f} s\n")
+        return web.Response(text="ready\n")
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        headers = {name.lower().encode("latin-1"): value.encode("latin-1") for name, value in request.headers.items()}
+        if not may_read_metrics(self._config.metrics_token, request.remote or "", headers):
+            return web.Response(status=401, text="send Authorization: Bearer with WEIR_METRICS_TOKEN\n")
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(REGISTRY), headers={"content-type": content_type})
+
+
+async def _healthz(_: web.Request) -> web.Response:
+    return web.Response(text="ok\n")

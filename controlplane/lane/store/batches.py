@@ -1,0 +1,89 @@
+"""Batches as their tenants see them, and what time does to them."""
+
+import secrets
+from collections.abc import Sequence
+from datetime import timedelta
+
+from django.db import transaction
+
+from controlplane.lane.core import states
+from controlplane.lane.core.lines import MAX_INPUT_BYTES, WINDOW_S, NewBatch, RefusedError
+from controlplane.lane.models import Batch, StoredFile
+from controlplane.lane.store import claims
+from controlplane.lane.store.files import NotThereError, page
+
+
+class ConflictError(Exception):
+    """Permanent: the batch is in a state that does not allow this."""
+
+
+def create(tenant: str, key_sha256: str, wanted: NewBatch) -> Batch:
+    """Raises NotThereError, RefusedError."""
+    at = claims.now()
+    file = StoredFile.objects.filter(pk=wanted.input_file_id, tenant=tenant).first()
+    if file is None:
+        raise NotThereError(f"There is no file {wanted.input_file_id[:100]!r}.", "input_file_id")
+    if file.purpose != "batch":
+        raise RefusedError(f"The file's purpose is {file.purpose!r}: upload it with purpose `batch`.", "input_file_id")
+    if file.bytes > MAX_INPUT_BYTES:
+        raise RefusedError(
+            f"The file has {file.bytes} bytes, and a batch takes {MAX_INPUT_BYTES}: split it.", "input_file_id"
+        )
+    expiry = wanted.output_expires_after
+    return Batch.objects.create(
+        name=f"batch_{secrets.token_hex(16)}",
+        tenant=tenant,
+        key_sha256=key_sha256,
+        endpoint=wanted.endpoint,
+        input_file_id=file.pk,
+        completion_window=wanted.completion_window,
+        metadata=wanted.metadata,
+        output_expires_after_s=expiry.seconds if expiry else None,
+        created_at=at,
+        expires_at=at + timedelta(seconds=WINDOW_S[wanted.completion_window]),
+    )
+
+
+def get(tenant: str, name: str) -> Batch:
+    """Raises NotThereError."""
+    batch = Batch.objects.filter(tenant=tenant, name=name).first()
+    if batch is None:
+        raise NotThereError(f"There is no batch {name[:100]!r}.", "batch_id")
+    return batch
+
+
+def listed(tenant: str, after: str, limit: int) -> tuple[Sequence[Batch], bool]:
+    """The newest first, those after the batch named `after`; and whether there are more. Raises NotThereError."""
+    rows = Batch.objects.filter(tenant=tenant).order_by("-pk")
+    if after:
+        rows = rows.filter(pk__lt=get(tenant, after).pk)
+    return page(rows, limit)
+
+
+def cancel(tenant: str, name: str) -> Batch:
+    """Its lines in flight are given up. Raises NotThereError, ConflictError."""
+    with transaction.atomic():
+        batch = Batch.objects.select_for_update().filter(tenant=tenant, name=name).first()
+        if batch is None:
+            raise NotThereError(f"There is no batch {name[:100]!r}.", "batch_id")
+        if batch.status in (states.CANCELLING, states.CANCELLED):
+            return batch
+        if batch.status not in (states.VALIDATING, states.IN_PROGRESS):
+            raise ConflictError(f"The batch is {batch.status}, and cannot be cancelled any more.")
+        batch.status, batch.ends_as, batch.cancelling_at = states.CANCELLING, states.CANCELLED, claims.now()
+        batch.chore_attempt = batch.chore_until = None
+        batch.save()
+    return batch
+
+
+def expire() -> int:
+    """End the batches whose time is over. Returns how many there were."""
+    at = claims.now()
+    late = Batch.objects.filter(status__in=(states.VALIDATING, states.IN_PROGRESS), expires_at__lte=at)
+    with transaction.atomic():
+        rows = list(late.order_by("pk").select_for_update(skip_locked=True)) if late.exists() else []
+        for batch in rows:
+            batch.status, batch.ends_as, batch.finalizing_at = states.FINALIZING, states.EXPIRED, at
+            batch.chore_attempt = batch.chore_until = None
+            batch.save()
+    return len(rows)

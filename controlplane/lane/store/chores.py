@@ -1,0 +1,217 @@
+"""What a batch needs before its first line and after its last: its input is checked, and its files are written.
+
+Any lane does it, by an attempt with a lease, and another does it again from the beginning if that is over. Doing it again writes the same:
+lines are known by their numbers, and the ids and the bytes of files follow from the batch.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import datetime, timedelta
+from typing import BinaryIO, NamedTuple
+
+from django.db import transaction
+from django.db.models import Q
+
+from controlplane.lane.core import lines, results, states
+from controlplane.lane.core.lines import Check, Place
+from controlplane.lane.models import Batch, Line, StoredFile
+from controlplane.lane.objects import Draft, Objects
+from controlplane.lane.store import claims
+
+_OPEN_SEGMENTS = 64  # files at a time; a batch has a segment of each worker that ever ran a line of it
+_ROWS = 1_000  # lines that are written or read at a time
+
+
+class SupersededError(Exception):
+    """Permanent for this attempt: the batch was cancelled, or another does it."""
+
+
+class Chore(NamedTuple):
+    batch: Batch
+    attempt: int
+
+    def lock(self) -> Batch:
+        """The batch, which stays as it is until the transaction ends. The lease begins anew. Raises SupersededError."""
+        batch = Batch.objects.select_for_update().filter(pk=self.batch.pk, chore_attempt=self.attempt).first()
+        if batch is None:
+            raise SupersededError(self.batch.name)
+        batch.chore_until = claims.now() + claims.LEASE
+        batch.save(update_fields=["chore_until"])
+        return batch
+
+
+def next_chore() -> Chore | None:
+    """A batch that needs something, which is this process's from now on."""
+    with transaction.atomic():
+        at = claims.now()
+        needy = Batch.objects.filter(
+            Q(chore_until=None) | Q(chore_until__lt=at),
+            status__in=(states.VALIDATING, states.FINALIZING, states.CANCELLING),
+        )
+        batch = needy.order_by("pk").select_for_update(skip_locked=True).first() if needy.exists() else None
+        if batch is None:
+            return None
+        batch.chore_attempt, batch.chore_until = claims.new_id(), at + claims.LEASE
+        batch.save(update_fields=["chore_attempt", "chore_until"])
+        return Chore(batch, batch.chore_attempt)
+
+
+def do(chore: Chore, objects: Objects) -> None:
+    """Raises SupersededError, OSError."""
+    if chore.batch.status == states.VALIDATING:
+        validate(chore, objects)
+    else:
+        finish(chore, objects)
+
+
+def validate(chore: Chore, objects: Objects) -> None:
+    check = Check(chore.batch.endpoint)
+    try:
+        with objects.path(chore.batch.input_file_id).open("rb") as file:
+            _read(file, check, chore)
+        problems = check.end()
+    except FileNotFoundError:
+        problems = [lines.Problem("file_not_found", "The input file was deleted before it was read.")]
+    if problems:
+        with transaction.atomic():
+            batch = chore.lock()
+            batch.status, batch.ended_at, batch.problems = (
+                states.FAILED,
+                claims.now(),
+                [it._asdict() for it in problems],
+            )
+            batch.save()
+        return
+    for begin in range(0, len(check.places), _ROWS):
+        with transaction.atomic():
+            chore.lock()
+            Line.objects.bulk_create(
+                (Line(batch=chore.batch, **place._asdict()) for place in check.places[begin : begin + _ROWS]),
+                ignore_conflicts=True,
+            )
+    with transaction.atomic():
+        batch = chore.lock()
+        batch.status, batch.in_progress_at = states.IN_PROGRESS, claims.now()
+        batch.total, batch.model = len(check.places), check.model[:200]
+        batch.chore_attempt = batch.chore_until = None
+        batch.save()
+
+
+def _read(file: BinaryIO, check: Check, chore: Chore) -> None:
+    offset = number = 0
+    while not check.full:
+        text = file.readline(lines.MAX_LINE_BYTES + 1)
+        if not text:
+            break
+        number += 1
+        if len(text) > lines.MAX_LINE_BYTES:
+            check.too_long(number)
+            while text and not text.endswith(b"\n"):
+                offset += len(text)
+                text = file.readline(lines.MAX_LINE_BYTES)
+        else:
+            check.take(text.rstrip(b"\r\n"), Place(number, offset, len(text)))
+        offset += len(text)
+        if number % _ROWS == 0:
+            with transaction.atomic():
+                chore.lock()
+
+
+class _Outcome(NamedTuple):
+    """A line's result: where it is, or the code of its error."""
+
+    number: int
+    offset: int
+    length: int
+    is_done: bool
+    code: str
+    segment: int | None
+    result_offset: int
+    result_length: int
+
+
+def finish(chore: Chore, objects: Objects) -> None:
+    """Write the files, and end the batch. Its lines are not needed any more.
+
+    Files are placed while the batch is locked: an attempt that is late finds no lines any more, and must not place what it has.
+    """
+    batch = chore.batch
+    with objects.draft() as output, objects.draft() as errors:
+        with transaction.atomic():
+            chore.lock()
+        for is_done, text in _texts(batch, objects, chore) if batch.total else ():
+            (output if is_done else errors).write(text)
+        output.synchronise()
+        errors.synchronise()
+        with transaction.atomic():
+            batch = chore.lock()
+            at = claims.now()
+            batch.output_file_id = _placed(output, results.output_file_id(batch.name), "output", batch, at)
+            batch.error_file_id = _placed(errors, results.error_file_id(batch.name), "error", batch, at)
+            batch.status, batch.ended_at, batch.failed = batch.ends_as, at, batch.total - batch.completed
+            batch.chore_attempt = batch.chore_until = None
+            batch.save()
+            Line.objects.filter(batch=batch).delete()
+    objects.remove_segments(batch.pk)
+
+
+def _placed(draft: Draft, file_id: str, what: str, batch: Batch, at: datetime) -> str:
+    """The id of the file, or nothing where it would be empty."""
+    if not draft.size:
+        return ""
+    draft.place(file_id)
+    lasts_s = batch.output_expires_after_s
+    StoredFile.objects.create(
+        id=file_id,
+        tenant=batch.tenant,
+        purpose="batch_output",
+        filename=f"{batch.name}_{what}.jsonl",
+        bytes=draft.size,
+        created_at=at,
+        expires_at=at + timedelta(seconds=lasts_s) if lasts_s else None,
+    )
+    return file_id
+
+
+def _outcomes(batch: int) -> Iterator[_Outcome]:
+    rows = Line.objects.filter(batch=batch).order_by("number")
+    last = 0
+    while True:
+        page = list(
+            rows.filter(number__gt=last).values_list(
+                "number", "offset", "length", "state", "code", "segment", "result_offset", "result_length"
+            )[:_ROWS]
+        )
+        for number, offset, length, state, code, segment, at, size in page:
+            yield _Outcome(number, offset, length, state == states.DONE, code, segment, at, size)
+        if len(page) < _ROWS:
+            return
+        last = page[-1][0]
+
+
+def _texts(batch: Batch, objects: Objects, chore: Chore) -> Iterator[tuple[bool, bytes]]:
+    """The lines of both files, in the order of the input: whether it is of the output, and its text."""
+    segments: dict[int, BinaryIO] = {}
+    with ExitStack() as stack:
+        source: BinaryIO | None = None
+        for count, it in enumerate(_outcomes(batch.pk), 1):
+            if it.segment is not None:
+                segment = segments.get(it.segment)
+                if segment is None:
+                    if len(segments) >= _OPEN_SEGMENTS:
+                        segments.pop(next(iter(segments))).close()
+                    segment = segments[it.segment] = stack.enter_context(objects.read_segment(batch.pk, it.segment))
+                segment.seek(it.result_offset)
+                text = segment.read(it.result_length)
+                if len(text) != it.result_length:
+                    raise OSError(f"the segment {it.segment} of {batch.name} is cut off: its folder has lost bytes")
+                yield it.is_done, text
+            else:
+                source = source or stack.enter_context(objects.path(batch.input_file_id).open("rb"))
+                source.seek(it.offset)
+                line = lines.decode(source.read(it.length))
+                code = it.code or states.LEFT_OVER[batch.ends_as]
+                yield False, results.unanswered(batch.name, it.number, line.custom_id, code)
+            if count % _ROWS == 0:
+                with transaction.atomic():
+                    chore.lock()

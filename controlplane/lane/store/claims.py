@@ -1,0 +1,246 @@
+"""Who runs which line, and what came of it. The only writes to lines that run.
+
+A worker holds a lease in the database's time. Each dispatch of lines has an attempt of its own, and a result counts if its line is in
+flight by the same attempt: so a line has one result, however many workers run it, and whichever of them is late. A result, its batch's
+counts and tokens, and the end of its batch are one transaction.
+
+Whatever locks several rows locks workers before batches before lines, each by id; so no two transactions wait for each other.
+"""
+
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db import connection, transaction
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from controlplane.lane.core import states
+from controlplane.lane.core.fairness import Candidate, shares
+from controlplane.lane.core.results import Usage
+from controlplane.lane.core.states import Again
+from controlplane.lane.models import Batch, Line, Worker
+
+LEASE = timedelta(seconds=30)
+_CANDIDATES = 200  # batches that are compared for a claim, those with the nearest deadlines
+
+
+class LeaseLostError(Exception):
+    """Permanent for this worker: another has taken its lines over. It goes on as a new worker."""
+
+
+class Claimed(NamedTuple):
+    """A line to run, by this attempt."""
+
+    line: int
+    attempt: int
+    batch: int
+    batch_name: str
+    key_sha256: str
+    endpoint: str
+    input_file_id: str
+    number: int
+    offset: int
+    length: int
+    tries: int  # with this one
+    alone: bool
+
+
+class Result(NamedTuple):
+    """What came of a line. Where it is in the worker's segment, unless it is tried again or has no answer."""
+
+    of: Claimed
+    verdict: states.Verdict
+    status: int = 0
+    code: str = ""
+    offset: int = 0
+    length: int = 0
+    usage: Usage = Usage()
+
+
+def now() -> datetime:
+    """The database's time: leases of workers whose clocks differ are compared by it."""
+    if connection.vendor != "postgresql":
+        return timezone.now()  # SQLite has no other
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        time: datetime = cursor.fetchone()[0]
+        return time
+
+
+def new_id() -> int:
+    return secrets.randbits(62) + 1
+
+
+def register(lease: timedelta = LEASE) -> int:
+    """A new worker, and its id."""
+    return Worker.objects.create(id=new_id(), leased_until=now() + lease).pk
+
+
+def renew(worker: int, lease: timedelta = LEASE) -> None:
+    """Raises LeaseLostError."""
+    if not Worker.objects.filter(pk=worker).update(leased_until=now() + lease):
+        raise LeaseLostError(str(worker))
+
+
+def claim(worker: int, places: int, lease: timedelta = LEASE, *, alone: bool = False) -> list[Claimed]:
+    """At most so many lines, by a new attempt. `alone` takes the next of those that run alone, which others are not taken with.
+
+    Raises LeaseLostError.
+    """
+    with transaction.atomic():
+        renew(worker, lease)
+        at = now()
+        due = Line.objects.filter(Q(not_before=None) | Q(not_before__lte=at), state=states.WAITING)
+        due = due.filter(deaths__gte=states.ALONE_FROM) if alone else due.filter(deaths__lt=states.ALONE_FROM)
+        opened = (
+            Batch.objects.filter(Exists(due.filter(batch=OuterRef("pk"))), status=states.IN_PROGRESS, expires_at__gt=at)
+            .order_by("expires_at", "pk")
+            .values_list("pk", "tenant", "expires_at")[:_CANDIDATES]
+        )
+        candidates = [Candidate(pk, tenant, (until - at).total_seconds()) for pk, tenant, until in opened]
+        out: list[Claimed] = []
+        while candidates and len(out) < places:
+            wanted = shares(candidates, _running(), places - len(out))
+            for batch in (
+                Batch.objects.filter(pk__in=wanted, status=states.IN_PROGRESS).order_by("pk").select_for_update()
+            ):
+                out += _take(batch, due, worker, wanted[batch.pk], alone=alone)
+            candidates = [candidate for candidate in candidates if candidate.batch not in wanted]
+        return out
+
+
+def _running() -> dict[str, int]:
+    rows = Line.objects.filter(state=states.RUNNING).values_list("batch__tenant").annotate(number=Count("pk"))
+    return dict(rows.order_by())
+
+
+def _take(batch: Batch, due: QuerySet[Line], worker: int, places: int, *, alone: bool) -> list[Claimed]:
+    attempt = new_id()
+    rows = list(due.filter(batch=batch).order_by("deaths", "number").select_for_update(skip_locked=True)[:places])
+    Line.objects.filter(pk__in=[row.pk for row in rows]).update(
+        state=states.RUNNING, worker=worker, attempt=attempt, tries=F("tries") + 1, not_before=None
+    )
+    return [
+        Claimed(
+            row.pk,
+            attempt,
+            batch.pk,
+            batch.name,
+            batch.key_sha256,
+            batch.endpoint,
+            batch.input_file_id,
+            row.number,
+            row.offset,
+            row.length,
+            row.tries + 1,
+            alone,
+        )
+        for row in rows
+    ]
+
+
+def commit(worker: int, results: Sequence[Result]) -> int:
+    """Write the results that still count. Returns how many."""
+    by_batch: defaultdict[int, list[Result]] = defaultdict(list)
+    for result in results:
+        by_batch[result.of.batch].append(result)
+    counted = 0
+    with transaction.atomic():
+        at = now()
+        for batch in Batch.objects.filter(pk__in=by_batch).order_by("pk").select_for_update():
+            if batch.status == states.IN_PROGRESS:
+                counted += _commit(batch, sorted(by_batch[batch.pk], key=lambda it: it.of.line), worker, at)
+    return counted
+
+
+def _commit(batch: Batch, results: Iterable[Result], worker: int, at: datetime) -> int:
+    counted, usage = 0, Usage()
+    for result in results:
+        mine = Line.objects.filter(pk=result.of.line, attempt=result.of.attempt, state=states.RUNNING)
+        if isinstance(result.verdict, Again):
+            again = at + timedelta(seconds=result.verdict.wait_s)
+            counted += mine.update(
+                state=states.WAITING, worker=None, attempt=None, not_before=again, status_code=result.status
+            )
+            continue
+        state = states.DONE if result.verdict == "done" else states.REFUSED
+        if mine.update(
+            state=state,
+            worker=None,
+            attempt=None,
+            status_code=result.status,
+            code=result.code,
+            segment=worker if result.length else None,
+            result_offset=result.offset,
+            result_length=result.length,
+        ):
+            counted += 1
+            usage = usage.plus(result.usage)
+            batch.completed += state == states.DONE
+            batch.failed += state == states.REFUSED
+    batch.input_tokens += usage.input
+    batch.cached_tokens += usage.cached
+    batch.output_tokens += usage.output
+    batch.reasoning_tokens += usage.reasoning
+    end_if_all_ended(batch, at)
+    batch.save()
+    return counted
+
+
+def end_if_all_ended(batch: Batch, at: datetime) -> None:
+    """Of a locked batch, which is saved by the caller."""
+    if batch.completed + batch.failed == batch.total:
+        batch.status, batch.finalizing_at = states.FINALIZING, at
+
+
+def in_flight(worker: int) -> set[tuple[int, int]]:
+    """Line and attempt of each line that is still the worker's. Others were cancelled, have expired, or were taken over."""
+    mine = Line.objects.filter(worker=worker, state=states.RUNNING, batch__status=states.IN_PROGRESS)
+    return {(row.pk, row.attempt) for row in mine.only("pk", "attempt") if row.attempt is not None}
+
+
+def leave(worker: int) -> None:
+    """End the worker, and give back the lines that it has not finished."""
+    _release([worker], deaths=0)
+
+
+def take_over() -> int:
+    """Give the lines of workers whose lease is over to others. Returns how many workers ended so."""
+    dead = list(Worker.objects.filter(leased_until__lt=now()).values_list("pk", flat=True))
+    return _release(dead, deaths=1) if dead else 0
+
+
+def _release(workers: Sequence[int], deaths: int) -> int:
+    with transaction.atomic():
+        at = now()
+        rows = Worker.objects.filter(pk__in=workers).order_by("pk").select_for_update(skip_locked=True)
+        if deaths:
+            rows = rows.filter(leased_until__lt=at)  # it may have been renewed meanwhile
+        ended = [row.pk for row in rows]
+        lines = Line.objects.filter(worker__in=ended, state=states.RUNNING)
+        batches = lines.values_list("batch", flat=True).distinct()
+        for batch in Batch.objects.filter(pk__in=list(batches)).order_by("pk").select_for_update():
+            mine = lines.filter(batch=batch)
+            if deaths and batch.status == states.IN_PROGRESS:
+                batch.failed += mine.filter(deaths__gte=states.MAX_DEATHS - 1).update(
+                    state=states.REFUSED,
+                    code=states.LOST_CODE,
+                    worker=None,
+                    attempt=None,
+                    deaths=F("deaths") + 1,
+                )
+                end_if_all_ended(batch, at)
+                batch.save()
+            mine.update(state=states.WAITING, worker=None, attempt=None, deaths=F("deaths") + deaths)
+        Worker.objects.filter(pk__in=ended).delete()
+    return len(ended)
+
+
+def has_lonely() -> bool:
+    """Whether a line waits that runs alone."""
+    return Line.objects.filter(
+        state=states.WAITING, deaths__gte=states.ALONE_FROM, batch__status=states.IN_PROGRESS
+    ).exists()

@@ -1,0 +1,107 @@
+"""Rows of files. Each question names its tenant: another's file is not there."""
+
+import secrets
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TypeVar
+
+from django.db.models import Model, Q, QuerySet
+
+from controlplane.lane.core import states
+from controlplane.lane.models import Batch, StoredFile
+from controlplane.lane.objects import Objects
+from controlplane.lane.store import claims
+
+PURPOSES = ("batch", "assistants", "fine-tune", "vision", "user_data", "evals")
+BATCH_EXPIRES_AFTER_S = 2_592_000
+"""Of a file for a batch without an expiry of its own, as OpenAI has it."""
+
+Row = TypeVar("Row", bound=Model)
+
+
+class NotThereError(Exception):
+    """Permanent: this tenant has nothing of the name."""
+
+    def __init__(self, message: str, param: str) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+def new_file_id() -> str:
+    return f"file-{secrets.token_hex(16)}"
+
+
+def create(
+    file_id: str, tenant: str, purpose: str, filename: str, size: int, expires_after_s: int | None
+) -> StoredFile:
+    """The row of an object that is there."""
+    at = claims.now()
+    lasts_s = expires_after_s or (BATCH_EXPIRES_AFTER_S if purpose == "batch" else None)
+    return StoredFile.objects.create(
+        id=file_id,
+        tenant=tenant,
+        purpose=purpose,
+        filename=filename[:255],
+        bytes=size,
+        created_at=at,
+        expires_at=at + timedelta(seconds=lasts_s) if lasts_s else None,
+    )
+
+
+def _present() -> QuerySet[StoredFile]:
+    return StoredFile.objects.filter(Q(expires_at=None) | Q(expires_at__gt=claims.now()))
+
+
+def get(tenant: str, file_id: str) -> StoredFile:
+    """Raises NotThereError."""
+    file = _present().filter(tenant=tenant, pk=file_id).first()
+    if file is None:
+        raise NotThereError(f"There is no file {file_id[:100]!r}.", "file_id")
+    return file
+
+
+def listed(tenant: str, after: str, limit: int, order: str, purpose: str) -> tuple[Sequence[StoredFile], bool]:
+    """And whether there are more. Raises NotThereError."""
+    falling = order == "desc"
+    rows = _present().filter(tenant=tenant).order_by(*(("-created_at", "-id") if falling else ("created_at", "id")))
+    if purpose:
+        rows = rows.filter(purpose=purpose)
+    if after:
+        last = get(tenant, after)
+        beyond = "lt" if falling else "gt"
+        rows = rows.filter(
+            Q(**{f"created_at__{beyond}": last.created_at})
+            | Q(**{"created_at": last.created_at, f"id__{beyond}": last.pk})
+        )
+    return page(rows, limit)
+
+
+def page(rows: "QuerySet[Row]", limit: int) -> tuple[Sequence[Row], bool]:
+    given = list(rows[: limit + 1])
+    return given[:limit], len(given) > limit
+
+
+def delete(tenant: str, file_id: str, objects: Objects) -> None:
+    """Its bytes stay while a batch needs them. Raises NotThereError."""
+    get(tenant, file_id).delete()
+    if not _is_input(file_id):
+        objects.remove(file_id)
+
+
+def _is_input(file_id: str) -> bool:
+    return Batch.objects.filter(input_file_id=file_id, status__in=states.OPEN).exists()
+
+
+def sweep(objects: Objects) -> None:
+    """Remove files that have expired, and bytes that nothing refers to."""
+    for row in StoredFile.objects.filter(expires_at__lte=claims.now()):
+        row.delete()
+        if not _is_input(row.pk):
+            objects.remove(row.pk)
+    for kind, name in objects.old():
+        if kind == "temporary":
+            objects.remove_temporary(name)
+        elif kind == "file" and not StoredFile.objects.filter(pk=name).exists() and not _is_input(name):
+            objects.remove(name)
+        elif kind == "segments" and not Batch.objects.filter(pk=name, status__in=states.OPEN).exists():
+            objects.remove_segments(int(name))

@@ -1,0 +1,261 @@
+"""Runs lines through the gateway, as many at a time as it has places.
+
+Results are written in groups: while one group is being written, the next gathers. Only lines that are in flight are claimed, so that a
+worker's death repeats no more than these.
+"""
+
+import asyncio
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from typing import NamedTuple, TypeVar
+
+import aiohttp
+import structlog
+from django.db import DatabaseError, close_old_connections
+
+from controlplane.lane.core import lines, results, states
+from controlplane.lane.core.states import Again
+from controlplane.lane.objects import Objects
+from controlplane.lane.store import claims
+from controlplane.lane.store.claims import Claimed, LeaseLostError, Result
+from inference.contract.lane import KEY_HEADER, authorization
+
+log = structlog.get_logger(__name__)
+
+POLL_S = 1.0
+"""How often a worker with free places looks for lines, and whether its lines are its own still. A cancelled line ends within it."""
+GRACE_S = 10.0
+"""How long lines in flight may go on when the process is asked to end. The rest is given back."""
+ALONE_EVERY_S = 60.0
+"""How often a busy worker lets its lines end so as to run one alone."""
+_PAUSE_S = 1.0
+_MAX_ANSWER_BYTES = 16 << 20
+_TIMEOUT = aiohttp.ClientTimeout(total=3_600.0, sock_connect=5.0)
+
+T = TypeVar("T")
+
+
+class Ended(NamedTuple):
+    """A line that has ended, and the text of its result if it has one."""
+
+    result: Result
+    text: bytes = b""
+
+
+class Worker:
+    """`places`: lines in flight at a time. `at_rest` is called when the last of them has ended: a batch may be at its end."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        gateway_url: str,
+        token: str,
+        places: int,
+        lease: timedelta,
+        at_rest: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.id = 0
+        self.last_exchange_s = time.monotonic()
+        self._objects, self._url, self._token, self._places = objects, gateway_url.rstrip("/"), token, places
+        self._lease, self._at_rest = lease, at_rest
+        self._running: dict[tuple[int, int], asyncio.Task[None]] = {}
+        self._ended: list[Ended] = []
+        self._changed = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="lane-worker")
+        self._failed = False
+        self._alone_at_s = time.monotonic() + ALONE_EVERY_S
+        self._drains = self._runs_alone = False
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._running)
+
+    def wake(self) -> None:
+        """There may be lines."""
+        self._changed.set()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Until `stopping`; then lines in flight may end for GRACE_S."""
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT) as self._session:
+            waiter = asyncio.ensure_future(stopping.wait())
+            waiter.add_done_callback(lambda _: self._changed.set())
+            try:
+                while not stopping.is_set():
+                    await self._pause()
+                    await self._round(claims_more=not stopping.is_set())
+                await self._finish()
+            finally:
+                waiter.cancel()
+                self._thread.shutdown(wait=False)
+
+    async def _pause(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POLL_S):
+                await self._changed.wait()
+        self._changed.clear()
+
+    async def _round(self, *, claims_more: bool) -> None:
+        """Write what has ended, take new lines, and give up those that are this worker's no more."""
+        ended, self._ended = self._ended, []
+        idle, before = not self._running, set(self._running)
+        full = not claims_more or self._runs_alone or (self._drains and not idle)
+        places = 0 if full else self._places - len(self._running)
+        try:
+            claimed, mine = await self._in_thread(lambda: self._exchange(ended, places, idle=idle))
+        except LeaseLostError:
+            log.warning("lane.lease_lost", worker=self.id, lines=len(self._running))
+            self._forget()
+            return
+        except (DatabaseError, OSError) as error:
+            self._ended = ended + self._ended
+            if not self._failed:
+                log.warning("lane.store_failed", reason=str(error), lines=len(self._running))
+            self._failed = True
+            await asyncio.sleep(_PAUSE_S)
+            self._changed.set()
+            return
+        if self._failed:
+            log.info("lane.store_recovered")
+        self._failed = False
+        self.last_exchange_s = time.monotonic()
+        for key in before - mine:
+            if task := self._running.get(key):
+                task.cancel()
+        self._runs_alone = any(line.alone for line in claimed) or (self._runs_alone and bool(self._running))
+        for line in claimed:
+            self._running[line.line, line.attempt] = asyncio.create_task(self._run(line))
+        if ended and not self._running:
+            self._at_rest()
+        if len(claimed) == places and places:
+            self._changed.set()  # there may be more
+
+    def _exchange(
+        self, ended: Sequence[Ended], places: int, *, idle: bool
+    ) -> tuple[list[Claimed], set[tuple[int, int]]]:
+        """In the thread. Raises LeaseLostError, DatabaseError, OSError."""
+        if not self.id:
+            self.id = claims.register(self._lease)
+        if ended:
+            claims.commit(self.id, self._stored(ended))
+        if time.monotonic() >= self._alone_at_s:
+            self._alone_at_s = time.monotonic() + ALONE_EVERY_S
+            self._drains = claims.has_lonely()
+        if not places:
+            claims.renew(self.id, self._lease)
+            return [], claims.in_flight(self.id)
+        claimed: list[Claimed] = []
+        if self._drains and idle:
+            self._drains = False
+            claimed = claims.claim(self.id, 1, self._lease, alone=True)
+        claimed = claimed or claims.claim(self.id, places, self._lease)
+        if not claimed and idle:
+            claimed = claims.claim(self.id, 1, self._lease, alone=True)
+        return claimed, claims.in_flight(self.id)
+
+    def _stored(self, ended: Sequence[Ended]) -> list[Result]:
+        """The results, once their texts are in segments."""
+        texts: defaultdict[int, list[bytes]] = defaultdict(list)
+        for each in ended:
+            texts[each.result.of.batch].append(each.text)
+        offsets = {
+            batch: self._objects.append(batch, self.id, b"".join(its)) for batch, its in texts.items() if any(its)
+        }
+        out = []
+        for result, text in ended:
+            offset = offsets.get(result.of.batch, 0)
+            out.append(result._replace(offset=offset, length=len(text)))
+            if text:
+                offsets[result.of.batch] = offset + len(text)
+        return out
+
+    async def _run(self, line: Claimed) -> None:
+        try:
+            ended = await self._attempt(line)
+        except asyncio.CancelledError:
+            return
+        except Exception:
+            log.exception("lane.line_failed", batch=line.batch_name, line=line.number)
+            ended = Ended(Result(line, states.judge(0, {}, line.tries, random.random())))  # noqa: S311  (no secret)
+        finally:
+            self._running.pop((line.line, line.attempt), None)
+        self._ended.append(ended)
+        self._changed.set()
+
+    async def _attempt(self, line: Claimed) -> Ended:
+        with self._objects.path(line.input_file_id).open("rb") as source:
+            source.seek(line.offset)
+            request = lines.decode(source.read(line.length))
+        status, headers, body = await self._call(line, bytes(request.body))
+        verdict = states.judge(status, headers, line.tries, random.random())  # noqa: S311
+        if isinstance(verdict, Again):
+            return Ended(Result(line, verdict, status))
+        name = line.batch_name
+        if body is None:
+            text = results.unanswered(name, line.number, request.custom_id, states.TOO_LONG_CODE)
+            return Ended(Result(line, "refused", status, states.TOO_LONG_CODE), text)
+        identity = headers.get("x-request-id", "")
+        text = results.answered(name, line.number, request.custom_id, status, identity, body)
+        return Ended(
+            Result(line, verdict, status, usage=results.usage_of(body) if verdict == "done" else results.Usage()), text
+        )
+
+    async def _call(self, line: Claimed, body: bytes) -> tuple[int, dict[str, str], bytes | None]:
+        """Status, headers by their lower-case names, and body of the answer, None if that is too long. Status 0 is no answer."""
+        assert self._session is not None
+        headers = {
+            **authorization(self._token),
+            KEY_HEADER: line.key_sha256,
+            "content-type": "application/json",
+            "idempotency-key": f"{line.batch_name}:{line.number}",
+        }
+        try:
+            async with self._session.post(f"{self._url}{line.endpoint}", data=body, headers=headers) as answer:
+                parts, size = [], 0
+                async for part in answer.content.iter_any():
+                    parts.append(part)
+                    size += len(part)
+                    if size > _MAX_ANSWER_BYTES:
+                        return answer.status, {}, None
+                given = {name.lower(): value for name, value in answer.headers.items()}
+                return answer.status, given, b"".join(parts)
+        except (aiohttp.ClientError, OSError):
+            return 0, {}, b""
+
+    async def _finish(self) -> None:
+        """Let lines in flight end for a while, write them, and give back the rest."""
+        until_s = time.monotonic() + GRACE_S
+        while (self._running or self._ended) and time.monotonic() < until_s:
+            await self._round(claims_more=False)
+            if self._running:
+                await self._pause()
+        for task in list(self._running.values()):
+            task.cancel()
+        if self.id:
+            with suppress(DatabaseError):
+                await self._in_thread(lambda: claims.leave(self.id))
+
+    def _forget(self) -> None:
+        """Go on as a new worker: others run the lines by now."""
+        self.id = 0
+        self._ended.clear()
+        for task in list(self._running.values()):
+            task.cancel()
+        self._running.clear()
+        self._changed.set()
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        def work() -> T:
+            try:
+                return call()
+            except DatabaseError:
+                close_old_connections()
+                raise
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -1,0 +1,52 @@
+"""What the gateway and the lane agree on: how the gateway hands requests for files and batches on, and how the lane's workers send the
+lines of a batch through the gateway.
+
+Both directions carry one secret, WEIR_LANE_TOKEN, which no client knows. Nothing that a client sends can stand for it: the gateway makes
+the headers of a request to the lane itself, and takes `KEY_HEADER` from whoever sends the secret alone.
+"""
+
+from collections.abc import Mapping
+
+TENANT_HEADER = "x-weir-tenant"
+"""To the lane: whose request it is."""
+KEY_HEADER = "x-weir-key"
+"""To the lane: the digest of the caller's API key. From a worker: of the key that made the batch. Its models, limits, regions and expiry
+hold for each line, and a key that is taken away runs nothing more.
+"""
+TIER = "batch"
+"""The tier of lines, where there is one of this name; else they are served in their tenant's."""
+
+PREFIXES = ("/v1/files", "/v1/batches")
+ENDPOINTS = frozenset(
+    (
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/v1/embeddings",
+        "/v1/responses",
+        "/v1/messages",
+        "/v1/rerank",
+        "/v1/score",
+        "/classify",
+    )
+)
+"""The URLs that a batch may be for: whatever is answered by a model, and takes JSON."""
+
+MIN_LANE_TOKEN_CHARS = 32
+
+MAX_UPLOAD_BYTES = 512 << 20
+"""Of a file, as OpenAI has it."""
+MAX_FORM_BYTES = 1 << 20
+"""Of what an upload has beside its file."""
+
+
+def is_for_lane(path: str) -> bool:
+    return path.startswith(PREFIXES) and (path in PREFIXES or any(path.startswith(f"{it}/") for it in PREFIXES))
+
+
+def is_upload(method: str, path: str) -> bool:
+    """Whether its body is handed on while it comes."""
+    return method == "POST" and path == PREFIXES[0]
+
+
+def authorization(token: str) -> Mapping[str, str]:
+    return {"authorization": f"Bearer {token}"}

@@ -1,0 +1,118 @@
+"""Hands requests for files and batches on to the lane. Bodies of uploads and contents of files go through while they come."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from urllib.parse import quote
+
+from inference.backends.resolver import Resolver
+from inference.config import Config
+from inference.contract.address import parse_url
+from inference.contract.lane import KEY_HEADER, TENANT_HEADER, authorization
+from inference.core.openai import errors
+from inference.policy.serving import Caller
+from inference.request.authenticate import digest_of
+from inference.wires.http.client import HttpClient, NotConnectedError, request_of
+from inference.wires.http.exchange import Exchange, Headers, Request
+from inference.wires.http.incoming import Incoming
+from inference.wires.http.response import LostError, NotHttpError, Origin, Response, TooLongError
+
+_CONNECT_S = 2.0
+_ANSWER_S = 60.0
+_RETRY_AFTER_S = 2.0
+_MAX_ANSWER_BYTES = 16 << 20  # a list of 10,000 files is smaller
+_PASSED = (b"content-type", b"idempotency-key", b"accept")
+_GIVEN = (b"content-type", b"content-disposition", b"retry-after", b"x-should-retry", b"x-request-id")
+
+
+class Lane:
+    """Where `config` says that it is. `caller` of a request is who the gateway has authenticated."""
+
+    def __init__(self, config: Config) -> None:
+        self._url = parse_url(config.lane_url, link_local=config.backend_link_local)
+        self._token = config.lane_token
+        self._part_s, self._unread_s = config.read_timeout_ms / 1000, config.write_timeout_ms / 1000
+        self._client = HttpClient(Resolver(link_local=config.backend_link_local), _CONNECT_S)
+        context = ssl.create_default_context() if self._url.scheme == "https" else None
+        self._origin = Origin(self._url.host, self._url.port, context)
+
+    def close(self) -> None:
+        self._client.close()
+
+    async def serve(self, request: Request, out: Exchange, caller: Caller) -> None:
+        """Raises ApiError."""
+        try:
+            async with asyncio.timeout(_ANSWER_S) as limit:
+                response = await self._call(request, caller, limit)
+        except NotConnectedError:
+            raise _away() from None
+        except TimeoutError:
+            raise _lost(request) from None
+        except (LostError, NotHttpError):
+            raise _lost(request) if request.method == "POST" else _away() from None
+        try:
+            await self._answer(response, out)
+        except (LostError, NotHttpError, TooLongError, TimeoutError):
+            if not out.started:
+                raise _away() from None
+            out.abort()
+        finally:
+            response.release()
+
+    async def _call(self, request: Request, caller: Caller, limit: asyncio.Timeout) -> Response:
+        headers = {
+            **authorization(self._token),
+            TENANT_HEADER: quote(caller.tenant),
+            KEY_HEADER: digest_of(request.headers),
+            **{name.decode(): request.headers[name].decode("latin-1") for name in _PASSED if name in request.headers},
+        }
+        url = self._url._replace(path=self._url.path + quote(request.path, safe="/:@"), query=request.query)
+        if request.incoming is None:
+            body = request.body if request.method == "POST" else None
+            return await self._client.call(self._origin, request_of(request.method, url, headers, body))
+        head = request_of(request.method, url, headers | {"transfer-encoding": "chunked"})
+        return await self._client.stream(self._origin, head, self._parts(request.incoming, limit))
+
+    async def _parts(self, incoming: Incoming, limit: asyncio.Timeout) -> AsyncIterator[bytes]:
+        """The body, while client and lane go on with it."""
+        while True:
+            limit.reschedule(asyncio.get_running_loop().time() + self._part_s + _ANSWER_S)
+            try:
+                data = await incoming.read(self._part_s)
+            except TimeoutError:
+                raise errors.slow_body(self._part_s) from None
+            if not data:
+                return
+            yield data
+
+    async def _answer(self, response: Response, out: Exchange) -> None:
+        headers: Headers = [(name, response.headers[name]) for name in _GIVEN if name in response.headers]
+        if response.status != 200 or response.headers.get(b"content-type", b"").startswith(b"application/json"):
+            async with asyncio.timeout(_ANSWER_S):
+                body = await response.read_all(_MAX_ANSWER_BYTES)
+            out.respond(response.status, headers, body)
+            return
+        out.start_stream(headers)
+        while True:
+            async with asyncio.timeout(_ANSWER_S):
+                data = await response.read()
+            if not data:
+                break
+            out.write(data)
+            await out.drained(self._unread_s)
+        out.end_stream()
+
+
+def _away() -> errors.ApiError:
+    message = "Files and batches cannot be reached just now. Other requests are not affected: try again shortly."
+    return errors.unavailable(message, _RETRY_AFTER_S, "gateway", reason="lane_unavailable")
+
+
+def _lost(request: Request) -> errors.ApiError:
+    """Nobody knows whether it was done, so the client must not send it again by itself."""
+    return errors.PermanentApiError(
+        502,
+        "server_error",
+        "answer_lost",
+        f"The answer to {request.method} {request.path} was lost, and it may have been done: look with GET before it is sent again.",
+    )

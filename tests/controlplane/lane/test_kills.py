@@ -1,0 +1,51 @@
+"""Lanes are killed while they run lines: each line has one result, and only lines in flight were inferred twice."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.support.lane.model_server import EchoServer
+from tests.support.lane.process import a_fleet, a_line, ended, lines_of, start_stack, submit
+from tests.support.soak import sized
+from tests.support.start import Start
+from tests.support.wait import eventually_async
+
+LINES, KILLS, PLACES = sized(300, soak=50_000), sized(3, soak=1_000), 8
+MIN_DONE, MAX_DONE = sized(20, soak=10), sized(60, soak=60)  # lines that are inferred between two kills
+
+pytestmark = pytest.mark.processes
+
+
+async def test_each_line_has_one_result_however_often_lanes_are_killed(start: Start, tmp_path: Path) -> None:
+    draw = random.Random(23)
+    model = EchoServer(delay_s=0.01).start()
+    try:
+        stack = start_stack(start, tmp_path, a_fleet(model.url), lane_concurrency=str(PLACES), lane_lease_s="2")
+        lanes = [stack.lane, stack.another()]
+        async with stack.client(max_retries=20) as client:
+            batch = await submit(client, [a_line(f"{it}", f"text {it}") for it in range(LINES)])
+            for kill in range(KILLS):
+                wanted = min(model.answered.total() + draw.randint(MIN_DONE, MAX_DONE), LINES - 1)
+                await eventually_async(lambda wanted=wanted: model.answered.total() >= wanted)
+                killed = lanes[kill % 2]
+                killed.kill()
+                if killed is stack.lane:
+                    assert [stack.gateway.get(f"/v1/{path}")[0] for path in ("files", "batches", "models")] == [
+                        503,
+                        503,
+                        200,
+                    ]
+                killed.start().wait_ready()
+            batch = await ended(client, batch)
+            output = await lines_of(client, batch.output_file_id)
+            errors = await lines_of(client, batch.error_file_id)
+    finally:
+        model.stop()
+    assert batch.status == "completed"
+    assert sorted(int(it["custom_id"]) for it in output + errors) == list(range(LINES))
+    assert {it["error"]["code"] for it in errors} <= {"worker_lost"}
+    assert (batch.request_counts.completed, batch.request_counts.failed) == (len(output), len(errors))
+    assert batch.usage.output_tokens == 3 * len(output)
+    repeated = sum(count - 1 for count in model.asked.values())
+    assert repeated <= KILLS * PLACES

@@ -1,0 +1,22 @@
+from pathlib import Path
+
+import pytest
+
+from controlplane.config import Config, ConfigError
+from controlplane.lane.config import LaneConfig, load
+from deploy.local.process import ROOT
+
+
+def test_every_setting_of_the_lane_is_documented_with_its_default() -> None:
+    document = (ROOT / "docs" / "batches.md").read_text()
+    for name in LaneConfig.model_fields.keys() - Config.model_fields.keys() - {"lane_token", "lane_objects"}:
+        assert f"| `WEIR_{name.upper()}` | `{LaneConfig.model_fields[name].default}` |" in document
+
+
+def test_a_token_that_can_be_guessed_is_refused_without_being_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WEIR_LANE_TOKEN", "hunter2")
+    with pytest.raises(ConfigError, match="32 characters or more") as refused:
+        load()
+    assert "hunter2" not in str(refused.value)

@@ -1,0 +1,95 @@
+"""A server of one model with OpenAI's API. It answers what it was asked, and counts how often."""
+
+import asyncio
+import json
+import threading
+from collections import Counter
+
+from aiohttp import web
+
+from deploy.local.ports import LOOPBACK
+
+MODEL = "echo"
+INPUT_TOKENS, OUTPUT_TOKENS = 7, 3
+
+
+class EchoServer:
+    """At `url`, on a thread of its own. A text that begins with `status:` is answered with that status."""
+
+    def __init__(self, delay_s: float = 0.0) -> None:
+        self.url = ""
+        self.asked: Counter[str] = Counter()
+        self.answered: Counter[str] = Counter()
+        self.headers: list[dict[str, str]] = []
+        self.running = 0
+        self.delay_s = delay_s
+        self._gate = asyncio.Event()
+        self._gate.set()
+        self._runner: web.AppRunner | None = None
+        self._loop = asyncio.new_event_loop()
+
+    def start(self) -> "EchoServer":
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
+        return self
+
+    def hold(self) -> None:
+        """Hold back every answer."""
+        self._loop.call_soon_threadsafe(self._gate.clear)
+
+    def let_go(self) -> None:
+        self._loop.call_soon_threadsafe(self._gate.set)
+
+    def stop(self) -> None:
+        assert self._runner is not None
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    async def _start(self) -> None:
+        app = web.Application()
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/health", self._healthy)
+        app.router.add_post("/v1/chat/completions", self._chat)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, LOOPBACK, 0).start()
+        self.url = f"http://{LOOPBACK}:{self._runner.addresses[0][1]}/v1"
+
+    async def _models(self, _: web.Request) -> web.Response:
+        card = {"id": MODEL, "object": "model", "created": 1, "owned_by": "vllm", "max_model_len": 32_768}
+        return web.json_response({"object": "list", "data": [card]})
+
+    async def _healthy(self, _: web.Request) -> web.Response:
+        return web.Response()
+
+    async def _chat(self, request: web.Request) -> web.Response:
+        text = str(json.loads(await request.read())["messages"][-1]["content"])
+        self.asked[text] += 1
+        self.headers.append({name.lower(): value for name, value in request.headers.items()})
+        self.running += 1
+        try:
+            await self._gate.wait()
+            if self.delay_s:
+                await asyncio.sleep(self.delay_s)
+        finally:
+            self.running -= 1
+        self.answered[text] += 1
+        if text.startswith("status:"):
+            status = int(text.split(":")[1])
+            return web.json_response({"error": {"message": "no", "type": "x", "code": status}}, status=status)
+        message = {"role": "assistant", "content": f"echo {text}"}
+        usage = {
+            "prompt_tokens": INPUT_TOKENS,
+            "completion_tokens": OUTPUT_TOKENS,
+            "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
+        }
+        return web.json_response(
+            {
+                "id": "chatcmpl-1",
+                "object": "chat.completion",
+                "created": 1,
+                "model": MODEL,
+                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                "usage": usage,
+            }
+        )

@@ -1,0 +1,72 @@
+"""Batches in the database and the folder of a test, and a worker without a gateway."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from controlplane.lane.core import lines, results
+from controlplane.lane.core.results import Usage
+from controlplane.lane.models import Batch
+from controlplane.lane.objects import Objects
+from controlplane.lane.store import batches, chores, claims, files
+from controlplane.lane.store.claims import Claimed, Result
+from tests.support.lane.process import a_line, jsonl
+
+TENANT, KEY = "alice", "0" * 64
+
+
+def upload(objects: Objects, text: bytes, tenant: str = TENANT, purpose: str = "batch") -> str:
+    file_id = files.new_file_id()
+    with objects.draft() as draft:
+        draft.write(text)
+        draft.synchronise()
+        draft.place(file_id)
+    return files.create(file_id, tenant, purpose, "in.jsonl", len(text), None).pk
+
+
+def new_batch(objects: Objects, text: bytes, tenant: str = TENANT) -> Batch:
+    wanted = lines.NewBatch(upload(objects, text, tenant), "/v1/chat/completions", "24h")
+    return batches.create(tenant, KEY, wanted)
+
+
+def begun(objects: Objects, number: int, tenant: str = TENANT) -> Batch:
+    """A batch of so many lines, of which none has run."""
+    batch = new_batch(objects, jsonl(a_line(f"{it}", f"text {it}") for it in range(1, number + 1)), tenant)
+    do_chores(objects)
+    batch.refresh_from_db()
+    return batch
+
+
+def do_chores(objects: Objects) -> None:
+    while (chore := chores.next_chore()) is not None:
+        chores.do(chore, objects)
+
+
+def answer(objects: Objects, worker: int, claimed: Iterable[Claimed]) -> int:
+    """Answer each line with its own text, as the gateway would, and commit. Returns how many counted."""
+    given = []
+    for line in claimed:
+        with objects.path(line.input_file_id).open("rb") as source:
+            source.seek(line.offset)
+            request = lines.decode(source.read(line.length))
+        text = results.answered(line.batch_name, line.number, request.custom_id, 200, "", bytes(request.body))
+        offset = objects.append(line.batch, worker, text)
+        given.append(Result(line, "done", 200, "", offset, len(text), Usage(1, 0, 1, 0)))
+    return claims.commit(worker, given)
+
+
+def read(objects: Objects, file_id: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in objects.path(file_id).read_text().splitlines()] if file_id else []
+
+
+def check_ended(objects: Objects, batch: Batch) -> Counter[str]:
+    """Each line has exactly one result, and counts, files and usage agree. Returns how many errors there are by their codes."""
+    batch.refresh_from_db()
+    output, errors = read(objects, batch.output_file_id), read(objects, batch.error_file_id)
+    numbers = sorted(int(it["custom_id"]) for it in output + errors)
+    assert numbers == list(range(1, batch.total + 1))
+    assert (len(output), len(errors)) == (batch.completed, batch.failed)
+    assert (batch.input_tokens, batch.output_tokens) == (batch.completed, batch.completed)
+    assert all(it["response"]["body"]["messages"][0]["content"] == f"text {it['custom_id']}" for it in output)
+    return Counter(it["error"]["code"] for it in errors)
