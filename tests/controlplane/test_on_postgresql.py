@@ -18,6 +18,7 @@ from tests.support.soak import sized
 
 FIRST = (
     "incidents/notify/delivery/test_outbox.py",
+    "lane/store/test_claim_protocol.py",
     "incidents/decide/test_engine.py",
     "core/test_lease.py",
     "slo/test_save.py",
@@ -39,6 +40,7 @@ MORE = (
     "incidents/act/test_silencing.py",
     "incidents/report/test_unnotified.py",
     "incidents/notify/test_changes.py",
+    "lane/store/test_killed_between_effects.py",
     "slo/evaluate/test_states.py",
 )
 
