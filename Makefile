@@ -76,7 +76,7 @@ check-docs: ## part of check: the documentation as a site, and its links
 docs: setup-dev check-docs ## build the documentation as a site, in build/site
 	@echo "docs: build/site/index.html"
 
-bench: setup-dev ## measure, one JSON object per figure and line; ONLY=cluster|forecast|gateway|hostile|ingest|limits|local|loop|pages|query|routing|slo|transparent|unknown measures one part, TRACE=FILE on one trace, SEED=7 with another seed
+bench: setup-dev ## measure, one JSON object per figure and line; ONLY=cluster|forecast|gateway|hostile|ingest|lane|limits|local|loop|pages|query|routing|slo|transparent|unknown measures one part, TRACE=FILE on one trace, SEED=7 with another seed
 	@SEED=$(SEED) FIRST=$(FIRST) HISTORIES=$(HISTORIES) $(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 setup: ## install what `run` needs, its parts side by side

@@ -15,6 +15,7 @@ from ninja.errors import AuthenticationError, HttpError
 from controlplane.api.document import PROBLEM, InvalidInputError
 from controlplane.api.formats import REMEDIES
 from controlplane.core.documents.report import problem_json
+from controlplane.lane.store.batches import ConflictError
 from controlplane.planning.jobs import JobRefusedError
 from controlplane.policy.revisions.read import PolicyTextError
 from controlplane.telemetry.query.core.errors import BadParameterError, BadQuestionError
@@ -74,6 +75,10 @@ def register(api: NinjaAPI) -> None:
 
     @api.exception_handler(JobRefusedError)
     def no_such_job(request: HttpRequest, error: JobRefusedError) -> HttpResponse:
+        return problem(409, "Refused", str(error))
+
+    @api.exception_handler(ConflictError)
+    def not_now(request: HttpRequest, error: ConflictError) -> HttpResponse:
         return problem(409, "Refused", str(error))
 
     @api.exception_handler(PermissionDenied)

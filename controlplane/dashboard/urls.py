@@ -1,6 +1,6 @@
 from django.urls import path
 
-from controlplane.dashboard.views import incidents, silences
+from controlplane.dashboard.views import batches, incidents, silences
 from controlplane.dashboard.views.causes import causes
 from controlplane.dashboard.views.deliveries import deliveries
 from controlplane.dashboard.views.entry.begin import begin
@@ -77,6 +77,9 @@ urlpatterns = [
     path("decisions/<str:key>", decision, name="decision"),
     path("decisions/<str:key>/replay", decision_replay, name="decision-replay"),
     path("deliveries", deliveries, name="deliveries"),
+    path("batches", batches.batches, name="batches"),
+    path("batches/<str:name>/cancel", batches.cancel_batch, name="batch-cancel"),
+    path("batches/<str:name>/retry", batches.retry_batch, name="batch-retry"),
     path("silences", silences.silences, name="silences"),
     path("silences/<int:number>/end", silences.end_silence, name="silence-end"),
     path("views", save_view, name="save-view"),

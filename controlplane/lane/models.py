@@ -51,6 +51,8 @@ class Batch(models.Model):
     reasoning_tokens = models.PositiveBigIntegerField(default=0)
     output_file_id = models.CharField(max_length=64, blank=True)
     error_file_id = models.CharField(max_length=64, blank=True)
+    retry_of = models.CharField(max_length=64, blank=True, help_text="The batch whose failed lines it runs again.")
+    errors_by_kind = models.JSONField(default=dict, help_text="Lines of the error file, by status or code.")
     problems = models.JSONField(default=list, help_text="Why it failed before a line ran.")
 
     created_at = models.DateTimeField()
@@ -74,6 +76,30 @@ class Batch(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class TenantLimits(models.Model):
+    """What a tenant may leave with the lane. A number of 0 is no limit."""
+
+    tenant = models.CharField(
+        max_length=100, unique=True, blank=True, help_text="Empty: every tenant without limits of its own."
+    )
+    max_lines = models.PositiveIntegerField(
+        default=0,
+        help_text="Lines of batches that have not ended. A batch beyond it fails before a line runs; 0 is no limit.",
+    )
+    max_stored_bytes = models.PositiveBigIntegerField(
+        default=0, help_text="Bytes of all its files. An upload beyond it is refused, outputs are not; 0 is no limit."
+    )
+    retention_days = models.PositiveSmallIntegerField(
+        default=0, help_text="How long outputs are kept whose batch does not say, days; 0 keeps them."
+    )
+
+    class Meta:
+        verbose_name = verbose_name_plural = "limits of batches"
+
+    def __str__(self) -> str:
+        return self.tenant or "every other tenant"
 
 
 class Worker(models.Model):

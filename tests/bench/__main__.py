@@ -10,7 +10,7 @@ from tests.bench.figures import emit, say
 from tests.bench.processes import BenchError
 
 PARTS = (
-    "e2e", "gateway", "edge", "cancel", "ingest", "query", "demand", "slo", "outage", "hostile", "authorised", "forecast", "limits",
+    "e2e", "gateway", "edge", "cancel", "ingest", "query", "demand", "slo", "outage", "hostile", "authorised", "forecast", "lane", "limits",
     "pages", "plan", "policy", "replay", "routing", "cluster", "local", "loop", "transparent", "unknown",
 )  # fmt: skip
 """Modules beside this one, each with a `run` that yields its figures; imported when their turn comes."""

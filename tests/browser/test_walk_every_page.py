@@ -39,6 +39,7 @@ PAGES = {
     "decisions": "/decisions",
     "decision": "/decisions > tr[data-row] a[data-open-row]",
     "deliveries": "/deliveries",
+    "batches": "/batches",
     "silences": "/silences",
 }
 """By the name of the view. After `>`: the link of that page that leads to it."""
@@ -46,7 +47,7 @@ PARTS = {
     "latency-explain", "latency-table", "objective-burned", "quick", "live", "incident-markdown", "planning-jobs", "planning-job",
     "incident-acknowledge", "incident-resolve", "incident-reopen", "incident-note", "incident-step", "planning-jobs-start",
     "planning-job-cancel", "policy-step", "pause-end", "share", "shared", "review-markdown", "save-view", "remove-view",
-    "decision-replay", "silence-end", "zone",
+    "decision-replay", "silence-end", "zone", "batch-cancel", "batch-retry",
 }  # fmt: skip
 """Parts of pages, answers to forms, and text."""
 OTHERS = (

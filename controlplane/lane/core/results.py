@@ -73,6 +73,18 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+class _Written(msgspec.Struct):
+    custom_id: str
+
+
+_written = msgspec.json.Decoder(_Written)
+
+
+def custom_id(text: bytes) -> str:
+    """Of a line of an output or error file."""
+    return _written.decode(text).custom_id
+
+
 def answered(batch: str, number: int, custom_id: str, status: int, request: str, body: bytes) -> bytes:
     """The line of an answer. A body that is no JSON becomes a text."""
     return _line(

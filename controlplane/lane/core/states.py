@@ -34,6 +34,12 @@ MESSAGES = {
 LEFT_OVER = {EXPIRED: EXPIRED_CODE, CANCELLED: CANCELLED_CODE, COMPLETED: LOST_CODE}
 """The error of lines without a result, by how their batch ends. A completed one has lines of `LOST_CODE` alone."""
 
+
+def kind_of_error(state: int, code: str, status: int) -> str:
+    """Of a line with a result: empty where it is in the output, else its code, or the status that was answered."""
+    return "" if state == DONE else code or str(status)
+
+
 FIRST_WAIT_S, MAX_WAIT_S = 1.0, 300.0
 FINAL_FROM_TRIES = 3
 """A server error that the gateway calls final is believed after so many tries: one may be a server that was about to end."""

@@ -11,7 +11,7 @@ from controlplane.lane.http import forms
 from controlplane.lane.http.edge import caller, choice, in_thread, json, number
 from controlplane.lane.models import Batch, StoredFile
 from controlplane.lane.objects import Draft, Objects
-from controlplane.lane.store import batches, files
+from controlplane.lane.store import batches, files, limits
 from inference.contract.lane import MAX_UPLOAD_BYTES
 
 MAX_BODY_BYTES = 1 << 20
@@ -57,6 +57,7 @@ class Routes:
                 raise RefusedError("The file is empty.", "file")
 
             def place() -> StoredFile:
+                limits.check_bytes(tenant, draft.size)
                 draft.synchronise()
                 file_id = files.new_file_id()
                 draft.place(file_id)

@@ -10,7 +10,7 @@ from controlplane.lane.core import states
 from controlplane.lane.core.lines import MAX_INPUT_BYTES, WINDOW_S, NewBatch, RefusedError
 from controlplane.lane.models import Batch, StoredFile
 from controlplane.lane.store import claims
-from controlplane.lane.store.files import NotThereError, page
+from controlplane.lane.store.files import NotThereError, new_file_id, page
 
 
 class ConflictError(Exception):
@@ -74,6 +74,26 @@ def cancel(tenant: str, name: str) -> Batch:
         batch.chore_attempt = batch.chore_until = None
         batch.save()
     return batch
+
+
+def retry(batch: Batch) -> Batch:
+    """A new batch of the lines that failed, as its tenant would make it. Raises ConflictError."""
+    if batch.status not in states.ENDED or not batch.error_file_id:
+        raise ConflictError(f"{batch.name} is {batch.status} and has no failed lines to run again.")
+    at = claims.now()
+    return Batch.objects.create(
+        name=f"batch_{secrets.token_hex(16)}",
+        tenant=batch.tenant,
+        key_sha256=batch.key_sha256,
+        endpoint=batch.endpoint,
+        input_file_id=new_file_id(),
+        completion_window=batch.completion_window,
+        metadata=batch.metadata,
+        output_expires_after_s=batch.output_expires_after_s,
+        created_at=at,
+        expires_at=at + timedelta(seconds=WINDOW_S[batch.completion_window]),
+        retry_of=batch.name,
+    )
 
 
 def expire() -> int:

@@ -4,6 +4,7 @@ Any lane does it, by an attempt with a lease, and another does it again from the
 lines are known by their numbers, and the ids and the bytes of files follow from the batch.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime, timedelta
@@ -16,7 +17,7 @@ from controlplane.lane.core import lines, results, states
 from controlplane.lane.core.lines import Check, Place
 from controlplane.lane.models import Batch, Line, StoredFile
 from controlplane.lane.objects import Draft, Objects
-from controlplane.lane.store import claims
+from controlplane.lane.store import claims, files, limits
 
 _OPEN_SEGMENTS = 64  # files at a time; a batch has a segment of each worker that ever ran a line of it
 _ROWS = 1_000  # lines that are written or read at a time
@@ -67,9 +68,11 @@ def do(chore: Chore, objects: Objects) -> None:
 def validate(chore: Chore, objects: Objects) -> None:
     check = Check(chore.batch.endpoint)
     try:
+        if chore.batch.retry_of:
+            _write_retried(chore, objects)
         with objects.path(chore.batch.input_file_id).open("rb") as file:
             _read(file, check, chore)
-        problems = check.end()
+        problems = check.end() or limits.problems(chore.batch, len(check.places))
     except FileNotFoundError:
         problems = [lines.Problem("file_not_found", "The input file was deleted before it was read.")]
     if problems:
@@ -97,6 +100,26 @@ def validate(chore: Chore, objects: Objects) -> None:
         batch.save()
 
 
+def _write_retried(chore: Chore, objects: Objects) -> None:
+    """Write the input of a batch that runs lines of another again: those of its error file. Raises FileNotFoundError."""
+    batch = chore.batch
+    if StoredFile.objects.filter(pk=batch.input_file_id).exists():
+        return
+    before = Batch.objects.get(name=batch.retry_of)
+    with objects.path(before.error_file_id).open("rb") as file:
+        failed = {results.custom_id(text) for text in file}
+    with objects.draft() as draft:
+        with objects.path(before.input_file_id).open("rb") as file:
+            for text in file:
+                if text.strip() and lines.decode(text).custom_id in failed:
+                    draft.write(text if text.endswith(b"\n") else text + b"\n")
+        draft.synchronise()
+        with transaction.atomic():
+            chore.lock()
+            draft.place(batch.input_file_id)
+            files.create(batch.input_file_id, batch.tenant, "batch", f"{before.name}_failed.jsonl", draft.size, None)
+
+
 def _read(file: BinaryIO, check: Check, chore: Chore) -> None:
     offset = number = 0
     while not check.full:
@@ -118,12 +141,12 @@ def _read(file: BinaryIO, check: Check, chore: Chore) -> None:
 
 
 class _Outcome(NamedTuple):
-    """A line's result: where it is, or the code of its error."""
+    """A line's result: where it is, or the code of its error. `kind` is empty of those in the output, else the status or the code."""
 
     number: int
     offset: int
     length: int
-    is_done: bool
+    kind: str
     code: str
     segment: int | None
     result_offset: int
@@ -139,8 +162,11 @@ def finish(chore: Chore, objects: Objects) -> None:
     with objects.draft() as output, objects.draft() as errors:
         with transaction.atomic():
             chore.lock()
-        for is_done, text in _texts(batch, objects, chore) if batch.total else ():
-            (output if is_done else errors).write(text)
+        kinds: Counter[str] = Counter()
+        for kind, text in _texts(batch, objects, chore) if batch.total else ():
+            (errors if kind else output).write(text)
+            if kind:
+                kinds[kind] += 1
         output.synchronise()
         errors.synchronise()
         with transaction.atomic():
@@ -150,6 +176,7 @@ def finish(chore: Chore, objects: Objects) -> None:
             batch.error_file_id = _placed(errors, results.error_file_id(batch.name), "error", batch, at)
             batch.status, batch.ended_at, batch.failed = batch.ends_as, at, batch.total - batch.completed
             batch.chore_attempt = batch.chore_until = None
+            batch.errors_by_kind = dict(kinds)
             batch.save()
             Line.objects.filter(batch=batch).delete()
     objects.remove_segments(batch.pk)
@@ -160,7 +187,7 @@ def _placed(draft: Draft, file_id: str, what: str, batch: Batch, at: datetime) -
     if not draft.size:
         return ""
     draft.place(file_id)
-    lasts_s = batch.output_expires_after_s
+    lasts_s = batch.output_expires_after_s or limits.of(batch.tenant).retention_days * 86_400
     StoredFile.objects.create(
         id=file_id,
         tenant=batch.tenant,
@@ -179,18 +206,26 @@ def _outcomes(batch: int) -> Iterator[_Outcome]:
     while True:
         page = list(
             rows.filter(number__gt=last).values_list(
-                "number", "offset", "length", "state", "code", "segment", "result_offset", "result_length"
+                "number",
+                "offset",
+                "length",
+                "state",
+                "code",
+                "segment",
+                "result_offset",
+                "result_length",
+                "status_code",
             )[:_ROWS]
         )
-        for number, offset, length, state, code, segment, at, size in page:
-            yield _Outcome(number, offset, length, state == states.DONE, code, segment, at, size)
+        for number, offset, length, state, code, segment, at, size, status in page:
+            yield _Outcome(number, offset, length, states.kind_of_error(state, code, status), code, segment, at, size)
         if len(page) < _ROWS:
             return
         last = page[-1][0]
 
 
-def _texts(batch: Batch, objects: Objects, chore: Chore) -> Iterator[tuple[bool, bytes]]:
-    """The lines of both files, in the order of the input: whether it is of the output, and its text."""
+def _texts(batch: Batch, objects: Objects, chore: Chore) -> Iterator[tuple[str, bytes]]:
+    """The lines of both files, in the order of the input: the kind of error, which is empty for one of the output, and the text."""
     segments: dict[int, BinaryIO] = {}
     with ExitStack() as stack:
         source: BinaryIO | None = None
@@ -205,13 +240,13 @@ def _texts(batch: Batch, objects: Objects, chore: Chore) -> Iterator[tuple[bool,
                 text = segment.read(it.result_length)
                 if len(text) != it.result_length:
                     raise OSError(f"the segment {it.segment} of {batch.name} is cut off: its folder has lost bytes")
-                yield it.is_done, text
+                yield it.kind, text
             else:
                 source = source or stack.enter_context(objects.path(batch.input_file_id).open("rb"))
                 source.seek(it.offset)
                 line = lines.decode(source.read(it.length))
                 code = it.code or states.LEFT_OVER[batch.ends_as]
-                yield False, results.unanswered(batch.name, it.number, line.custom_id, code)
+                yield code, results.unanswered(batch.name, it.number, line.custom_id, code)
             if count % _ROWS == 0:
                 with transaction.atomic():
                     chore.lock()

@@ -9,7 +9,7 @@ Whatever locks several rows locks workers before batches before lines, each by i
 
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -119,26 +119,27 @@ def _running() -> dict[str, int]:
 
 def _take(batch: Batch, due: QuerySet[Line], worker: int, places: int, *, alone: bool) -> list[Claimed]:
     attempt = new_id()
-    rows = list(due.filter(batch=batch).order_by("deaths", "number").select_for_update(skip_locked=True)[:places])
-    Line.objects.filter(pk__in=[row.pk for row in rows]).update(
+    its = due.filter(batch=batch).order_by("deaths", "number").select_for_update(skip_locked=True)
+    rows = list(its.values_list("pk", "number", "offset", "length", "tries")[:places])
+    Line.objects.filter(pk__in=[row[0] for row in rows]).update(
         state=states.RUNNING, worker=worker, attempt=attempt, tries=F("tries") + 1, not_before=None
     )
     return [
         Claimed(
-            row.pk,
+            line,
             attempt,
             batch.pk,
             batch.name,
             batch.key_sha256,
             batch.endpoint,
             batch.input_file_id,
-            row.number,
-            row.offset,
-            row.length,
-            row.tries + 1,
+            number,
+            offset,
+            length,
+            tries + 1,
             alone,
         )
-        for row in rows
+        for line, number, offset, length, tries in rows
     ]
 
 
@@ -156,38 +157,46 @@ def commit(worker: int, results: Sequence[Result]) -> int:
     return counted
 
 
-def _commit(batch: Batch, results: Iterable[Result], worker: int, at: datetime) -> int:
-    counted, usage = 0, Usage()
+def _commit(batch: Batch, results: Sequence[Result], worker: int, at: datetime) -> int:
+    """Of a locked batch, so that its lines stay as they are read."""
+    lines = Line.objects.filter(pk__in=[result.of.line for result in results], state=states.RUNNING)
+    in_flight_by = dict(lines.values_list("pk", "attempt"))
+    results = [result for result in results if in_flight_by.get(result.of.line) == result.of.attempt]
+    written = []
+    usage = Usage()
     for result in results:
-        mine = Line.objects.filter(pk=result.of.line, attempt=result.of.attempt, state=states.RUNNING)
-        if isinstance(result.verdict, Again):
-            again = at + timedelta(seconds=result.verdict.wait_s)
-            counted += mine.update(
+        line, verdict = result.of.line, result.verdict
+        if isinstance(verdict, Again):
+            again = at + timedelta(seconds=verdict.wait_s)
+            Line.objects.filter(pk=line, attempt=result.of.attempt).update(
                 state=states.WAITING, worker=None, attempt=None, not_before=again, status_code=result.status
             )
             continue
-        state = states.DONE if result.verdict == "done" else states.REFUSED
-        if mine.update(
-            state=state,
-            worker=None,
-            attempt=None,
-            status_code=result.status,
-            code=result.code,
-            segment=worker if result.length else None,
-            result_offset=result.offset,
-            result_length=result.length,
-        ):
-            counted += 1
-            usage = usage.plus(result.usage)
-            batch.completed += state == states.DONE
-            batch.failed += state == states.REFUSED
+        state = states.DONE if verdict == "done" else states.REFUSED
+        segment = worker if result.length else None
+        written.append(
+            (state, result.status, result.code, segment, result.offset, result.length, line, result.of.attempt)
+        )
+        usage = usage.plus(result.usage)
+        batch.completed += state == states.DONE
+        batch.failed += state == states.REFUSED
+    if written:
+        with connection.cursor() as cursor:
+            cursor.executemany(_WRITE, written)
     batch.input_tokens += usage.input
     batch.cached_tokens += usage.cached
     batch.output_tokens += usage.output
     batch.reasoning_tokens += usage.reasoning
     end_if_all_ended(batch, at)
     batch.save()
-    return counted
+    return len(results)
+
+
+_WRITE = (
+    f"UPDATE {Line._meta.db_table} SET state = %s, worker = NULL, attempt = NULL, status_code = %s, code = %s, segment = %s, "  # noqa: S608
+    "result_offset = %s, result_length = %s WHERE id = %s AND attempt = %s"
+)
+"""Django makes an update of its own of each line, which takes three times as long as all else that a line costs."""
 
 
 def end_if_all_ended(batch: Batch, at: datetime) -> None:
@@ -199,7 +208,7 @@ def end_if_all_ended(batch: Batch, at: datetime) -> None:
 def in_flight(worker: int) -> set[tuple[int, int]]:
     """Line and attempt of each line that is still the worker's. Others were cancelled, have expired, or were taken over."""
     mine = Line.objects.filter(worker=worker, state=states.RUNNING, batch__status=states.IN_PROGRESS)
-    return {(row.pk, row.attempt) for row in mine.only("pk", "attempt") if row.attempt is not None}
+    return {(line, attempt) for line, attempt in mine.values_list("pk", "attempt") if attempt is not None}
 
 
 def leave(worker: int) -> None:

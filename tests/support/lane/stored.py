@@ -43,16 +43,18 @@ def do_chores(objects: Objects) -> None:
         chores.do(chore, objects)
 
 
-def answer(objects: Objects, worker: int, claimed: Iterable[Claimed]) -> int:
+def answer(objects: Objects, worker: int, claimed: Iterable[Claimed], status: int = 200) -> int:
     """Answer each line with its own text, as the gateway would, and commit. Returns how many counted."""
     given = []
+    ok = status == 200
     for line in claimed:
         with objects.path(line.input_file_id).open("rb") as source:
             source.seek(line.offset)
             request = lines.decode(source.read(line.length))
-        text = results.answered(line.batch_name, line.number, request.custom_id, 200, "", bytes(request.body))
+        text = results.answered(line.batch_name, line.number, request.custom_id, status, "", bytes(request.body))
         offset = objects.append(line.batch, worker, text)
-        given.append(Result(line, "done", 200, "", offset, len(text), Usage(1, 0, 1, 0)))
+        usage = Usage(1, 0, 1, 0) if ok else Usage()
+        given.append(Result(line, "done" if ok else "refused", status, "", offset, len(text), usage))
     return claims.commit(worker, given)
 
 

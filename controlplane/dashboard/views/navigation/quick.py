@@ -32,6 +32,7 @@ PAGES = (
     ("Incidents: handover and weekly review", "review", "shift mtta mttr report noisiest"),
     ("Silences", "silences", "mute maintenance snooze"),
     ("Deliveries: who was notified", "deliveries", "notifications pagerduty slack webhook"),
+    ("Batches: work that can wait", "batches", "jobs files lines lane progress cancel retry"),
     ("Signals: targets and metrics", "signals", "prometheus exporters scrape gauges counters"),
     ("Planning: forecasts of demand", "planning", "forecast capacity traffic to come"),
     ("Planning: replicas by hour", "planning-plan", "gpus cost price next week capacity"),

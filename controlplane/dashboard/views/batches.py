@@ -1,0 +1,110 @@
+"""The page of batches: how far each is, and forms that cancel one or run its failed lines again."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from controlplane.dashboard.views.common import back, page
+from controlplane.lane import report, rights
+from controlplane.lane.core import states
+from controlplane.lane.models import Batch
+from controlplane.lane.store import batches as stored
+from controlplane.telemetry.query.core.parameters import whole_number
+
+PAGE_ROWS = 50
+LOOKS = {
+    states.VALIDATING: ("◔", "", "being checked"),
+    states.IN_PROGRESS: ("◐", "", "running"),
+    states.FINALIZING: ("◕", "", "files are written"),
+    states.CANCELLING: ("◕", "muted", "being cancelled"),
+    states.COMPLETED: ("✓", "good", "completed"),
+    states.FAILED: ("✕", "bad", "failed its check"),
+    states.EXPIRED: ("✕", "bad", "expired"),
+    states.CANCELLED: ("◼", "muted", "cancelled"),
+}
+"""Icon, colour class and words of a status."""
+CHOICES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("all", ()),
+    ("open", states.OPEN),
+    ("completed", (states.COMPLETED,)),
+    ("not completed", (states.FAILED, states.EXPIRED, states.CANCELLED)),
+)
+
+
+@page
+def batches(request: HttpRequest) -> HttpResponse:
+    """`tenant` and `status`, each repeatable; `before` is where a page begins."""
+    tenants, statuses = request.GET.getlist("tenant")[:20], request.GET.getlist("status")[:20]
+    before = whole_number(dict(request.GET.lists()), "before", 0, 0, 2**62) or None
+    now = timezone.now()
+    rows, next_before = report.listed(tenants, statuses, before, PAGE_ROWS, now)
+    kept = [("tenant", tenant) for tenant in tenants]
+    both = [*kept, *(("status", status) for status in statuses)]
+    context = {
+        "rows": [_row(row, now) for row in rows],
+        "tenants": tenants,
+        "choices": [
+            {
+                "text": text,
+                "href": f"?{urlencode([*kept, *(('status', status) for status in wanted)])}",
+                "current": set(wanted) == set(statuses),
+            }
+            for text, wanted in CHOICES
+        ],
+        "first_href": f"?{urlencode(both)}" if before else "",
+        "next_href": f"?{urlencode([*both, ('before', next_before)])}" if next_before else "",
+        "may_act": request.user.has_perm(rights.ACT),
+        "next": request.get_full_path(),
+    }
+    return render(request, "dashboard/batches.html", context)
+
+
+@require_POST
+def cancel_batch(request: HttpRequest, name: str) -> HttpResponse:
+    rights.require(request.user)
+    batch = get_object_or_404(Batch, name=name)
+    try:
+        stored.cancel(batch.tenant, name)
+    except stored.ConflictError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"{name} of {batch.tenant} is being cancelled. It keeps the results that it has.")
+    return back(request, reverse("batches"))
+
+
+@require_POST
+def retry_batch(request: HttpRequest, name: str) -> HttpResponse:
+    rights.require(request.user)
+    batch = get_object_or_404(Batch, name=name)
+    try:
+        again = stored.retry(batch)
+    except stored.ConflictError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(
+            request, f"{again.name} runs the {batch.failed} failed lines of {name} again, for {batch.tenant}."
+        )
+    return back(request, reverse("batches"))
+
+
+def _row(row: report.Standing, now: Any) -> dict[str, Any]:
+    batch = row.batch
+    return {
+        "batch": batch,
+        "look": LOOKS[batch.status],
+        "standing": row,
+        "percent": None if row.share is None else int(100 * row.share),
+        "done": batch.completed + batch.failed,
+        "left_s": (row.ends_at - now).total_seconds() if row.ends_at else None,
+        "late": row.ends_at is not None and row.ends_at > batch.expires_at,
+        "errors": sorted(row.errors_by_kind.items(), key=lambda it: -it[1]),
+        "may_cancel": batch.status in (states.VALIDATING, states.IN_PROGRESS),
+        "may_retry": batch.status in states.ENDED and bool(batch.error_file_id),
+        "problem": batch.problems[0] if batch.problems else None,
+    }

@@ -1,0 +1,63 @@
+"""How batches stand, for screens and REST."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db.models import Count
+
+from controlplane.lane.core import states
+from controlplane.lane.models import Batch, Line
+
+
+class Standing(NamedTuple):
+    """A batch and how far it is. `rate_per_s` is the mean since its first line could run, and None, as what follows from it, while no line
+    has a result. `ends_at` is when the last line will have one at that rate.
+    """
+
+    batch: Batch
+    share: float | None
+    rate_per_s: float | None
+    ends_at: datetime | None
+    errors_by_kind: dict[str, int]
+
+
+def listed(
+    tenants: Collection[str], statuses: Collection[str], before: int | None, limit: int, now: datetime
+) -> tuple[list[Standing], int | None]:
+    """The newest first, and where the next page begins; None on the last page."""
+    rows = Batch.objects.order_by("-pk")
+    if tenants:
+        rows = rows.filter(tenant__in=tenants)
+    if statuses:
+        rows = rows.filter(status__in=statuses)
+    if before is not None:
+        rows = rows.filter(pk__lt=before)
+    given = list(rows[: limit + 1])
+    shown = given[:limit]
+    return standings(shown, now), shown[-1].pk if len(given) > limit else None
+
+
+def standings(batches: Sequence[Batch], now: datetime) -> list[Standing]:
+    kinds = _kinds([batch.pk for batch in batches if batch.status in states.OPEN])
+    return [_standing(batch, kinds.get(batch.pk, {}), now) for batch in batches]
+
+
+def _standing(batch: Batch, kinds: dict[str, int], now: datetime) -> Standing:
+    done, rate = batch.completed + batch.failed, None
+    if batch.in_progress_at is not None:
+        took_s = ((batch.finalizing_at or batch.ended_at or now) - batch.in_progress_at).total_seconds()
+        rate = done / took_s if done and took_s > 0 else None
+    runs = batch.status == states.IN_PROGRESS
+    ends_at = now + timedelta(seconds=(batch.total - done) / rate) if rate and runs else None
+    share = done / batch.total if batch.total else None
+    return Standing(batch, share, rate, ends_at, batch.errors_by_kind or kinds)
+
+
+def _kinds(batches: Sequence[int]) -> dict[int, dict[str, int]]:
+    """Errors of batches whose lines are not counted yet."""
+    out: dict[int, dict[str, int]] = {}
+    refused = Line.objects.filter(batch__in=batches, state=states.REFUSED)
+    for batch, code, status, count in refused.values_list("batch", "code", "status_code").annotate(count=Count("pk")):
+        out.setdefault(batch, {})[states.kind_of_error(states.REFUSED, code, status)] = count
+    return out

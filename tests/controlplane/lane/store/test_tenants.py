@@ -1,0 +1,55 @@
+"""Nobody sees, changes or uses what is another's, whatever they ask for."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.lane.core.lines import NewBatch
+from controlplane.lane.models import Batch, StoredFile
+from controlplane.lane.objects import Objects
+from controlplane.lane.store import batches, files
+from controlplane.lane.store.files import NotThereError
+from tests.support.lane.stored import KEY, begun, do_chores, upload
+from tests.support.soak import sized
+
+TENANTS = ("alice", "bob")
+
+
+def attempts(tenant: str, file_id: str, name: str, objects: Objects) -> list[Callable[[], Any]]:
+    return [
+        lambda: files.get(tenant, file_id),
+        lambda: files.listed(tenant, file_id, 10, "desc", ""),
+        lambda: files.delete(tenant, file_id, objects),
+        lambda: batches.get(tenant, name),
+        lambda: batches.listed(tenant, name, 10),
+        lambda: batches.cancel(tenant, name),
+        lambda: batches.create(tenant, KEY, NewBatch(file_id, "/v1/chat/completions", "24h")),
+    ]
+
+
+@pytest.mark.django_db
+def test_two_tenants_never_meet(home: Path) -> None:
+    objects, draw = Objects(home / "lane"), random.Random(23)
+    for tenant in TENANTS:
+        for _ in range(3):
+            upload(objects, b"text", tenant)
+            batches.cancel(tenant, begun(objects, 2, tenant).name)
+    do_chores(objects)
+    before = [list(table.objects.order_by("pk").values()) for table in (StoredFile, Batch)]
+    file_ids = {
+        tenant: list(StoredFile.objects.filter(tenant=tenant).values_list("pk", flat=True)) for tenant in TENANTS
+    }
+    names = {tenant: list(Batch.objects.filter(tenant=tenant).values_list("name", flat=True)) for tenant in TENANTS}
+
+    for _ in range(sized(300, soak=10_000)):
+        me, other = draw.sample(TENANTS, 2)
+        file_id, name = draw.choice(file_ids[other]), draw.choice(names[other])
+        with pytest.raises(NotThereError):
+            draw.choice(attempts(me, file_id, name, objects))()
+        listed = files.listed(me, "", draw.randint(1, 20), draw.choice(("asc", "desc")), "")[0]
+        assert {row.pk for row in listed} <= set(file_ids[me])
+        assert {row.name for row in batches.listed(me, "", draw.randint(1, 20))[0]} <= set(names[me])
+    assert before == [list(table.objects.order_by("pk").values()) for table in (StoredFile, Batch)]

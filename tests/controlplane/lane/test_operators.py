@@ -1,0 +1,100 @@
+"""What operators see of batches, and what they do with them."""
+
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+
+from controlplane.lane.models import Batch, StoredFile, TenantLimits
+from controlplane.lane.objects import Objects
+from controlplane.lane.rights import OPERATORS
+from controlplane.lane.store import claims, limits
+from tests.support.lane.stored import answer, begun, do_chores, read
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def objects(home: Path) -> Objects:
+    return Objects(home / "lane")
+
+
+def half_done(objects: Objects) -> Batch:
+    """Two lines answered, one refused, one left."""
+    batch, worker = begun(objects, 4), claims.register()
+    *first, refused = claims.claim(worker, 3)
+    answer(objects, worker, first)
+    answer(objects, worker, [refused], status=422)
+    batch.refresh_from_db()
+    return batch
+
+
+def text(client: Client, path: str = "/batches") -> str:
+    return " ".join(client.get(path).content.decode().split())
+
+
+def test_the_screen_says_how_far_a_batch_is_and_what_is_not_known(teammate: Client, objects: Objects) -> None:
+    assert "No batch was made yet" in text(teammate)
+    waits = begun(objects, 4)
+    page = text(teammate)
+    assert "0 of 4" in page and '<span class="muted">unknown</span>' in page
+    Batch.objects.filter(pk=waits.pk).delete()
+    half_done(objects)
+    page = text(teammate)
+    assert "3 of 4" in page and "/s</span>" in page and "422: 1" in page and "alice" in page
+    assert "/cancel" not in page, "a teammate may not"
+    assert "No batch with these filters" in text(teammate, "/batches?tenant=bob")
+
+
+def test_rest_has_the_same(owner: Client, objects: Objects) -> None:
+    batch = half_done(objects)
+    [row] = owner.get("/api/v1/batches?tenant=alice&status=in_progress").json()["rows"]
+    assert (row["total"], row["completed"], row["failed"], row["errors_by_kind"]) == (4, 2, 1, {"422": 1})
+    assert row["rate_per_s"] > 0 and row["ends_at"]
+    assert owner.get(f"/api/v1/batches/{batch.name}").json()["name"] == batch.name
+    assert owner.get("/api/v1/batches/batch_unknown").status_code == 404
+    assert owner.get("/api/v1/batches?status=lost").status_code == 422
+
+
+def test_only_operators_cancel_and_failed_lines_run_again(owner: Client, teammate: Client, objects: Objects) -> None:
+    batch = half_done(objects)
+    assert teammate.post(f"/batches/{batch.name}/cancel").status_code == 403
+    assert teammate.post(f"/api/v1/batches/{batch.name}/retry").status_code == 403
+    assert owner.post(f"/api/v1/batches/{batch.name}/retry").status_code == 409
+    tom = User.objects.get(username="tom")
+    tom.groups.add(Group.objects.get(name=OPERATORS))
+    assert teammate.post(f"/batches/{batch.name}/cancel").status_code == 302
+    do_chores(objects)
+    batch.refresh_from_db()
+    assert (batch.status, batch.errors_by_kind) == ("cancelled", {"422": 1, "batch_cancelled": 1})
+    assert "Retry failed" in text(teammate)
+
+    again = owner.post(f"/api/v1/batches/{batch.name}/retry")
+    assert (again.status_code, again.json()["retry_of"]) == (202, batch.name)
+    do_chores(objects)
+    retried = Batch.objects.get(name=again.json()["name"])
+    assert (retried.status, retried.total, retried.tenant) == ("in_progress", 2, batch.tenant)
+    assert {it["custom_id"] for it in read(objects, retried.input_file_id)} == {"3", "4"}
+    worker = claims.register()
+    assert answer(objects, worker, claims.claim(worker, 5)) == 2
+    do_chores(objects)
+    retried.refresh_from_db()
+    assert (retried.status, retried.completed) == ("completed", 2)
+
+
+def test_limits_are_those_of_the_tenant_or_else_of_all(objects: Objects) -> None:
+    TenantLimits.objects.create(tenant="", max_lines=5, retention_days=2)
+    TenantLimits.objects.create(tenant="bob", max_stored_bytes=1)
+    assert begun(objects, 4, "alice").status == "in_progress"
+    refused = begun(objects, 2, "alice")
+    assert (refused.status, refused.problems[0]["code"]) == ("failed", "too_many_queued_requests")
+    assert begun(objects, 6, "bob").status == "in_progress", "bob's own limits have no such"
+    with pytest.raises(ValueError, match="delete some"):
+        limits.check_bytes("bob", 1)
+    worker = claims.register()
+    answer(objects, worker, claims.claim(worker, 20))
+    do_chores(objects)
+    kept = StoredFile.objects.get(tenant="alice", purpose="batch_output")
+    assert (kept.expires_at - kept.created_at).days == 2
+    assert StoredFile.objects.get(tenant="bob", purpose="batch_output").expires_at is None
