@@ -1,7 +1,10 @@
 """What spans say of a request's time and of Weir's own calls, as the ledger reads it."""
 
-STAGES = ("network", "gateway", "tokenizer", "cache", "queue", "model", "egress")
-"""Of `weir.stage`. `unattributed` is not one of them: it is the time that no span explains."""
+STAGES = ("retrieval", "rerank", "network", "gateway", "tokenizer", "cache", "queue", "model", "egress")
+"""Of `weir.stage`, in the order in which a request passes through them. `unattributed` is not one of them: no span explains that time."""
+
+BEFORE_THE_CALL = ("retrieval", "rerank")
+"""What an application does for a request before it calls the gateway, where its spans say so."""
 
 INTERNAL = "weir.internal"
 """The attribute of every span of Weir's own work. The ledger leaves out such a span and what is beneath it, but for

@@ -21,6 +21,8 @@ class StageStyle(NamedTuple):
 
 
 STYLES: dict[str, StageStyle] = {
+    "retrieval": StageStyle("retrieval", "var(--stage-retrieval)", "x", "the application looks for documents"),
+    "rerank": StageStyle("rerank", "var(--stage-rerank)", "-", "the application orders what it found"),
     "network": StageStyle(
         "network", "var(--stage-network)", ".", "between processes: nothing on either side accounts for it"
     ),

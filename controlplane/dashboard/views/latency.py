@@ -42,6 +42,7 @@ from controlplane.telemetry.query.core.parameters import choice
 from controlplane.telemetry.query.core.question import QUANTILES, UNKNOWN, Question
 from controlplane.telemetry.query.core.slow import parse_slow
 from controlplane.telemetry.query.core.timerange import fixed
+from inference.contract.stages import BEFORE_THE_CALL
 
 GROUP_ROWS = 12
 MAX_CELLS = 500
@@ -243,7 +244,7 @@ def _stage_rows(report: LatencyReport, question: Question) -> list[dict[str, Any
     rows = []
     for name in BANDS:
         figures = report.stages.get(name)
-        if figures is None:
+        if figures is None or (name in BEFORE_THE_CALL and not figures.p99_ms and not figures.share):
             continue
         by_quantile = {"p50": figures.p50_ms, "p95": figures.p95_ms, "p99": figures.p99_ms}
         rows.append(

@@ -78,7 +78,9 @@ def requests(
         outcome == "hit", chance.gamma(4, 1.5, total) * MS, model_ns / (1 - sum(PARTS_OF_TIME.values()))
     )
     parts = {
-        stage: (whole_ns * PARTS_OF_TIME[stage]).astype(np.uint64) if stage != "model" else model_ns.astype(np.uint64)
+        stage: (whole_ns * PARTS_OF_TIME.get(stage, 0.0)).astype(np.uint64)
+        if stage != "model"
+        else model_ns.astype(np.uint64)
         for stage in STAGES
     }
     e2e_ns = np.maximum(whole_ns.astype(np.uint64), np.sum(list(parts.values()), axis=0, dtype=np.uint64))

@@ -67,7 +67,7 @@ def _row(request: Request) -> LedgerRow:
     entry = request.entry
     span = entry.span
     own = span.attributes
-    path = critical_path(request.client or entry, request.start, request.end)
+    path = critical_path(request.top, request.start, request.end)
     ttft_ns, definition, first_token_at = _first_token(request)
     calls = attempt_nodes(request)
     stages, prefill_ns, decode_ns, model_ns = _tally(path, first_token_at, calls)

@@ -5,12 +5,13 @@ From its start the next is the last child that had finished by then. Time that n
 their parent. Children wholly outside, and children whose kind says that their parent does not wait, are left out.
 (jaegertracing/jaeger-ui, packages/jaeger-ui/src/components/TracePage/CriticalPath; its published cases are tests here.)
 
-There are two differences. A child that ends at the instant when the next starts counts as finished. So does a child that overlaps the
+There are three differences. A child that ends at the instant when the next starts counts as finished. So does a child that overlaps the
 next by at most a quarter of itself, cut where the next starts: Triton ends an ensemble's step after the next has begun, which is a
-handover and not parallel work.
+handover and not parallel work. What retrieval and reranking call, such as a model for embeddings, is part of their own time.
 """
 
 from controlplane.telemetry.ledger.reading import Node
+from inference.contract.stages import BEFORE_THE_CALL
 
 PRODUCER, CONSUMER = 4, 5
 HANDOVER = 4  # an overlap of up to 1/HANDOVER of the earlier span is a handover
@@ -39,7 +40,7 @@ def critical_path(root: Node, start: int, end: int) -> list[Section]:
             if child_end < cursor:
                 sections.append((node, child_end, cursor))
             cursor = child_end
-            if child.children:
+            if child.children and child.reading.stage not in BEFORE_THE_CALL:
                 stack.append((child, child_start, _inside(child, child_start, child_end)))
             else:
                 sections.append((child, child_start, child_end))

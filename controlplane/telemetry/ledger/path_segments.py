@@ -35,9 +35,7 @@ def segments(spans: Sequence[Span], request_id: str) -> list[Segment]:
 def _segments(request: Request) -> list[Segment]:
     return [
         Segment(node.id.hex(), stage or "unattributed", start - node.shift, end - node.shift)
-        for node, section_start, section_end in reversed(
-            critical_path(request.client or request.entry, request.start, request.end)
-        )
+        for node, section_start, section_end in reversed(critical_path(request.top, request.start, request.end))
         for stage, start, end in stages_within(node, section_start, section_end)
         if end > start
     ]

@@ -6,8 +6,11 @@ from controlplane.telemetry.core.spans import CLIENT, SERVER
 from controlplane.telemetry.ledger.adapters import weir
 from controlplane.telemetry.ledger.reading import Entry, Node
 from controlplane.telemetry.ledger.tree import MAX_NS, Tree, descend
+from inference.contract.stages import BEFORE_THE_CALL
 
 ERROR = 2
+MAX_LEVELS = 8
+"""How far above a call the application's span may be that retrieved documents for it."""
 MAX_COMPARISONS = 1_000_000
 """Orphans are matched to requests by time, which is quadratic. Above this many comparisons they are left out."""
 
@@ -15,6 +18,7 @@ MAX_COMPARISONS = 1_000_000
 class Request(NamedTuple):
     entry: Node
     client: Node | None  # the caller's span around it, which then has the start and the end
+    top: Node  # the outermost span of its time: the application's that looked for documents first, else the client's, else the entry
     start: int
     end: int
     members: list[Node]  # every span that belongs to it, the entry first
@@ -36,9 +40,8 @@ def find(tree: Tree) -> list[Request]:
     entries = [entry for entry in entries if not _has_not_ended(entry)]
     for entry in entries:
         entry.owner = entry
-    if len(entries) == 1:
-        return [_request(entries[0])]
-    return [_request(entry) for entry in sorted(entries, key=lambda node: (node.start, node.id))]
+    prepared = any(node.reading.stage in BEFORE_THE_CALL for node in tree.nodes)
+    return [_request(entry, prepared) for entry in sorted(entries, key=lambda node: (node.start, node.id))]
 
 
 def _part_gateway_requests(tree: Tree) -> None:
@@ -146,14 +149,44 @@ def _deepest_around(host: Node, orphan: Node) -> Node:
         host = min(around, key=_tightness)
 
 
-def _request(entry: Node) -> Request:
+def _request(entry: Node, prepared: bool) -> Request:
     client = _calling_client(entry)
+    members = descend([entry])
     if client is None:
-        return Request(entry, None, entry.start, entry.end, descend([entry]))
-    end = client.end
-    if entry.end > end and client.span.status_code != ERROR:
-        end = min(entry.end, MAX_NS)  # many HTTP clients end their span at the headers, before the stream
-    return Request(entry, client, client.start, end, [*descend([entry]), client])
+        top, end = entry, entry.end
+    else:
+        top, end = client, client.end
+        members.append(client)
+        if entry.end > end and client.span.status_code != ERROR:
+            end = min(entry.end, MAX_NS)  # many HTTP clients end their span at the headers, before the stream
+    if prepared and (application := _application(entry, top)) is not None:
+        top, before = application
+        members += before
+    return Request(entry, client, top, top.start, end, members)
+
+
+def _application(entry: Node, call: Node) -> tuple[Node, list[Node]] | None:
+    """The nearest span around the call in which documents were retrieved or reranked before it, and the spans that did that. None where
+    the call is part of a retrieval itself, or that span made other requests beside.
+    """
+    around = call.parent
+    for _ in range(MAX_LEVELS):
+        if around is None or around.reading.stage in BEFORE_THE_CALL:
+            return None
+        before: list[Node] = []
+        beneath = list(around.children)
+        for node in beneath:  # grows as it goes
+            if node.reading.stage in BEFORE_THE_CALL:
+                if node.start < call.start:
+                    before.append(node)
+            elif node is not call:
+                if node.owner is node and node is not entry:
+                    return None
+                beneath += node.children
+        if before:
+            return (around, before) if around.start <= call.start else None
+        around = around.parent
+    return None
 
 
 def _calling_client(entry: Node) -> Node | None:

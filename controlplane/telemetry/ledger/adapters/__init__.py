@@ -1,10 +1,21 @@
 """One adapter per emitter of spans: each is a function from a span to its `Reading`."""
 
 from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.ledger.adapters import dynamo, genai, generic, http, redis, sglang, triton, vllm, weir
+from controlplane.telemetry.ledger.adapters import (
+    application,
+    dynamo,
+    genai,
+    generic,
+    http,
+    redis,
+    sglang,
+    triton,
+    vllm,
+    weir,
+)
 from controlplane.telemetry.ledger.reading import Reading
 
-_ADAPTERS = (triton.read, vllm.read, sglang.read, dynamo.read, redis.read, genai.read, http.read)
+_ADAPTERS = (triton.read, vllm.read, sglang.read, dynamo.read, application.read, redis.read, genai.read, http.read)
 
 
 def read(span: Span) -> Reading:

@@ -52,9 +52,10 @@ def _rounded(value: str) -> str:
     return f"bitShiftLeft(bitShiftRight({value} + bitShiftRight(bitShiftLeft(toUInt64(1), {bits}), 1), {bits}), {bits})"
 
 
-def _counted(values: str) -> str:
-    """A sorted array as the arrays of its different values and of how many there are of each."""
-    following = f"arrayShiftLeft({values}, 1, toUInt16(65535))"
+def _counted(name: str) -> str:
+    """A histogram's sorted array as the arrays of its different values and of how many there are of each."""
+    values, most = f"all_{name}", "toUInt32(4294967295)" if name == "part" else "toUInt16(65535)"
+    following = f"arrayShiftLeft({values}, 1, {most})"
     ends = f"arrayFilter((place, value, next) -> value != next, arrayEnumerate({values}), {values}, {following})"
     return f"arrayCompact({values}), arrayPopFront(arrayDifference(arrayPushFront({ends}, 0)))"
 
@@ -70,7 +71,7 @@ _BY_BAND = (  # first by band, because sums by band are then plain ones
     + ", ".join(f"{value} AS sum_{name}" for name, value in (_OF_REQUESTS | _PARTS).items())
     + ", groupArrayIf(e2e_bin, answered) AS e2e,"
     f" groupArrayIf({bin_of('assumeNotNull(ttft_ns)')}, answered AND ttft_ns IS NOT NULL) AS ttft,"
-    f" groupArrayArrayIf(arrayMap((value, part) -> toUInt16({bin_of('value')} + {BINS} * part), [{', '.join(PARTS.values())}],"
+    f" groupArrayArrayIf(arrayMap((value, part) -> toUInt32({bin_of('value')} + {BINS} * part), [{', '.join(PARTS.values())}],"
     f" range({len(PARTS)})), answered) AS part" + _REQUESTS + f" GROUP BY {_KEYS}, band"
 )
 _SORTED = (
@@ -85,7 +86,7 @@ ROLLUPS_OF_REQUESTS = (
     _INTO
     + ", ".join(f"whole_{name}" for name in _OF_REQUESTS)
     + ", "
-    + ", ".join(_counted(f"all_{name}") for name in _HISTOGRAMS)
+    + ", ".join(_counted(name) for name in _HISTOGRAMS)
     + ", arrayMap(band -> band.1, bands), "
     + ", ".join(
         f"arrayMap(us -> {_rounded('us')}, arrayMap(band -> intDiv(band.{n} + 500, 1000), bands))"
