@@ -10,8 +10,9 @@ from controlplane.dashboard.core import comparison
 from controlplane.dashboard.core.comparison import EARLIER, Other
 from controlplane.dashboard.core.figures.latency import OtherLine
 from controlplane.dashboard.core.screen import Screen
-from controlplane.telemetry.core.query_types import Dimension, Group, LatencyPoint, LatencyReport
+from controlplane.telemetry.core.query_types import Dimension, Group, LatencyPoint, LatencyReport, Totals
 from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.parameters import Parameters
 from controlplane.telemetry.query.core.question import Question
 
 MAX_SEGMENTS = 8
@@ -26,6 +27,40 @@ class OtherSide:
     report: Future[LatencyReport]
     groups: Future[dict[str, Group]]
     points: Future[list[LatencyPoint]]
+
+
+@dataclass(frozen=True, slots=True)
+class BesideTotals:
+    """What the other side counted, while the screen's own figures are read."""
+
+    other: Other
+    totals: Future[Totals]
+
+
+def query_totals(screen: Screen, parameters: Parameters, now_ns: int) -> BesideTotals | None:
+    """Of what `compare` asks for. Raises BadQuestionError."""
+    other = comparison.parse(parameters, screen.question, now_ns)
+    return BesideTotals(other, answers.submit_query(answers.totals, answers.rounded(other.question))) if other else None
+
+
+def beside_context(
+    screen: Screen, beside: BesideTotals | None, now: Totals | LatencyReport, now_ns: int
+) -> dict[str, Any]:
+    """`comparisons`: what a screen can be compared with; `beside`: the difference in words."""
+    if beside is None:
+        return {"comparisons": choices(screen, None)}
+    other, then, name = beside.other, beside.totals.result(), screen.question.quantile
+    partial = _partial(screen.question, other, now_ns)
+    return {
+        "comparisons": choices(screen, other),
+        "beside": {
+            "words": other.words,
+            "sentences": comparison.counted(now, then, other.words, name, whole=not partial),
+            "few": comparison.few(now, then) and bool(now.e2e_ms and then.e2e_ms),
+            "partial": partial,
+            "href": f"{screen.path}?{screen.query(other.question, compare='')}",
+        },
+    }
 
 
 def query_side(other: Other, by: Dimension) -> OtherSide:

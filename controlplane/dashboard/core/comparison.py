@@ -3,15 +3,15 @@
 Means add up, quantiles do not: what a stage or a segment makes of the difference is a part of the difference of the mean E2E.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.headline import FEW_REQUESTS
 from controlplane.dashboard.core.palette import BANDS
 from controlplane.dashboard.core.zone import moment, said
-from controlplane.telemetry.core.query_types import Dimension, Group, LatencyReport, Window
+from controlplane.telemetry.core.query_types import Dimension, Group, LatencyReport, Totals, Window
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.parameters import NAME, Parameters, single
 from controlplane.telemetry.query.core.question import DIMENSIONS, UNKNOWN, Question
@@ -134,11 +134,31 @@ def by_segment(now: Mapping[str, Group], then: Mapping[str, Group]) -> list[Segm
 
 def instead(now_ms: float, then_ms: float, words: str, name: str) -> str:
     """`p95 is 412 ms, 132 ms (47 %) more than a day earlier.`"""
-    if abs(now_ms - then_ms) <= SAME * then_ms:
-        return f"{name} is {PAGE.ms(now_ms)}, about the same as {words} ({PAGE.ms(then_ms)})."
-    ratio = f" ({PAGE.share(abs(now_ms - then_ms) / then_ms)})" if then_ms else ""
-    more = "more" if now_ms > then_ms else "less"
-    return f"{name} is {PAGE.ms(now_ms)}, {PAGE.ms(abs(now_ms - then_ms))}{ratio} {more} than {words} ({PAGE.ms(then_ms)})."
+    return f"{name} is {PAGE.ms(now_ms)}, {_against(now_ms, then_ms, words, PAGE.ms, 'less')}."
+
+
+def counted(
+    now: Totals | LatencyReport, then: Totals | LatencyReport, words: str, name: str, *, whole: bool
+) -> list[str]:
+    """What both sides counted, in words. `whole`: both are known from end to end, so that their numbers can be compared."""
+    if not (now.requests and then.requests):
+        return [f"Of {words if now.requests else 'this range'} no request is known: there is nothing to compare."]
+    failed = [PAGE.share(each.errors / each.requests) for each in (now, then)]
+    more = f", {_against(now.requests, then.requests, words, PAGE.count, 'fewer')}" if whole else ""
+    said = [
+        f"{PAGE.counted(now.requests, 'request')}{more}.",
+        f"{failed[0]} failed, {'as then' if failed[0] == failed[1] else f'instead of {failed[1]}'}.",
+    ]
+    if now.e2e_ms and then.e2e_ms:
+        said.append(instead(getattr(now.e2e_ms, name), getattr(then.e2e_ms, name), words, name))
+    return said
+
+
+def _against(now: float, then: float, words: str, write: Callable[[Any], str], fewer: str) -> str:
+    if abs(now - then) <= SAME * then:
+        return f"about the same as {words} ({write(then)})"
+    ratio = f" ({PAGE.share(abs(now - then) / then)})" if then else ""
+    return f"{write(abs(now - then))}{ratio} {'more' if now > then else fewer} than {words} ({write(then)})"
 
 
 def because(now: LatencyReport, then: LatencyReport, segments: Sequence[Segment], by: str) -> str:
@@ -171,6 +191,6 @@ def _largest(parts: Sequence[P], whole: float) -> list[P]:
     return sorted(made, key=lambda part: -abs(part.change_ms))[:MAX_NAMED]
 
 
-def few(now: LatencyReport, then: LatencyReport) -> bool:
+def few(now: Totals | LatencyReport, then: Totals | LatencyReport) -> bool:
     """Whether one side has so few answered requests that a quantile is one request, not a trend."""
     return min(now.answered, then.answered) < FEW_REQUESTS

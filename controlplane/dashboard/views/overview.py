@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links
+from controlplane.dashboard.compare import beside_context, query_totals
 from controlplane.dashboard.core.figures.latency import grid
 from controlplane.dashboard.core.figures.spark import spark
 from controlplane.dashboard.core.screen import Screen
@@ -32,6 +33,7 @@ from controlplane.policy.revisions import pausing
 from controlplane.serving_stack import serving_stack
 from controlplane.telemetry.core.query_types import Dimension, Failure, Health, LatencyPoint, LatencyReport, ModelCost
 from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.parameters import single
 from controlplane.telemetry.query.core.question import Question, parse
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from controlplane.telemetry.store import StoreUnavailableError
@@ -68,6 +70,8 @@ UNITS: Mapping[str, Callable[[float], str]] = {
 def overview(request: HttpRequest) -> HttpResponse:
     """Shows the components also while the store does not answer."""
     wanted, now_ns = question_of(request)
+    parameters = dict(request.GET.lists())
+    screen = Screen(request.path, wanted, {"compare": single(parameters, "compare", "")})
     paging = health(timezone.now())
     stack = [*serving_stack(), paging_row(paging)]
     context: dict[str, Any] = {
@@ -88,15 +92,15 @@ def overview(request: HttpRequest) -> HttpResponse:
         step = answers.step_ns(question, POINTS)
         by_cache = answers.submit_query(answers.health, question.range.window, "cache")
         costs = answers.submit_query(answers.costs, question)
+        beside = query_totals(screen, parameters, now_ns)
         report, points = answers.outline(question, step, answers.rolled(question, step))
         failed = answers.failures(question) if report.errors else []
         covered_ns = answers.answered_ns(question.range.window, now_ns)
         context["numbers"] = numbers(question, report, points, by_cache.result(), failed, step, covered_ns)
         context["numbers"].append(cost_number(question, costs.result()))
+        context |= beside_context(screen, beside, report, now_ns)
         context |= ledger_freshness(wanted, report.newest_ns, now_ns)
-        context |= history_context(Screen(request.path, wanted), question) | synthetic_context(
-            question, exact=report.exact
-        )
+        context |= history_context(screen, question) | synthetic_context(question, exact=report.exact)
     except StoreUnavailableError:
         context["away"] = True
     return render_page(request, "dashboard/overview.html", context)

@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from controlplane.dashboard import links
+from controlplane.dashboard.compare import beside_context, query_totals
 from controlplane.dashboard.core.screen import Screen
 from controlplane.dashboard.history import history_context
 from controlplane.dashboard.views.common import (
@@ -39,10 +40,12 @@ def requests(request: HttpRequest) -> HttpResponse:
     cursor = request.GET.get("cursor") or None
     bounds = {name: text for name in ("min_ms", "max_ms") if (text := single(parameters, name, ""))}
     ns = {name: ms_as_ns(name, text) for name, text in bounds.items()}
-    screen = Screen(request.path, question, {**bounds, "limit": str(limit), "order": order}, DEFAULTS)
+    own = {**bounds, "limit": str(limit), "order": order, "compare": single(parameters, "compare", "")}
+    screen = Screen(request.path, question, own, DEFAULTS)
     least_ns, most_ns = ns.get("min_ms", 0), ns.get("max_ms")
     rows_query = answers.submit_query(answers.requests, question, order, limit, cursor, least_ns, most_ns)
     counted = answers.submit_query(answers.totals, answers.stored(question))
+    beside = query_totals(screen, parameters, now_ns)
     values = facet_values(request, question)
     page, totals = rows_query.result(), counted.result()
     every = [*question.with_quantile(DEFAULT_QUANTILE).pairs(), *bounds.items()]
@@ -50,6 +53,7 @@ def requests(request: HttpRequest) -> HttpResponse:
         **filter_context(screen, values),
         **ledger_freshness(question, totals.newest_ns, now_ns),
         **history_context(screen, question, lists=True),
+        **beside_context(screen, beside, totals, now_ns),
         "rows": rows(page.rows),
         "total": totals.requests,
         "least_ns": least_ns,

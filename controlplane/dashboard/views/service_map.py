@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links
+from controlplane.dashboard.compare import beside_context, query_totals
 from controlplane.dashboard.core import service_map as core
 from controlplane.dashboard.core.screen import Screen
 from controlplane.dashboard.history import history_context, synthetic_context
@@ -22,6 +23,7 @@ from controlplane.fleet.core.stack_rows import PoolEntry
 from controlplane.fleet.inventory import pool_entries
 from controlplane.serving_stack import serving_stack
 from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.parameters import single
 from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 
@@ -31,7 +33,10 @@ MAX_REPLICAS = 60
 @page
 def service_map(request: HttpRequest) -> HttpResponse:
     wanted, now_ns = question_of(request)
-    screen, question = Screen(request.path, wanted), answers.rounded(wanted)
+    parameters = dict(request.GET.lists())
+    screen = Screen(request.path, wanted, {"compare": single(parameters, "compare", "")})
+    question = answers.rounded(wanted)
+    beside = query_totals(screen, parameters, now_ns)
     by_cache = answers.submit_query(answers.groups, question, "cache")
     by_pool = answers.submit_query(answers.groups, question, "pool")
     attempts = answers.submit_query(answers.replicas, question.range.window, question.filters)
@@ -53,6 +58,7 @@ def service_map(request: HttpRequest) -> HttpResponse:
         "report": report,
         **ledger_freshness(wanted, report.newest_ns, now_ns),
         **history_context(screen, question),
+        **beside_context(screen, beside, report, now_ns),
         **synthetic_context(question, exact=report.exact),
         **filter_context(screen, values),
     }

@@ -77,6 +77,10 @@ class Totals:
     cancelled: int = 0
     exact: bool = True
 
+    @property
+    def answered(self) -> int:
+        return self.requests - self.errors - self.cancelled
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:

@@ -44,8 +44,8 @@ SETTINGS: Mapping[str, Mapping[str, Sequence[str]]] = {
         "compare": ("previous", "model=chat-large"),
         "e2e_from_ms": ("100",),
     },
-    "/requests": {"order": ("slowest",), "min_ms": ("40", "300")},
-    "/map": {},
+    "/requests": {"order": ("slowest",), "min_ms": ("40", "300"), "compare": ("yesterday", "model=chat-large")},
+    "/map": {"compare": ("previous",)},
 }
 """What a screen has beside the filters of requests."""
 COMPARED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq}
@@ -207,8 +207,8 @@ def clicks_of(reader: Client, served: Filled, url: str, part: str = "") -> list[
     [
         "/latency?by=pool&across=tenant&tz=Asia/Kolkata&view=heatmap&compare=previous&q=p99&not=tenant%3Dsupport&tier=premium&tier=batch",
         "/latency?by=prompt_bucket&across=status&compare=model%3Dchat-large&model=chat-small&model=chat-large&cache=miss&e2e_from_ms=100",
-        "/requests?order=slowest&min_ms=40&model=chat-small&attribute=tokens%3E600",
-        "/map?cache=miss&not=model%3Dchat-large",
+        "/requests?order=slowest&min_ms=40&compare=last-week&model=chat-small&attribute=tokens%3E600",
+        "/map?compare=previous&cache=miss&not=model%3Dchat-large",
     ],
 )
 def test_every_link_keeps_filters_and_settings(reader: Client, served: Filled, url: str) -> None:
@@ -256,8 +256,6 @@ def assert_alone(reader: Client, url: str) -> None:
 @pytest.mark.parametrize("screen", SCREENS)
 def test_a_url_is_the_whole_truth_of_its_screen(reader: Client, screen: str, served: Filled) -> None:
     pairs = {"model": ["chat-small"], "not": ["tenant=support", f"tier={UNKNOWN}"], "compare": "previous"}
-    if screen != "/latency":
-        del pairs["compare"]
     asked_for = {**served.range, **pairs}
     assert_alone(reader, f"{screen}?{urlencode(asked_for, doseq=True)}")
     first = html_of(reader.get(screen, asked_for))

@@ -8,8 +8,8 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.dashboard.core.comparison import because, by_segment, by_stage, instead, mean_ms, parse
-from controlplane.telemetry.core.query_types import Group, LatencyReport, Quantiles, StageFigures, StageShare
+from controlplane.dashboard.core.comparison import because, by_segment, by_stage, counted, instead, mean_ms, parse
+from controlplane.telemetry.core.query_types import Group, LatencyReport, Quantiles, StageFigures, StageShare, Totals
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.question import parse as parse_question
 from inference.contract.stages import STAGES
@@ -115,8 +115,35 @@ def test_a_time_of_which_nothing_is_known_is_not_compared(reader: Client, served
     assert "more than" not in shown
 
 
-def page(reader: Client, **parameters: str | int) -> str:
-    response = reader.get("/latency", parameters)
+@pytest.mark.parametrize("path", ["/", "/requests", "/map"])
+def test_other_screens_say_in_words_what_the_time_before_counted(reader: Client, served: Filled, path: str) -> None:
+    middle_ns = (served.from_ns + served.to_ns) // 2
+    now = [row for row in served.rows if row.entry_start_ns >= middle_ns]
+    then = [row for row in served.rows if middle_ns > row.entry_start_ns >= 2 * middle_ns - served.to_ns]
+    asked_for = {"from": str(middle_ns), "to": str(served.to_ns), "compare": "previous"}
+    shown = re.sub(r"\s+", " ", page(reader, path, **asked_for))
+    [(count, words)] = re.findall(r'<p class="sentence">(\d+) requests, ([^<]*)\(\d+\)\.</p>', shown)
+    assert int(count) == len(now) and f"({len(then)})." in shown
+    about = abs(len(now) - len(then)) <= 0.05 * len(then)
+    assert ("about the same as" if about else "more" if len(now) > len(then) else "fewer") in words
+    assert re.search(r"<p class=\"\">p95 is [^<]*the time just before", shown)
+    assert re.search(r'aria-current="true" title="No comparison">period before', shown)
+    beside = page(reader, path, **served.range, compare="last-week")
+    assert "Of a week earlier no request is known" in beside and "instead of" not in beside
+
+
+def test_counts_of_a_time_that_is_partly_known_are_not_compared() -> None:
+    now, then = (Totals(count, errors, Quantiles(ms, ms, ms), 1) for count, errors, ms in ((120, 6, 50), (100, 1, 10)))
+    said = [each.replace("\u202f", " ") for each in counted(now, then, "a day earlier", "p95", whole=True)]
+    assert said[:2] == ["120 requests, 20 (20 %) more than a day earlier (100).", "5.0 % failed, instead of 1.0 %."]
+    assert said[2].startswith("p95 is 50.0 ms, 40.0 ms (400 %) more")
+    assert counted(now, then, "a day earlier", "p95", whole=False)[0] == "120 requests."
+    [nothing] = counted(now, Totals(0, 0, None, None), "a day earlier", "p95", whole=True)
+    assert "nothing to compare" in nothing
+
+
+def page(reader: Client, path: str = "/latency", **parameters: str | int) -> str:
+    response = reader.get(path, parameters)
     assert response.status_code == 200, response.content
     return html.unescape(html_of(response))
 
