@@ -18,7 +18,7 @@ COMPILE := -m compileall -q -j 0 -x '/(tests?|datastore|fontTools|matplotlib|mpl
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run test test-fast test-soak test-servers test-cluster coverage mutate check format bench setup setup-dev lock clean preflight \
-	check-lint check-format check-types check-imports check-templates check-docs docs
+	check-lint check-format check-types check-imports check-templates check-docs docs docs-images
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -75,6 +75,9 @@ check-docs: ## part of check: the documentation as a site, and its links
 
 docs: setup-dev check-docs ## build the documentation as a site, in build/site
 	@echo "docs: build/site/index.html"
+
+docs-images: setup-dev ## take the pictures of docs/ again, of the running system; look at them before they are committed
+	WEIR_SOAK=1 $(BIN)/python -m pytest -m soak -o timeout=900 tests/browser/test_pictures.py
 
 bench: setup-dev ## measure, one JSON object per figure and line; ONLY=cluster|forecast|gateway|hostile|ingest|lane|limits|local|loop|pages|query|routing|slo|transparent|unknown measures one part, TRACE=FILE on one trace, SEED=7 with another seed
 	@SEED=$(SEED) FIRST=$(FIRST) HISTORIES=$(HISTORIES) $(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(ARGS)

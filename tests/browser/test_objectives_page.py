@@ -6,35 +6,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import pages
+from tests.support.browser.burning import JUDGE
 from tests.support.browser.site import Site
 
 Shoot = Callable[[str], None]
-
-JUDGE = """
-import time
-from datetime import UTC, datetime, timedelta
-from django.conf import settings
-from controlplane.controller.loop import Controller
-from controlplane.slo.models import Maintenance
-from controlplane.slo.core.objective import Objective
-from controlplane.slo.save import save_objective
-from controlplane.slo.core.sli import Availability, Latency
-from controlplane.telemetry.store import Store
-
-save_objective(Objective("chat-large-fast", "Large chat answers within 700 ms", Latency("e2e", 700.0), 0.97, {"model": "chat-large"},
-    owner="serving", runbook="https://runbooks.example/chat-large", description="What people at their screens feel."), who="olga")
-save_objective(Objective("chat-large-fast", "Large chat answers within 600 ms", Latency("e2e", 600.0), 0.97, {"model": "chat-large"},
-    owner="serving", runbook="https://runbooks.example/chat-large", description="What people at their screens feel."), who="olga")
-save_objective(Objective("answers-by-tier", "Every tier is answered", Availability(), 0.9, split_by=("tier",), owner="serving"), who="olga")
-begin = datetime.now(UTC) - timedelta(days=3)
-Maintenance.objects.get_or_create(name="Driver update", defaults={"start": begin.strftime("%Y-%m-%dT%H:00:00"), "duration_s": 14400,
-    "reason": "new drivers", "author": "olga"})
-controller = Controller(Store(settings.CONFIG.store_dsn), settings.CONFIG, lambda alerts, now: None)
-controller.step(datetime.now(UTC))
-while controller.evaluator.sweep(time.time_ns()): pass
-for hour in range(3): controller.evaluator.sweep(time.time_ns() + hour * 3_600 * 10**9)
-controller.step(datetime.now(UTC))
-"""
 
 
 @pytest.fixture(autouse=True)

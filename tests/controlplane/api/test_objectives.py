@@ -122,7 +122,7 @@ def test_who_may_not_change_objectives_may_read_them(api: Client, teammate: Clie
 def test_status_and_burndown_say_what_the_controller_found(api: Client, fresh: Filled) -> None:
     send(api, "post", "objectives", SENT)
     before = api.get("/api/v1/objectives/chat-e2e/status").json()["states"]
-    controller = Controller(answers.store(), settings.CONFIG, lambda alerts, now: None)
+    controller = Controller(answers.store(), settings.CONFIG, lambda *_: None)
     controller.step(datetime.now(UTC))
     while controller.evaluator.sweep(time.time_ns()):
         pass

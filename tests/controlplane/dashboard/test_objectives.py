@@ -56,6 +56,7 @@ def test_what_burns_is_said_in_words_icon_and_figures(teammate: Client, served: 
     page = text(teammate.get("/objectives/chat-fast"))
     assert "▲</span> burning, page" in listed
     assert "✕ gone, 1.5× spent" in listed
+    assert 'class="muted lasts"' not in page
     assert "the budget is gone" in page
     assert "90 %: whole request is at most 1 ms, over the last 30 days" in page
     assert "1 h and 5 min" in page

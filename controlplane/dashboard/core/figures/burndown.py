@@ -17,7 +17,8 @@ from controlplane.dashboard.core.figures.layout import (
 from controlplane.slo.core.burndown import Point
 from controlplane.slo.core.period import SECOND_NS, Span
 
-PERCENT = {"tickformat": ".0%"}
+BUDGET = {"tickformat": ".0%", "automargin": True, "title": {"text": "budget left", "standoff": 6}}
+"""Its labels have up to five digits where much more than all is spent."""
 
 
 def burndown_figure(points: Sequence[Point], shown: Span, maintained: Sequence[Span], slug: str) -> Figure:
@@ -62,7 +63,7 @@ def burndown_figure(points: Sequence[Point], shown: Span, maintained: Sequence[S
             showlegend=False,
             bargap=0,
             xaxis=x_axis(shown.from_ns, shown.to_ns, anchor="y2", hoverformat=MINUTES),
-            yaxis={**y_axis("budget left", 0.34, 1.0, **PERCENT), "range": [min(lowest * 1.05, -0.02), 1.02]},
+            yaxis={**y_axis("budget left", 0.34, 1.0), **BUDGET, "range": [min(lowest * 1.05, -0.02), 1.02]},
             yaxis2=y_axis("bad", 0.0, 0.24, nticks=3),
             shapes=[
                 {

@@ -145,7 +145,7 @@ def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan]) -> dic
         "regions": regions,
         "priced": priced,
         "hours": made.hours,
-        "length": PAGE.duration(made.hours * HOUR_S),
+        "length": HOURS[str(made.hours)],
         "start": minute(made.start_s * SECOND_NS),
         "percent": f"{made.level * 100:g}",
         "most": max(row.replicas for row in hourly) if hourly else 0,
