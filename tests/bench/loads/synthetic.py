@@ -84,9 +84,8 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
     prefill = np.where(hit, np.uint64(0), (prompt * 30_000).astype(np.uint64) + spread(20, 0.3))
     decode = np.where(hit, np.uint64(0), output.astype(np.uint64) * spread(12, 0.2))
     egress, unattributed = spread(0.2, 0.3), spread(0.05, 0.4)
-    stages = {
-        "network": np.zeros(n, np.uint64), "gateway": gateway, "tokenizer": tokenizer, "cache": cache, "queue": queue,
-        "model": prefill + decode, "egress": egress,
+    stages = dict.fromkeys(STAGES, np.zeros(n, np.uint64)) | {
+        "gateway": gateway, "tokenizer": tokenizer, "cache": cache, "queue": queue, "model": prefill + decode, "egress": egress,
     }  # fmt: skip
     e2e = sum(stages.values(), unattributed)
     ttft = e2e - decode - egress
