@@ -90,6 +90,9 @@ class Config(BaseSettings):
         description="How long rollups and demand are kept, days: long pages and forecasts read them.",
     )
     gateway_url: GatewayUrl = Field("http://127.0.0.1:8080", description="The gateway that the worker observes.")
+    lane_url: OptionalServerUrl = Field(
+        "", description="The lane that the worker observes and telemetry scrapes; empty is none."
+    )
     metrics_token: str = Field(
         "",
         repr=False,

@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 import aiohttp
 import structlog
 from django.db import DatabaseError, close_old_connections
+from prometheus_client import Counter, Gauge, Histogram
 
 from controlplane.lane.core import lines, results, states
 from controlplane.lane.core.states import Again
@@ -26,6 +27,18 @@ from controlplane.lane.store.claims import Claimed, LeaseLostError, Result
 from inference.contract.lane import KEY_HEADER, authorization
 
 log = structlog.get_logger(__name__)
+
+LINES = Counter(
+    "weir_lane_lines", "Attempts at lines that have ended, by what follows: done, refused, again.", ["status"]
+)
+for _status in ("done", "refused", "again"):
+    LINES.labels(_status)  # 0 is known from the start
+IN_FLIGHT = Gauge("weir_lane_lines_in_flight", "Lines at the gateway.")
+COMMIT_SECONDS = Histogram(
+    "weir_lane_commit_seconds",
+    "Writing a group of results, to the disk and to the database.",
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+)
 
 POLL_S = 1.0
 """How often a worker with free places looks for lines, and whether its lines are its own still. A cancelled line ends within it."""
@@ -70,11 +83,8 @@ class Worker:
         self._failed = False
         self._alone_at_s = time.monotonic() + ALONE_EVERY_S
         self._drains = self._runs_alone = False
+        IN_FLIGHT.set_function(lambda: len(self._running))
         self._session: aiohttp.ClientSession | None = None
-
-    @property
-    def in_flight(self) -> int:
-        return len(self._running)
 
     def wake(self) -> None:
         """There may be lines."""
@@ -143,7 +153,8 @@ class Worker:
         if not self.id:
             self.id = claims.register(self._lease)
         if ended:
-            claims.commit(self.id, self._stored(ended))
+            with COMMIT_SECONDS.time():
+                claims.commit(self.id, self._stored(ended))
         if time.monotonic() >= self._alone_at_s:
             self._alone_at_s = time.monotonic() + ALONE_EVERY_S
             self._drains = claims.has_lonely()
@@ -185,6 +196,8 @@ class Worker:
             ended = Ended(Result(line, states.judge(0, {}, line.tries, random.random())))  # noqa: S311  (no secret)
         finally:
             self._running.pop((line.line, line.attempt), None)
+        verdict = ended.result.verdict
+        LINES.labels("again" if isinstance(verdict, Again) else verdict).inc()
         self._ended.append(ended)
         self._changed.set()
 

@@ -79,6 +79,7 @@ def build(options: Options, servers: Sequence[Server]) -> Local:
         "WEIR_PUBLIC_URL": os.environ.get("WEIR_PUBLIC_URL") or f"http://{LOOPBACK}:{options.web_port}",
         "WEIR_WORKER_METRICS": f"{LOOPBACK}:{worker_port}",
         "WEIR_CONTROLLER_PORT": str(controller_port),
+        "WEIR_LANE_URL": f"http://{LOOPBACK}:{lane_port}",
         "WEIR_LOCAL_CLUSTER_URL": "" if servers else f"http://{LOOPBACK}:{cluster_port}",
     }
     receiver = {

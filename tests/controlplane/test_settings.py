@@ -51,6 +51,7 @@ WRONG_ALONE = [
     ("TRUSTED_PROXIES", "proxy.example.com", "such as 10.0.0.0/24"),
     ("WEB_URL", "http://weir:8000/api", "without a path"),
     ("TELEMETRY_URL", "http://weir:4318/v1", "without a path"),
+    ("LANE_URL", "http://weir-lane:8070/v1", "without a path"),
     ("LOCAL_CLUSTER_URL", "http://127.0.0.1:1/api", "without a path"),
     ("DECISIONS_DAYS", "0", "greater than or equal to 1"),
     ("WORKER_METRICS", "9464", "use host:port"),

@@ -51,7 +51,12 @@ STATE_LOOKS = {
     "unknown": ("○", "muted"),
 }
 """Icon and colour class of a component's state; the word stands beside them. Only a component that is known to be up is green."""
-DOES = {"gateway": ("requests", "errors"), "cache": ("commands", ""), "telemetry": ("spans", "refused")}
+DOES = {
+    "gateway": ("requests", "errors"),
+    "cache": ("commands", ""),
+    "telemetry": ("spans", "refused"),
+    "lane": ("lines", "errors"),
+}
 """What a kind of process handles, and what its failures are called."""
 SHOWN_ALREADY = frozenset({"requests_per_s", "errors_per_s", *RATE_FIGURES.values()})
 UNIT_NAMES = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week"}

@@ -18,6 +18,7 @@ SHOWN_AS = {
     "gateway": "Gateway",
     "redis": "Redis",
     "telemetry": "Telemetry",
+    "lane": "Lane",
     "worker": "Worker",
     "controller": "Controller",
     "policies": "Policies",
@@ -31,7 +32,10 @@ PROCESSES = (
 )
 """Component and kind of what every installation has, in the order in which a request meets them."""
 
-RATE_FIGURES = {"cache": "commands_per_s", "telemetry": "spans_per_s"}
+LANE = ("lane", "lane")
+"""The same of what an installation has where it serves batches."""
+
+RATE_FIGURES = {"cache": "commands_per_s", "telemetry": "spans_per_s", "lane": "lines_per_s"}
 """The figure that says how much a kind of component does; `requests_per_s` for the others."""
 
 
@@ -120,7 +124,8 @@ def rows(
 ) -> list[Row]:
     """The processes in the order in which a request meets them, then each pool followed by its replicas."""
     seen = {observation.component: observation for observation in observed}
-    stack = [_process(name, kind, seen.get(name), ledger, now, stale_after_s) for name, kind in PROCESSES]
+    processes = (*PROCESSES, LANE) if LANE[0] in seen else PROCESSES
+    stack = [_process(name, kind, seen.get(name), ledger, now, stale_after_s) for name, kind in processes]
     for pool in sorted(pools, key=lambda pool: pool.name):
         replicas = [
             _replica(pool, replica, seen.get(f"{pool.name}/{replica.name}"), ledger, now, stale_after_s)

@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('component', models.CharField(help_text='Such as “gateway” or “chat-large-local/triton-0”.', max_length=255, unique=True)),
-                ('kind', models.CharField(choices=[('gateway', 'Gateway'), ('cache', 'Cache'), ('replica', 'Replica'), ('telemetry', 'Telemetry'), ('worker', 'Worker'), ('controller', 'Controller'), ('cluster', 'Cluster'), ('policy', 'Policy')], max_length=20)),
+                ('kind', models.CharField(choices=[('gateway', 'Gateway'), ('cache', 'Cache'), ('replica', 'Replica'), ('telemetry', 'Telemetry'), ('lane', 'Lane'), ('worker', 'Worker'), ('controller', 'Controller'), ('cluster', 'Cluster'), ('policy', 'Policy')], max_length=20)),
                 ('state', models.CharField(choices=[('up', 'Up'), ('degraded', 'Degraded'), ('down', 'Down')], max_length=20)),
                 ('figures', models.JSONField(default=dict, help_text='Figures by name, units in the names.')),
                 ('counters', models.JSONField(default=dict, help_text='Running totals, from which the next round takes rates.')),

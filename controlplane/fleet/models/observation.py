@@ -16,6 +16,7 @@ class Observation(models.Model):
         CACHE = "cache", "Cache"
         REPLICA = "replica", "Replica"
         TELEMETRY = "telemetry", "Telemetry"
+        LANE = "lane", "Lane"
         WORKER = "worker", "Worker"
         CONTROLLER = "controller", "Controller"
         CLUSTER = "cluster", "Cluster"

@@ -13,7 +13,7 @@ from controlplane.fleet.observe.round import Seen
 
 @transaction.atomic
 def record(seen: Iterable[Seen], now: datetime) -> None:
-    """Replace the latest observations, and delete those of replicas that are no longer probed. `now`: when the round began."""
+    """Replace the latest observations, and delete those of replicas and lanes that are no longer probed. `now`: when the round began."""
     before = {row.component: row for row in Observation.objects.all()}
     latest = [_observation(component, before.get(component.component), now) for component in seen]
     Observation.objects.bulk_create(
@@ -23,7 +23,8 @@ def record(seen: Iterable[Seen], now: datetime) -> None:
         update_fields=["kind", "state", "figures", "counters", "observed_at", "up_at", "down_since", "error", "about"],
     )
     kept = [row.component for row in latest]
-    Observation.objects.filter(kind=Observation.Kind.REPLICA).exclude(component__in=kept).delete()
+    may_end = (Observation.Kind.REPLICA, Observation.Kind.LANE)
+    Observation.objects.filter(kind__in=may_end).exclude(component__in=kept).delete()
 
 
 def _observation(seen: Seen, before: Observation | None, now: datetime) -> Observation:

@@ -51,6 +51,13 @@ TELEMETRY = Names(
         ),
     ),
 )
+LANE = Names(
+    counts=(
+        Count("lines", "weir_lane_lines_total"),
+        Count("errors", "weir_lane_lines_total", frozenset({"refused"})),
+    ),
+    gauges=(("in_flight", "weir_lane_lines_in_flight"),),
+)
 
 
 def targets(config: Config) -> list[Target]:
@@ -62,6 +69,11 @@ def targets(config: Config) -> list[Target]:
         Target("gateway", kinds.GATEWAY, probes.process(config.gateway_url, config.metrics_token, GATEWAY)),
         Target("redis", kinds.CACHE, probes.redis(config.redis_url)),
         Target("telemetry", kinds.TELEMETRY, probes.process(config.receiver_url, config.otlp_token, TELEMETRY)),
+        *(
+            [Target("lane", kinds.LANE, probes.process(config.lane_url, config.metrics_token, LANE))]
+            if config.lane_url
+            else []
+        ),
         *(
             Target(replica.component, kinds.REPLICA, _probe(replica, pages[replica.pk], reports))
             for replica in replicas

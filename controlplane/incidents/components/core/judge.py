@@ -26,6 +26,8 @@ PROCESSES: tuple[tuple[str, Kind, Severity], ...] = (
     ("redis", "cache", "ticket"),
 )
 """What the worker probes in every installation. Without Redis, requests are served and pages go out: a ticket."""
+LANE = "lane"
+"""The same where batches are served: they can wait."""
 MAX_ERROR = 300
 
 
@@ -63,6 +65,8 @@ def alerts(seen: Observations, known: Container[str], now: datetime, limits: Lim
     it goes down again."""
     judged = _Judged(seen, known, now, limits)
     component_alerts = [judged.process(*process) for process in PROCESSES]
+    if LANE in seen.components:
+        component_alerts.append(judged.process(LANE, "lane", "ticket"))
     component_alerts += [judged.reporting("worker", "worker", "ticket", key_of("redis"))]
     component_alerts += [judged.reporting("controller", "controller", "page", key_of("telemetry"))]
     component_alerts += [judged.observer()]

@@ -21,6 +21,7 @@ class Words:
 WORDS: Mapping[str, Words] = {
     "gateway": Words("no request is served through it", "gateway-down"),
     "telemetry": Words("requests are served, but not measured, and objectives cannot be judged", "telemetry-down"),
+    "lane": Words("files and batches are not served; other requests are", "lane-down"),
     "cache": Words(
         "requests are served without the cache; live updates and Celery's tasks do not work; pages still go out",
         "redis-down",

@@ -63,7 +63,7 @@ def test_while_all_is_up_every_component_is_quiet() -> None:
 
 @pytest.mark.parametrize(
     ("component", "severity", "after_s"),
-    [("gateway", "page", 15), ("telemetry", "page", 15), ("redis", "ticket", 60)],
+    [("gateway", "page", 15), ("telemetry", "page", 15), ("redis", "ticket", 60), ("lane", "ticket", 60)],
 )
 def test_a_process_fires_once_it_has_been_down_for_its_time(component: str, severity: str, after_s: float) -> None:
     assert judged(down(component, 0.1 - after_s))[component].state == "unknown", "a restart pages nobody"
