@@ -102,6 +102,23 @@ class TenantLimits(models.Model):
         return self.tenant or "every other tenant"
 
 
+class Once(models.Model):
+    """A request that its client may send again: what it made, by its Idempotency-Key."""
+
+    tenant = models.CharField(max_length=100)
+    key = models.CharField(max_length=255)
+    body_sha256 = models.CharField(max_length=64)
+    made = models.CharField(max_length=64, help_text="The id of the file or batch.")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name_plural = "requests with a key"
+        constraints = [models.UniqueConstraint(fields=["tenant", "key"], name="key_of_tenant")]
+
+    def __str__(self) -> str:
+        return f"{self.tenant}: {self.made}"
+
+
 class Worker(models.Model):
     """A process that runs lines, for as long as it renews its lease. Its id is never used again."""
 

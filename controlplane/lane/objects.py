@@ -4,6 +4,7 @@ A whole object is written beside its place, synchronised, and renamed: it is the
 removed later (`sweep`), so no order of kills leaves a row without its bytes.
 """
 
+import hashlib
 import os
 import re
 import secrets
@@ -24,10 +25,17 @@ class Draft:
 
     def __init__(self, path: Path, out: BinaryIO, objects: "Objects") -> None:
         self.size = 0
+        self._digest = hashlib.sha256()
         self._path, self._out, self._objects = path, out, objects
 
     def write(self, data: bytes) -> None:
         self.size += self._out.write(data)
+        self._digest.update(data)
+
+    @property
+    def sha256(self) -> str:
+        """Hex, of what was written."""
+        return self._digest.hexdigest()
 
     def synchronise(self) -> None:
         """Have its bytes survive a loss of power."""

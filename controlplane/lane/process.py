@@ -15,7 +15,7 @@ from controlplane.lane.config import LaneConfig
 from controlplane.lane.http.edge import edge
 from controlplane.lane.http.routes import MAX_BODY_BYTES, Routes
 from controlplane.lane.objects import Objects
-from controlplane.lane.store import batches, chores, claims, files
+from controlplane.lane.store import batches, chores, claims, files, once
 from controlplane.lane.worker import GRACE_S, Worker
 from inference.contract.metrics_access import may_read_metrics
 
@@ -61,7 +61,7 @@ class _Lane:
             self._chores.wake,
         )
         self._clock = PeriodicThread("lane-clock", self._look_at_the_clock, _CLOCK_S)
-        self._sweeper = PeriodicThread("lane-sweep", lambda: files.sweep(objects), _SWEEP_S)
+        self._sweeper = PeriodicThread("lane-sweep", self._sweep, _SWEEP_S)
         self._task: asyncio.Task[None] | None = None
         self._runner: web.AppRunner | None = None
 
@@ -105,6 +105,10 @@ class _Lane:
             with contextlib.suppress(chores.SupersededError):
                 chores.do(chore, self._objects)
             self._loop.call_soon_threadsafe(self._worker.wake)
+
+    def _sweep(self) -> None:
+        files.sweep(self._objects)
+        once.forget()
 
     def _look_at_the_clock(self) -> None:
         if claims.take_over():

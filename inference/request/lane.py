@@ -46,10 +46,9 @@ class Lane:
                 response = await self._call(request, caller, limit)
         except NotConnectedError:
             raise _away() from None
-        except TimeoutError:
-            raise _lost(request) from None
-        except (LostError, NotHttpError):
-            raise _lost(request) if request.method == "POST" else _away() from None
+        except (LostError, NotHttpError, TimeoutError):
+            may_repeat = request.method != "POST" or b"idempotency-key" in request.headers
+            raise _away() if may_repeat else _lost(request) from None
         try:
             await self._answer(response, out)
         except (LostError, NotHttpError, TooLongError, TimeoutError):

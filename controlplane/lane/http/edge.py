@@ -17,6 +17,7 @@ from django.db import DatabaseError, close_old_connections
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.store.batches import ConflictError
 from controlplane.lane.store.files import NotThereError
+from controlplane.lane.store.once import OtherBodyError
 from inference.contract.lane import KEY_HEADER, TENANT_HEADER
 
 log = structlog.get_logger(__name__)
@@ -28,10 +29,12 @@ class Caller(NamedTuple):
 
     tenant: str
     key_sha256: str
+    once: str  # its Idempotency-Key, or nothing
 
 
 def caller(request: web.Request) -> Caller:
-    return Caller(unquote(request.headers[TENANT_HEADER]), request.headers.get(KEY_HEADER, ""))
+    headers = request.headers
+    return Caller(unquote(headers[TENANT_HEADER]), headers.get(KEY_HEADER, ""), headers.get("idempotency-key", ""))
 
 
 async def in_thread(call: Callable[[], T]) -> T:
@@ -82,6 +85,8 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         return refusal(404, str(error), error.param, "not_found")
     except RefusedError as error:
         return refusal(400, str(error), error.param, error.code)
+    except OtherBodyError as error:
+        return refusal(409, str(error), None, "idempotency_key_reused", **{"x-should-retry": "false"})
     except ConflictError as error:
         return refusal(409, str(error), None, "conflict", **{"x-should-retry": "false"})
     except web.HTTPRequestEntityTooLarge:

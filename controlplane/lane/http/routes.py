@@ -1,6 +1,7 @@
 """`/v1/files` and `/v1/batches`."""
 
 import asyncio
+import hashlib
 from collections.abc import Callable
 
 from aiohttp import BodyPartReader, web
@@ -12,6 +13,7 @@ from controlplane.lane.http.edge import caller, choice, in_thread, json, number
 from controlplane.lane.models import Batch, StoredFile
 from controlplane.lane.objects import Draft, Objects
 from controlplane.lane.store import batches, files, limits
+from controlplane.lane.store.once import once
 from inference.contract.lane import MAX_UPLOAD_BYTES
 
 MAX_BODY_BYTES = 1 << 20
@@ -42,7 +44,7 @@ class Routes:
     # Files ----------------------------------------------------------------------------------------
 
     async def upload(self, request: web.Request) -> web.Response:
-        tenant = caller(request).tenant
+        tenant, _, key = caller(request)
         if not request.content_type.startswith("multipart/"):
             raise RefusedError("Send the file as multipart/form-data.", "file")
         with self._objects.draft() as draft:
@@ -56,14 +58,18 @@ class Routes:
             if not draft.size:
                 raise RefusedError("The file is empty.", "file")
 
-            def place() -> StoredFile:
+            def place() -> str:
                 limits.check_bytes(tenant, draft.size)
-                draft.synchronise()
                 file_id = files.new_file_id()
                 draft.place(file_id)
-                return files.create(file_id, tenant, purpose, filename, draft.size, expiry_s)
+                return files.create(file_id, tenant, purpose, filename, draft.size, expiry_s).pk
 
-            row = await in_thread(place)
+            def stored() -> StoredFile:
+                draft.synchronise()
+                said = f"{purpose}:{filename}:{expiry_s}:{draft.sha256}"
+                return files.get(tenant, once(tenant, key, _digest(said.encode()), place))
+
+            row = await in_thread(stored)
         return json(forms.file(row))
 
     async def list_files(self, request: web.Request) -> web.Response:
@@ -95,7 +101,11 @@ class Routes:
     async def create(self, request: web.Request) -> web.Response:
         who, body = caller(request), await request.read()
         wanted = lines.new_batch(body)
-        row = await in_thread(lambda: batches.create(who.tenant, who.key_sha256, wanted))
+
+        def make() -> str:
+            return batches.create(who.tenant, who.key_sha256, wanted).name
+
+        row = await in_thread(lambda: batches.get(who.tenant, once(who.tenant, who.once, _digest(body), make)))
         self._wake()
         return json(forms.batch(row))
 
@@ -116,6 +126,10 @@ class Routes:
     async def _of_batch(self, request: web.Request, call: Callable[[str, str], Batch]) -> web.Response:
         tenant, name = caller(request).tenant, request.match_info["id"]
         return json(forms.batch(await in_thread(lambda: call(tenant, name))))
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
 
 
 async def _read_form(request: web.Request, draft: Draft) -> tuple[dict[str, str], str | None]:

@@ -9,7 +9,7 @@ Whatever locks several rows locks workers before batches before lines, each by i
 
 import secrets
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -104,12 +104,22 @@ def claim(worker: int, places: int, lease: timedelta = LEASE, *, alone: bool = F
         out: list[Claimed] = []
         while candidates and len(out) < places:
             wanted = shares(candidates, _running(), places - len(out))
-            for batch in (
-                Batch.objects.filter(pk__in=wanted, status=states.IN_PROGRESS).order_by("pk").select_for_update()
-            ):
-                out += _take(batch, due, worker, wanted[batch.pk], alone=alone)
-            candidates = [candidate for candidate in candidates if candidate.batch not in wanted]
+            left = {candidate.batch: candidate for candidate in candidates}
+            for pk in wanted.keys() - _taken(wanted, due, worker, out, alone=alone):
+                del left[pk]  # it has no more
+            candidates = list(left.values())
         return out
+
+
+def _taken(wanted: Mapping[int, int], due: QuerySet[Line], worker: int, out: list[Claimed], *, alone: bool) -> set[int]:
+    """Add lines of batches to `out`, so many of each as are wanted. Returns the batches that had as many."""
+    full = set()
+    for batch in Batch.objects.filter(pk__in=wanted, status=states.IN_PROGRESS).order_by("pk").select_for_update():
+        lines = _take(batch, due, worker, wanted[batch.pk], alone=alone)
+        out += lines
+        if len(lines) == wanted[batch.pk]:
+            full.add(batch.pk)
+    return full
 
 
 def _running() -> dict[str, int]:

@@ -93,6 +93,34 @@ async def test_files_are_listed_read_and_deleted(stack: Stack) -> None:
             await client.files.retrieve(made[2].id)
 
 
+async def test_a_request_that_is_sent_again_with_its_key_makes_nothing_new(stack: Stack) -> None:
+    async with stack.client() as client:
+
+        async def upload(text: bytes) -> str:
+            headers = {"Idempotency-Key": "upload-1"}
+            return (await client.files.create(file=("in.jsonl", text), purpose="batch", extra_headers=headers)).id
+
+        lines = jsonl([a_line("a", "once")])
+        file_id, again = await upload(lines), await upload(lines)
+        assert file_id == again
+        with pytest.raises(openai.ConflictError):
+            await upload(jsonl([a_line("b", "once")]))
+
+        async def make(key: str, **metadata: str) -> str:
+            batch = await client.batches.create(
+                input_file_id=file_id,
+                endpoint="/v1/chat/completions",
+                completion_window="24h",
+                metadata=metadata,
+                extra_headers={"Idempotency-Key": key},
+            )
+            return batch.id
+
+        assert len({await make("batch-1"), await make("batch-1"), await make("batch-2")}) == 2
+        with pytest.raises(openai.ConflictError):
+            await make("batch-1", other="yes")
+
+
 async def test_nobody_sees_what_is_anothers(stack: Stack) -> None:
     async with stack.client(key=KEY) as alice, stack.client(key=OTHER_KEY) as bob:
         file = await alice.files.create(file=("in.jsonl", jsonl([a_line("a", "mine")])), purpose="batch")

@@ -164,5 +164,5 @@ class Protocol(RuleBasedStateMachine):
 @pytest.mark.django_db(transaction=True)
 def test_the_store_follows_the_model() -> None:
     run_state_machine_as_test(
-        Protocol, settings=settings(max_examples=sized(40, soak=1_000), stateful_step_count=sized(30, soak=60))
+        Protocol, settings=settings(max_examples=sized(30, soak=1_000), stateful_step_count=sized(30, soak=60))
     )

@@ -1,0 +1,47 @@
+"""Requests that make something, and that their client may send again."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.db import transaction
+
+from controlplane.lane.core.lines import RefusedError
+from controlplane.lane.models import Once
+from controlplane.lane.store import claims
+
+MAX_KEY_CHARS = 255
+KEPT = timedelta(days=7)
+"""How long a key is known: longer than any client repeats."""
+
+
+class OtherBodyError(Exception):
+    """Permanent: the key was used for another request."""
+
+
+def once(tenant: str, key: str, body_sha256: str, make: Callable[[], str]) -> str:
+    """The id of what `make` makes, or made when this request came first. Without a key it is always made. What it makes and the key are one
+    transaction.
+
+    Raises OtherBodyError, RefusedError, and whatever `make` raises.
+    """
+    if not key:
+        return make()
+    if len(key) > MAX_KEY_CHARS:
+        raise RefusedError(
+            f"`Idempotency-Key` has {len(key)} characters, and may have {MAX_KEY_CHARS}.", "Idempotency-Key"
+        )
+    with transaction.atomic():
+        row, is_new = Once.objects.get_or_create(
+            tenant=tenant, key=key, defaults={"body_sha256": body_sha256, "created_at": claims.now()}
+        )
+        if not is_new and row.body_sha256 != body_sha256:
+            raise OtherBodyError("This Idempotency-Key was used for another request: use a new one.")
+        if is_new:
+            row.made = make()
+            row.save(update_fields=["made"])
+    return row.made
+
+
+def forget() -> None:
+    """Keys that are older than KEPT."""
+    Once.objects.filter(created_at__lt=claims.now() - KEPT).delete()
