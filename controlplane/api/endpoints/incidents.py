@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from ninja import Query, Router
@@ -17,8 +17,10 @@ from controlplane.api.schemas.incidents import (
     IncidentsOut,
     NoteIn,
     TextIn,
+    TickIn,
 )
 from controlplane.incidents.act import actions, rights
+from controlplane.incidents.core import runbook
 from controlplane.incidents.models import Incident
 
 router = Router(tags=["incidents"])
@@ -80,6 +82,19 @@ def note(request: HttpRequest, number: Number, given: TextIn) -> dict[str, Any]:
     rights.require(request.user, rights.ACT)
     incident = get_object_or_404(Incident, pk=number)
     return _done(incident, actions.note(incident.notice_key, request.user.get_username(), timezone.now(), given.note))
+
+
+@router.post(
+    "/{int:number}/steps/{int:step}", response=DoneOut, summary="Tick a step of the runbook off, or open it again"
+)
+def step(request: HttpRequest, number: Number, step: Number, given: TickIn) -> dict[str, Any]:
+    """404 where the runbook that the incident keeps has no such step."""
+    rights.require(request.user, rights.ACT)
+    incident = get_object_or_404(Incident, pk=number)
+    if step not in {each.number for each in runbook.steps(incident.runbook_text)}:
+        raise Http404(f"The runbook of incident {number} has no step {step}.")
+    by, now = request.user.get_username(), timezone.now()
+    return _done(incident, actions.tick(incident.notice_key, by, now, step, given.done))
 
 
 def _done(incident: Incident, changed: bool) -> dict[str, Any]:

@@ -137,6 +137,10 @@ class TextIn(Given):
     note: Words = Field(min_length=1, max_length=actions.MAX_NOTE_CHARS)
 
 
+class TickIn(Given):
+    done: bool = Field(True, description="false: it is open after all")
+
+
 class DoneOut(Schema):
     changed: bool
     status: str

@@ -137,10 +137,24 @@ def test_long_lists_are_read_page_by_page(caller: Client) -> None:
     assert read == numbers[::-1]
 
 
+def test_a_step_of_the_runbook_is_ticked_off_and_opened_again(caller: Client, burning: Incident) -> None:
+    Incident.objects.update(runbook_text="- look at the queue\n- add a replica")
+    path = f"incidents/{burning.pk}"
+    assert [send(caller, "post", f"{path}/steps/2").json()["changed"] for _ in range(2)] == [True, False]
+    done = [each["done"] for each in caller.get(f"/api/v1/{path}").json()["steps"]]
+    assert done[0] is None and done[1]["by"] == "caller"
+    assert send(caller, "post", f"{path}/steps/2", {"done": False}).json()["changed"]
+    missing = send(caller, "post", f"{path}/steps/3")
+    assert missing.status_code == 404 and "has no step 3" in missing.json()["detail"]
+    told = [(one.kind, one.by) for one in burning.entries.exclude(by="weir")]
+    assert told == [("step", "caller")] * 2
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
         ("post", "incidents/{number}/acknowledge", {}),
+        ("post", "incidents/{number}/steps/1", {}),
         ("post", "incidents/{number}/resolve", {}),
         ("post", "incidents/{number}/reopen", {}),
         ("post", "incidents/{number}/notes", {"note": "x"}),
