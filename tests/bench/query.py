@@ -24,6 +24,7 @@ from controlplane.telemetry.store.embedded.engine import Engine
 from controlplane.telemetry.store.embedded.statement import Query
 from controlplane.telemetry.store.maintenance.rollups import together
 from controlplane.telemetry.store.tiers import KEPT_H
+from inference.contract.stages import STAGES
 from tests.bench.figures import Figure, percentile, say
 from tests.bench.loads.synthetic import SPANS_PER_REQUEST, load
 from tests.bench.processes import BenchError, start
@@ -152,22 +153,21 @@ def _questions(store: Store, day: Window, pages: Executor) -> Questions:
 
 
 _QUANTILES = "quantiles(0.5, 0.95, 0.99)"
-_STAGES = ("network", "gateway", "tokenizer", "cache", "queue", "model", "egress")
 SCAN = (
     "SELECT count(), countIf(status IN ('error', 'rejected')), "
-    + ", ".join(f"{_QUANTILES}({column}), sum({column})" for column in ("e2e_ns", "ttft_ns", *(f"stage_{name}" for name in _STAGES)))
+    + ", ".join(f"{_QUANTILES}({column}), sum({column})" for column in ("e2e_ns", "ttft_ns", *(f"stage_{name}" for name in STAGES)))
     + " FROM requests FINAL WHERE {condition} AND status = 'ok'",
     "SELECT intDiv(entry_start_ns, 1800000000000) AS step, count(), "
     + ", ".join(f"{_QUANTILES}({column})" for column in ("e2e_ns", "ttft_ns"))
     + ", "
-    + ", ".join(f"avg(stage_{name})" for name in _STAGES)
+    + ", ".join(f"avg(stage_{name})" for name in STAGES)
     + " FROM requests FINAL WHERE {condition} AND status = 'ok' GROUP BY step ORDER BY step",
 )  # fmt: skip
 SCAN_EXPLAIN = (
     "WITH (SELECT quantile(0.95)(e2e_ns) FROM requests FINAL WHERE {condition} AND status = 'ok') AS bound"
     " SELECT model, variant, pool, replica, region, tier, tenant, cache_outcome, prompt_bucket, status, operation, service, count(),"
     " countIf(e2e_ns > bound), "
-    + ", ".join(f"sum(stage_{name}), sumIf(stage_{name}, e2e_ns > bound)" for name in _STAGES)
+    + ", ".join(f"sum(stage_{name}), sumIf(stage_{name}, e2e_ns > bound)" for name in STAGES)
     + " FROM requests FINAL WHERE {condition} AND status = 'ok' GROUP BY GROUPING SETS ((model), (variant), (pool), (replica), (region),"
     " (tier), (tenant), (cache_outcome), (prompt_bucket), (status), (operation), (service), ())"
 )

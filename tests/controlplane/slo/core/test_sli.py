@@ -8,7 +8,7 @@ from controlplane.slo.core.sli import Cost, Histogram, Latency
 
 
 def test_an_unknown_measure_is_refused_with_what_there_is() -> None:
-    with pytest.raises(ValueError, match="ttft, itl, e2e, network, gateway"):
+    with pytest.raises(ValueError, match="ttft, itl, e2e, retrieval, rerank, network, gateway"):
         Latency("p95", 100)
 
 
