@@ -51,7 +51,7 @@ PARTS = {
 }  # fmt: skip
 """Parts of pages, answers to forms, and text."""
 OTHERS = (
-    "/latency?view=heatmap", "/requests?model=nobody", "/objectives?state=quiet", "/objectives/queue-by-pool",
+    "/latency?view=heatmap", "/requests?model=nobody&compare=previous&tz=UTC", "/objectives?state=quiet", "/objectives/queue-by-pool",
     "/signals?metric=nv_inference_request_success", "/signals?metric=nobody", "/policies/try-fp8", "/api/v1/docs", "/admin/",
     "/admin/password_change/", "/admin/policy/policyrevision/add/?kind=Scaling&as=fields", "/nowhere",
 )  # fmt: skip
