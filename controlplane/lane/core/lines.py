@@ -137,7 +137,8 @@ class Check:
         if self._endpoint != "/v1/embeddings":
             return None
         before = self._inputs
-        self._inputs += len(_inputs.decode(body.input)) if bytes(body.input[:1]) == b"[" else 1
+        given = bytes(body.input)
+        self._inputs += len(_inputs.decode(given)) if given.startswith(b"[") else 1
         if before <= MAX_EMBEDDING_INPUTS < self._inputs:
             message = f"A batch has at most {MAX_EMBEDDING_INPUTS} inputs of embeddings: split the file."
             return Problem("too_many_inputs", message, number, "body.input")

@@ -6,7 +6,8 @@ answers.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 
 from inference.contract.address import Url
 from inference.contract.errors import RetryableError
@@ -62,12 +63,14 @@ class HttpClient:
         """
         response = await self._connect(origin, ANYHOW)
         self._used.add(response)
+        response.begun = asyncio.Event()
         try:
             response.send(head)
-            async for data in body:
-                if not await response.write(b"%x\r\n%s\r\n" % (len(data), data)):
-                    response.at_end(response.abort)  # the rest of the request is not sent: no other may follow it
-                    break
+            async with aclosing(_until(response.begun, body)) as parts:
+                async for data in parts:
+                    await response.write(b"%x\r\n%s\r\n" % (len(data), data))
+            if response.begun.is_set():
+                response.at_end(response.abort)  # the rest of the request is not sent: no other may follow it
             else:
                 await response.write(b"0\r\n\r\n")
             await response.head()
@@ -183,6 +186,24 @@ class HttpClient:
                     raise
             else:
                 return response
+
+
+async def _until(event: asyncio.Event, body: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """The parts of the body that come before the event."""
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        while not event.is_set():
+            part = asyncio.ensure_future(anext(body, None))
+            try:
+                await asyncio.wait((part, waiting), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                if not part.done():
+                    part.cancel()
+            if not part.done() or (data := part.result()) is None:
+                return
+            yield data
+    finally:
+        waiting.cancel()
 
 
 def request_of(method: str, url: Url, headers: Mapping[str, str], body: bytes | None = None) -> bytes:

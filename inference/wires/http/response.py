@@ -74,6 +74,9 @@ class Response(asyncio.Protocol):
         self._sent_s = 0.0
         self._waiter: asyncio.Future[None] | None = None
         self._full = False  # the server does not read as fast as it is sent to
+        self.begun: asyncio.Event | None = (
+            None  # set where somebody waits for more than the answer: once it begins, or never will
+        )
         self.idle_since_s = 0.0
         self._begin()
 
@@ -242,6 +245,8 @@ class Response(asyncio.Protocol):
         return b"content-length" not in self.headers and b"transfer-encoding" not in self.headers
 
     def _fail(self, error: Exception) -> None:
+        if self.begun is not None:
+            self.begun.set()
         if self._error is None:
             self._error = error
             self._ended()
@@ -276,6 +281,8 @@ class Response(asyncio.Protocol):
         else:
             self._has_head = True
             self._stays = self._parser.should_keep_alive()
+            if self.begun is not None:
+                self.begun.set()
 
     def on_body(self, body: bytes) -> None:
         if self.whole:  # of a second answer

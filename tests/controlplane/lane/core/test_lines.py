@@ -1,0 +1,85 @@
+"""What is said of lines before one of them runs."""
+
+import json
+from typing import Any
+
+import pytest
+
+from controlplane.lane.core import lines
+from controlplane.lane.core.lines import Check, Place
+from controlplane.lane.core.results import Usage, answered, unanswered, usage_of
+from inference.contract.lane import ENDPOINTS as ALLOWED
+from inference.request.parse import ENDPOINTS
+from tests.support.lane.process import a_line
+
+CHAT = "/v1/chat/completions"
+
+
+def codes(*given: Any, endpoint: str = CHAT) -> list[tuple[int, str]]:
+    check = Check(endpoint)
+    for number, line in enumerate(given, 1):
+        check.take(line if isinstance(line, bytes) else json.dumps(line).encode(), Place(number, 0, 0))
+    return [(problem.line, problem.code) for problem in check.end()]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"{", "invalid_json_line"),
+        (b'{"custom_id": "\xff"}', "invalid_json_line"),
+        (b"[]", "invalid_request"),
+        ({"custom_id": 1}, "invalid_request"),
+        (a_line("", "x"), "invalid_custom_id"),
+        (a_line("x" * 513, "x"), "invalid_custom_id"),
+        (a_line("a", "x") | {"method": "GET"}, "invalid_method"),
+        (a_line("a", "x", url="/v1/embeddings"), "mismatched_url"),
+        (a_line("a", "x") | {"body": []}, "invalid_request"),
+        (a_line("a", "x", model=""), "missing_model"),
+        (a_line("a", "x", model=7), "missing_model"),
+        (a_line("a", "x", stream=True), "stream_not_supported"),
+    ],
+)
+def test_a_wrong_line_is_named(line: Any, code: str) -> None:
+    assert codes(a_line("good", "x"), b" ", line) == [(3, code)]
+
+
+def test_files_have_bounds() -> None:
+    assert codes() == codes(b"") == [(0, "empty_file")]
+    assert codes(*[b"{"] * 150) == [(number, "invalid_json_line") for number in range(1, 101)]
+    inputs = {"model": "m", "input": ["x"] * 30_000}
+    given = [{"custom_id": f"{it}", "method": "POST", "url": "/v1/embeddings", "body": inputs} for it in range(3)]
+    assert codes(*given, endpoint="/v1/embeddings") == [(2, "too_many_inputs")]
+
+
+def test_a_batch_may_be_for_what_the_gateway_answers_with_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ENDPOINTS.keys() >= ALLOWED
+    assert not [path for path in ALLOWED if ENDPOINTS[path].is_form]
+    monkeypatch.setattr(lines, "MAX_REQUESTS", 2)
+    assert codes(*(a_line(f"{it}", "x") for it in range(5))) == [(3, "too_many_requests")]
+
+
+def test_a_result_is_a_line_whatever_was_answered() -> None:
+    for body, read in (
+        (b'{\n "a": "1\\n2"\r\n}', {"a": "1\n2"}),
+        (b"<html>\n", "<html>\n"),
+        (b'{"a": "\xff"}', '{"a": "\ufffd"}'),
+    ):
+        text = answered("batch_1", 1, "id", 200, "r", body)
+        assert text.count(b"\n") == 1 and json.loads(text)["response"]["body"] == read
+    lost = json.loads(unanswered("batch_1", 1, "id", "worker_lost"))
+    assert (lost["response"], lost["error"]["code"], lost["id"]) == (None, "worker_lost", json.loads(text)["id"])
+
+
+def test_usage_is_read_of_every_route() -> None:
+    chat = {"prompt_tokens": 5, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
+    responses = {"input_tokens": 5, "output_tokens": 3, "output_tokens_details": {"reasoning_tokens": 1}}
+    assert usage_of(json.dumps({"usage": chat}).encode()) == Usage(5, 2, 3, 0)
+    assert usage_of(json.dumps({"usage": responses}).encode()) == Usage(5, 0, 3, 1)
+    for nothing in (
+        b"",
+        b"[]",
+        b"{}",
+        b'{"usage": null}',
+        b'{"usage": {"prompt_tokens": "5", "completion_tokens": -1}}',
+    ):
+        assert usage_of(nothing) == Usage()
