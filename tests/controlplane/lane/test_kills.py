@@ -49,3 +49,24 @@ async def test_each_line_has_one_result_however_often_lanes_are_killed(start: St
     assert batch.usage.output_tokens == 3 * len(output)
     repeated = sum(count - 1 for count in model.asked.values())
     assert repeated <= KILLS * PLACES
+
+
+@pytest.mark.soak
+async def test_a_lane_that_is_asked_to_end_gives_back_what_it_has_not_finished(start: Start, tmp_path: Path) -> None:
+    """So that another runs it at once, with a lease that has long to go."""
+    model = EchoServer().start()
+    try:
+        stack = start_stack(start, tmp_path, a_fleet(model.url), lane_concurrency="4", lane_lease_s="600")
+        model.hold()
+        async with stack.client(max_retries=20) as client:
+            batch = await submit(client, [a_line(f"{it}", f"text {it}") for it in range(4)])
+            await eventually_async(lambda: model.running == 4)
+            stack.lane.terminate()
+            await eventually_async(lambda: not stack.lane.alive)
+            model.let_go()
+            stack.lane.start().wait_ready()
+            batch = await ended(client, batch)
+    finally:
+        model.stop()
+    assert (batch.status, batch.request_counts.completed) == ("completed", 4)
+    assert set(model.asked.values()) == {2}
