@@ -14,7 +14,7 @@ from deploy.local.ports import free_port, free_ports
 from deploy.local.process import ROOT, Managed
 from deploy.local.redis import Redis, redis
 from deploy.local.triton import Triton, triton
-from tests.support.scheduling import BySystem, rank_of, system_of
+from tests.support.scheduling import BySystem, rank_of
 from tests.support.soak import SOAKING, sized
 from tests.support.stacks import stacks_of_tasks
 from tests.support.start import Start, only_starts_processes, starter, starts_processes
@@ -45,9 +45,6 @@ APART = {
 
 TIME_SCALE = "0.1"  # the session's models answer ten times as fast as the GPUs they take their timing from
 
-
-planes: "list[ControlPlane]" = []
-"""The Kubernetes that runs for tests of one system (`tests.support.scheduling`)."""
 
 gc.disable()  # while tests are collected: what they import and are stays
 
@@ -94,14 +91,6 @@ def pytest_runtest_makereport(
     if timed_out and isinstance(report.longrepr, ExceptionRepr):
         report.longrepr.addsection("tasks under way", stacks_of_tasks())
     return report
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Kubernetes ends after the last test that wants it: left alone, it takes a twentieth of a processor."""
-    if nextitem is not None and system_of(item.nodeid) != system_of(nextitem.nodeid):
-        while planes:
-            planes.pop().stop()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> BySystem:
@@ -168,9 +157,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Control
     if "KUBECONFIG" in os.environ:
         yield None
     else:
-        for plane in started(tmp_path_factory.mktemp("kubernetes"), binaries(), nodes=2):
-            planes.append(plane)
-            yield plane
+        yield from started(tmp_path_factory.mktemp("kubernetes"), binaries(), nodes=2)
 
 
 @pytest.fixture
