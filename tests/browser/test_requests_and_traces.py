@@ -14,7 +14,8 @@ def test_the_slowest_request_opens_as_a_waterfall_with_its_ledger(page: Page, sh
     shoot("requests")
     page.get_by_role("link", name="slowest first").click()
     page.wait_for_url("**order=slowest")
-    expect(page.locator("[aria-busy=true]")).to_have_count(0)  # a click on a row that is replaced meanwhile leads nowhere
+    # A click on a row that is replaced meanwhile leads nowhere.
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
     page.locator("tr[data-row]").first.click()
     page.wait_for_url("**/traces/*")
     expect(page.locator(".span.on-path").first).to_be_visible()
