@@ -1,6 +1,7 @@
 """How batches stand, for screens and REST."""
 
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ from django.db.models import Count
 
 from controlplane.lane.core import states
 from controlplane.lane.models import Batch, Line
+from controlplane.lane.store import files
 
 
 class Standing(NamedTuple):
@@ -33,9 +35,8 @@ def listed(
         rows = rows.filter(status__in=statuses)
     if before is not None:
         rows = rows.filter(pk__lt=before)
-    given = list(rows[: limit + 1])
-    shown = given[:limit]
-    return standings(shown, now), shown[-1].pk if len(given) > limit else None
+    shown, has_more = files.page(rows, limit)
+    return standings(shown, now), shown[-1].pk if has_more else None
 
 
 def standings(batches: Sequence[Batch], now: datetime) -> list[Standing]:
@@ -54,10 +55,10 @@ def _standing(batch: Batch, kinds: dict[str, int], now: datetime) -> Standing:
     return Standing(batch, share, rate, ends_at, batch.errors_by_kind or kinds)
 
 
-def _kinds(batches: Sequence[int]) -> dict[int, dict[str, int]]:
+def _kinds(batches: Sequence[int]) -> Mapping[int, dict[str, int]]:
     """Errors of batches whose lines are not counted yet."""
-    out: dict[int, dict[str, int]] = {}
+    out: defaultdict[int, Counter[str]] = defaultdict(Counter)
     refused = Line.objects.filter(batch__in=batches, state=states.REFUSED)
     for batch, code, status, count in refused.values_list("batch", "code", "status_code").annotate(count=Count("pk")):
-        out.setdefault(batch, {})[states.kind_of_error(states.REFUSED, code, status)] = count
+        out[batch][states.kind_of_error(states.REFUSED, code, status)] += count
     return out

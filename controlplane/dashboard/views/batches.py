@@ -1,7 +1,6 @@
 """The page of batches: how far each is, and forms that cancel one or run its failed lines again."""
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -10,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from controlplane.dashboard.views.common import back, page
+from controlplane.dashboard.views.common import back, list_links, page
 from controlplane.lane import report, rights
 from controlplane.lane.core import states
 from controlplane.lane.models import Batch
@@ -44,21 +43,10 @@ def batches(request: HttpRequest) -> HttpResponse:
     before = whole_number(dict(request.GET.lists()), "before", 0, 0, 2**62) or None
     now = timezone.now()
     rows, next_before = report.listed(tenants, statuses, before, PAGE_ROWS, now)
-    kept = [("tenant", tenant) for tenant in tenants]
-    both = [*kept, *(("status", status) for status in statuses)]
     context = {
         "rows": [_row(row, now) for row in rows],
         "tenants": tenants,
-        "choices": [
-            {
-                "text": text,
-                "href": f"?{urlencode([*kept, *(('status', status) for status in wanted)])}",
-                "current": set(wanted) == set(statuses),
-            }
-            for text, wanted in CHOICES
-        ],
-        "first_href": f"?{urlencode(both)}" if before else "",
-        "next_href": f"?{urlencode([*both, ('before', next_before)])}" if next_before else "",
+        **list_links([("tenant", tenant) for tenant in tenants], "status", statuses, CHOICES, before, next_before),
         "may_act": request.user.has_perm(rights.ACT),
         "next": request.get_full_path(),
     }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 import structlog
 from django.core.exceptions import ValidationError
@@ -230,3 +231,27 @@ def _without_filters(question: Question) -> Question:
     for name in list(question.filters):
         question = question.with_filter(name)
     return question
+
+
+def list_links(
+    kept: Sequence[tuple[str, str]],
+    name: str,
+    chosen: Sequence[str],
+    choices: Sequence[tuple[str, Sequence[str]]],
+    before: int | None,
+    next_before: int | None,
+) -> dict[str, Any]:
+    """Of a list whose parameter `name` is one of `choices`, each a text and its values, and whose pages begin at `before`. `kept` are its
+    other parameters.
+    """
+
+    def link(values: Sequence[str], *more: tuple[str, int]) -> str:
+        return f"?{urlencode([*kept, *((name, value) for value in values), *more])}"
+
+    return {
+        "choices": [
+            {"text": text, "href": link(values), "current": set(values) == set(chosen)} for text, values in choices
+        ],
+        "first_href": link(chosen) if before else "",
+        "next_href": link(chosen, ("before", next_before)) if next_before else "",
+    }

@@ -1,13 +1,12 @@
 """The page of deliveries: what was sent where, and the answers."""
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from controlplane.dashboard.views.common import page
+from controlplane.dashboard.views.common import list_links, page
 from controlplane.dashboard.views.overview import STATE_LOOKS
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.health.health import health
@@ -37,25 +36,15 @@ def deliveries(request: HttpRequest) -> HttpResponse:
     wanted = {name: request.GET.getlist(name)[:20] for name in FILTERS}
     before = whole_number(dict(request.GET.lists()), "before", 0, 0, 2**62) or None
     page = listed(wanted, before, PAGE_ROWS)
-    kept = [(name, value) for name, values in wanted.items() for value in values]
-    without_state = [(name, value) for name, value in kept if name != "state"]
+    without_state = [(name, value) for name, values in wanted.items() if name != "state" for value in values]
     now = timezone.now()
     well = health(now)
     context = {
         "rows": rows(page.rows, now),
         "health": well,
         "look": STATE_LOOKS[well.state],
-        "chosen": [(name, value) for name, value in without_state],
-        "choices": [
-            {
-                "text": text,
-                "href": f"?{urlencode([*without_state, *(('state', state) for state in states)])}",
-                "current": set(states) == set(wanted["state"]),
-            }
-            for text, states in CHOICES
-        ],
-        "first_href": f"?{urlencode(kept)}" if before else "",
-        "next_href": f"?{urlencode([*kept, ('before', page.next_before)])}" if page.next_before else "",
+        "chosen": without_state,
+        **list_links(without_state, "state", wanted["state"], CHOICES, before, page.next_before),
     }
     return render(request, "incidents/deliveries.html", context)
 

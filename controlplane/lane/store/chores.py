@@ -7,7 +7,6 @@ lines are known by their numbers, and the ids and the bytes of files follow from
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import datetime, timedelta
 from typing import BinaryIO, NamedTuple
 
 from django.db import transaction
@@ -172,8 +171,8 @@ def finish(chore: Chore, objects: Objects) -> None:
         with transaction.atomic():
             batch = chore.lock()
             at = claims.now()
-            batch.output_file_id = _placed(output, results.output_file_id(batch.name), "output", batch, at)
-            batch.error_file_id = _placed(errors, results.error_file_id(batch.name), "error", batch, at)
+            batch.output_file_id = _placed(output, results.output_file_id(batch.name), "output", batch)
+            batch.error_file_id = _placed(errors, results.error_file_id(batch.name), "error", batch)
             batch.status, batch.ended_at, batch.failed = batch.ends_as, at, batch.total - batch.completed
             batch.chore_attempt = batch.chore_until = None
             batch.errors_by_kind = dict(kinds)
@@ -182,21 +181,13 @@ def finish(chore: Chore, objects: Objects) -> None:
     objects.remove_segments(batch.pk)
 
 
-def _placed(draft: Draft, file_id: str, what: str, batch: Batch, at: datetime) -> str:
+def _placed(draft: Draft, file_id: str, what: str, batch: Batch) -> str:
     """The id of the file, or nothing where it would be empty."""
     if not draft.size:
         return ""
     draft.place(file_id)
     lasts_s = batch.output_expires_after_s or limits.of(batch.tenant).retention_days * 86_400
-    StoredFile.objects.create(
-        id=file_id,
-        tenant=batch.tenant,
-        purpose="batch_output",
-        filename=f"{batch.name}_{what}.jsonl",
-        bytes=draft.size,
-        created_at=at,
-        expires_at=at + timedelta(seconds=lasts_s) if lasts_s else None,
-    )
+    files.create(file_id, batch.tenant, "batch_output", f"{batch.name}_{what}.jsonl", draft.size, lasts_s)
     return file_id
 
 

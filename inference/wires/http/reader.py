@@ -54,6 +54,7 @@ class Reader:
 
     def _reset(self) -> None:
         self._url = b""
+        self._method = self._path = self._query = ""
         self._headers: dict[bytes, bytes] = {}
         self._silent_bytes = 0  # received since a head, a body's part or a request began or ended
         self._body: bytes | bytearray = b""
@@ -143,7 +144,9 @@ class Reader:
         self._keep(head_bytes)
         length = headers.get(b"content-length", b"0")
         size = int(length) if length.isdigit() else 0
-        streamed = self._streams(self._parser.get_method().decode("ascii"), self._target()[0])
+        self._method = self._parser.get_method().decode("ascii")
+        self._path, self._query = self._target()
+        streamed = self._streams(self._method, self._path)
         if size > (streamed or self._max_body_bytes):
             raise errors.body_too_large(streamed or self._max_body_bytes)
         if size > _UNKNOWN_BODY_BYTES or streamed:
@@ -189,20 +192,17 @@ class Reader:
             self._deliver(body)
 
     def _deliver(self, body: bytes) -> None:
-        received_ns = now_ns()
-        path, query = self._target()
-        method, keep_alive = self._parser.get_method().decode("ascii"), self._parser.should_keep_alive()
         self._received(
             Request(
-                method,
-                path,
+                self._method,
+                self._path,
                 self._headers,
                 body,
-                received_ns,
-                keep_alive,
+                now_ns(),
+                self._parser.should_keep_alive(),
                 self._version,
                 self._counted_bytes,
-                query,
+                self._query,
                 self.incoming,
             )
         )

@@ -75,7 +75,7 @@ class Response(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._full = False  # the server does not read as fast as it is sent to
         self.begun: asyncio.Event | None = (
-            None  # set where somebody waits for more than the answer: once it begins, or never will
+            None  # where somebody waits for it: set once the answer begins, or never will
         )
         self.idle_since_s = 0.0
         self._begin()
@@ -105,16 +105,13 @@ class Response(asyncio.Protocol):
         self._sent_s = time.monotonic()
         self._transport.write(request)
 
-    async def write(self, data: bytes) -> bool:
-        """Send more of a request, at the server's pace. False once the answer has begun, or the connection has ended: then there is no
-        use in more.
-        """
+    async def write(self, data: bytes) -> None:
+        """Send more of a request, at the server's pace. Nothing once the answer has begun, or the connection has ended."""
         if self._transport is None or self._has_head or self._error is not None:
-            return False
+            return
         self._transport.write(data)
         while self._full and not self._has_head and self._error is None:
             await self._changed()
-        return True
 
     async def head(self) -> None:
         """Wait for the answer's head. Raises LostError, NotHttpError."""

@@ -6,7 +6,9 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
-from controlplane.lane.models import Batch, StoredFile, TenantLimits
+from controlplane.lane import report
+from controlplane.lane.core import states
+from controlplane.lane.models import Batch, Line, StoredFile, TenantLimits
 from controlplane.lane.objects import Objects
 from controlplane.lane.rights import OPERATORS
 from controlplane.lane.store import claims, limits
@@ -98,3 +100,12 @@ def test_limits_are_those_of_the_tenant_or_else_of_all(objects: Objects) -> None
     kept = StoredFile.objects.get(tenant="alice", purpose="batch_output")
     assert (kept.expires_at - kept.created_at).days == 2
     assert StoredFile.objects.get(tenant="bob", purpose="batch_output").expires_at is None
+
+
+def test_errors_of_one_kind_are_one_number_whatever_was_answered(objects: Objects) -> None:
+    batch = begun(objects, 3)
+    lines = Line.objects.filter(batch=batch).order_by("number")
+    for line, status in zip(lines, (200, 500, 500), strict=True):
+        Line.objects.filter(pk=line.pk).update(state=states.REFUSED, code=states.TOO_LONG_CODE, status_code=status)
+    (standing,) = report.standings([batch], claims.now())
+    assert standing.errors_by_kind == {states.TOO_LONG_CODE: 3}

@@ -3,21 +3,17 @@ OpenInference (github.com/Arize-ai/openinference, spec/semantic_conventions.md).
 """
 
 from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.ledger.attributes import text
 from controlplane.telemetry.ledger.reading import Reading
 
-_STAGES = {
-    ("gen_ai.operation.name", "retrieval"): Reading("application", stage="retrieval"),
-    ("openinference.span.kind", "RETRIEVER"): Reading("application", stage="retrieval"),
-    ("openinference.span.kind", "RERANKER"): Reading("application", stage="rerank"),
-}
-_NAMES = ("gen_ai.operation.name", "openinference.span.kind")
+_STAGES = (
+    ("gen_ai.operation.name", "retrieval", Reading("application", stage="retrieval")),
+    ("openinference.span.kind", "RETRIEVER", Reading("application", stage="retrieval")),
+    ("openinference.span.kind", "RERANKER", Reading("application", stage="rerank")),
+)
 
 
 def read(span: Span) -> Reading | None:
-    for name in _NAMES:
-        if name in span.attributes:
-            reading = _STAGES.get((name, text(span.attributes, name)))
-            if reading is not None:
-                return reading
+    for name, value, reading in _STAGES:
+        if span.attributes.get(name) == value:
+            return reading
     return None
