@@ -1,0 +1,119 @@
+"""`weir bench URL`: measures a server with OpenAI's API (docs/bench.md)."""
+
+import asyncio
+import os
+import platform
+import signal
+import sys
+from datetime import UTC, datetime
+
+import uvloop
+
+from inference.benchmark.prompts import Prompts
+from inference.loadtest import options, output
+from inference.loadtest.client import Client, Target, TargetError
+from inference.loadtest.core.result import Result, result_of
+from inference.loadtest.options import Options
+from inference.loadtest.run import Conversation, Load, allow_many_connections
+
+MISSED, INVALID, UNMEASURED, CUT = 1, 3, 4, 130
+PROGRESS_S = 5.0
+
+
+def main(argv: list[str]) -> int:
+    """The exit status."""
+    if argv[:1] != ["bench"]:
+        sys.stderr.write("usage: weir bench URL [options]\nweir bench --help says what there is.\n")
+        return 0 if argv[:1] in (["-h"], ["--help"]) else 2
+    wanted = options.read(argv[1:])
+    allow_many_connections()
+    try:
+        result = uvloop.run(_bench(wanted))
+    except TargetError as error:
+        sys.stderr.write(f"weir bench: the server cannot be measured: {error}\n")
+        return UNMEASURED
+    except (ValueError, OSError) as error:
+        sys.stderr.write(f"weir bench: {error}\n")
+        return 2
+    for path in wanted.out:
+        output.write(result, path)
+    summary = sys.stderr if any(str(path) == "-" for path in wanted.out) else sys.stdout
+    summary.write(output.text(result))
+    return status(result, wanted.max_failed)
+
+
+def status(result: Result, max_failed: float) -> int:
+    """The highest of what holds."""
+    sent, failed = result.requests["sent"] - result.requests["cut_short"], result.requests["failed"]
+    if result.cut_short:
+        return CUT
+    if not sent or failed > max_failed * sent:
+        return UNMEASURED
+    if not result.valid:
+        return INVALID
+    return 0 if all(objective.kept for objective in result.objectives) else MISSED
+
+
+async def _bench(wanted: Options) -> Result:
+    """Raises TargetError, ValueError, OSError."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    plan = wanted.plan(wanted.seed)
+    headers = {"Authorization": f"Bearer {wanted.key}"} if wanted.key else {}
+    target = Target(wanted.url, wanted.model, wanted.route, headers, wanted.extra, wanted.streams)
+    client = Client(target, wanted.timeout_s, keeps_text=wanted.turns > 1)
+    try:
+        if not wanted.model:
+            client.target = target = target._replace(model=_only(await client.models()))
+        prompts = Prompts(())
+        load = Load(client, prompts, Conversation(wanted.turns, wanted.think_s))
+        await load.warm_up()
+        load.share(wanted.prefixes, wanted.prefix_tokens)
+        began = datetime.now(UTC).isoformat(timespec="seconds")
+        progress = asyncio.create_task(_progress(load, plan[-1].due_s))
+        try:
+            outcome = await load.run(plan, stop)
+        finally:
+            progress.cancel()
+    finally:
+        client.close()
+    result = result_of(
+        outcome, url=wanted.address, model=target.model, settings=wanted.settings, machine=_machine(), began=began
+    )
+    result.objectives = [objective.kept_by(outcome.samples) for objective in wanted.objectives]
+    return result
+
+
+def _only(models: tuple[str, ...]) -> str:
+    """Raises ValueError where it is not clear which is meant."""
+    if len(models) != 1:
+        raise ValueError(
+            f"the server lists {len(models)} models, name one by --model: {', '.join(models[:20]) or 'none'}"
+        )
+    return models[0]
+
+
+async def _progress(load: Load, last_due_s: float) -> None:
+    while True:
+        await asyncio.sleep(PROGRESS_S)
+        samples = load.samples
+        ended = sum(sample.ended_s is not None for sample in samples)
+        failed = sum(bool(sample.failure) for sample in samples)
+        sys.stderr.write(
+            f"weir bench: {load.now_s:.0f} s, the last request is due at {last_due_s:.0f} s: "
+            f"{len(samples)} sent, {ended} ended, {failed} of them failed\n"
+        )
+
+
+def _machine() -> dict[str, object]:
+    return {
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,223 @@
+"""The command line of `weir bench`."""
+
+import argparse
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from inference.contract.address import Url, parse_base_url
+from inference.loadtest.core import objective, schedule, workload
+from inference.loadtest.core.objective import Objective
+from inference.loadtest.core.schedule import Segment
+from inference.loadtest.core.workload import Lengths
+
+KEY_VARIABLE = "WEIR_BENCH_KEY"
+FORMS = (".json", ".csv", ".parquet", ".html")
+_ROUTES = {"chat": "/chat/completions", "completions": "/completions"}
+_EXIT = """\
+exit status: 0 measured, and every objective was kept; 1 an objective was missed; 2 the command line cannot be understood;
+3 the client lagged, so the figures are not the server's; 4 the server could not be measured, or failed more requests than
+--max-failed allows; 130 the run was cut short. Of several the highest that holds.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is to be measured. `key` is never written to a result."""
+
+    url: Url
+    model: str
+    key: str
+    route: str
+    streams: bool
+    extra: dict[str, Any]
+    segments: tuple[Segment, ...]
+    shape: float
+    trace: Path | None
+    speed: float
+    until_s: float | None
+    mix: tuple[Lengths, ...]
+    prefixes: int
+    prefix_tokens: int
+    turns: int
+    think_s: float
+    seed: int
+    timeout_s: float
+    max_failed: float
+    objectives: tuple[Objective, ...]
+    out: tuple[Path, ...]
+    settings: dict[str, Any]
+
+    @property
+    def address(self) -> str:
+        url = self.url
+        return f"{url.scheme}://{f'[{url.host}]' if ':' in url.host else url.host}:{url.port}{url.path}"
+
+    def plan(self, seed: int) -> list[workload.Planned]:
+        """Every request's time and lengths. Raises ValueError, OSError."""
+        prefixes = self.prefixes if self.prefix_tokens else 0
+        if self.trace is not None:
+            return workload.planned_of(workload.read_trace(self.trace), self.speed, self.until_s, prefixes, seed)
+        return workload.planned(schedule.arrivals_s(self.segments, self.shape, seed), self.mix, prefixes, seed)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="weir bench",
+        description="Measures a server with OpenAI's API: an open loop whose schedule no answer changes, latency from the moment when "
+        "each request was due, and a verdict on the client itself.",
+        epilog=_EXIT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    made.add_argument("url", metavar="URL", help="base of the API, such as http://10.0.0.7:8000/v1")
+    made.add_argument("--model", default="", help="name of the model; may be left out where the server lists one")
+    made.add_argument("--key-file", type=Path, help=f"file with the API key; else it is ${KEY_VARIABLE}")
+    made.add_argument("--api", choices=_ROUTES, default="chat", help="(default chat)")
+    made.add_argument(
+        "--no-stream", action="store_true", help="ask for whole answers; time to the first token is then unknown"
+    )
+    made.add_argument(
+        "--extra",
+        default="{}",
+        metavar="JSON",
+        help="members to add to each body, such as '{\"ignore_eos\": true}'; null removes one",
+    )
+    load = made.add_argument_group("when requests are due")
+    load.add_argument("--rate", type=float, metavar="RPS", help="mean requests/s (default 1)")
+    load.add_argument(
+        "--duration", metavar="TIME", help="such as 30s or 5m (default 30s); of a trace: how much of the run is played"
+    )
+    load.add_argument(
+        "--load",
+        metavar="PARTS",
+        help="in place of rate and duration: RATE:TIME and FROM-TO:TIME with commas between them",
+    )
+    load.add_argument("--arrivals", choices=("poisson", "constant"), default="poisson", help="(default poisson)")
+    load.add_argument(
+        "--burstiness",
+        type=float,
+        metavar="SHAPE",
+        help="gamma distributed arrivals: 1 is Poisson, less comes in bursts",
+    )
+    load.add_argument("--trace", type=Path, metavar="FILE", help="times and lengths from CSV or JSON lines, also .gz")
+    load.add_argument("--speed", type=float, default=1.0, help="plays a trace so many times as fast (default 1)")
+    load.add_argument("--seed", type=int, default=1, help="of times and lengths (default 1)")
+    what = made.add_argument_group("what is asked")
+    what.add_argument(
+        "--lengths",
+        default="200/100",
+        metavar="MIX",
+        help="prompt/answer tokens: 200/100, 100-400/50, 200/100:3,4000/200:1",
+    )
+    what.add_argument(
+        "--prefix-tokens",
+        type=int,
+        default=0,
+        metavar="N",
+        help="tokens at the beginning of a prompt that others have, too",
+    )
+    what.add_argument(
+        "--prefixes", type=int, default=1, metavar="N", help="how many such beginnings there are (default 1)"
+    )
+    what.add_argument("--turns", type=int, default=1, help="requests of a conversation (default 1)")
+    what.add_argument("--think", default="1s", metavar="TIME", help="from an answer to the next turn (default 1s)")
+    judge = made.add_argument_group("how it is judged")
+    judge.add_argument(
+        "--objective", action="append", default=[], metavar="TEXT", help="'p95 ttft <= 500ms'; may be repeated"
+    )
+    judge.add_argument("--timeout", default="120s", metavar="TIME", help="of a request (default 120s)")
+    judge.add_argument(
+        "--max-failed", type=float, default=0.01, metavar="SHARE", help="of requests that may fail (default 0.01)"
+    )
+    judge.add_argument(
+        "--out",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help=f"result: {', '.join(FORMS)} by its name, or - for JSON",
+    )
+    return made
+
+
+def read(argv: list[str]) -> Options:
+    """Ends the process with status 2 and a message where the line cannot be understood."""
+    line = parser()
+    given = line.parse_args(argv)
+    try:
+        return _options(given)
+    except (ValueError, OSError) as error:
+        line.error(str(error))
+
+
+def _options(given: argparse.Namespace) -> Options:
+    """Raises ValueError, OSError."""
+    _check(given)
+    try:
+        extra = msgspec.json.decode(given.extra.encode(), type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise ValueError(f"--extra: {error}") from None
+    until_s = schedule.duration_s(given.duration) if given.duration else None
+    rate = 1.0 if given.rate is None else given.rate
+    segments = schedule.parse_load(given.load) if given.load else (Segment(rate, rate, until_s or 30.0),)
+    shape = schedule.CONSTANT if given.arrivals == "constant" else (given.burstiness or schedule.POISSON)
+    settings = {name: str(value) if isinstance(value, Path) else value for name, value in vars(given).items()}
+    return Options(
+        url=parse_base_url(given.url, link_local=True),
+        model=given.model,
+        key=_key(given.key_file),
+        route=_ROUTES[given.api],
+        streams=not given.no_stream,
+        extra=extra,
+        segments=segments,
+        shape=shape,
+        trace=given.trace,
+        speed=given.speed,
+        until_s=until_s,
+        mix=workload.parse_lengths(given.lengths),
+        prefixes=given.prefixes,
+        prefix_tokens=given.prefix_tokens,
+        turns=given.turns,
+        think_s=0.0 if given.think == "0" else schedule.duration_s(given.think),
+        seed=given.seed,
+        timeout_s=schedule.duration_s(given.timeout),
+        max_failed=given.max_failed,
+        objectives=tuple(map(objective.parse, given.objective)),
+        out=tuple(given.out),
+        settings={name: value for name, value in settings.items() if name not in ("url", "model", "out", "key_file")},
+    )
+
+
+def _check(given: argparse.Namespace) -> None:
+    """What does not fit together, and what is out of range. Raises ValueError."""
+    if sum(bool(way) for way in (given.load, given.trace, given.rate is not None)) > 1:
+        raise ValueError("--rate, --load and --trace are three ways to say when requests are due: give one of them")
+    if given.load and given.duration:
+        raise ValueError("--load says how long each part lasts: leave --duration out")
+    if given.burstiness is not None and given.arrivals == "constant":
+        raise ValueError("--burstiness is of random arrivals: leave --arrivals constant out")
+    for name, low, high in (
+        ("rate", 1e-6, 1e6), ("burstiness", 0.01, 1000.0), ("speed", 1e-6, 1e6), ("max_failed", 0.0, 1.0), ("turns", 1, 1000),
+        ("prefixes", 1, 1_000_000), ("prefix_tokens", 0, workload.MAX_TOKENS),
+    ):  # fmt: skip
+        value = getattr(given, name)
+        if value is not None and not low <= value <= high:
+            raise ValueError(f"--{name.replace('_', '-')} is {value:g}, and must be from {low:g} to {high:g}")
+    for path in given.out:
+        if str(path) != "-" and path.suffix not in FORMS:
+            raise ValueError(f"--out {path}: its name must end with one of {', '.join(FORMS)}")
+        if str(path) != "-" and not path.absolute().parent.is_dir():
+            raise ValueError(f"--out {path}: there is no folder {path.absolute().parent}")
+
+
+def _key(path: Path | None) -> str:
+    """Raises ValueError, OSError."""
+    key = path.read_text().strip() if path is not None else os.environ.get(KEY_VARIABLE, "").strip()
+    if not re.fullmatch(r"[!-~]*", key):
+        raise ValueError("the API key has white space or other signs that no header can carry")
+    return key
