@@ -14,7 +14,7 @@ from inference.backends.openai import OpenAIConnector
 from inference.backends.port import Connector
 from inference.backends.triton import TritonConnector
 from inference.config import FLUSH_CACHE_S, FLUSH_SPANS_S, Config
-from inference.contract.lane import MAX_FORM_BYTES, MAX_UPLOAD_BYTES, is_for_lane, is_upload
+from inference.contract.lane import MAX_FORM_BYTES, MAX_UPLOAD_BYTES, is_upload
 from inference.contract.metrics_access import may_read_metrics
 from inference.contract.snapshot import Checked, Fault
 from inference.core.openai import errors, writers
@@ -31,7 +31,7 @@ from inference.policy.snapshot_watch import SnapshotWatch, unix_ms
 from inference.request.authenticate import authenticate
 from inference.request.cache import Cache
 from inference.request.completions import Completions
-from inference.request.lane import Lane
+from inference.request.lane import Lane, is_for_lane
 from inference.request.limits import Limits
 from inference.request.parse import ENDPOINTS
 from inference.request.route import pools_of
@@ -139,7 +139,8 @@ class Gateway:
             if request.method == "OPTIONS":
                 out.respond(200, self._cors.preflight(request.headers), b"")
                 return
-        if endpoint is not None and request.method == "POST":
+        for_lane = self.lane is not None and is_for_lane(request)
+        if endpoint is not None and request.method == "POST" and not for_lane:
             await self.completions.serve(endpoint, request, out)
             return
         try:
@@ -147,7 +148,7 @@ class Gateway:
                 status, headers, body = await self._page_of_metrics(request, out)
             elif path == "/signals":
                 status, headers, body = await self._signals(request, out)
-            elif self.lane is not None and is_for_lane(path):
+            elif self.lane is not None and for_lane:
                 caller = authenticate(self._current(), request.headers)
                 out.known = True
                 await self.completions.count(caller)

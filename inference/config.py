@@ -80,7 +80,7 @@ class Config(BaseSettings):
     )
     lane_url: str = Field(
         default="",
-        description="Where the lane serves files and batches, such as http://weir-lane:8070; empty serves none.",
+        description="Where the lane serves files, batches and background responses, such as http://weir-lane:8070; empty serves none.",
     )
     lane_token: str = Field(
         default="",

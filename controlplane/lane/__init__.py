@@ -1,1 +1,1 @@
-"""Work that can wait: files and batches, each line of which has exactly one result. See docs/batches.md."""
+"""Work that can wait: files, batches and background responses, each line of which has exactly one result. See docs/batches.md."""

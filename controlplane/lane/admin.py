@@ -7,4 +7,4 @@ from controlplane.lane.models import TenantLimits
 
 @admin.register(TenantLimits)
 class TenantLimitsAdmin(admin.ModelAdmin):
-    list_display = ["__str__", "max_lines", "max_stored_bytes", "retention_days"]
+    list_display = ["__str__", "max_lines", "max_stored_bytes", "retention_days", "job_retention_hours"]

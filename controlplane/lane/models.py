@@ -1,5 +1,6 @@
 """Files, batches, their lines, and the workers that run them. Texts of clients are in objects (`objects.py`), and never here."""
 
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
@@ -26,9 +27,12 @@ class StoredFile(models.Model):
 
 
 class Batch(models.Model):
-    """Its row is locked by whoever changes it or its lines; so its counts are those of its lines, always."""
+    """Lines that belong together: those of a file, or the single line of a job, which is a response that runs in the background. Its row is
+    locked by whoever changes it or its lines; so its counts are those of its lines, always.
+    """
 
     name = models.CharField(max_length=64, unique=True, help_text="Its id, for clients.")
+    kind = models.CharField(max_length=8, default=states.BATCH)
     tenant = models.CharField(max_length=100)
     key_sha256 = models.CharField(max_length=64, help_text="Of the API key that made it: lines run with what it may.")
     endpoint = models.CharField(max_length=64)
@@ -61,6 +65,7 @@ class Batch(models.Model):
     finalizing_at = models.DateTimeField(null=True)
     cancelling_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
+    kept_until = models.DateTimeField(null=True, help_text="When a job that has ended is deleted, with its texts.")
 
     chore_attempt = models.BigIntegerField(
         null=True, help_text="Of the lane that checks its input or writes its files."
@@ -70,7 +75,8 @@ class Batch(models.Model):
     class Meta:
         verbose_name_plural = "batches"
         indexes = [
-            models.Index(fields=["tenant", "id"], name="batches_of_tenant"),
+            models.Index(fields=["kind", "tenant", "id"], name="batches_of_tenant"),
+            models.Index(fields=["input_file_id"], name="batches_of_input"),
             models.Index(fields=["status"], name="open_batches", condition=Q(status__in=states.OPEN)),
         ]
 
@@ -79,20 +85,28 @@ class Batch(models.Model):
 
 
 class TenantLimits(models.Model):
-    """What a tenant may leave with the lane. A number of 0 is no limit."""
+    """What a tenant may leave with the lane. A number of 0 is no limit, but of `job_retention_hours`."""
 
     tenant = models.CharField(
         max_length=100, unique=True, blank=True, help_text="Empty: every tenant without limits of its own."
     )
     max_lines = models.PositiveIntegerField(
         default=0,
-        help_text="Lines of batches that have not ended. A batch beyond it fails before a line runs; 0 is no limit.",
+        help_text="Lines of batches and jobs that have not ended. A batch beyond it fails before a line runs, and a job is refused; "
+        "0 is no limit.",
     )
     max_stored_bytes = models.PositiveBigIntegerField(
-        default=0, help_text="Bytes of all its files. An upload beyond it is refused, outputs are not; 0 is no limit."
+        default=0,
+        help_text="Bytes of all its files and jobs. An upload or job beyond it is refused, outputs are not; 0 is no limit.",
     )
     retention_days = models.PositiveSmallIntegerField(
         default=0, help_text="How long outputs are kept whose batch does not say, days; 0 keeps them."
+    )
+
+    job_retention_hours = models.PositiveSmallIntegerField(
+        default=24,
+        validators=[MinValueValidator(1), MaxValueValidator(720)],
+        help_text="How long background responses are kept after their end, hours: 1 to 720.",
     )
 
     class Meta:
@@ -108,7 +122,7 @@ class Once(models.Model):
     tenant = models.CharField(max_length=100)
     key = models.CharField(max_length=255)
     body_sha256 = models.CharField(max_length=64)
-    made = models.CharField(max_length=64, help_text="The id of the file or batch.")
+    made = models.CharField(max_length=64, help_text="The id of the file, batch or job.")
     created_at = models.DateTimeField()
 
     class Meta:

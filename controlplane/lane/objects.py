@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+_NAMES = 500  # of old objects at a time
 _NAME = re.compile(r"file-[0-9a-f]{32}")
 GRACE_S = 3_600.0
 """How long an object may lie without a row that refers to it: longer than any chore takes."""
@@ -97,14 +98,17 @@ class Objects:
     def remove_segments(self, batch: int) -> None:
         shutil.rmtree(self._segments / str(batch), ignore_errors=True)
 
-    def old(self) -> Iterator[tuple[str, str]]:
-        """What has been there for GRACE_S: (`file`, its id), (`segments`, their batch), (`temporary`, its name)."""
+    def old(self) -> Iterator[tuple[str, list[str]]]:
+        """What has been there for GRACE_S, some at a time: (`file`, ids), (`segments`, their batches), (`temporary`, names)."""
         before_s = time.time() - GRACE_S
         for kind, folder in (("file", self._files), ("segments", self._segments), ("temporary", self._temporary)):
+            names = []
             for entry in os.scandir(folder):
                 with suppress(FileNotFoundError):
                     if entry.stat().st_mtime < before_s:
-                        yield kind, entry.name
+                        names.append(entry.name)
+            for begin in range(0, len(names), _NAMES):
+                yield kind, names[begin : begin + _NAMES]
 
     def remove_temporary(self, name: str) -> None:
         (self._temporary / name).unlink(missing_ok=True)

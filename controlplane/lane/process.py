@@ -15,7 +15,7 @@ from controlplane.lane.config import LaneConfig
 from controlplane.lane.http.edge import edge
 from controlplane.lane.http.routes import MAX_BODY_BYTES, Routes
 from controlplane.lane.objects import Objects
-from controlplane.lane.store import batches, chores, claims, files, once
+from controlplane.lane.store import batches, chores, claims, files, jobs, once
 from controlplane.lane.worker import GRACE_S, Worker
 from inference.contract.metrics_access import may_read_metrics
 
@@ -67,7 +67,7 @@ class _Lane:
 
     async def start(self) -> int:
         config = self._config
-        routes = Routes(self._objects, self._chores.wake)
+        routes = Routes(self._objects, self._chores.wake, self._worker.wake)
         application = web.Application(middlewares=[edge(config.lane_token)], client_max_size=MAX_BODY_BYTES)
         application.add_routes(routes.all())
         application.add_routes(
@@ -107,6 +107,7 @@ class _Lane:
             self._loop.call_soon_threadsafe(self._worker.wake)
 
     def _sweep(self) -> None:
+        jobs.sweep(self._objects)
         files.sweep(self._objects)
         once.forget()
 

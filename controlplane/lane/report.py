@@ -28,7 +28,7 @@ def listed(
     tenants: Collection[str], statuses: Collection[str], before: int | None, limit: int, now: datetime
 ) -> tuple[list[Standing], int | None]:
     """The newest first, and where the next page begins; None on the last page."""
-    rows = Batch.objects.order_by("-pk")
+    rows = Batch.objects.filter(kind=states.BATCH).order_by("-pk")
     if tenants:
         rows = rows.filter(tenant__in=tenants)
     if statuses:

@@ -24,7 +24,7 @@ from controlplane.lane.core.states import Again
 from controlplane.lane.objects import Objects
 from controlplane.lane.store import claims
 from controlplane.lane.store.claims import Claimed, LeaseLostError, Result
-from inference.contract.lane import KEY_HEADER, authorization
+from inference.contract.lane import KEY_HEADER, SOONEST_HEADER, authorization
 
 log = structlog.get_logger(__name__)
 
@@ -61,7 +61,9 @@ class Ended(NamedTuple):
 
 
 class Worker:
-    """`places`: lines in flight at a time. `at_rest` is called when the last of them has ended: a batch may be at its end."""
+    """`places`: lines in flight at a time, and as many more that somebody waits for. `at_rest` is called when the last of them has
+    ended: a batch may be at its end.
+    """
 
     def __init__(
         self,
@@ -77,6 +79,7 @@ class Worker:
         self._objects, self._url, self._token, self._places = objects, gateway_url.rstrip("/"), token, places
         self._lease, self._at_rest = lease, at_rest
         self._running: dict[tuple[int, int], asyncio.Task[None]] = {}
+        self._soonest: set[tuple[int, int]] = set()  # of those that run
         self._ended: list[Ended] = []
         self._changed = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="lane-worker")
@@ -116,9 +119,10 @@ class Worker:
         ended, self._ended = self._ended, []
         idle, before = not self._running, set(self._running)
         full = not claims_more or self._runs_alone or (self._drains and not idle)
-        places = 0 if full else self._places - len(self._running)
+        soonest = 0 if full else self._places - len(self._soonest)
+        places = 0 if full else self._places - len(self._running) + len(self._soonest)
         try:
-            claimed, mine = await self._in_thread(lambda: self._exchange(ended, places, idle=idle))
+            claimed, mine = await self._in_thread(lambda: self._exchange(ended, places, soonest, idle=idle))
         except LeaseLostError:
             log.warning("lane.lease_lost", worker=self.id, lines=len(self._running))
             self._forget()
@@ -141,13 +145,13 @@ class Worker:
         self._runs_alone = any(line.alone for line in claimed) or (self._runs_alone and bool(self._running))
         for line in claimed:
             self._running[line.line, line.attempt] = asyncio.create_task(self._run(line))
+            if line.soonest:
+                self._soonest.add((line.line, line.attempt))
         if ended and not self._running:
             self._at_rest()
-        if len(claimed) == places and places:
-            self._changed.set()  # there may be more
 
     def _exchange(
-        self, ended: Sequence[Ended], places: int, *, idle: bool
+        self, ended: Sequence[Ended], places: int, soonest: int, *, idle: bool
     ) -> tuple[list[Claimed], set[tuple[int, int]]]:
         """In the thread. Raises LeaseLostError, DatabaseError, OSError."""
         if not self.id:
@@ -158,14 +162,14 @@ class Worker:
         if time.monotonic() >= self._alone_at_s:
             self._alone_at_s = time.monotonic() + ALONE_EVERY_S
             self._drains = claims.has_lonely()
-        if not places:
+        if not places and not soonest:
             claims.renew(self.id, self._lease)
             return [], claims.in_flight(self.id)
         claimed: list[Claimed] = []
         if self._drains and idle:
             self._drains = False
             claimed = claims.claim(self.id, 1, self._lease, alone=True)
-        claimed = claimed or claims.claim(self.id, places, self._lease)
+        claimed = claimed or claims.claim(self.id, places, self._lease, soonest=soonest)
         if not claimed and idle:
             claimed = claims.claim(self.id, 1, self._lease, alone=True)
         return claimed, claims.in_flight(self.id)
@@ -196,6 +200,7 @@ class Worker:
             ended = Ended(Result(line, states.judge(0, {}, line.tries, random.random())))  # noqa: S311  (no secret)
         finally:
             self._running.pop((line.line, line.attempt), None)
+            self._soonest.discard((line.line, line.attempt))
         verdict = ended.result.verdict
         LINES.labels("again" if isinstance(verdict, Again) else verdict).inc()
         self._ended.append(ended)
@@ -227,6 +232,7 @@ class Worker:
             KEY_HEADER: line.key_sha256,
             "content-type": "application/json",
             "idempotency-key": f"{line.batch_name}:{line.number}",
+            **({SOONEST_HEADER: "1"} if line.soonest else {}),
         }
         try:
             async with self._session.post(f"{self._url}{line.endpoint}", data=body, headers=headers) as answer:
@@ -261,6 +267,7 @@ class Worker:
         for task in list(self._running.values()):
             task.cancel()
         self._running.clear()
+        self._soonest.clear()
         self._changed.set()
 
     async def _in_thread(self, call: Callable[[], T]) -> T:

@@ -1,5 +1,5 @@
-"""What the gateway and the lane agree on: how the gateway hands requests for files and batches on, and how the lane's workers send the
-lines of a batch through the gateway.
+"""What the gateway and the lane agree on: which requests the gateway hands on, and how, and how the lane's workers send lines through the
+gateway.
 
 Both directions carry one secret, WEIR_LANE_TOKEN, which no client knows. Nothing that a client sends can stand for it: the gateway makes
 the headers of a request to the lane itself, and takes `KEY_HEADER` from whoever sends the secret alone.
@@ -13,10 +13,14 @@ KEY_HEADER = "x-weir-key"
 """To the lane: the digest of the caller's API key. From a worker: of the key that made the batch. Its models, limits, regions and expiry
 hold for each line, and a key that is taken away runs nothing more.
 """
+SOONEST_HEADER = "x-weir-soonest"
+"""From a worker: somebody waits for this line, so it is served as any other request of its tenant."""
 TIER = "batch"
-"""The tier of lines, where there is one of this name; else they are served in their tenant's."""
+"""The tier of other lines, where there is one of this name; else they are served in their tenant's."""
 
 PREFIXES = ("/v1/files", "/v1/batches")
+RESPONSES = "/v1/responses"
+"""POST is for the lane where the body says `background: true`, and whatever lies below always."""
 ENDPOINTS = frozenset(
     (
         "/v1/chat/completions",
@@ -38,9 +42,12 @@ MAX_UPLOAD_BYTES = 512 << 20
 MAX_FORM_BYTES = 1 << 20
 """Of what an upload has beside its file."""
 
+_BELOW = (*(f"{it}/" for it in PREFIXES), f"{RESPONSES}/")
 
-def is_for_lane(path: str) -> bool:
-    return path.startswith(PREFIXES) and (path in PREFIXES or any(path.startswith(f"{it}/") for it in PREFIXES))
+
+def is_below_lane(path: str) -> bool:
+    """Whether each request of this URL is for the lane."""
+    return path.startswith(_BELOW) or path in PREFIXES
 
 
 def is_upload(method: str, path: str) -> bool:

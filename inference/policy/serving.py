@@ -55,8 +55,12 @@ class Serving(NamedTuple):
     lane_sha256: str = ""  # of the secret with which the lane's workers send lines; empty where there is no lane
     batch_tier: Tier | None = None  # that lines are served in
 
-    def of_lane(self, caller: Caller) -> Caller:
-        """Who a line of a batch is for that `caller`'s key has made. The tenant's limits count apart from those of its other requests."""
+    def of_lane(self, caller: Caller, *, soonest: bool) -> Caller:
+        """Who a line is for that `caller`'s key has made. The tenant's limits count apart from those of its other requests, unless somebody
+        waits for the line.
+        """
+        if soonest:
+            return caller._replace(names_region=False)
         tier = self.batch_tier or caller.tier
         own = tuple(limit for limit in caller.limits if limit.scope == "key")
         return caller._replace(tier=tier, limits=limits_of(caller.tenant, tier, of="lane") + own, names_region=False)

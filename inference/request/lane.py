@@ -1,14 +1,19 @@
-"""Hands requests for files and batches on to the lane. Bodies of uploads and contents of files go through while they come."""
+"""Hands requests for files, batches and background responses on to the lane. Bodies of uploads and contents of files go through while
+they come.
+"""
 
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
+from typing import Any
 from urllib.parse import quote
+
+import msgspec
 
 from inference.backends.resolver import Resolver
 from inference.config import Config
 from inference.contract.address import parse_url
-from inference.contract.lane import KEY_HEADER, TENANT_HEADER, authorization
+from inference.contract.lane import KEY_HEADER, RESPONSES, TENANT_HEADER, authorization, is_below_lane
 from inference.core.openai import errors
 from inference.policy.serving import Caller
 from inference.request.authenticate import digest_of
@@ -20,9 +25,28 @@ from inference.wires.http.response import LostError, NotHttpError, Origin, Respo
 _CONNECT_S = 2.0
 _ANSWER_S = 60.0
 _RETRY_AFTER_S = 2.0
-_MAX_ANSWER_BYTES = 16 << 20  # a list of 10,000 files is smaller
+_MAX_ANSWER_BYTES = 17 << 20  # an answer of 16 MiB and what is said of it; a list of 10,000 files is smaller
 _PASSED = (b"content-type", b"idempotency-key", b"accept")
 _GIVEN = (b"content-type", b"content-disposition", b"retry-after", b"x-should-retry", b"x-request-id")
+
+
+class _Background(msgspec.Struct):
+    background: Any = None
+
+
+_background = msgspec.json.Decoder(_Background)
+
+
+def is_for_lane(request: Request) -> bool:
+    """Also a new response, where its body says `background: true`. A body that cannot be read is left to whoever answers it."""
+    if request.path != RESPONSES:
+        return is_below_lane(request.path)
+    if request.method != "POST" or b'"background"' not in request.body:
+        return False
+    try:
+        return _background.decode(request.body).background is True
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
 
 
 class Lane:
@@ -103,7 +127,9 @@ class Lane:
 
 
 def _away() -> errors.ApiError:
-    message = "Files and batches cannot be reached just now. Other requests are not affected: try again shortly."
+    message = (
+        "Files, batches and what waits cannot be reached just now. Other requests are not affected: try again shortly."
+    )
     return errors.unavailable(message, _RETRY_AFTER_S, "gateway", reason="lane_unavailable")
 
 

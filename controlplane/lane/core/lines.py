@@ -1,7 +1,7 @@
 """Checks the lines of a batch's input before one of them runs."""
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -47,6 +47,7 @@ class Line(msgspec.Struct):
 class _Body(msgspec.Struct):
     model: Any = None
     stream: Any = None
+    background: Any = None
     input: msgspec.Raw = msgspec.Raw()
 
 
@@ -106,7 +107,7 @@ class Check:
             body = _body.decode(line.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             code = "invalid_request" if isinstance(error, msgspec.ValidationError) else "invalid_json_line"
-            param = _path(str(error))
+            param = path(str(error))
             return Problem(code, f"The line is not a request of a batch: {error}", number, param)
         if not 0 < len(line.custom_id) <= MAX_ID_CHARS:
             return Problem(
@@ -123,13 +124,10 @@ class Check:
             return Problem("mismatched_url", f"`url` must be the batch's endpoint, {self._endpoint}.", number, "url")
         if not isinstance(body.model, str) or not body.model:
             return Problem("missing_model", "`body.model` must name a model.", number, "body.model")
-        if body.stream:
-            return Problem(
-                "stream_not_supported",
-                "A batch's answers are not streamed: leave `body.stream` out.",
-                number,
-                "body.stream",
-            )
+        if body.stream or body.background:
+            name = "stream" if body.stream else "background"
+            message = f"What waits here is answered whole: leave `body.{name}` out."
+            return Problem(f"{name}_not_supported", message, number, f"body.{name}")
         self.model = self.model or body.model
         return self._too_many_inputs(body, number)
 
@@ -145,7 +143,7 @@ class Check:
         return None
 
 
-def _path(message: str) -> str:
+def path(message: str) -> str:
     """The member that msgspec names, such as `body` of "… - at `$.body`"."""
     _, _, at = message.partition("at `$")
     return at.rstrip("`").lstrip(".")
@@ -184,21 +182,25 @@ def new_batch(body: bytes) -> NewBatch:
     try:
         wanted = msgspec.json.decode(body, type=NewBatch)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RefusedError(f"The body is not a batch: {error}", _path(str(error)) or None) from None
-    _one_of("endpoint", wanted.endpoint, sorted(ENDPOINTS))
-    _one_of("completion_window", wanted.completion_window, WINDOW_S)
-    metadata = wanted.metadata or {}
-    if len(metadata) > MAX_METADATA:
+        raise RefusedError(f"The body is not a batch: {error}", path(str(error)) or None) from None
+    one_of("endpoint", wanted.endpoint, sorted(ENDPOINTS))
+    one_of("completion_window", wanted.completion_window, WINDOW_S)
+    check_metadata(wanted.metadata)
+    if wanted.output_expires_after is not None:
+        expiry_s(wanted.output_expires_after.anchor, wanted.output_expires_after.seconds, "output_expires_after")
+    return wanted
+
+
+def check_metadata(metadata: Mapping[str, str] | None) -> None:
+    """Raises RefusedError."""
+    if metadata is not None and len(metadata) > MAX_METADATA:
         raise RefusedError(f"`metadata` has {len(metadata)} keys, and may have {MAX_METADATA}.", "metadata")
-    for key, value in metadata.items():
+    for key, value in (metadata or {}).items():
         if len(key) > MAX_METADATA_KEY or len(value) > MAX_METADATA_VALUE:
             raise RefusedError(
                 f"`metadata` takes keys of {MAX_METADATA_KEY} and values of {MAX_METADATA_VALUE} characters at most.",
                 "metadata",
             )
-    if wanted.output_expires_after is not None:
-        expiry_s(wanted.output_expires_after.anchor, wanted.output_expires_after.seconds, "output_expires_after")
-    return wanted
 
 
 def expiry_s(anchor: str, seconds: int, param: str) -> int:
@@ -210,6 +212,6 @@ def expiry_s(anchor: str, seconds: int, param: str) -> int:
     return seconds
 
 
-def _one_of(param: str, value: str, allowed: Collection[str]) -> None:
+def one_of(param: str, value: str, allowed: Collection[str]) -> None:
     if value not in allowed:
         raise RefusedError(f"`{param}` is {value[:100]!r}, and must be one of {', '.join(allowed)}.", param)

@@ -1,4 +1,4 @@
-"""The states of batches and lines, and what follows from an attempt."""
+"""The kinds and states of batches, the states of lines, and what follows from an attempt."""
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
@@ -7,6 +7,8 @@ from controlplane.core.backoff import doubled_s
 
 VALIDATING, IN_PROGRESS, FINALIZING, CANCELLING = "validating", "in_progress", "finalizing", "cancelling"
 COMPLETED, FAILED, EXPIRED, CANCELLED = "completed", "failed", "expired", "cancelled"
+BATCH, RESPONSE = "batch", "response"
+"""Kinds of batches: one of many lines, out of a file, and those of a single line, which are jobs."""
 OPEN = (VALIDATING, IN_PROGRESS, FINALIZING, CANCELLING)
 """A batch in one of these needs its input."""
 ENDED = (COMPLETED, FAILED, EXPIRED, CANCELLED)
@@ -27,9 +29,9 @@ EXPIRED_CODE, CANCELLED_CODE, LOST_CODE, TOO_LONG_CODE = (
 )
 MESSAGES = {
     EXPIRED_CODE: "This request could not be executed before the completion window expired.",
-    CANCELLED_CODE: "The batch was cancelled before this request was executed.",
+    CANCELLED_CODE: "It was cancelled before this request was executed.",
     LOST_CODE: f"{MAX_DEATHS} workers ended while they executed this request: it is not tried again.",
-    TOO_LONG_CODE: "The answer to this request is longer than a batch keeps. Limit its output tokens.",
+    TOO_LONG_CODE: "The answer to this request is longer than what is kept. Limit its output tokens.",
 }
 LEFT_OVER = {EXPIRED: EXPIRED_CODE, CANCELLED: CANCELLED_CODE, COMPLETED: LOST_CODE}
 """The error of lines without a result, by how their batch ends. A completed one has lines of `LOST_CODE` alone."""

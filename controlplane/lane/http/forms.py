@@ -1,10 +1,11 @@
-"""Files and batches as OpenAI's client reads them."""
+"""Files, batches and responses as OpenAI's client reads them."""
 
 from datetime import datetime
 from typing import Any
 
-from controlplane.lane.core import states
+from controlplane.lane.core import jobs, states
 from controlplane.lane.models import Batch, StoredFile
+from controlplane.lane.store.jobs import Standing
 
 
 def _unix(at: datetime | None) -> int | None:
@@ -57,6 +58,20 @@ def batch(row: Batch) -> dict[str, Any]:
         },
         "metadata": row.metadata,
     }
+
+
+def response(it: Standing) -> dict[str, Any]:
+    row = it.row
+    about = {
+        "id": row.name,
+        "object": "response",
+        "created_at": _unix(row.created_at),
+        "completed_at": _unix(row.ended_at) if row.status == states.COMPLETED else None,
+        "background": True,
+        "store": True,
+        "metadata": row.metadata or {},
+    }
+    return jobs.response(about, it.status, it.line.code, it.request, it.answer)
 
 
 def listing(rows: list[dict[str, Any]], has_more: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`/v1/files` and `/v1/batches`."""
+"""`/v1/files`, `/v1/batches` and what waits by itself: `/v1/responses` in the background."""
 
 import asyncio
 import hashlib
@@ -7,26 +7,29 @@ from collections.abc import Callable
 from aiohttp import BodyPartReader, web
 
 from controlplane.lane.core import lines
+from controlplane.lane.core.jobs import new_response
 from controlplane.lane.core.lines import RefusedError
+from controlplane.lane.core.states import RESPONSE
 from controlplane.lane.http import forms
 from controlplane.lane.http.edge import caller, choice, in_thread, json, number
 from controlplane.lane.models import Batch, StoredFile
 from controlplane.lane.objects import Draft, Objects
-from controlplane.lane.store import batches, files, limits
+from controlplane.lane.store import batches, files, jobs, limits
+from controlplane.lane.store.jobs import Standing
 from controlplane.lane.store.once import once
 from inference.contract.lane import MAX_UPLOAD_BYTES
 
-MAX_BODY_BYTES = 1 << 20
+MAX_BODY_BYTES = lines.MAX_LINE_BYTES
 _CHUNK_BYTES = 1 << 20
 _MAX_FIELD_BYTES = 1 << 10
 _MAX_FILES, _MAX_BATCHES, _BATCHES = 10_000, 100, 20
 
 
 class Routes:
-    """`wake` is called when a batch was made or cancelled."""
+    """`wake` is called when a batch was made or cancelled, and `run` when a line may begin or has to end."""
 
-    def __init__(self, objects: Objects, wake: Callable[[], None]) -> None:
-        self._objects, self._wake = objects, wake
+    def __init__(self, objects: Objects, wake: Callable[[], None], run: Callable[[], None]) -> None:
+        self._objects, self._wake, self._run = objects, wake, run
 
     def all(self) -> list[web.RouteDef]:
         return [
@@ -39,6 +42,10 @@ class Routes:
             web.get("/v1/batches", self.list_batches),
             web.get("/v1/batches/{id}", self.batch),
             web.post("/v1/batches/{id}/cancel", self.cancel),
+            web.post("/v1/responses", self.respond),
+            web.get("/v1/responses/{id}", self.response),
+            web.post("/v1/responses/{id}/cancel", self.cancel_response),
+            web.delete("/v1/responses/{id}", self.delete_response),
         ]
 
     # Files ----------------------------------------------------------------------------------------
@@ -126,6 +133,50 @@ class Routes:
     async def _of_batch(self, request: web.Request, call: Callable[[str, str], Batch]) -> web.Response:
         tenant, name = caller(request).tenant, request.match_info["id"]
         return json(forms.batch(await in_thread(lambda: call(tenant, name))))
+
+    # Responses in the background --------------------------------------------------------------------
+
+    async def respond(self, request: web.Request) -> web.Response:
+        who, body = caller(request), await request.read()
+        wanted = new_response(body)
+
+        def make() -> Standing:
+            with self._objects.draft() as draft:
+                draft.write(wanted.text)
+                draft.synchronise()
+                name = once(
+                    who.tenant,
+                    who.once,
+                    _digest(body),
+                    lambda: jobs.create(who.tenant, who.key_sha256, wanted, draft).name,
+                )
+            return jobs.read(who.tenant, name, wanted.kind, self._objects)
+
+        standing = await in_thread(make)
+        self._run()
+        return json(forms.response(standing))
+
+    async def response(self, request: web.Request) -> web.Response:
+        if choice(request, "stream", ("false", "true")) == "true":
+            raise RefusedError("This response was not made with `stream`: ask for it whole.", "stream")
+        return await self._of_response(request, jobs.read)
+
+    async def cancel_response(self, request: web.Request) -> web.Response:
+        answer = await self._of_response(request, jobs.cancel)
+        self._run()
+        return answer
+
+    async def delete_response(self, request: web.Request) -> web.Response:
+        tenant, name = caller(request).tenant, request.match_info["id"]
+        await in_thread(lambda: jobs.delete(tenant, name, RESPONSE, self._objects))
+        self._run()
+        return json({"id": name, "object": "response", "deleted": True})
+
+    async def _of_response(
+        self, request: web.Request, call: Callable[[str, str, str, Objects], Standing]
+    ) -> web.Response:
+        tenant, name = caller(request).tenant, request.match_info["id"]
+        return json(forms.response(await in_thread(lambda: call(tenant, name, RESPONSE, self._objects))))
 
 
 def _digest(body: bytes) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from django.db import transaction
+from django.db.models import Q, QuerySet
 
 from controlplane.lane.core import states
 from controlplane.lane.core.lines import MAX_INPUT_BYTES, WINDOW_S, NewBatch, RefusedError
@@ -44,34 +45,37 @@ def create(tenant: str, key_sha256: str, wanted: NewBatch) -> Batch:
     )
 
 
-def get(tenant: str, name: str) -> Batch:
-    """Raises NotThereError."""
-    batch = Batch.objects.filter(tenant=tenant, name=name).first()
+def of_tenant(tenant: str, kind: str = states.BATCH) -> QuerySet[Batch]:
+    kept = Q(kept_until=None) | Q(kept_until__gt=claims.now())
+    return Batch.objects.filter(kept, tenant=tenant, kind=kind)
+
+
+def get(tenant: str, name: str, kind: str = states.BATCH, *, lock: bool = False) -> Batch:
+    """`lock`: it stays as it is until the transaction ends. Raises NotThereError."""
+    rows = of_tenant(tenant, kind).filter(name=name)
+    batch = (rows.select_for_update() if lock else rows).first()
     if batch is None:
-        raise NotThereError(f"There is no batch {name[:100]!r}.", "batch_id")
+        raise NotThereError(f"There is no {kind} {name[:100]!r}.", f"{kind}_id")
     return batch
 
 
 def listed(tenant: str, after: str, limit: int) -> tuple[Sequence[Batch], bool]:
     """The newest first, those after the batch named `after`; and whether there are more. Raises NotThereError."""
-    rows = Batch.objects.filter(tenant=tenant).order_by("-pk")
+    rows = of_tenant(tenant).order_by("-pk")
     if after:
         rows = rows.filter(pk__lt=get(tenant, after).pk)
     return page(rows, limit)
 
 
-def cancel(tenant: str, name: str) -> Batch:
+def cancel(tenant: str, name: str, kind: str = states.BATCH) -> Batch:
     """Its lines in flight are given up. Raises NotThereError, ConflictError."""
     with transaction.atomic():
-        batch = Batch.objects.select_for_update().filter(tenant=tenant, name=name).first()
-        if batch is None:
-            raise NotThereError(f"There is no batch {name[:100]!r}.", "batch_id")
+        batch = get(tenant, name, kind, lock=True)
         if batch.status in (states.CANCELLING, states.CANCELLED):
             return batch
         if batch.status not in (states.VALIDATING, states.IN_PROGRESS):
-            raise ConflictError(f"The batch is {batch.status}, and cannot be cancelled any more.")
-        batch.status, batch.ends_as, batch.cancelling_at = states.CANCELLING, states.CANCELLED, claims.now()
-        batch.chore_attempt = batch.chore_until = None
+            raise ConflictError(f"The {kind} is {batch.status}, and cannot be cancelled any more.")
+        claims.end(batch, states.CANCELLED, claims.now())
         batch.save()
     return batch
 
@@ -103,7 +107,6 @@ def expire() -> int:
     with transaction.atomic():
         rows = list(late.order_by("pk").select_for_update(skip_locked=True)) if late.exists() else []
         for batch in rows:
-            batch.status, batch.ends_as, batch.finalizing_at = states.FINALIZING, states.EXPIRED, at
-            batch.chore_attempt = batch.chore_until = None
+            claims.end(batch, states.EXPIRED, at)
             batch.save()
     return len(rows)

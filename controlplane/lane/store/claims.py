@@ -14,17 +14,20 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db import connection, transaction
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Window
+from django.db.models.functions import RowNumber
 from django.utils import timezone
 
 from controlplane.lane.core import states
-from controlplane.lane.core.fairness import Candidate, shares
+from controlplane.lane.core.fairness import URGENT_S, Candidate, shares
+from controlplane.lane.core.jobs import SOONEST
 from controlplane.lane.core.results import Usage
 from controlplane.lane.core.states import Again
 from controlplane.lane.models import Batch, Line, Worker
+from controlplane.lane.store import limits
 
 LEASE = timedelta(seconds=30)
-_CANDIDATES = 200  # batches that are compared for a claim, those with the nearest deadlines
+_CANDIDATES = 200  # batches that are compared for a claim, those with the nearest deadlines of each tenant
 
 
 class LeaseLostError(Exception):
@@ -46,6 +49,7 @@ class Claimed(NamedTuple):
     length: int
     tries: int  # with this one
     alone: bool
+    soonest: bool  # somebody waits for it
 
 
 class Result(NamedTuple):
@@ -85,8 +89,11 @@ def renew(worker: int, lease: timedelta = LEASE) -> None:
         raise LeaseLostError(str(worker))
 
 
-def claim(worker: int, places: int, lease: timedelta = LEASE, *, alone: bool = False) -> list[Claimed]:
-    """At most so many lines, by a new attempt. `alone` takes the next of those that run alone, which others are not taken with.
+def claim(
+    worker: int, places: int, lease: timedelta = LEASE, *, soonest: int = 0, alone: bool = False
+) -> list[Claimed]:
+    """At most so many lines, by a new attempt, and at most `soonest` of those that somebody waits for, which have places of their own.
+    `alone` takes the next of those that run alone, which others are not taken with.
 
     Raises LeaseLostError.
     """
@@ -95,20 +102,42 @@ def claim(worker: int, places: int, lease: timedelta = LEASE, *, alone: bool = F
         at = now()
         due = Line.objects.filter(Q(not_before=None) | Q(not_before__lte=at), state=states.WAITING)
         due = due.filter(deaths__gte=states.ALONE_FROM) if alone else due.filter(deaths__lt=states.ALONE_FROM)
-        opened = (
-            Batch.objects.filter(Exists(due.filter(batch=OuterRef("pk"))), status=states.IN_PROGRESS, expires_at__gt=at)
-            .order_by("expires_at", "pk")
-            .values_list("pk", "tenant", "expires_at")[:_CANDIDATES]
+        opened = Batch.objects.filter(
+            Exists(due.filter(batch=OuterRef("pk"))), status=states.IN_PROGRESS, expires_at__gt=at
         )
-        candidates = [Candidate(pk, tenant, (until - at).total_seconds()) for pk, tenant, until in opened]
-        out: list[Claimed] = []
-        while candidates and len(out) < places:
-            wanted = shares(candidates, _running(), places - len(out))
-            left = {candidate.batch: candidate for candidate in candidates}
-            for pk in wanted.keys() - _taken(wanted, due, worker, out, alone=alone):
-                del left[pk]  # it has no more
-            candidates = list(left.values())
-        return out
+        if alone:
+            return _claim(opened, due, worker, places, at, alone=True)
+        waited_for = opened.filter(completion_window=SOONEST)
+        others = opened.exclude(completion_window=SOONEST)
+        return _claim(waited_for, due, worker, soonest, at, 0.0) + _claim(others, due, worker, places, at)
+
+
+def _claim(
+    opened: QuerySet[Batch],
+    due: QuerySet[Line],
+    worker: int,
+    places: int,
+    at: datetime,
+    urgent_s: float = URGENT_S,
+    *,
+    alone: bool = False,
+) -> list[Claimed]:
+    if not places:
+        return []
+    first = Window(RowNumber(), partition_by="tenant", order_by=("expires_at", "pk"))
+    rows = opened.annotate(nth=first).filter(nth__lte=places).order_by("expires_at", "pk")
+    candidates = [
+        Candidate(pk, tenant, (until - at).total_seconds(), None if kind == states.BATCH else 1)
+        for pk, tenant, until, kind in rows.values_list("pk", "tenant", "expires_at", "kind")[:_CANDIDATES]
+    ]
+    out: list[Claimed] = []
+    while candidates and len(out) < places:
+        wanted = shares(candidates, _running(), places - len(out), urgent_s)
+        left = {candidate.batch: candidate for candidate in candidates}
+        for pk in wanted.keys() - _taken(wanted, due, worker, out, alone=alone):
+            del left[pk]  # it has no more
+        candidates = list(left.values())
+    return out
 
 
 def _taken(wanted: Mapping[int, int], due: QuerySet[Line], worker: int, out: list[Claimed], *, alone: bool) -> set[int]:
@@ -148,6 +177,7 @@ def _take(batch: Batch, due: QuerySet[Line], worker: int, places: int, *, alone:
             length,
             tries + 1,
             alone,
+            batch.completion_window == SOONEST,
         )
         for line, number, offset, length, tries in rows
     ]
@@ -212,6 +242,22 @@ _WRITE = (
 def end_if_all_ended(batch: Batch, at: datetime) -> None:
     """Of a locked batch, which is saved by the caller."""
     if batch.completed + batch.failed == batch.total:
+        end(batch, states.COMPLETED, at)
+
+
+def end(batch: Batch, ends_as: str, at: datetime) -> None:
+    """Of a locked batch, which is saved by the caller. A job is at its end with this; of a batch, the files are written first."""
+    batch.ends_as, batch.chore_attempt, batch.chore_until = ends_as, None, None
+    if batch.kind != states.BATCH:
+        batch.status = states.FAILED if ends_as == states.COMPLETED and not batch.completed else ends_as
+        batch.ended_at, batch.kept_until = at, at + limits.kept(batch.tenant)
+        batch.failed = batch.total - batch.completed
+        batch.lines.filter(state__in=(states.WAITING, states.RUNNING)).update(
+            state=states.REFUSED, code=states.LEFT_OVER[ends_as], worker=None, attempt=None
+        )
+    elif ends_as == states.CANCELLED:
+        batch.status, batch.cancelling_at = states.CANCELLING, at
+    else:
         batch.status, batch.finalizing_at = states.FINALIZING, at
 
 

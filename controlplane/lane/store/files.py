@@ -1,7 +1,7 @@
 """Rows of files. Each question names its tenant: another's file is not there."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
@@ -84,24 +84,34 @@ def page(rows: "QuerySet[Row]", limit: int) -> tuple[Sequence[Row], bool]:
 def delete(tenant: str, file_id: str, objects: Objects) -> None:
     """Its bytes stay while a batch needs them. Raises NotThereError."""
     get(tenant, file_id).delete()
-    if not _is_input(file_id):
+    if not _inputs([file_id]):
         objects.remove(file_id)
 
 
-def _is_input(file_id: str) -> bool:
-    return Batch.objects.filter(input_file_id=file_id, status__in=states.OPEN).exists()
+_NEEDY = Q(status__in=states.OPEN) | ~Q(kind=states.BATCH)
+"""Batches whose input and segments are needed. A job's are, for as long as there is one."""
+
+
+def _inputs(file_ids: Collection[str]) -> set[str]:
+    """Those that a batch needs."""
+    return set(Batch.objects.filter(_NEEDY, input_file_id__in=file_ids).values_list("input_file_id", flat=True))
 
 
 def sweep(objects: Objects) -> None:
     """Remove files that have expired, and bytes that nothing refers to."""
     for row in StoredFile.objects.filter(expires_at__lte=claims.now()):
         row.delete()
-        if not _is_input(row.pk):
+        if not _inputs([row.pk]):
             objects.remove(row.pk)
-    for kind, name in objects.old():
+    for kind, names in objects.old():
         if kind == "temporary":
-            objects.remove_temporary(name)
-        elif kind == "file" and not StoredFile.objects.filter(pk=name).exists() and not _is_input(name):
-            objects.remove(name)
-        elif kind == "segments" and not Batch.objects.filter(pk=name, status__in=states.OPEN).exists():
-            objects.remove_segments(int(name))
+            for name in names:
+                objects.remove_temporary(name)
+        elif kind == "file":
+            known = set(StoredFile.objects.filter(pk__in=names).values_list("pk", flat=True))
+            for name in set(names) - known - _inputs(names):
+                objects.remove(name)
+        else:
+            needed = Batch.objects.filter(_NEEDY, pk__in=[int(name) for name in names]).values_list("pk", flat=True)
+            for pk in {int(name) for name in names} - set(needed):
+                objects.remove_segments(pk)

@@ -1,10 +1,14 @@
 """What owners allow tenants to leave with the lane."""
 
+from datetime import timedelta
+
 from django.db.models import F, Sum
 
 from controlplane.lane.core import states
 from controlplane.lane.core.lines import Problem, RefusedError
-from controlplane.lane.models import Batch, StoredFile, TenantLimits
+from controlplane.lane.models import Batch, Line, StoredFile, TenantLimits
+
+TOO_MANY = "too_many_queued_requests"
 
 
 def of(tenant: str) -> TenantLimits:
@@ -13,22 +17,56 @@ def of(tenant: str) -> TenantLimits:
     return rows.get(tenant) or rows.get("") or TenantLimits(tenant=tenant)
 
 
+class FullError(Exception):
+    """Retryable, once others have ended: no more of the tenant may wait."""
+
+
+def kept(tenant: str) -> timedelta:
+    """For how long its jobs are kept after their end."""
+    return timedelta(hours=of(tenant).job_retention_hours)
+
+
 def problems(batch: Batch, lines: int) -> list[Problem]:
     """Why the batch may not run beside the tenant's others."""
-    most = of(batch.tenant).max_lines
-    others = Batch.objects.filter(tenant=batch.tenant, status__in=states.OPEN).exclude(pk=batch.pk)
+    message = _over(batch.tenant, lines)
+    return [Problem(TOO_MANY, message)] if message else []
+
+
+def check_job(tenant: str, size: int) -> None:
+    """Raises FullError, RefusedError."""
+    if message := _over(tenant, 1):
+        raise FullError(message)
+    check_bytes(tenant, size)
+
+
+def _over(tenant: str, lines: int) -> str:
+    """What is wrong with so many lines more, if it is."""
+    if not (most := of(tenant).max_lines):
+        return ""
+    others = Batch.objects.filter(tenant=tenant, status__in=states.OPEN)
     queued = others.aggregate(lines=Sum(F("total") - F("completed") - F("failed")))["lines"] or 0
-    if not most or queued + lines <= most:
-        return []
-    message = f"{queued} lines of other batches wait and {lines} are here; {most} may wait at a time. Try again once others have ended."
-    return [Problem("too_many_queued_requests", message)]
+    if queued + lines <= most:
+        return ""
+    return (
+        f"{queued} other lines wait and {lines} are here; {most} may wait at a time. Try again once others have ended."
+    )
 
 
 def check_bytes(tenant: str, size: int) -> None:
     """Raises RefusedError."""
-    most = of(tenant).max_stored_bytes
-    stored = StoredFile.objects.filter(tenant=tenant).aggregate(bytes=Sum("bytes"))["bytes"] or 0
-    if most and stored + size > most:
+    if not (most := of(tenant).max_stored_bytes):
+        return
+    of_jobs = Line.objects.filter(batch__tenant=tenant).exclude(batch__kind=states.BATCH)
+    stored = sum(
+        rows.aggregate(bytes=Sum(sizes))["bytes"] or 0
+        for rows, sizes in (
+            (StoredFile.objects.filter(tenant=tenant), F("bytes")),
+            (of_jobs, F("length") + F("result_length")),
+        )
+    )
+    if stored + size > most:
         raise RefusedError(
-            f"Files of {stored} bytes are kept, and {most} are allowed: delete some.", "file", "storage_limit_reached"
+            f"{stored} bytes of files and jobs are kept, and {most} are allowed: delete some.",
+            None,
+            "storage_limit_reached",
         )

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.lane.model_server import EchoServer
-from tests.support.lane.process import a_fleet, a_line, ended, lines_of, start_stack, submit
+from tests.support.lane.model_server import MODEL, EchoServer
+from tests.support.lane.process import a_fleet, a_line, answered, ended, lines_of, start_stack, submit
 from tests.support.soak import sized
 from tests.support.start import Start
 from tests.support.wait import eventually_async
@@ -25,9 +25,13 @@ async def test_each_line_has_one_result_however_often_lanes_are_killed(start: St
         lanes = [stack.lane, stack.another()]
         async with stack.client(max_retries=20) as client:
             batch = await submit(client, [a_line(f"{it}", f"text {it}") for it in range(LINES)])
+            responses = []
             for kill in range(KILLS):
                 wanted = min(model.answered.total() + draw.randint(MIN_DONE, MAX_DONE), LINES - 1)
                 await eventually_async(lambda wanted=wanted: model.answered.total() >= wanted)
+                key = {"Idempotency-Key": f"{kill}"}
+                given = {"model": MODEL, "input": f"response {kill}", "background": True}
+                responses.append(await client.responses.create(**given, extra_headers=key))
                 killed = lanes[kill % 2]
                 killed.kill()
                 if killed is stack.lane:
@@ -38,16 +42,20 @@ async def test_each_line_has_one_result_however_often_lanes_are_killed(start: St
                     ]
                 killed.start().wait_ready()
             batch = await ended(client, batch)
+            responses = [await answered(client, response) for response in responses]
             output = await lines_of(client, batch.output_file_id)
             errors = await lines_of(client, batch.error_file_id)
     finally:
         model.stop()
     assert batch.status == "completed"
+    for kill, response in enumerate(responses):
+        lost = response.error is not None and response.error.code == "worker_lost"
+        assert lost or response.output_text == f"echo response {kill}"
     assert sorted(int(it["custom_id"]) for it in output + errors) == list(range(LINES))
     assert {it["error"]["code"] for it in errors} <= {"worker_lost"}
     assert (batch.request_counts.completed, batch.request_counts.failed) == (len(output), len(errors))
     assert batch.usage.output_tokens == 3 * len(output)
-    repeated = sum(count - 1 for count in model.asked.values())
+    repeated = sum(count - 1 for text, count in model.asked.items() if text.startswith("text"))
     assert repeated <= KILLS * PLACES
 
 

@@ -1,5 +1,7 @@
 """What operators see of batches, and what they do with them."""
 
+import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,8 @@ from controlplane.lane.core import states
 from controlplane.lane.models import Batch, Line, StoredFile, TenantLimits
 from controlplane.lane.objects import Objects
 from controlplane.lane.rights import OPERATORS
-from controlplane.lane.store import claims, limits
-from tests.support.lane.stored import answer, begun, do_chores, read
+from controlplane.lane.store import claims, files, jobs, limits
+from tests.support.lane.stored import answer, begun, do_chores, new_job, read
 
 pytestmark = pytest.mark.django_db
 
@@ -100,6 +102,31 @@ def test_limits_are_those_of_the_tenant_or_else_of_all(objects: Objects) -> None
     kept = StoredFile.objects.get(tenant="alice", purpose="batch_output")
     assert (kept.expires_at - kept.created_at).days == 2
     assert StoredFile.objects.get(tenant="bob", purpose="batch_output").expires_at is None
+
+
+def test_jobs_are_bounded_and_kept_for_as_long_as_the_limits_say(owner: Client, objects: Objects) -> None:
+    TenantLimits.objects.create(tenant="alice", max_lines=2, max_stored_bytes=1_000, job_retention_hours=1)
+    first, second = new_job(objects), new_job(objects)
+    with pytest.raises(limits.FullError, match="2 may wait"):
+        new_job(objects)
+    assert owner.get("/api/v1/batches").json()["rows"] == [], "they are no batches"
+    worker = claims.register()
+    answer(objects, worker, claims.claim(worker, 0, soonest=1))
+    TenantLimits.objects.update(max_lines=0, max_stored_bytes=10)
+    with pytest.raises(ValueError, match="delete some"):
+        new_job(objects)
+
+    first.refresh_from_db()
+    assert first.kept_until == first.ended_at + timedelta(hours=1)
+    os.utime(objects.path(second.input_file_id), (0, 0))
+    (segment,) = (objects.path("file-" + "0" * 32).parent.parent / "segments").iterdir()
+    for kept_until, is_there in ((first.kept_until, True), (claims.now(), False)):
+        Batch.objects.filter(pk=first.pk).update(kept_until=kept_until)
+        jobs.sweep(objects)
+        files.sweep(objects)
+        assert [objects.path(first.input_file_id).exists(), segment.exists()] == [is_there] * 2
+        assert Batch.objects.filter(pk=first.pk).exists() == is_there
+    assert objects.path(second.input_file_id).exists(), "it waits still"
 
 
 def test_errors_of_one_kind_are_one_number_whatever_was_answered(objects: Objects) -> None:

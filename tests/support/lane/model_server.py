@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections import Counter
+from typing import Any
 
 from aiohttp import web
 
@@ -21,6 +22,7 @@ class EchoServer:
         self.asked: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.headers: list[dict[str, str]] = []
+        self.body: dict[str, Any] = {}  # of the latest request for a response
         self.running = 0
         self.delay_s = delay_s
         self._gate = asyncio.Event()
@@ -50,6 +52,7 @@ class EchoServer:
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/health", self._healthy)
         app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/v1/responses", self._response)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
         await web.TCPSite(self._runner, LOOPBACK, 0).start()
@@ -64,19 +67,8 @@ class EchoServer:
 
     async def _chat(self, request: web.Request) -> web.Response:
         text = str(json.loads(await request.read())["messages"][-1]["content"])
-        self.asked[text] += 1
-        self.headers.append({name.lower(): value for name, value in request.headers.items()})
-        self.running += 1
-        try:
-            await self._gate.wait()
-            if self.delay_s:
-                await asyncio.sleep(self.delay_s)
-        finally:
-            self.running -= 1
-        self.answered[text] += 1
-        if text.startswith("status:"):
-            status = int(text.split(":")[1])
-            return web.json_response({"error": {"message": "no", "type": "x", "code": status}}, status=status)
+        if refused := await self._refused(text, request):
+            return refused
         message = {"role": "assistant", "content": f"echo {text}"}
         usage = {
             "prompt_tokens": INPUT_TOKENS,
@@ -93,3 +85,47 @@ class EchoServer:
                 "usage": usage,
             }
         )
+
+    async def _response(self, request: web.Request) -> web.Response:
+        """A text that begins with `long` is cut."""
+        self.body = json.loads(await request.read())
+        text = str(self.body["input"])
+        if refused := await self._refused(text, request):
+            return refused
+        part = {"type": "output_text", "text": f"echo {text}", "annotations": []}
+        item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+        cut = {"reason": "max_output_tokens"} if text.startswith("long") else None
+        usage = {
+            "input_tokens": INPUT_TOKENS,
+            "output_tokens": OUTPUT_TOKENS,
+            "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
+        }
+        return web.json_response(
+            {
+                "id": "resp_of_the_server",
+                "object": "response",
+                "created_at": 1,
+                "model": MODEL,
+                "status": "incomplete" if cut else "completed",
+                "incomplete_details": cut,
+                "output": [item],
+                "usage": usage,
+            }
+        )
+
+    async def _refused(self, text: str, request: web.Request) -> web.Response | None:
+        """What it answers in place of an answer, once it may."""
+        self.asked[text] += 1
+        self.headers.append({name.lower(): value for name, value in request.headers.items()})
+        self.running += 1
+        try:
+            await self._gate.wait()
+            if self.delay_s:
+                await asyncio.sleep(self.delay_s)
+        finally:
+            self.running -= 1
+        self.answered[text] += 1
+        if text.startswith("status:"):
+            status = int(text.split(":")[1])
+            return web.json_response({"error": {"message": "no", "type": "x", "code": status}}, status=status)
+        return None

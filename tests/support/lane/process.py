@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from openai import AsyncOpenAI
 from openai.types import Batch
+from openai.types.responses import Response
 
 from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import ROOT, Command, Managed, http_ok
@@ -105,6 +106,19 @@ async def ended(client: AsyncOpenAI, batch: Batch) -> Batch:
         nonlocal latest
         latest = await client.batches.retrieve(batch.id)
         return latest.status in ENDED
+
+    await eventually_async(is_ended)
+    return latest
+
+
+async def answered(client: AsyncOpenAI, response: Response) -> Response:
+    """A response in the background, once it has ended."""
+    latest = response
+
+    async def is_ended() -> bool:
+        nonlocal latest
+        latest = await client.responses.retrieve(response.id)
+        return latest.status not in ("queued", "in_progress")
 
     await eventually_async(is_ended)
     return latest

@@ -5,11 +5,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from controlplane.lane.core import lines, results
+from controlplane.lane.core import jobs as core_jobs
+from controlplane.lane.core import lines, results, states
+from controlplane.lane.core.jobs import SOONEST
 from controlplane.lane.core.results import Usage
 from controlplane.lane.models import Batch
 from controlplane.lane.objects import Objects
-from controlplane.lane.store import batches, chores, claims, files
+from controlplane.lane.store import batches, chores, claims, files, jobs
 from controlplane.lane.store.claims import Claimed, Result
 from tests.support.lane.process import a_line, jsonl
 
@@ -36,6 +38,16 @@ def begun(objects: Objects, number: int, tenant: str = TENANT) -> Batch:
     do_chores(objects)
     batch.refresh_from_db()
     return batch
+
+
+def new_job(objects: Objects, tenant: str = TENANT, window: str = SOONEST) -> Batch:
+    """A response in the background, whose text is that of the first line of a batch."""
+    body = {**a_line("1", "text 1")["body"], "background_options": {"completion_window": window}}
+    wanted = core_jobs.new_response(json.dumps(body).encode())
+    with objects.draft() as draft:
+        draft.write(wanted.text)
+        draft.synchronise()
+        return jobs.create(tenant, KEY, wanted, draft)
 
 
 def do_chores(objects: Objects) -> None:
@@ -65,6 +77,8 @@ def read(objects: Objects, file_id: str) -> list[dict[str, Any]]:
 def check_ended(objects: Objects, batch: Batch) -> Counter[str]:
     """Each line has exactly one result, and counts, files and usage agree. Returns how many errors there are by their codes."""
     batch.refresh_from_db()
+    if batch.kind != states.BATCH:
+        return _check_job(objects, batch)
     output, errors = read(objects, batch.output_file_id), read(objects, batch.error_file_id)
     numbers = sorted(int(it["custom_id"]) for it in output + errors)
     assert numbers == list(range(1, batch.total + 1))
@@ -72,3 +86,15 @@ def check_ended(objects: Objects, batch: Batch) -> Counter[str]:
     assert (batch.input_tokens, batch.output_tokens) == (batch.completed, batch.completed)
     assert all(it["response"]["body"]["messages"][0]["content"] == f"text {it['custom_id']}" for it in output)
     return Counter(it["error"]["code"] for it in errors)
+
+
+def _check_job(objects: Objects, job: Batch) -> Counter[str]:
+    """The same of a job: its result is that of its line, or the code of its error."""
+    it = jobs.read(job.tenant, job.name, job.kind, objects)
+    done = it.line.state == states.DONE
+    assert (job.completed, job.failed, job.input_tokens) == (done, not done, done)
+    assert (it.line.worker, it.line.attempt, job.kept_until is not None) == (None, None, True)
+    if done:
+        assert it.answer == (200, it.request)
+        assert (it.request["messages"][0]["content"], it.status) == ("text 1", "completed")
+    return Counter([] if done else [it.line.code])

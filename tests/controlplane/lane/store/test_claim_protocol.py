@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from controlplane.lane.core import states
+from controlplane.lane.core.jobs import SOONEST
 from controlplane.lane.core.states import Again
 from controlplane.lane.models import Batch, Line, StoredFile, Worker
 from controlplane.lane.objects import Objects
 from controlplane.lane.store import batches, claims
 from controlplane.lane.store.claims import Claimed, Result
-from tests.support.lane.stored import answer, begun, check_ended, do_chores
+from tests.support.lane.stored import answer, begun, check_ended, do_chores, new_job
 from tests.support.soak import sized
 
 TENANTS = ("alice", "bob", "carol")
@@ -52,6 +53,7 @@ class Protocol(RuleBasedStateMachine):
         self.objects = Objects(Path(self.folder.name))
         self.model = Model()
         self.lines: dict[int, list[int]] = {}  # of each batch
+        self.soonest: set[int] = set()  # lines that somebody waits for
         self.open: set[int] = set()
         self.workers = [claims.register() for _ in range(WORKERS)]
         self.dispatched: list[tuple[int, Claimed]] = []  # by whom; also those that are over
@@ -59,19 +61,30 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(number=st.integers(1, 4), tenant=st.sampled_from(TENANTS))
     def submit(self, number: int, tenant: str) -> None:
-        batch = begun(self.objects, number, tenant)
+        self._submitted(begun(self.objects, number, tenant))
+
+    @rule(tenant=st.sampled_from(TENANTS), soonest=st.booleans())
+    def submit_job(self, tenant: str, soonest: bool) -> None:
+        job = new_job(self.objects, tenant, SOONEST if soonest else "2h")
+        self._submitted(job)
+        self.soonest.update(self.lines[job.pk] if soonest else ())
+
+    def _submitted(self, batch: Batch) -> None:
         self.lines[batch.pk] = list(Line.objects.filter(batch=batch).values_list("pk", flat=True))
         self.model.waiting.update(self.lines[batch.pk])
         self.open.add(batch.pk)
 
-    @rule(worker=pick, places=st.integers(1, 3), alone=st.booleans())
-    def claim(self, worker: int, places: int, alone: bool) -> None:
+    @rule(worker=pick, places=st.integers(0, 3), soonest=st.integers(0, 3), alone=st.booleans())
+    def claim(self, worker: int, places: int, soonest: int, alone: bool) -> None:
         its = self.workers[worker % WORKERS]
-        claimed = claims.claim(its, places, alone=alone)
+        claimed = claims.claim(its, places, soonest=soonest, alone=alone)
         may = {line for batch in self.open for line in self.lines[batch]} & self.model.waiting
         may = {line for line in may if (self.model.deaths.get(line, 0) >= states.ALONE_FROM) is alone}
         assert {it.line for it in claimed} <= may
-        assert len(claimed) == min(places, len(may))
+        waited_for = may & self.soonest if not alone else set()
+        most = min(places, len(may - waited_for)) + min(soonest, len(waited_for))
+        assert (len(claimed), len({it.line for it in claimed})) == (most, most)
+        assert all(it.soonest == (it.line in self.soonest) for it in claimed)
         for it in claimed:
             self.model.waiting.remove(it.line)
             self.model.flight[it.line] = (it.attempt, its)
@@ -130,7 +143,7 @@ class Protocol(RuleBasedStateMachine):
             Batch.objects.filter(pk=batch.pk).update(expires_at=claims.now())
             assert batches.expire() == 1
         else:
-            batches.cancel(batch.tenant, batch.name)
+            batches.cancel(batch.tenant, batch.name, batch.kind)
 
     @rule()
     def chores(self) -> None:
@@ -148,7 +161,7 @@ class Protocol(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         for batch in Batch.objects.filter(pk__in=self.open):
-            batches.cancel(batch.tenant, batch.name)
+            batches.cancel(batch.tenant, batch.name, batch.kind)
         do_chores(self.objects)
         for batch in Batch.objects.filter(pk__in=self.lines):
             check_ended(self.objects, batch)

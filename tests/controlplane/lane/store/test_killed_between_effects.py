@@ -17,9 +17,10 @@ from controlplane.lane.models import Batch, StoredFile, Worker
 from controlplane.lane.objects import Objects
 from controlplane.lane.store import chores, claims
 from tests.support.lane.process import a_line, jsonl
-from tests.support.lane.stored import answer, check_ended, new_batch
+from tests.support.lane.stored import answer, check_ended, new_batch, new_job
 
 LINES, PLACES = 5, 2
+ACCEPTING = 4  # effects before a job is accepted: its text, its place and the folder's, its rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -39,7 +40,8 @@ def killed_at(number: int, *, after: bool) -> Iterator[list[str]]:
             if not is_dead:
                 effects.append(name)
             if is_dead or (len(effects) == number and not after):
-                connection.connection.rollback()
+                if connection.connection is not None:
+                    connection.connection.rollback()
                 raise Killed
             result = call(*arguments, **named)
             if len(effects) == number:
@@ -67,7 +69,7 @@ def live(objects: Objects) -> None:
         claims.take_over()
         while (chore := chores.next_chore()) is not None:
             chores.do(chore, objects)
-        if lines := claims.claim(worker, PLACES) or claims.claim(worker, 1, alone=True):
+        if lines := claims.claim(worker, PLACES, soonest=1) or claims.claim(worker, 1, alone=True):
             answer(objects, worker, lines)
     claims.take_over()
     claims.leave(worker)
@@ -98,6 +100,30 @@ def test_whatever_it_is_killed_at_each_line_has_one_result(home: Path, after: bo
         if len(effects) < number:
             break
     assert number > 20, "effects are not counted any more"
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_whatever_it_is_killed_at_a_job_that_was_accepted_has_one_result(home: Path, after: bool) -> None:
+    objects = Objects(home / "lane")
+    number = 0
+    while True:
+        number += 1
+        accepted: list[Batch] = []
+        with killed_at(number, after=after) as effects:
+            accepted.append(new_job(objects))
+            live(objects)
+        let_leases_end()
+        live(objects)
+        assert len(accepted) == (number > ACCEPTING)
+        for job in Batch.objects.all():
+            assert check_ended(objects, job) == {}
+            assert job.status == states.COMPLETED
+        assert Batch.objects.count() <= 1 and not Worker.objects.exists()
+        assert Batch.objects.count() >= len(accepted)
+        Batch.objects.all().delete()
+        if len(effects) < number:
+            break
+    assert number > ACCEPTING + 5, "effects are not counted any more"
 
 
 def test_a_line_that_three_workers_died_of_is_given_up_and_no_other(home: Path) -> None:

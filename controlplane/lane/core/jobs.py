@@ -1,0 +1,144 @@
+"""Requests that wait by themselves: what is asked for, and how it is said how they stand. Each is a batch of a single line."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from controlplane.lane.core import lines, states
+from controlplane.lane.core.lines import Check, Place, RefusedError
+from inference.contract.lane import RESPONSES
+
+SOONEST = "soonest"
+WINDOW_S = {SOONEST: 3_600, "2h": 7_200, "8h": 28_800}
+"""Of a job. Somebody waits for the soonest."""
+_HERE = ("background", "background_options")
+"""What the lane does, and not the model's servers."""
+
+
+class NewJob(NamedTuple):
+    """`text` is its line."""
+
+    kind: str
+    endpoint: str
+    model: str
+    completion_window: str
+    metadata: dict[str, str] | None
+    text: bytes
+
+
+class _Options(msgspec.Struct):
+    completion_window: str = SOONEST
+
+
+class _Response(msgspec.Struct):
+    background_options: _Options | None = None
+    store: bool | None = None
+    stream: bool | None = None
+    metadata: dict[str, str] | None = None
+
+
+def new_response(body: bytes) -> NewJob:
+    """Of the body of POST /v1/responses with `background: true`. Raises RefusedError."""
+    try:
+        members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        wanted = msgspec.json.decode(body, type=_Response)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RefusedError(f"The body is not a response: {error}", lines.path(str(error)) or None) from None
+    if wanted.store is False:
+        raise RefusedError("A background response is stored: leave `store` out.", "store")
+    if wanted.stream:
+        message = "A background response is not streamed here: leave `stream` out, and ask for it by its id."
+        raise RefusedError(message, "stream", "unsupported_parameter")
+    window = (wanted.background_options or _Options()).completion_window
+    lines.one_of("background_options.completion_window", window, WINDOW_S)
+    lines.check_metadata(wanted.metadata)
+    text, model = _line(RESPONSES, {name: value for name, value in members.items() if name not in _HERE})
+    return NewJob(states.RESPONSE, RESPONSES, model, window, wanted.metadata, text)
+
+
+def _line(endpoint: str, body: Mapping[str, msgspec.Raw]) -> tuple[bytes, str]:
+    """The line of a batch with this body alone, and its model. Raises RefusedError."""
+    text = msgspec.json.encode({"custom_id": "1", "method": "POST", "url": endpoint, "body": body})
+    if len(text) > lines.MAX_LINE_BYTES:
+        raise RefusedError(f"The body has more than {lines.MAX_LINE_BYTES} bytes: shorten it.")
+    check = Check(endpoint)
+    check.take(text, Place(1, 0, len(text)))
+    for problem in check.problems:
+        param = problem.param.removeprefix("body.")
+        raise RefusedError(problem.message.replace("`body.", "`"), param or None, problem.code)
+    return text, check.model
+
+
+class _Result(msgspec.Struct):
+    status_code: int
+    body: msgspec.Raw
+
+
+class _Written(msgspec.Struct):
+    response: _Result | None = None
+
+
+_written = msgspec.json.Decoder(_Written)
+
+
+def answer_of(text: bytes) -> tuple[int, Any]:
+    """Status and JSON of the answer in a line with a result; 0 where there was none."""
+    result = _written.decode(text).response
+    return (result.status_code, msgspec.json.decode(result.body)) if result else (0, None)
+
+
+def request_of(text: bytes) -> dict[str, Any]:
+    """The body of a line."""
+    body: dict[str, Any] = msgspec.json.decode(lines.decode(text).body)
+    return body
+
+
+_OWN_STATES = ("completed", "incomplete", "failed")
+_NOTHING: Mapping[str, Any] = {"error": None, "incomplete_details": None, "output": [], "usage": None}
+
+
+def response(
+    about: Mapping[str, Any], status: str, code: str, request: Mapping[str, Any], answer: tuple[int, Any]
+) -> dict[str, Any]:
+    """OpenAI's response object. `about` is what the lane says of it; `code` is of an error without an answer."""
+    status_code, body = answer
+    if status == states.COMPLETED and isinstance(body, dict):
+        said = body.get("status")
+        return {**body, **about, "status": said if said in _OWN_STATES else status}
+    out = {**_repeated(request), **_NOTHING, **about, "status": status}
+    if status == states.FAILED:
+        out["error"] = _error(status_code, code, body)
+    return out
+
+
+def _error(status_code: int, code: str, body: Any) -> dict[str, Any]:
+    if not status_code:
+        return {"code": code.removeprefix("batch_"), "message": states.MESSAGES[code]}
+    said = body.get("error") if isinstance(body, dict) else None
+    said = said if isinstance(said, dict) else {}
+    message = said.get("message") or f"The model's server answered {status_code}."
+    return {"code": str(said.get("code") or "server_error"), "message": str(message), "param": said.get("param")}
+
+
+def _repeated(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What the client sent, as an answer repeats it."""
+    given = {name: request[name] for name in _REPEATED if request.get(name) is not None}
+    return {**_REPEATED, **given}
+
+
+_REPEATED: Mapping[str, Any] = {
+    "model": None,
+    "instructions": None,
+    "max_output_tokens": None,
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "reasoning": {"effort": None, "summary": None},
+    "service_tier": None,
+    "temperature": None,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_p": None,
+    "truncation": "disabled",
+}
