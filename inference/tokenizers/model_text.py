@@ -94,16 +94,12 @@ class PlainText:
                 for text in prompts
             )
             return Prepared(clean, prompt, -(-(size + tools) // BYTES_PER_TOKEN), "estimate")
-        tokens = 0
-        for text in prompts:
-            if isinstance(text, str):
-                short = self._tekken.count_short(text)
-                if short is None:
-                    async with asyncio.timeout(timeout_s):
-                        short = await self._tekken.count(text, enough)
-                tokens += short
-            else:
-                tokens += len(text)
+        texts = [text for text in prompts if isinstance(text, str)]
+        tokens = self._tekken.count_short(texts)
+        if tokens is None:
+            async with asyncio.timeout(timeout_s):
+                tokens = await self._tekken.count(texts, enough)
+        tokens += sum(len(ids) for ids in prompts if not isinstance(ids, str))
         return Prepared(clean, prompt, tokens, "exact" if wants_prompt else "estimate")
 
     async def decode(self, ids: list[int], start: int, skip_special_tokens: bool) -> str | None:

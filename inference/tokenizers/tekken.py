@@ -2,9 +2,11 @@
 
 import asyncio
 import base64
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 
 import msgspec
 import tiktoken
@@ -12,6 +14,7 @@ import tiktoken
 from inference.core.text import parts_of
 
 _INLINE_CHARS = 4_096  # below this, encoding takes well under a millisecond and a thread would cost more than it saves
+_CALL_CHARS = 64  # that many take as long as the call itself
 # tiktoken releases the GIL while it encodes.
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="tokenizer")
 
@@ -24,17 +27,19 @@ class Tekken:
     def __init__(self, encoding: tiktoken.Encoding) -> None:
         self._encode = encoding.encode_ordinary
 
-    def count_short(self, text: str) -> int | None:
-        """The number of tokens. None if the text is too long to be counted on the event loop."""
-        return len(self._encode(text)) if len(text) <= _INLINE_CHARS else None
+    def count_short(self, texts: Sequence[str]) -> int | None:
+        """The number of tokens. None if the texts are too long, or too many, to be counted on the event loop."""
+        if _CALL_CHARS * (len(texts) - 1) + sum(map(len, texts)) > _INLINE_CHARS:
+            return None
+        return sum(len(self._encode(text)) for text in texts)
 
-    async def count(self, text: str, enough: int) -> int:
+    async def count(self, texts: Iterable[str], enough: int) -> int:
         """The number of tokens, counted in a thread. Counting stops once it is past `enough`."""
-        return await asyncio.get_running_loop().run_in_executor(_threads, self._count, text, enough)
+        return await asyncio.get_running_loop().run_in_executor(_threads, self._count, texts, enough)
 
-    def _count(self, text: str, enough: int) -> int:
+    def _count(self, texts: Iterable[str], enough: int) -> int:
         total = 0
-        for part in parts_of(text):
+        for part in chain.from_iterable(map(parts_of, texts)):
             total += len(self._encode(part))
             if total > enough:
                 break
