@@ -22,10 +22,10 @@ class LaneConfig(Config):
         description="The folder of files, shared by all lanes; empty is `lane` in `home`.",
     )
     lane_concurrency: int = Field(
-        16,
+        128,
         ge=0,
         le=1024,
-        description="Lines in flight at a time, of this process, and as many more that somebody waits for; 0 serves the API alone.",
+        description="Lines in flight at a time, at most, and as many more that somebody waits for; 0 serves the API alone.",
     )
 
     lane_lease_s: float = Field(

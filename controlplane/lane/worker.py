@@ -1,4 +1,4 @@
-"""Runs lines through the gateway, as many at a time as it has places.
+"""Runs lines through the gateway, as many at a time as their models' pools have room for.
 
 Results are written in groups: while one group is being written, the next gathers. Only lines that are in flight are claimed, so that a
 worker's death repeats no more than these.
@@ -20,11 +20,12 @@ from django.db import DatabaseError, close_old_connections
 from prometheus_client import Counter, Gauge, Histogram
 
 from controlplane.lane.core import lines, results, states
+from controlplane.lane.core.flow import Windows
 from controlplane.lane.core.states import Again
 from controlplane.lane.objects import Objects
 from controlplane.lane.store import claims
 from controlplane.lane.store.claims import Claimed, LeaseLostError, Result
-from inference.contract.lane import KEY_HEADER, SOONEST_HEADER, authorization
+from inference.contract.lane import KEY_HEADER, SOONEST_HEADER, authorization, room_of
 
 log = structlog.get_logger(__name__)
 
@@ -61,7 +62,7 @@ class Ended(NamedTuple):
 
 
 class Worker:
-    """`places`: lines in flight at a time, and as many more that somebody waits for. `at_rest` is called when the last of them has
+    """`places`: lines in flight at a time, at most, and as many more that somebody waits for. `at_rest` is called when the last of them has
     ended: a batch may be at its end.
     """
 
@@ -80,6 +81,7 @@ class Worker:
         self._lease, self._at_rest = lease, at_rest
         self._running: dict[tuple[int, int], asyncio.Task[None]] = {}
         self._soonest: set[tuple[int, int]] = set()  # of those that run
+        self._windows = Windows(places)
         self._ended: list[Ended] = []
         self._changed = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="lane-worker")
@@ -169,7 +171,8 @@ class Worker:
         if self._drains and idle:
             self._drains = False
             claimed = claims.claim(self.id, 1, self._lease, alone=True)
-        claimed = claimed or claims.claim(self.id, places, self._lease, soonest=soonest)
+        room = self._windows.room
+        claimed = claimed or claims.claim(self.id, places, self._lease, soonest=soonest, room=room)
         if not claimed and idle:
             claimed = claims.claim(self.id, 1, self._lease, alone=True)
         return claimed, claims.in_flight(self.id)
@@ -191,6 +194,8 @@ class Worker:
         return out
 
     async def _run(self, line: Claimed) -> None:
+        window = self._windows.of(line.model)
+        window.in_flight += not line.soonest
         try:
             ended = await self._attempt(line)
         except asyncio.CancelledError:
@@ -201,6 +206,7 @@ class Worker:
         finally:
             self._running.pop((line.line, line.attempt), None)
             self._soonest.discard((line.line, line.attempt))
+            window.in_flight -= not line.soonest
         verdict = ended.result.verdict
         LINES.labels("again" if isinstance(verdict, Again) else verdict).inc()
         self._ended.append(ended)
@@ -210,7 +216,10 @@ class Worker:
         with self._objects.path(line.input_file_id).open("rb") as source:
             source.seek(line.offset)
             request = lines.decode(source.read(line.length))
+        sent_s = time.monotonic()
         status, headers, body = await self._call(line, bytes(request.body))
+        if not line.soonest:  # those have places of their own
+            self._windows.of(line.model).answered(status, room_of(headers), sent_s, time.monotonic())
         verdict = states.judge(status, headers, line.tries, random.random())  # noqa: S311
         if isinstance(verdict, Again):
             return Ended(Result(line, verdict, status))

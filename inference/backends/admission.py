@@ -47,6 +47,10 @@ class Admission:
     def waiting(self) -> int:
         return len(self._queue)
 
+    def room(self, priority: int) -> int:
+        """How many more requests of `priority` get a place at once; below zero, how many requests wait for one."""
+        return -len(self._queue) or max(0, self._room(priority) - self.in_flight)
+
     def try_acquire(self, priority: int) -> bool:
         """Take a place if one is free for this priority and no request waits."""
         if not self._queue and self.in_flight < self._room(priority):

@@ -15,6 +15,8 @@ hold for each line, and a key that is taken away runs nothing more.
 """
 SOONEST_HEADER = "x-weir-soonest"
 """From a worker: somebody waits for this line, so it is served as any other request of its tenant."""
+ROOM_HEADER = "x-weir-room"
+"""To a worker, with the answer to a line: how many more lines its pool had room for, or, below zero, how many requests wait for room."""
 TIER = "batch"
 """The tier of other lines, where there is one of this name; else they are served in their tenant's."""
 
@@ -57,3 +59,9 @@ def is_upload(method: str, path: str) -> bool:
 
 def authorization(token: str) -> Mapping[str, str]:
     return {"authorization": f"Bearer {token}"}
+
+
+def room_of(headers: Mapping[str, str]) -> int | None:
+    """What an answer's headers, by their lower-case names, say of room; None where they say nothing."""
+    text = headers.get(ROOM_HEADER, "")
+    return int(text) if text.removeprefix("-").isdigit() and text.isascii() else None

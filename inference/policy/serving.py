@@ -27,6 +27,7 @@ class Caller(NamedTuple):
     names_region: bool = False
     models: frozenset[str] = frozenset()  # the only ones that it may use and list; none is all
     expires_ms: int = 0  # Unix time from which on the key is refused; 0 is never
+    is_lane: bool = False  # a worker sends a line for it
 
     def may_use(self, model: str) -> bool:
         return not self.models or model in self.models
@@ -63,7 +64,8 @@ class Serving(NamedTuple):
             return caller._replace(names_region=False)
         tier = self.batch_tier or caller.tier
         own = tuple(limit for limit in caller.limits if limit.scope == "key")
-        return caller._replace(tier=tier, limits=limits_of(caller.tenant, tier, of="lane") + own, names_region=False)
+        limits = limits_of(caller.tenant, tier, of="lane") + own
+        return caller._replace(tier=tier, limits=limits, names_region=False, is_lane=True)
 
     def timeouts_for(self, model: str, tier: str) -> StageTimeouts:
         return self.timeouts.get((model, tier), self.snapshot.timeouts)

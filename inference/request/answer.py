@@ -1,10 +1,11 @@
 """Answers a request: with a stored answer, with a whole one, with a stream, or with an error."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 from inference.backends.fleet import PoolState
+from inference.contract.lane import ROOM_HEADER
 from inference.contract.plan import Plan, Step
 from inference.contract.snapshot import Model, Pool
 from inference.core.cost import Used, cost_usd, price_now
@@ -45,12 +46,14 @@ class Answer:
         "dropped",
         "identity",
         "meter",
+        "room",
     )
 
     def __init__(self, trace: Trace, out: Exchange, path: str, deadline: bytes | None, keepalive_s: float) -> None:
         self.identity = trace.context.trace_id.hex()
         self.caller: Caller | None = None  # once it is known
         self.meter: Meter | None = None  # where the tenant has a limit
+        self.room: Callable[[], int] | None = None  # of the pool, where a worker of the lane wants to know
         self._request: Request | None = None  # once its model is found
         self._model: Model | None = None
         self._writers: dict[bool, Writer] = {}
@@ -284,6 +287,8 @@ class Answer:
             headers += self._policy
         if self.meter is not None:
             headers += self.meter.headers()
+        if self.room is not None:
+            headers.append((ROOM_HEADER.encode(), b"%d" % self.room()))
         return headers
 
 

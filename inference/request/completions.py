@@ -246,6 +246,8 @@ class Completions:
                 body,
                 least(plan.max_output_tokens, step.max_output_tokens) if step else plan.max_output_tokens,
             )
+            if caller.is_lane:
+                answer.room = partial(state.room, priority)
             outcome = trace.outcome
             while not await self._fly(key, work, trace, answer):
                 trace.outcome, trace.coalesced_with = outcome, None

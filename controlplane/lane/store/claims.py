@@ -8,8 +8,9 @@ Whatever locks several rows locks workers before batches before lines, each by i
 """
 
 import secrets
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -30,6 +31,14 @@ LEASE = timedelta(seconds=30)
 _CANDIDATES = 200  # batches that are compared for a claim, those with the nearest deadlines of each tenant
 
 
+Room = Callable[[str], int]
+"""How many more lines of a model may be in flight."""
+
+
+def _plenty(_: str) -> int:
+    return sys.maxsize
+
+
 class LeaseLostError(Exception):
     """Permanent for this worker: another has taken its lines over. It goes on as a new worker."""
 
@@ -41,6 +50,7 @@ class Claimed(NamedTuple):
     attempt: int
     batch: int
     batch_name: str
+    model: str
     key_sha256: str
     endpoint: str
     input_file_id: str
@@ -90,10 +100,16 @@ def renew(worker: int, lease: timedelta = LEASE) -> None:
 
 
 def claim(
-    worker: int, places: int, lease: timedelta = LEASE, *, soonest: int = 0, alone: bool = False
+    worker: int,
+    places: int,
+    lease: timedelta = LEASE,
+    *,
+    soonest: int = 0,
+    alone: bool = False,
+    room: Room = _plenty,
 ) -> list[Claimed]:
-    """At most so many lines, by a new attempt, and at most `soonest` of those that somebody waits for, which have places of their own.
-    `alone` takes the next of those that run alone, which others are not taken with.
+    """At most so many lines, by a new attempt, and of each model no more than it has `room` for; and at most `soonest` of those that
+    somebody waits for, which have places of their own. `alone` takes the next of those that run alone, which others are not taken with.
 
     Raises LeaseLostError.
     """
@@ -109,7 +125,7 @@ def claim(
             return _claim(opened, due, worker, places, at, alone=True)
         waited_for = opened.filter(completion_window=SOONEST)
         others = opened.exclude(completion_window=SOONEST)
-        return _claim(waited_for, due, worker, soonest, at, 0.0) + _claim(others, due, worker, places, at)
+        return _claim(waited_for, due, worker, soonest, at, 0.0) + _claim(others, due, worker, places, at, room=room)
 
 
 def _claim(
@@ -121,18 +137,25 @@ def _claim(
     urgent_s: float = URGENT_S,
     *,
     alone: bool = False,
+    room: Room = _plenty,
 ) -> list[Claimed]:
     if not places:
         return []
     first = Window(RowNumber(), partition_by="tenant", order_by=("expires_at", "pk"))
     rows = opened.annotate(nth=first).filter(nth__lte=places).order_by("expires_at", "pk")
     candidates = [
-        Candidate(pk, tenant, (until - at).total_seconds(), None if kind == states.BATCH else 1)
-        for pk, tenant, until, kind in rows.values_list("pk", "tenant", "expires_at", "kind")[:_CANDIDATES]
+        Candidate(pk, tenant, (until - at).total_seconds(), model, None if kind == states.BATCH else 1)
+        for pk, tenant, until, kind, model in rows.values_list("pk", "tenant", "expires_at", "kind", "model")[
+            :_CANDIDATES
+        ]
     ]
+    rooms = {candidate.model: room(candidate.model) for candidate in candidates}
     out: list[Claimed] = []
-    while candidates and len(out) < places:
-        wanted = shares(candidates, _running(), places - len(out), urgent_s)
+    while len(out) < places:
+        taken = Counter(it.model for it in out)
+        left_of = {model: most - taken[model] for model, most in rooms.items()}
+        if not (wanted := shares(candidates, _running(), places - len(out), left_of, urgent_s)):
+            break
         left = {candidate.batch: candidate for candidate in candidates}
         for pk in wanted.keys() - _taken(wanted, due, worker, out, alone=alone):
             del left[pk]  # it has no more
@@ -169,6 +192,7 @@ def _take(batch: Batch, due: QuerySet[Line], worker: int, places: int, *, alone:
             attempt,
             batch.pk,
             batch.name,
+            batch.model,
             batch.key_sha256,
             batch.endpoint,
             batch.input_file_id,

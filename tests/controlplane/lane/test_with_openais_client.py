@@ -3,12 +3,15 @@
 import json
 from typing import Any
 
+import aiohttp
 import openai
 import pytest
 
+from inference.contract.lane import KEY_HEADER, authorization, room_of
+from inference.contract.snapshot import key_digest
 from tests.support.gateway.process import KEY, OTHER_KEY
-from tests.support.lane.model_server import INPUT_TOKENS, OUTPUT_TOKENS, EchoServer
-from tests.support.lane.process import Stack, a_line, ended, jsonl, lines_of, submit
+from tests.support.lane.model_server import INPUT_TOKENS, MODEL, OUTPUT_TOKENS, EchoServer
+from tests.support.lane.process import PLACES, TOKEN, Stack, a_line, ended, jsonl, lines_of, submit
 from tests.support.wait import eventually_async
 
 pytestmark = pytest.mark.processes
@@ -46,6 +49,19 @@ async def test_a_line_is_served_in_the_tier_of_batches_with_its_own_name(stack: 
     async with stack.client() as client:
         await ended(client, await submit(client, [a_line("a", "tier")]))
     assert stack.gateway.metric("weir_gateway_requests_total", tier="batch") == before + 1
+
+
+async def test_a_worker_alone_is_told_how_much_room_there_is(stack: Stack) -> None:
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "room"}]}
+    async with aiohttp.ClientSession() as session:
+        for headers, room in (
+            ({**authorization(TOKEN), KEY_HEADER: key_digest(KEY)}, PLACES),
+            ({"authorization": f"Bearer {KEY}"}, None),
+        ):
+            url = f"{stack.gateway.base_url}/chat/completions"
+            async with session.post(url, json=body, headers=headers) as answer:
+                assert answer.status == 200
+                assert room_of({name.lower(): value for name, value in answer.headers.items()}) == room
 
 
 async def test_wrong_lines_are_named_before_a_line_runs(stack: Stack, model: EchoServer) -> None:

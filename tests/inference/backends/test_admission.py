@@ -146,6 +146,23 @@ async def test_what_is_reserved_is_there_at_once_though_others_wait_and_their_qu
     await asyncio.gather(*waiters)
 
 
+async def test_a_worse_tier_is_told_what_others_leave_it_and_how_many_wait() -> None:
+    admission = reserving(4, 2, premium=25)
+    assert (admission.room(PRIORITY["premium"]), admission.room(PRIORITY["batch"])) == (4, 3)
+    for _ in range(3):
+        await admission.acquire(of("premium"), LONG_S)
+    assert (admission.room(PRIORITY["premium"]), admission.room(PRIORITY["batch"])) == (1, 0)
+    await admission.acquire(of("premium"), LONG_S)
+    assert admission.room(PRIORITY["batch"]) == 0, "not less than none, though the reserve is in use too"
+    waiters = [asyncio.ensure_future(admission.acquire(of("batch"), LONG_S)) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert admission.room(PRIORITY["premium"]) == admission.room(PRIORITY["batch"]) == -2
+    for _ in range(2):
+        admission.release()
+        admission.release()
+    await asyncio.gather(*waiters)
+
+
 async def test_a_place_that_the_next_tier_leaves_to_another_is_not_left_empty() -> None:
     """Batch is next, because premium is over its share, and has to leave the place to standard, which does not want it."""
     admission = reserving(2, 5, standard=1)

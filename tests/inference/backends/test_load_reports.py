@@ -6,8 +6,10 @@ from functools import partial
 
 import pytest
 
+from inference.backends.fleet import PoolState
 from inference.backends.metrics_page import MAX_PAGE, MetricsPages
 from inference.backends.replica import Replica
+from inference.contract.snapshot import Endpoint, Pool
 from inference.core.backend_errors import FailedError
 from tests.support.gateway.scripted import DONE, ScriptedBackend
 from tests.support.servers.calls import Connect
@@ -56,6 +58,16 @@ async def test_requests_of_this_gateway_are_not_counted_twice(page: MetricsPage,
     replica = follow()
     replica.load.own, replica.load.pending = 5, 2
     await eventually_async(lambda: others(replica) == (6, 1))
+
+
+async def test_a_pool_whose_server_has_requests_waiting_has_no_room(page: MetricsPage, follow: Follow) -> None:
+    pool = PoolState(Pool("p", "v", "local", "m", "1", (Endpoint("r0", "127.0.0.1:1"),)), 60.0, lambda _: None)
+    pool.replicas.append(follow())
+    assert pool.room(3) == pool.pool.max_concurrency, "nothing is known, so the gateway's own count decides"
+    page.body = BUSY
+    await eventually_async(lambda: pool.room(3) == -3)
+    page.body = FREE
+    await eventually_async(lambda: pool.room(3) == pool.pool.max_concurrency)
 
 
 @pytest.mark.parametrize("after", ["gone", "404", "silent", "garbage", "too large"])

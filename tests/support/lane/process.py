@@ -24,6 +24,7 @@ from tests.support.start import Start
 from tests.support.wait import eventually_async
 
 TOKEN = "lane-token-of-the-tests-0123456789abcdef"
+PLACES = 512
 ENDED = ("completed", "failed", "expired", "cancelled")
 
 
@@ -50,7 +51,9 @@ class Stack:
 def a_fleet(url: str, **changes: Any) -> Snapshot:
     """The model of `url`, without a cache."""
     given = a_snapshot()
-    pool = Pool(MODEL, MODEL, "local", MODEL, "1", (Endpoint("r0", url=url),), protocol="openai", max_concurrency=512)
+    pool = Pool(
+        MODEL, MODEL, "local", MODEL, "1", (Endpoint("r0", url=url),), protocol="openai", max_concurrency=PLACES
+    )
     model = Model(MODEL, (Route(MODEL),), cache=CacheRule("never", coalesce=False))
     return msgspec.structs.replace(
         given, models=(model,), pools=(pool,), tiers=(*given.tiers, Tier("batch", priority=3)), **changes

@@ -39,12 +39,17 @@ def test_lines_that_failed_together_are_not_tried_together() -> None:
 
 def test_places_are_shared_by_tenant_and_a_tenants_go_to_its_nearest_deadline() -> None:
     waiting = [
-        Candidate(1, "alice", 9 * URGENT_S),
-        Candidate(2, "alice", 5 * URGENT_S),
-        Candidate(3, "bob", 20 * URGENT_S),
+        Candidate(1, "alice", 9 * URGENT_S, "small"),
+        Candidate(2, "alice", 5 * URGENT_S, "large"),
+        Candidate(3, "bob", 20 * URGENT_S, "large"),
     ]
-    assert shares(waiting, {}, 4) == {2: 2, 3: 2}
-    assert shares(waiting, {"alice": 3}, 4) == {3: 3, 2: 1}, "until bob has three in flight too"
-    assert shares([], {"alice": 2}, 4) == {}
-    late = [*waiting, Candidate(4, "carol", URGENT_S - 1), Candidate(5, "bob", URGENT_S - 2)]
-    assert shares(late, {"bob": 100}, 4) == {5: 4}, "the nearest deadline first, whoever's it is"
+    room = {"small": 9, "large": 9}
+    assert shares(waiting, {}, 4, room) == {2: 2, 3: 2}
+    assert shares(waiting, {"alice": 3}, 4, room) == {3: 3, 2: 1}, "until bob has three in flight too"
+    assert shares(waiting, {}, 4, {"small": 9, "large": 1}) == {2: 1, 1: 3}, (
+        "where a model has no room, the other one's"
+    )
+    assert shares(waiting, {}, 4, {"small": 0, "large": 0}) == shares([], {"alice": 2}, 4, room) == {}
+    late = [*waiting, Candidate(4, "carol", URGENT_S - 1, "large"), Candidate(5, "bob", URGENT_S - 2, "small")]
+    assert shares(late, {"bob": 100}, 4, room) == {5: 4}, "the nearest deadline first, whoever's it is"
+    assert shares(late, {"bob": 100}, 4, {"small": 0, "large": 2}) == {4: 2}
