@@ -1,4 +1,4 @@
-"""`python -m controlplane.lane`: serves files, batches and background responses, and runs them. See docs/batches.md."""
+"""`python -m controlplane.lane`: serves files, batches, background responses and jobs, and runs them. See docs/batches.md."""
 
 import asyncio
 import os

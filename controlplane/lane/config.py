@@ -1,10 +1,13 @@
 """Settings of the lane. docs/batches.md explains them."""
 
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import NoDecode
 
 from controlplane.config import Config, OptionalSecret, Port, refusal
+from controlplane.incidents.notify.delivery.core.outbound_address import allowed
 
 
 class LaneConfig(Config):
@@ -34,6 +37,20 @@ class LaneConfig(Config):
         le=600,
         description="How long the lines of a worker that gives no sign of life stay its own, s. It renews this every second.",
     )
+
+    lane_callback_allow: Annotated[list[str], NoDecode] = Field(
+        [],
+        description="Private networks, addresses and host names that tenants may have webhooks of jobs sent to, separated by commas; "
+        "plain http too. All others must be https and public.",
+    )
+
+    @field_validator("lane_callback_allow", mode="before")
+    @classmethod
+    def _split_callback_allow(cls, value: object) -> object:
+        parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+        if isinstance(parts, list):
+            allowed(parts)
+        return parts
 
     @property
     def objects_folder(self) -> Path:

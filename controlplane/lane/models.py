@@ -4,7 +4,9 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
+from controlplane.incidents.notify.delivery.models import Sealed
 from controlplane.lane.core import states
+from controlplane.lane.core.jobs import MAX_URL_CHARS
 
 
 class StoredFile(models.Model):
@@ -27,7 +29,7 @@ class StoredFile(models.Model):
 
 
 class Batch(models.Model):
-    """Lines that belong together: those of a file, or the single line of a job, which is a response that runs in the background. Its row is
+    """Lines that belong together: those of a file, or the single line of a job, which may be a response in the background. Its row is
     locked by whoever changes it or its lines; so its counts are those of its lines, always.
     """
 
@@ -65,6 +67,7 @@ class Batch(models.Model):
     finalizing_at = models.DateTimeField(null=True)
     cancelling_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
+    callback_url = models.CharField(max_length=MAX_URL_CHARS, blank=True, help_text="Gets a webhook at its end.")
     kept_until = models.DateTimeField(null=True, help_text="When a job that has ended is deleted, with its texts.")
 
     chore_attempt = models.BigIntegerField(
@@ -106,7 +109,7 @@ class TenantLimits(models.Model):
     job_retention_hours = models.PositiveSmallIntegerField(
         default=24,
         validators=[MinValueValidator(1), MaxValueValidator(720)],
-        help_text="How long background responses are kept after their end, hours: 1 to 720.",
+        help_text="How long jobs and background responses are kept after their end, hours: 1 to 720.",
     )
 
     class Meta:
@@ -114,6 +117,42 @@ class TenantLimits(models.Model):
 
     def __str__(self) -> str:
         return self.tenant or "every other tenant"
+
+
+class CallbackSecret(Sealed):
+    """What a tenant's webhooks are signed with."""
+
+    tenant = models.CharField(max_length=100, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = "secret of callbacks"
+        verbose_name_plural = "secrets of callbacks"
+
+    def __str__(self) -> str:
+        return self.tenant
+
+
+class Callback(models.Model):
+    """The webhook of a job that has ended. It is written with the job's result, and sent until it is accepted or refused."""
+
+    class State(models.TextChoices):
+        PENDING = "pending"
+        DELIVERED = "delivered"
+        REFUSED = "refused"
+
+    job = models.OneToOneField(Batch, on_delete=models.CASCADE, related_name="callback")
+    state = models.CharField(max_length=10, choices=State.choices, default=State.PENDING)
+    due_at = models.DateTimeField(help_text="While it is on its way: when that has taken too long.")
+    attempts = models.PositiveIntegerField(default=0)
+    status = models.PositiveSmallIntegerField(null=True, help_text="HTTP status of the latest answer.")
+    error = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["due_at"], name="pending_callbacks", condition=Q(state="pending"))]
+
+    def __str__(self) -> str:
+        return str(self.pk)
 
 
 class Once(models.Model):

@@ -11,8 +11,11 @@ from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
 
 from controlplane.core.periodic import PeriodicThread
+from controlplane.incidents.notify.delivery.core.outbound_address import allowed
+from controlplane.lane.callbacks import Callbacks
 from controlplane.lane.config import LaneConfig
 from controlplane.lane.http.edge import edge
+from controlplane.lane.http.jobs import JobRoutes
 from controlplane.lane.http.routes import MAX_BODY_BYTES, Routes
 from controlplane.lane.objects import Objects
 from controlplane.lane.store import batches, chores, claims, files, jobs, once
@@ -62,14 +65,16 @@ class _Lane:
         )
         self._clock = PeriodicThread("lane-clock", self._look_at_the_clock, _CLOCK_S)
         self._sweeper = PeriodicThread("lane-sweep", self._sweep, _SWEEP_S)
+        self._allow = allowed(config.lane_callback_allow)
+        self._threads = (self._chores, self._clock, self._sweeper, Callbacks(self._allow))
         self._task: asyncio.Task[None] | None = None
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> int:
         config = self._config
-        routes = Routes(self._objects, self._chores.wake, self._worker.wake)
+        routes = Routes(self._objects, self._chores.wake)
         application = web.Application(middlewares=[edge(config.lane_token)], client_max_size=MAX_BODY_BYTES)
-        application.add_routes(routes.all())
+        application.add_routes([*routes.all(), *JobRoutes(self._objects, self._worker.wake, self._allow).all()])
         application.add_routes(
             [web.get("/healthz", _healthz), web.get("/readyz", self._readyz), web.get("/metrics", self._metrics)]
         )
@@ -81,7 +86,7 @@ class _Lane:
             raise StartError(
                 f"{config.lane_host}:{config.lane_port} cannot be bound ({error.strerror or error}): set WEIR_LANE_PORT"
             ) from error
-        for thread in (self._chores, self._clock, self._sweeper):
+        for thread in self._threads:
             thread.start()
         if config.lane_concurrency:
             self._task = asyncio.create_task(self._worker.run(self._stopping))
@@ -91,7 +96,7 @@ class _Lane:
     async def stop(self) -> None:
         """Answer what is under way, let lines end for a while, and give back the rest."""
         self._stopping.set()
-        for thread in (self._chores, self._clock, self._sweeper):
+        for thread in self._threads:
             thread.stop()
         if self._runner is not None:
             await self._runner.cleanup()

@@ -10,7 +10,11 @@ from controlplane.accounts import groups
 
 OPERATORS = "Batch operators"
 ACT = "lane.change_batch"
-_LIMITS = [f"{action}_tenantlimits" for action in ("add", "change", "delete", "view")]
+_LIMITS = [
+    f"{action}_{model}"
+    for model in ("tenantlimits", "callbacksecret", "callback")
+    for action in ("add", "change", "delete", "view")
+]
 
 
 def require(user: AbstractBaseUser | AnonymousUser) -> None:

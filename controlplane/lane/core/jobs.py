@@ -7,11 +7,13 @@ import msgspec
 
 from controlplane.lane.core import lines, states
 from controlplane.lane.core.lines import Check, Place, RefusedError
-from inference.contract.lane import RESPONSES
+from inference.contract.lane import ENDPOINTS, RESPONSES
 
 SOONEST = "soonest"
-WINDOW_S = {SOONEST: 3_600, "2h": 7_200, "8h": 28_800}
+RESPONSE_WINDOW_S = {SOONEST: 3_600, "2h": 7_200, "8h": 28_800}
+WINDOW_S = RESPONSE_WINDOW_S | lines.WINDOW_S
 """Of a job. Somebody waits for the soonest."""
+MAX_URL_CHARS = 500
 _HERE = ("background", "background_options")
 """What the lane does, and not the model's servers."""
 
@@ -25,6 +27,7 @@ class NewJob(NamedTuple):
     completion_window: str
     metadata: dict[str, str] | None
     text: bytes
+    callback_url: str = ""
 
 
 class _Options(msgspec.Struct):
@@ -51,22 +54,50 @@ def new_response(body: bytes) -> NewJob:
         message = "A background response is not streamed here: leave `stream` out, and ask for it by its id."
         raise RefusedError(message, "stream", "unsupported_parameter")
     window = (wanted.background_options or _Options()).completion_window
-    lines.one_of("background_options.completion_window", window, WINDOW_S)
+    lines.one_of("background_options.completion_window", window, RESPONSE_WINDOW_S)
     lines.check_metadata(wanted.metadata)
     text, model = _line(RESPONSES, {name: value for name, value in members.items() if name not in _HERE})
     return NewJob(states.RESPONSE, RESPONSES, model, window, wanted.metadata, text)
 
 
-def _line(endpoint: str, body: Mapping[str, msgspec.Raw]) -> tuple[bytes, str]:
-    """The line of a batch with this body alone, and its model. Raises RefusedError."""
+class _Callback(msgspec.Struct, forbid_unknown_fields=True):
+    url: str
+
+
+class _Job(msgspec.Struct, forbid_unknown_fields=True):
+    endpoint: str
+    body: dict[str, msgspec.Raw]
+    completion_window: str = SOONEST
+    metadata: dict[str, str] | None = None
+    callback: _Callback | None = None
+
+
+def new_job(body: bytes) -> NewJob:
+    """Of the body of POST /v1/jobs. Where its callback may go is not checked. Raises RefusedError."""
+    try:
+        wanted = msgspec.json.decode(body, type=_Job)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RefusedError(f"The body is not a job: {error}", lines.path(str(error)) or None) from None
+    lines.one_of("endpoint", wanted.endpoint, sorted(ENDPOINTS))
+    lines.one_of("completion_window", wanted.completion_window, WINDOW_S)
+    lines.check_metadata(wanted.metadata)
+    url = wanted.callback.url if wanted.callback else ""
+    if wanted.callback and not 0 < len(url) <= MAX_URL_CHARS:
+        raise RefusedError(f"`callback.url` needs 1 to {MAX_URL_CHARS} characters.", "callback.url")
+    text, model = _line(wanted.endpoint, wanted.body, "body.")
+    return NewJob(states.JOB, wanted.endpoint, model, wanted.completion_window, wanted.metadata, text, url)
+
+
+def _line(endpoint: str, body: Mapping[str, msgspec.Raw], where: str = "") -> tuple[bytes, str]:
+    """The line of a batch with this body alone, and its model. `where` the body is in what came. Raises RefusedError."""
     text = msgspec.json.encode({"custom_id": "1", "method": "POST", "url": endpoint, "body": body})
     if len(text) > lines.MAX_LINE_BYTES:
         raise RefusedError(f"The body has more than {lines.MAX_LINE_BYTES} bytes: shorten it.")
     check = Check(endpoint)
     check.take(text, Place(1, 0, len(text)))
     for problem in check.problems:
-        param = problem.param.removeprefix("body.")
-        raise RefusedError(problem.message.replace("`body.", "`"), param or None, problem.code)
+        param = problem.param.replace("body.", where)
+        raise RefusedError(problem.message.replace("`body.", f"`{where}"), param or None, problem.code)
     return text, check.model
 
 
@@ -108,11 +139,18 @@ def response(
         return {**body, **about, "status": said if said in _OWN_STATES else status}
     out = {**_repeated(request), **_NOTHING, **about, "status": status}
     if status == states.FAILED:
-        out["error"] = _error(status_code, code, body)
+        out["error"] = error_of(status_code, code, body)
     return out
 
 
-def _error(status_code: int, code: str, body: Any) -> dict[str, Any]:
+def event(name: str, status: str, metadata: Mapping[str, str] | None, ended_at: int) -> dict[str, Any]:
+    """What the webhook of a job says, in the form of OpenAI's events. Its id is the same however often it is sent."""
+    data = {"id": name, "status": status, "metadata": metadata}
+    return {"id": f"evt_{name}", "object": "event", "type": f"job.{status}", "created_at": ended_at, "data": data}
+
+
+def error_of(status_code: int, code: str, body: Any) -> dict[str, Any]:
+    """Why there is no good answer: as the gateway or a server said, or by the `code`, where none answered."""
     if not status_code:
         return {"code": code.removeprefix("batch_"), "message": states.MESSAGES[code]}
     said = body.get("error") if isinstance(body, dict) else None

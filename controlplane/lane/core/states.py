@@ -7,7 +7,7 @@ from controlplane.core.backoff import doubled_s
 
 VALIDATING, IN_PROGRESS, FINALIZING, CANCELLING = "validating", "in_progress", "finalizing", "cancelling"
 COMPLETED, FAILED, EXPIRED, CANCELLED = "completed", "failed", "expired", "cancelled"
-BATCH, RESPONSE = "batch", "response"
+BATCH, RESPONSE, JOB = "batch", "response", "job"
 """Kinds of batches: one of many lines, out of a file, and those of a single line, which are jobs."""
 OPEN = (VALIDATING, IN_PROGRESS, FINALIZING, CANCELLING)
 """A batch in one of these needs its input."""

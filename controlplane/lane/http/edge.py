@@ -14,6 +14,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from django.db import DatabaseError, close_old_connections
 
+from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.store.batches import ConflictError
 from controlplane.lane.store.files import NotThereError
@@ -94,6 +95,9 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         return refusal(409, str(error), None, "conflict", **{"x-should-retry": "false"})
     except web.HTTPRequestEntityTooLarge:
         return refusal(413, "The body is too large for this URL.", None, "request_too_large")
+    except SealError as error:
+        log.warning("lane.secret_not_sealed", reason=str(error))
+        return refusal(500, "Callbacks cannot be signed: ask the operators of this gateway.", "callback", "no_secret")
     except (web.HTTPNotFound, web.HTTPMethodNotAllowed):
         return refusal(404, f"Unknown request URL: {request.method} {request.path}.", None, "unknown_url")
     except DatabaseError as error:

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.lane.core import jobs, states
-from controlplane.lane.models import Batch, StoredFile
+from controlplane.lane.models import Batch, Callback, StoredFile
 from controlplane.lane.store.jobs import Standing
 
 
@@ -71,7 +71,50 @@ def response(it: Standing) -> dict[str, Any]:
         "store": True,
         "metadata": row.metadata or {},
     }
-    return jobs.response(about, it.status, it.line.code, it.request, it.answer)
+    status = states.FAILED if it.status == states.EXPIRED else it.status
+    return jobs.response(about, status, it.line.code, it.request, it.answer)
+
+
+def job(it: Standing) -> dict[str, Any]:
+    """With its result, if it has one."""
+    status_code, body = it.answer
+    return job_of_list(it) | {
+        "result": {"status_code": status_code, "body": body} if status_code else None,
+        "error": jobs.error_of(status_code, it.line.code, body)
+        if it.status in (states.FAILED, states.EXPIRED)
+        else None,
+    }
+
+
+def job_of_list(it: Standing) -> dict[str, Any]:
+    row = it.row
+    return {
+        "id": row.name,
+        "object": "job",
+        "endpoint": row.endpoint,
+        "model": row.model,
+        "status": it.status,
+        "completion_window": row.completion_window,
+        "created_at": _unix(row.created_at),
+        "expires_at": _unix(row.expires_at),
+        "ended_at": _unix(row.ended_at),
+        "kept_until": _unix(row.kept_until),
+        "metadata": row.metadata,
+        "callback": _callback(row.callback_url, it.callback) if row.callback_url else None,
+    }
+
+
+def _callback(url: str, sent: Callback | None) -> dict[str, Any]:
+    """How its webhook stands: `waiting` until the job has ended."""
+    if sent is None:
+        return {"url": url, "status": "waiting", "attempts": 0, "status_code": None, "error": None}
+    return {
+        "url": url,
+        "status": sent.state,
+        "attempts": sent.attempts,
+        "status_code": sent.status,
+        "error": sent.error or None,
+    }
 
 
 def listing(rows: list[dict[str, Any]], has_more: bool) -> dict[str, Any]:

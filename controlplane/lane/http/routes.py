@@ -1,22 +1,18 @@
-"""`/v1/files`, `/v1/batches` and what waits by itself: `/v1/responses` in the background."""
+"""`/v1/files` and `/v1/batches`."""
 
 import asyncio
-import hashlib
 from collections.abc import Callable
 
 from aiohttp import BodyPartReader, web
 
 from controlplane.lane.core import lines
-from controlplane.lane.core.jobs import new_response
 from controlplane.lane.core.lines import RefusedError
-from controlplane.lane.core.states import RESPONSE
 from controlplane.lane.http import forms
 from controlplane.lane.http.edge import caller, choice, in_thread, json, number
 from controlplane.lane.models import Batch, StoredFile
 from controlplane.lane.objects import Draft, Objects
-from controlplane.lane.store import batches, files, jobs, limits
-from controlplane.lane.store.jobs import Standing
-from controlplane.lane.store.once import once
+from controlplane.lane.store import batches, files, limits
+from controlplane.lane.store.once import digest, once
 from inference.contract.lane import MAX_UPLOAD_BYTES
 
 MAX_BODY_BYTES = lines.MAX_LINE_BYTES
@@ -26,10 +22,10 @@ _MAX_FILES, _MAX_BATCHES, _BATCHES = 10_000, 100, 20
 
 
 class Routes:
-    """`wake` is called when a batch was made or cancelled, and `run` when a line may begin or has to end."""
+    """`wake` is called when a batch was made or cancelled."""
 
-    def __init__(self, objects: Objects, wake: Callable[[], None], run: Callable[[], None]) -> None:
-        self._objects, self._wake, self._run = objects, wake, run
+    def __init__(self, objects: Objects, wake: Callable[[], None]) -> None:
+        self._objects, self._wake = objects, wake
 
     def all(self) -> list[web.RouteDef]:
         return [
@@ -42,10 +38,6 @@ class Routes:
             web.get("/v1/batches", self.list_batches),
             web.get("/v1/batches/{id}", self.batch),
             web.post("/v1/batches/{id}/cancel", self.cancel),
-            web.post("/v1/responses", self.respond),
-            web.get("/v1/responses/{id}", self.response),
-            web.post("/v1/responses/{id}/cancel", self.cancel_response),
-            web.delete("/v1/responses/{id}", self.delete_response),
         ]
 
     # Files ----------------------------------------------------------------------------------------
@@ -74,7 +66,7 @@ class Routes:
             def stored() -> StoredFile:
                 draft.synchronise()
                 said = f"{purpose}:{filename}:{expiry_s}:{draft.sha256}"
-                return files.get(tenant, once(tenant, key, _digest(said.encode()), place))
+                return files.get(tenant, once(tenant, key, digest(said.encode()), place))
 
             row = await in_thread(stored)
         return json(forms.file(row))
@@ -112,7 +104,7 @@ class Routes:
         def make() -> str:
             return batches.create(who.tenant, who.key_sha256, wanted).name
 
-        row = await in_thread(lambda: batches.get(who.tenant, once(who.tenant, who.once, _digest(body), make)))
+        row = await in_thread(lambda: batches.get(who.tenant, once(who.tenant, who.once, digest(body), make)))
         self._wake()
         return json(forms.batch(row))
 
@@ -133,54 +125,6 @@ class Routes:
     async def _of_batch(self, request: web.Request, call: Callable[[str, str], Batch]) -> web.Response:
         tenant, name = caller(request).tenant, request.match_info["id"]
         return json(forms.batch(await in_thread(lambda: call(tenant, name))))
-
-    # Responses in the background --------------------------------------------------------------------
-
-    async def respond(self, request: web.Request) -> web.Response:
-        who, body = caller(request), await request.read()
-        wanted = new_response(body)
-
-        def make() -> Standing:
-            with self._objects.draft() as draft:
-                draft.write(wanted.text)
-                draft.synchronise()
-                name = once(
-                    who.tenant,
-                    who.once,
-                    _digest(body),
-                    lambda: jobs.create(who.tenant, who.key_sha256, wanted, draft).name,
-                )
-            return jobs.read(who.tenant, name, wanted.kind, self._objects)
-
-        standing = await in_thread(make)
-        self._run()
-        return json(forms.response(standing))
-
-    async def response(self, request: web.Request) -> web.Response:
-        if choice(request, "stream", ("false", "true")) == "true":
-            raise RefusedError("This response was not made with `stream`: ask for it whole.", "stream")
-        return await self._of_response(request, jobs.read)
-
-    async def cancel_response(self, request: web.Request) -> web.Response:
-        answer = await self._of_response(request, jobs.cancel)
-        self._run()
-        return answer
-
-    async def delete_response(self, request: web.Request) -> web.Response:
-        tenant, name = caller(request).tenant, request.match_info["id"]
-        await in_thread(lambda: jobs.delete(tenant, name, RESPONSE, self._objects))
-        self._run()
-        return json({"id": name, "object": "response", "deleted": True})
-
-    async def _of_response(
-        self, request: web.Request, call: Callable[[str, str, str, Objects], Standing]
-    ) -> web.Response:
-        tenant, name = caller(request).tenant, request.match_info["id"]
-        return json(forms.response(await in_thread(lambda: call(tenant, name, RESPONSE, self._objects))))
-
-
-def _digest(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
 
 
 async def _read_form(request: web.Request, draft: Draft) -> tuple[dict[str, str], str | None]:

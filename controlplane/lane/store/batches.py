@@ -55,15 +55,19 @@ def get(tenant: str, name: str, kind: str = states.BATCH, *, lock: bool = False)
     rows = of_tenant(tenant, kind).filter(name=name)
     batch = (rows.select_for_update() if lock else rows).first()
     if batch is None:
-        raise NotThereError(f"There is no {kind} {name[:100]!r}.", f"{kind}_id")
+        raise not_there(name, kind)
     return batch
 
 
-def listed(tenant: str, after: str, limit: int) -> tuple[Sequence[Batch], bool]:
+def not_there(name: str, kind: str) -> NotThereError:
+    return NotThereError(f"There is no {kind} {name[:100]!r}.", f"{kind}_id")
+
+
+def listed(tenant: str, after: str, limit: int, kind: str = states.BATCH) -> tuple[Sequence[Batch], bool]:
     """The newest first, those after the batch named `after`; and whether there are more. Raises NotThereError."""
-    rows = of_tenant(tenant).order_by("-pk")
+    rows = of_tenant(tenant, kind).order_by("-pk")
     if after:
-        rows = rows.filter(pk__lt=get(tenant, after).pk)
+        rows = rows.filter(pk__lt=get(tenant, after, kind).pk)
     return page(rows, limit)
 
 

@@ -24,7 +24,7 @@ from controlplane.lane.core.fairness import URGENT_S, Candidate, shares
 from controlplane.lane.core.jobs import SOONEST
 from controlplane.lane.core.results import Usage
 from controlplane.lane.core.states import Again
-from controlplane.lane.models import Batch, Line, Worker
+from controlplane.lane.models import Batch, Callback, Line, Worker
 from controlplane.lane.store import limits
 
 LEASE = timedelta(seconds=30)
@@ -270,12 +270,16 @@ def end_if_all_ended(batch: Batch, at: datetime) -> None:
 
 
 def end(batch: Batch, ends_as: str, at: datetime) -> None:
-    """Of a locked batch, which is saved by the caller. A job is at its end with this; of a batch, the files are written first."""
+    """Of a locked batch, which is saved by the caller. A job is at its end with this, and its webhook may leave; of a batch, the files
+    are written first.
+    """
     batch.ends_as, batch.chore_attempt, batch.chore_until = ends_as, None, None
     if batch.kind != states.BATCH:
         batch.status = states.FAILED if ends_as == states.COMPLETED and not batch.completed else ends_as
         batch.ended_at, batch.kept_until = at, at + limits.kept(batch.tenant)
         batch.failed = batch.total - batch.completed
+        if batch.callback_url:
+            Callback.objects.create(job=batch, due_at=at)
         batch.lines.filter(state__in=(states.WAITING, states.RUNNING)).update(
             state=states.REFUSED, code=states.LEFT_OVER[ends_as], worker=None, attempt=None
         )

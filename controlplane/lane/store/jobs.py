@@ -1,6 +1,7 @@
 """Jobs as their tenants see them. Their lines run as those of batches do."""
 
 import secrets
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -8,32 +9,42 @@ from django.db import transaction
 
 from controlplane.lane.core import jobs, states
 from controlplane.lane.core.jobs import NewJob
-from controlplane.lane.models import Batch, Line
+from controlplane.lane.models import Batch, Callback, Line
 from controlplane.lane.objects import Draft, Objects
-from controlplane.lane.store import batches, claims, limits
-from controlplane.lane.store.files import NotThereError, new_file_id
+from controlplane.lane.store import batches, callbacks, claims, limits
+from controlplane.lane.store.files import new_file_id
 
-_PREFIXES = {states.RESPONSE: "resp"}
+_PREFIXES = {states.RESPONSE: "resp", states.JOB: "job"}
 
 
 class Standing(NamedTuple):
-    """A job, what was asked, and what was answered: status and JSON, or 0 while there is no answer."""
+    """A job, what was asked, and what was answered: status and JSON, or 0 while there is no answer. `callback` is there once the job has
+    ended, if it has one.
+    """
 
     row: Batch
     line: Line
     request: dict[str, Any]
     answer: tuple[int, Any]
+    callback: Callback | None
 
     @property
     def status(self) -> str:
         """As clients read it."""
         if self.row.status == states.IN_PROGRESS:
             return "in_progress" if self.line.tries else "queued"
-        return states.FAILED if self.row.status == states.EXPIRED else self.row.status
+        return self.row.status
 
 
-def create(tenant: str, key_sha256: str, wanted: NewJob, draft: Draft) -> Batch:
-    """A job whose text is in the draft, and synchronised. Raises FullError, RefusedError."""
+class Created(NamedTuple):
+    """`secret` is what its webhook is signed with, where it was made with this job."""
+
+    row: Batch
+    secret: str
+
+
+def create(tenant: str, key_sha256: str, wanted: NewJob, draft: Draft) -> Created:
+    """A job whose text is in the draft, and synchronised. Raises FullError, RefusedError, SealError."""
     with transaction.atomic():
         limits.check_job(tenant, draft.size)
         at, file_id = claims.now(), new_file_id()
@@ -53,25 +64,46 @@ def create(tenant: str, key_sha256: str, wanted: NewJob, draft: Draft) -> Batch:
             created_at=at,
             in_progress_at=at,
             expires_at=at + timedelta(seconds=jobs.WINDOW_S[wanted.completion_window]),
+            callback_url=wanted.callback_url,
         )
         Line.objects.create(batch=batch, number=1, offset=0, length=draft.size)
-        return batch
+        return Created(batch, callbacks.secret_for(tenant) if wanted.callback_url else "")
 
 
 def read(tenant: str, name: str, kind: str, objects: Objects) -> Standing:
     """Raises NotThereError."""
     row = batches.get(tenant, name, kind)
     try:
-        line = row.lines.get()
-        request = jobs.request_of(objects.path(row.input_file_id).read_bytes())
-        if line.segment is None:
-            return Standing(row, line, request, (0, None))
-        with objects.read_segment(row.pk, line.segment) as segment:
-            segment.seek(line.result_offset)
-            return Standing(row, line, request, jobs.answer_of(segment.read(line.result_length)))
-    except (FileNotFoundError, Line.DoesNotExist):
-        batches.get(tenant, name, kind)  # it was deleted meanwhile
-        raise
+        for without in _without_texts([row]):
+            request = jobs.request_of(objects.path(row.input_file_id).read_bytes())
+            return without._replace(request=request, answer=_answer(without.line, objects))
+    except FileNotFoundError:
+        if batches.of_tenant(tenant, kind).filter(pk=row.pk).exists():
+            raise
+    raise batches.not_there(name, kind)  # it was deleted meanwhile
+
+
+def _answer(line: Line, objects: Objects) -> tuple[int, Any]:
+    if line.segment is None:
+        return 0, None
+    with objects.read_segment(line.batch_id, line.segment) as segment:
+        segment.seek(line.result_offset)
+        return jobs.answer_of(segment.read(line.result_length))
+
+
+def _without_texts(rows: Sequence[Batch]) -> list[Standing]:
+    """Those that were deleted meanwhile are left out."""
+    lines = {line.batch_id: line for line in Line.objects.filter(batch__in=rows)}
+    sent = {callback.job_id: callback for callback in Callback.objects.filter(job__in=rows)}
+    return [Standing(row, lines[row.pk], {}, (0, None), sent.get(row.pk)) for row in rows if row.pk in lines]
+
+
+def listed(tenant: str, after: str, limit: int) -> tuple[list[Standing], bool]:
+    """Without what was asked and answered, the newest first, those after the job named `after`; and whether there are more. Raises
+    NotThereError.
+    """
+    rows, has_more = batches.listed(tenant, after, limit, states.JOB)
+    return _without_texts(rows), has_more
 
 
 def cancel(tenant: str, name: str, kind: str, objects: Objects) -> Standing:
@@ -96,7 +128,7 @@ def _delete(row: Batch, objects: Objects) -> None:
     with transaction.atomic():
         locked = Batch.objects.select_for_update().filter(pk=pk).first()
         if locked is None:
-            raise NotThereError(f"There is no {row.kind} {row.name!r}.", f"{row.kind}_id")
+            raise batches.not_there(row.name, row.kind)
         locked.delete()
     objects.remove(row.input_file_id)
     objects.remove_segments(pk)

@@ -1,5 +1,6 @@
 """Requests that make something, and that their client may send again."""
 
+import hashlib
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -16,6 +17,10 @@ KEPT = timedelta(days=7)
 
 class OtherBodyError(Exception):
     """Permanent: the key was used for another request."""
+
+
+def digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
 
 
 def once(tenant: str, key: str, body_sha256: str, make: Callable[[], str]) -> str:

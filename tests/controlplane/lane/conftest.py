@@ -2,6 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.local.ports import LOOPBACK
 from tests.support.lane.model_server import EchoServer
 from tests.support.lane.process import Stack, a_fleet, start_stack
 from tests.support.start import Start
@@ -17,4 +18,4 @@ def model() -> Iterator[EchoServer]:
 @pytest.fixture(scope="module")
 def stack(start_once: Start, model: EchoServer, tmp_path_factory: pytest.TempPathFactory) -> Stack:
     """A lane behind a gateway in front of `model`, for the tests of a module. Leave it running."""
-    return start_stack(start_once, tmp_path_factory.mktemp("lane"), a_fleet(model.url))
+    return start_stack(start_once, tmp_path_factory.mktemp("lane"), a_fleet(model.url), lane_callback_allow=LOOPBACK)

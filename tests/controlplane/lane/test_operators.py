@@ -1,5 +1,6 @@
 """What operators see of batches, and what they do with them."""
 
+import html
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -10,10 +11,10 @@ from django.test import Client
 
 from controlplane.lane import report
 from controlplane.lane.core import states
-from controlplane.lane.models import Batch, Line, StoredFile, TenantLimits
+from controlplane.lane.models import Batch, CallbackSecret, Line, StoredFile, TenantLimits
 from controlplane.lane.objects import Objects
 from controlplane.lane.rights import OPERATORS
-from controlplane.lane.store import claims, files, jobs, limits
+from controlplane.lane.store import callbacks, claims, files, jobs, limits
 from tests.support.lane.stored import answer, begun, do_chores, new_job, read
 
 pytestmark = pytest.mark.django_db
@@ -136,3 +137,15 @@ def test_errors_of_one_kind_are_one_number_whatever_was_answered(objects: Object
         Line.objects.filter(pk=line.pk).update(state=states.REFUSED, code=states.TOO_LONG_CODE, status_code=status)
     (standing,) = report.standings([batch], claims.now())
     assert standing.errors_by_kind == {states.TOO_LONG_CODE: 3}
+
+
+def test_a_secret_of_callbacks_is_shown_once_and_a_wrong_one_refused(owner: Client, home: Path) -> None:
+    path = "/admin/lane/callbacksecret/add/"
+    assert "followed by base64" in owner.post(path, {"tenant": "alice", "secret": "whsec_short"}).content.decode()
+    shown = html.unescape(owner.post(path, {"tenant": "alice", "secret": ""}, follow=True).content.decode())
+    secret = CallbackSecret.objects.get(tenant="alice").secret
+    assert secret.startswith("whsec_") and secret in shown
+    assert secret not in html.unescape(owner.get("/admin/lane/callbacksecret/").content.decode())
+    owner.post(path, {"tenant": "bob", "secret": secret})
+    assert CallbackSecret.objects.get(tenant="bob").secret == secret
+    assert callbacks.secret_for("bob") == "" and callbacks.secret_for("carol").startswith("whsec_")

@@ -9,8 +9,16 @@ from deploy.local.process import ROOT
 
 def test_every_setting_of_the_lane_is_documented_with_its_default() -> None:
     document = (ROOT / "docs" / "batches.md").read_text()
-    for name in LaneConfig.model_fields.keys() - Config.model_fields.keys() - {"lane_token", "lane_objects"}:
+    without = {"lane_token", "lane_objects", "lane_callback_allow"}
+    for name in LaneConfig.model_fields.keys() - Config.model_fields.keys() - without:
         assert f"| `WEIR_{name.upper()}` | `{LaneConfig.model_fields[name].default}` |" in document
+
+
+@pytest.mark.parametrize("wrong", ["http://10.0.0.1", "10.0.0.0/99"])
+def test_what_is_no_network_is_refused(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    monkeypatch.setenv("WEIR_LANE_CALLBACK_ALLOW", f"hooks.internal, {wrong}")
+    with pytest.raises(ConfigError, match="neither a network"):
+        load()
 
 
 def test_a_token_that_can_be_guessed_is_refused_without_being_shown(

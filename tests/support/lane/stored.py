@@ -9,7 +9,7 @@ from controlplane.lane.core import jobs as core_jobs
 from controlplane.lane.core import lines, results, states
 from controlplane.lane.core.jobs import SOONEST
 from controlplane.lane.core.results import Usage
-from controlplane.lane.models import Batch
+from controlplane.lane.models import Batch, Callback, CallbackSecret
 from controlplane.lane.objects import Objects
 from controlplane.lane.store import batches, chores, claims, files, jobs
 from controlplane.lane.store.claims import Claimed, Result
@@ -43,11 +43,12 @@ def begun(objects: Objects, number: int, tenant: str = TENANT) -> Batch:
 def new_job(objects: Objects, tenant: str = TENANT, window: str = SOONEST) -> Batch:
     """A response in the background, whose text is that of the first line of a batch."""
     body = {**a_line("1", "text 1")["body"], "background_options": {"completion_window": window}}
-    wanted = core_jobs.new_response(json.dumps(body).encode())
+    wanted = core_jobs.new_response(json.dumps(body).encode())._replace(callback_url="https://example.com/hook")
+    CallbackSecret.objects.get_or_create(tenant=tenant)
     with objects.draft() as draft:
         draft.write(wanted.text)
         draft.synchronise()
-        return jobs.create(tenant, KEY, wanted, draft)
+        return jobs.create(tenant, KEY, wanted, draft).row
 
 
 def do_chores(objects: Objects) -> None:
@@ -94,6 +95,7 @@ def _check_job(objects: Objects, job: Batch) -> Counter[str]:
     done = it.line.state == states.DONE
     assert (job.completed, job.failed, job.input_tokens) == (done, not done, done)
     assert (it.line.worker, it.line.attempt, job.kept_until is not None) == (None, None, True)
+    assert it.callback is not None and it.callback.state == Callback.State.PENDING
     if done:
         assert it.answer == (200, it.request)
         assert (it.request["messages"][0]["content"], it.status) == ("text 1", "completed")

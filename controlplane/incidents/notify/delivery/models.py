@@ -1,7 +1,9 @@
 """Destinations, the outbox, inbound webhooks and heartbeats."""
 
+from typing import Any
+
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from controlplane.fleet.models import Team
@@ -23,6 +25,11 @@ class Sealed(models.Model):
     class Meta:
         abstract = True
 
+    @classmethod
+    def in_use(cls) -> models.QuerySet[Any]:
+        """Rows whose secrets are needed."""
+        return cls._default_manager.all()
+
     @property
     def secret(self) -> str:
         """Raises SealError where the keys do not open it."""
@@ -38,7 +45,7 @@ class Sealed(models.Model):
 
 
 def anything_sealed() -> bool:
-    return Endpoint.objects.exists() or HookSecret.objects.exists()
+    return any(kind._default_manager.exists() for kind in Sealed.__subclasses__())
 
 
 class Endpoints(models.Manager["Endpoint"]):
@@ -75,6 +82,13 @@ class Endpoint(Sealed):
     def seal(self, keys: Keys, text: str) -> None:
         super().seal(keys, text)
         self.digest = keys.digests(text)[0]
+
+    @classmethod
+    def in_use(cls) -> models.QuerySet[Any]:
+        """Those of destinations and of pending deliveries."""
+        pointed_at = Exists(Destination.objects.filter(endpoint=OuterRef("pk")))
+        awaited = Exists(Delivery.objects.filter(endpoint=OuterRef("pk"), state=Delivery.State.PENDING))
+        return cls.objects.filter(Q(pointed_at) | Q(awaited))
 
 
 class Destination(models.Model):
@@ -185,6 +199,10 @@ class HookSecret(Sealed):
 
     def __str__(self) -> str:
         return self.name
+
+    @classmethod
+    def in_use(cls) -> models.QuerySet[Any]:
+        return cls.objects.filter(enabled=True)
 
 
 class HookEvent(models.Model):

@@ -6,19 +6,16 @@ from typing import Any
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Tags, Warning, register
 from django.db import DatabaseError, transaction
-from django.db.models import Exists, OuterRef, Q
 
 from controlplane.core.formatting import capitalised
 from controlplane.incidents.notify.delivery.core.encryption import SealError
-from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint, HookSecret
+from controlplane.incidents.notify.delivery.models import Sealed
 
 
-def in_use() -> Iterator[Endpoint | HookSecret]:
-    """Rows that pages need: endpoints of destinations and of pending deliveries, and enabled secrets of webhooks."""
-    pointed_at = Exists(Destination.objects.filter(endpoint=OuterRef("pk")))
-    awaited = Exists(Delivery.objects.filter(endpoint=OuterRef("pk"), state=Delivery.State.PENDING))
-    yield from Endpoint.objects.filter(Q(pointed_at) | Q(awaited))
-    yield from HookSecret.objects.filter(enabled=True)
+def in_use() -> Iterator[Sealed]:
+    """Rows of any room whose secrets are needed."""
+    for kind in Sealed.__subclasses__():
+        yield from kind.in_use()
 
 
 def unreadable() -> list[str]:
@@ -52,7 +49,7 @@ def check_secrets(
 @transaction.atomic
 def seal_again() -> int:
     """Encrypt every secret with the first key; returns how many. Raises SealError, and then changes nothing."""
-    rows: list[Endpoint | HookSecret] = [*Endpoint.objects.select_for_update(), *HookSecret.objects.select_for_update()]
+    rows = [row for kind in Sealed.__subclasses__() for row in kind._default_manager.select_for_update()]
     for row in rows:
         row.secret = row.secret
         row.save()

@@ -13,11 +13,11 @@ from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from controlplane.lane.core import states
-from controlplane.lane.models import Batch, StoredFile, Worker
+from controlplane.lane.models import Batch, CallbackSecret, StoredFile, Worker
 from controlplane.lane.objects import Objects
 from controlplane.lane.store import chores, claims
 from tests.support.lane.process import a_line, jsonl
-from tests.support.lane.stored import answer, check_ended, new_batch, new_job
+from tests.support.lane.stored import TENANT, answer, check_ended, new_batch, new_job
 
 LINES, PLACES = 5, 2
 ACCEPTING = 4  # effects before a job is accepted: its text, its place and the folder's, its rows
@@ -105,6 +105,7 @@ def test_whatever_it_is_killed_at_each_line_has_one_result(home: Path, after: bo
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_whatever_it_is_killed_at_a_job_that_was_accepted_has_one_result(home: Path, after: bool) -> None:
     objects = Objects(home / "lane")
+    CallbackSecret.objects.create(tenant=TENANT)
     number = 0
     while True:
         number += 1

@@ -33,13 +33,17 @@ def render(message: Message) -> Post:
     body = json.dumps(
         {"type": event, "timestamp": notice.at.isoformat(), "data": to_json(notice)}, separators=(",", ":"), default=str
     ).encode()
+    return signed(message.url, message.secret, message.id, message.now_s, body)
+
+
+def signed(url: str, secret: str, message_id: str, now_s: int, body: bytes) -> Post:
     headers = {
         "Content-Type": "application/json",
-        "webhook-id": message.id,
-        "webhook-timestamp": str(message.now_s),
-        "webhook-signature": signature(message.secret, message.id, message.now_s, body),
+        "webhook-id": message_id,
+        "webhook-timestamp": str(now_s),
+        "webhook-signature": signature(secret, message_id, now_s, body),
     }
-    return Post(message.url, body, headers)
+    return Post(url, body, headers)
 
 
 def signature(secret: str, message_id: str, now_s: int, body: bytes) -> str:

@@ -5,9 +5,9 @@ coordination between senders, and what a killed sender had claimed is sent again
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import structlog
@@ -22,6 +22,7 @@ from controlplane.incidents.notify.delivery.send import fallback, key_lock
 
 log = structlog.get_logger(__name__)
 
+Whose = TypeVar("Whose", bound=Hashable)
 PENDING = Delivery.State.PENDING
 TOO_MANY = 429
 CHANGE_USEFUL_FOR = timedelta(hours=1)
@@ -64,9 +65,9 @@ def _unclaimed(now: datetime) -> Q:
     return Q(claimed_until=None) | Q(claimed_until__lte=now)
 
 
-def choose(due: Iterable[tuple[int, int]], free: int, per_endpoint: int, busy: Mapping[int, int]) -> list[int]:
+def choose(due: Iterable[tuple[int, Whose]], free: int, per_endpoint: int, busy: Mapping[Whose, int]) -> list[int]:
     """Of `due` (id, endpoint) the first `free` that leave no endpoint with more than `per_endpoint`."""
-    taken = Counter(busy)
+    taken: Counter[Whose] = Counter(busy)
     chosen: list[int] = []
     for delivery, endpoint in due:
         if len(chosen) < free and taken[endpoint] < per_endpoint:

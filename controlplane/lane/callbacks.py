@@ -1,0 +1,50 @@
+"""Sends the webhooks of jobs: a thread of the lane. They say that a job has ended and how, and nothing of what was asked or answered."""
+
+import random
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+import structlog
+from django.utils import timezone
+
+from controlplane.incidents.notify.delivery.core.encryption import SealError
+from controlplane.incidents.notify.delivery.core.outbound_address import Allowed
+from controlplane.incidents.notify.delivery.core.retry import Answer, Policy
+from controlplane.incidents.notify.delivery.destinations.webhook import signed
+from controlplane.incidents.notify.delivery.send.http_client import Client
+from controlplane.incidents.notify.delivery.send.pump import POLL_S, Pump
+from controlplane.lane.core import jobs
+from controlplane.lane.models import Callback, CallbackSecret
+from controlplane.lane.store import callbacks
+
+log = structlog.get_logger(__name__)
+
+
+class Callbacks(Pump[Callback, str]):
+    def __init__(self, allow: Allowed, policy: Policy = callbacks.POLICY, poll_s: float = POLL_S) -> None:
+        super().__init__("lane-callbacks", allow, policy, poll_s)
+
+    def claim(self, free: int, busy: Mapping[str, int]) -> list[Callback]:
+        return callbacks.claim(self.policy, free, busy)
+
+    def whose(self, item: Callback) -> str:
+        return item.job.tenant
+
+    def claimed_until(self, item: Callback) -> datetime | None:
+        return item.due_at
+
+    async def attempt(self, client: Client, item: Callback) -> Answer:
+        job, ended_at = item.job, item.job.ended_at
+        try:
+            secret = await self._in_database(lambda: callbacks.secret_of(job.tenant))
+        except (SealError, CallbackSecret.DoesNotExist) as error:
+            log.warning("callback.unsigned", job=job.name, reason=str(error))
+            return Answer(None, "its secret cannot be read: ask the operators of this gateway")
+        event = jobs.event(job.name, job.status, job.metadata, int(ended_at.timestamp()) if ended_at else 0)
+        now_s = int(timezone.now().timestamp())
+        post = signed(job.callback_url, secret, event["id"], now_s, msgspec.json.encode(event))
+        return await client.post(post.url, post.body, post.headers)
+
+    def settle(self, item: Callback, answer: Answer) -> None:
+        callbacks.settle(item, answer, self.policy, random.random())  # noqa: S311  (no secret)

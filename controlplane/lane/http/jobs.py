@@ -1,0 +1,116 @@
+"""`/v1/jobs`, and `/v1/responses` in the background: the same, in two forms."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from aiohttp import web
+from yarl import URL
+
+from controlplane.incidents.notify.delivery.core.outbound_address import Allowed, BlockedError, check_url
+from controlplane.lane.core.jobs import NewJob, new_job, new_response
+from controlplane.lane.core.lines import RefusedError
+from controlplane.lane.core.states import JOB, RESPONSE
+from controlplane.lane.http import forms
+from controlplane.lane.http.edge import caller, choice, in_thread, json, number
+from controlplane.lane.objects import Objects
+from controlplane.lane.store import jobs
+from controlplane.lane.store.callbacks import NOT_PUBLIC
+from controlplane.lane.store.jobs import Standing
+from controlplane.lane.store.once import digest, once
+
+_MAX_JOBS, _JOBS = 100, 20
+
+
+class Form(NamedTuple):
+    kind: str
+    url: str
+    parse: Callable[[bytes], NewJob]
+    show: Callable[[Standing], dict[str, Any]]
+
+
+_FORMS = (Form(RESPONSE, "/v1/responses", new_response, forms.response), Form(JOB, "/v1/jobs", new_job, forms.job))
+
+
+class JobRoutes:
+    """`wake` is called when a line may begin or has to end. `allow` says where webhooks may go beside public addresses."""
+
+    def __init__(self, objects: Objects, wake: Callable[[], None], allow: Allowed) -> None:
+        self._objects, self._wake, self._allow = objects, wake, allow
+
+    def all(self) -> list[web.RouteDef]:
+        routes = [web.get("/v1/jobs", self.listing)]
+        for form in _FORMS:
+            routes += [
+                web.post(form.url, partial(self.create, form)),
+                web.get(f"{form.url}/{{id}}", partial(self.read, form)),
+                web.post(f"{form.url}/{{id}}/cancel", partial(self.cancel, form)),
+                web.delete(f"{form.url}/{{id}}", partial(self.delete, form)),
+            ]
+        return routes
+
+    async def create(self, form: Form, request: web.Request) -> web.Response:
+        who, body = caller(request), await request.read()
+        wanted = form.parse(body)
+        if wanted.callback_url:
+            _check_callback(wanted.callback_url, self._allow)
+        secret = ""
+
+        def make() -> Standing:
+            def created() -> str:
+                nonlocal secret
+                row, secret = jobs.create(who.tenant, who.key_sha256, wanted, draft)
+                return row.name
+
+            with self._objects.draft() as draft:
+                draft.write(wanted.text)
+                draft.synchronise()
+                name = once(who.tenant, who.once, digest(body), created)
+            return jobs.read(who.tenant, name, form.kind, self._objects)
+
+        shown = form.show(await in_thread(make))
+        self._wake()
+        if secret:
+            shown["callback"]["secret"] = secret
+        return json(shown)
+
+    async def listing(self, request: web.Request) -> web.Response:
+        tenant, limit = caller(request).tenant, number(request, "limit", _JOBS, _MAX_JOBS)
+        after = request.query.get("after", "")
+        rows, has_more = await in_thread(lambda: jobs.listed(tenant, after, limit))
+        return json(forms.listing([forms.job_of_list(row) for row in rows], has_more))
+
+    async def read(self, form: Form, request: web.Request) -> web.Response:
+        if choice(request, "stream", ("false", "true")) == "true":
+            raise RefusedError("This was not made with `stream`: ask for it whole.", "stream")
+        tenant, name = _named(request)
+        return json(form.show(await in_thread(lambda: jobs.read(tenant, name, form.kind, self._objects))))
+
+    async def cancel(self, form: Form, request: web.Request) -> web.Response:
+        tenant, name = _named(request)
+        standing = await in_thread(lambda: jobs.cancel(tenant, name, form.kind, self._objects))
+        self._wake()
+        return json(form.show(standing))
+
+    async def delete(self, form: Form, request: web.Request) -> web.Response:
+        tenant, name = _named(request)
+        await in_thread(lambda: jobs.delete(tenant, name, form.kind, self._objects))
+        self._wake()
+        return json({"id": name, "object": form.kind, "deleted": True})
+
+
+def _named(request: web.Request) -> tuple[str, str]:
+    return caller(request).tenant, request.match_info["id"]
+
+
+def _check_callback(url: str, allow: Allowed) -> None:
+    """What its name resolves to is checked when it is sent. Raises RefusedError."""
+    try:
+        target = URL(url)
+        has_user = target.raw_user is not None or target.raw_password is not None
+        check_url(target.scheme, target.raw_host or "", has_user, allow)
+    except BlockedError:
+        message = f"`callback.url` is refused: {NOT_PUBLIC}, or it has a user or password."
+        raise RefusedError(message, "callback.url") from None
+    except ValueError:
+        raise RefusedError("`callback.url` is no URL: use https://host/path.", "callback.url") from None
