@@ -60,8 +60,16 @@ def a_fleet(url: str, **changes: Any) -> Snapshot:
     )
 
 
-def start_stack(start: Start, folder: Path, snapshot: Snapshot, *, database_url: str = "", **settings: str) -> Stack:
-    """`settings` are the lane's."""
+def start_stack(
+    start: Start,
+    folder: Path,
+    snapshot: Snapshot,
+    *,
+    database_url: str = "",
+    python: tuple[str, ...] = (sys.executable,),
+    **settings: str,
+) -> Stack:
+    """`settings` are the lane's, and `python` is what runs it."""
     lane_port, home = free_port(), folder / "home"
     command, port, path = gateway_command(
         folder, snapshot, lane_url=f"http://{LOOPBACK}:{lane_port}", lane_token=TOKEN, home=str(home)
@@ -77,7 +85,7 @@ def start_stack(start: Start, folder: Path, snapshot: Snapshot, *, database_url:
     }
     migrate = (sys.executable, "manage.py", "migrate", "--no-input", "-v0")
     subprocess.run(migrate, cwd=ROOT, env={**os.environ, **env}, check=True)
-    lane = Command("lane", (sys.executable, "-m", "controlplane.lane"), partial(http_ok, lane_port, "/readyz"), env=env)
+    lane = Command("lane", (*python, "-m", "controlplane.lane"), partial(http_ok, lane_port, "/readyz"), env=env)
     return Stack(gateway, start(lane), lane_port, start, lane)
 
 
