@@ -1,0 +1,148 @@
+"""Whether `weir bench` tells the truth: against a server in a process of its own whose delays are known, and that is stopped for 5 s."""
+
+import json
+import signal
+import subprocess
+import tempfile
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy.local.ports import LOOPBACK, free_ports
+from deploy.local.process import ROOT
+from inference.loadtest.core.result import Result, read
+from inference.loadtest.core.samples import rank
+from tests.bench.figures import Figure, over_rounds, say
+from tests.bench.processes import BenchError, Child, start
+from tests.support.servers.delayed import delayed
+
+ROUNDS, WARM_UPS = 3, 2
+RATE, SECONDS = 40, 20
+STALL_S, STALL_AT_S, STALL_RATE = 5.0, 3.0, 20
+SHARES = {"p50": 0.5, "p99": 0.99}
+
+
+@dataclass
+class Bed:
+    """Where everything runs."""
+
+    folder: Path
+    stack: ExitStack
+
+    def serve(self, **spec: Any) -> tuple[Child, int]:
+        [port] = free_ports(1)
+        child = start("delayed", delayed(port, **spec).argv, self.folder)
+        self.stack.push(child.ended)
+        child.wait_ready(port)
+        return child, port
+
+    def bench(self, port: int, *given: str) -> tuple[int, Result]:
+        """Exit status and result of `weir bench`. Raises BenchError where it measured nothing."""
+        out = self.folder / "result.json"
+        argv = [str(ROOT / "weir"), "bench", f"http://{LOOPBACK}:{port}/v1", "--out", str(out), *given]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode not in (0, 1, 3):
+            raise BenchError(f"weir bench ended with {done.returncode}: {done.stderr}")
+        return done.returncode, read(out.read_bytes())
+
+
+def run() -> Iterator[Figure]:
+    with ExitStack() as stack:
+        bed = Bed(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-weirbench-"))), stack)
+        yield from _errors(bed)
+        yield from _stall(bed)
+
+
+def _errors(bed: Bed) -> Iterator[Figure]:
+    """Percentiles beside those of the server's own clock."""
+    rounds: dict[str, list[float]] = {"from_sent": [], "from_due": [], "client": []}
+    for number in range(ROUNDS):
+        child, port = bed.serve(first_ms=(20.0, 200.0), gap_ms=10.0, tokens=8, seed=number)
+        given = ("--rate", str(RATE), "--duration", f"{SECONDS}s", "--seed", str(number), "--lengths", "50/8")
+        status, result = bed.bench(port, *given)
+        log = _get(port, "/log")[WARM_UPS:]
+        child.stop()
+        if len(log) != result.requests["good"]:
+            raise BenchError(f"the server answered {len(log)} requests, and {result.requests['good']} were measured")
+        if status == 3:
+            say(f"weirbench: round {number} is invalid: {' '.join(result.faults)}")
+        for since in ("from_sent", "from_due"):
+            errors = [
+                abs(_measured(result, f"{measure}_{since}", name) - _truth([row[at] for row in log], share))
+                for at, measure in enumerate(("ttft", "e2e"))
+                for name, share in SHARES.items()
+            ]
+            say(f"weirbench: {since}: {', '.join(f'{error:.3f} ms' for error in errors)} (TTFT p50, p99, E2E p50, p99)")
+            rounds[since].append(max(errors))
+        rounds["client"].append(_client(result))
+    yield Figure(
+        "weirbench.error_ms",
+        over_rounds(rounds["from_sent"]),
+        "ms",
+        "p50 and p99 of TTFT and E2E by the server's clock",
+    )
+    yield Figure(
+        "weirbench.due_error_ms", over_rounds(rounds["from_due"]), "ms", "the same, from due: with the client's own lag"
+    )
+    yield Figure("weirbench.send_lag_p99_ms", over_rounds(rounds["client"]), "ms", "5 ms make a run invalid")
+
+
+def _stall(bed: Bed) -> Iterator[Figure]:
+    """The server is stopped for 5 s in the middle. Every request that was due meanwhile has to show it."""
+    child, port = bed.serve(first_ms=(5.0, 5.0), gap_ms=1.0, tokens=2)
+    timers = [
+        threading.Timer(STALL_AT_S + wait_s, child.process.send_signal, (what,))
+        for wait_s, what in ((0.0, signal.SIGSTOP), (STALL_S, signal.SIGCONT))
+    ]
+    for timer in timers:
+        timer.start()
+    try:
+        _, result = bed.bench(
+            port, "--rate", str(STALL_RATE), "--duration", "12s", "--arrivals", "constant", "--lengths", "50/2"
+        )
+    finally:
+        for timer in timers:
+            timer.cancel()
+        child.process.send_signal(signal.SIGCONT)
+        child.stop()
+    first, due = result.samples["first_s"], result.samples["due_s"]
+    waited = sorted(first_s - due_s for first_s, due_s in zip(first, due, strict=True))
+    say(f"weirbench: {result.requests['good']} answered, {result.latency_ms['ttft_from_due']}")
+    yield Figure(
+        "weirbench.stall_seen_s",
+        waited[-1],
+        "s",
+        f"{STALL_S:g} s, less at most {1 / STALL_RATE:g} s until a request is due",
+    )
+    stalled = sum(time_s > 0.05 for time_s in waited)
+    yield Figure(
+        "weirbench.stall_requests_ratio",
+        stalled / (STALL_S * STALL_RATE),
+        "ratio",
+        "requests that were due in the stall",
+    )
+
+
+def _get(port: int, path: str) -> Any:
+    with urllib.request.urlopen(f"http://{LOOPBACK}:{port}{path}", timeout=30) as answer:
+        return json.loads(answer.read())
+
+
+def _truth(seconds: list[float], share: float) -> float:
+    return sorted(seconds)[rank(len(seconds), share)] * 1000
+
+
+def _measured(result: Result, measure: str, share: str) -> float:
+    figures = result.latency_ms[measure]
+    if figures is None:
+        raise BenchError(f"{measure} was not measured")
+    return figures[share]
+
+
+def _client(result: Result) -> float:
+    figures = result.client_ms["send_lag"]
+    return figures["p99"] if figures else 0.0
