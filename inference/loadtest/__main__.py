@@ -10,11 +10,14 @@ from datetime import UTC, datetime
 import uvloop
 
 from inference.benchmark.prompts import Prompts
-from inference.loadtest import options, output
+from inference.loadtest import comparing, options, output
 from inference.loadtest.client import Client, Target, TargetError
-from inference.loadtest.core.result import Result, result_of
+from inference.loadtest.core.result import Outcome, Result, result_of
+from inference.loadtest.core.unhappy import Report
+from inference.loadtest.core.workload import Planned
 from inference.loadtest.options import Options
 from inference.loadtest.run import Conversation, Load, allow_many_connections
+from inference.loadtest.unhappy.suite import Suite
 
 MISSED, INVALID, UNMEASURED, CUT = 1, 3, 4, 130
 PROGRESS_S = 5.0
@@ -25,6 +28,8 @@ def main(argv: list[str]) -> int:
     if argv[:1] != ["bench"]:
         sys.stderr.write("usage: weir bench URL [options]\nweir bench --help says what there is.\n")
         return 0 if argv[:1] in (["-h"], ["--help"]) else 2
+    if "--compare" in argv:
+        return comparing.main(argv[1:])
     wanted = options.read(argv[1:])
     allow_many_connections()
     try:
@@ -47,11 +52,12 @@ def status(result: Result, max_failed: float) -> int:
     sent, failed = result.requests["sent"] - result.requests["cut_short"], result.requests["failed"]
     if result.cut_short:
         return CUT
-    if not sent or failed > max_failed * sent:
+    if not sent or (result.unhappy is None and failed > max_failed * sent):
         return UNMEASURED
     if not result.valid:
         return INVALID
-    return 0 if all(objective.kept for objective in result.objectives) else MISSED
+    missed = any(not objective.kept for objective in result.objectives)
+    return MISSED if missed or (result.unhappy is not None and result.unhappy.faults) else 0
 
 
 async def _bench(wanted: Options) -> Result:
@@ -70,17 +76,19 @@ async def _bench(wanted: Options) -> Result:
         load = Load(client, prompts, Conversation(wanted.turns, wanted.think_s))
         await load.warm_up()
         load.share(wanted.prefixes, wanted.prefix_tokens)
+        report: Report | None = None
         began = datetime.now(UTC).isoformat(timespec="seconds")
-        progress = asyncio.create_task(_progress(load, plan[-1].due_s))
-        try:
-            outcome = await load.run(plan, stop)
-        finally:
-            progress.cancel()
+        if wanted.unhappy:
+            suite = Suite(client, prompts, plan[0], wanted.segments[0].from_rps, wanted.patience_s)
+            outcome, report = await suite.run(wanted.unhappy, stop)
+        else:
+            outcome = await _loaded(load, plan, stop)
     finally:
         client.close()
     result = result_of(
         outcome, url=wanted.address, model=target.model, settings=wanted.settings, machine=_machine(), began=began
     )
+    result.unhappy = report
     result.objectives = [objective.kept_by(outcome.samples) for objective in wanted.objectives]
     return result
 
@@ -92,6 +100,14 @@ def _only(models: tuple[str, ...]) -> str:
             f"the server lists {len(models)} models, name one by --model: {', '.join(models[:20]) or 'none'}"
         )
     return models[0]
+
+
+async def _loaded(load: Load, plan: list[Planned], stop: asyncio.Event) -> Outcome:
+    progress = asyncio.create_task(_progress(load, plan[-1].due_s))
+    try:
+        return await load.run(plan, stop)
+    finally:
+        progress.cancel()
 
 
 async def _progress(load: Load, last_due_s: float) -> None:

@@ -73,7 +73,7 @@ class Client:
         self.origin = Origin(url.host, url.port, ssl.create_default_context() if url.scheme == "https" else None)
         self._url = url._replace(path=url.path + target.route)
         self._headers = {"Content-Type": "application/json", "Accept": "text/event-stream", **target.headers}
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._keeps_text = keeps_text
 
     def close(self) -> None:
@@ -104,10 +104,10 @@ class Client:
         request = request_of("POST", self._url, self._headers, body)
         sample.sent_s = now_s() - began_s
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self.timeout_s):
                 return await self._exchange(sample, request, began_s)
         except TimeoutError:
-            self._fail(sample, "timeout", f"not answered within {self._timeout_s:g} s")
+            self._fail(sample, "timeout", f"not answered within {self.timeout_s:g} s")
         except NotConnectedError as error:
             number = getattr(error.__context__, "errno", None)
             self._fail(sample, CLIENT_LIMIT if number in _NO_ROOM else "no_connection", str(error))

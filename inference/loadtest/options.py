@@ -14,14 +14,18 @@ from inference.loadtest.core import objective, schedule, workload
 from inference.loadtest.core.objective import Objective
 from inference.loadtest.core.schedule import Segment
 from inference.loadtest.core.workload import Lengths
+from inference.loadtest.unhappy.cases import CASES
 
 KEY_VARIABLE = "WEIR_BENCH_KEY"
 FORMS = (".json", ".csv", ".parquet", ".html")
 _ROUTES = {"chat": "/chat/completions", "completions": "/completions"}
 _EXIT = """\
-exit status: 0 measured, and every objective was kept; 1 an objective was missed; 2 the command line cannot be understood;
+exit status: 0 measured, and every objective was kept; 1 an objective was missed, or a badly
+behaved client did harm; 2 the command line cannot be understood;
 3 the client lagged, so the figures are not the server's; 4 the server could not be measured, or failed more requests than
 --max-failed allows; 130 the run was cut short. Of several the highest that holds.
+
+weir bench --compare BEFORE.json AFTER.json says what differs between two results (weir bench --compare --help).
 """
 
 
@@ -49,6 +53,8 @@ class Options:
     timeout_s: float
     max_failed: float
     objectives: tuple[Objective, ...]
+    unhappy: tuple[str, ...]
+    patience_s: float
     out: tuple[Path, ...]
     settings: dict[str, Any]
 
@@ -88,7 +94,9 @@ def parser() -> argparse.ArgumentParser:
         help="members to add to each body, such as '{\"ignore_eos\": true}'; null removes one",
     )
     load = made.add_argument_group("when requests are due")
-    load.add_argument("--rate", type=float, metavar="RPS", help="mean requests/s (default 1)")
+    load.add_argument(
+        "--rate", type=float, metavar="RPS", help="mean requests/s (default 1; beside badly behaved clients 5)"
+    )
     load.add_argument(
         "--duration", metavar="TIME", help="such as 30s or 5m (default 30s); of a trace: how much of the run is played"
     )
@@ -130,9 +138,24 @@ def parser() -> argparse.ArgumentParser:
     judge.add_argument(
         "--objective", action="append", default=[], metavar="TEXT", help="'p95 ttft <= 500ms'; may be repeated"
     )
-    judge.add_argument("--timeout", default="120s", metavar="TIME", help="of a request (default 120s)")
+    judge.add_argument(
+        "--timeout",
+        metavar="TIME",
+        help="of a request (default 120s; beside badly behaved clients ten times their patience)",
+    )
     judge.add_argument(
         "--max-failed", type=float, default=0.01, metavar="SHARE", help="of requests that may fail (default 0.01)"
+    )
+    unhappy = made.add_argument_group("badly behaved clients")
+    unhappy.add_argument(
+        "--unhappy",
+        nargs="?",
+        const="all",
+        metavar="CASES",
+        help=f"beside good requests: all, or some of {', '.join(CASES)}",
+    )
+    unhappy.add_argument(
+        "--patience", default="3s", metavar="TIME", help="how long such a client waits for anything (default 3s)"
     )
     judge.add_argument(
         "--out",
@@ -163,7 +186,8 @@ def _options(given: argparse.Namespace) -> Options:
     except msgspec.DecodeError as error:
         raise ValueError(f"--extra: {error}") from None
     until_s = schedule.duration_s(given.duration) if given.duration else None
-    rate = 1.0 if given.rate is None else given.rate
+    patience_s = schedule.duration_s(given.patience)
+    rate = given.rate or (5.0 if given.unhappy else 1.0)
     segments = schedule.parse_load(given.load) if given.load else (Segment(rate, rate, until_s or 30.0),)
     shape = schedule.CONSTANT if given.arrivals == "constant" else (given.burstiness or schedule.POISSON)
     settings = {name: str(value) if isinstance(value, Path) else value for name, value in vars(given).items()}
@@ -185,9 +209,13 @@ def _options(given: argparse.Namespace) -> Options:
         turns=given.turns,
         think_s=0.0 if given.think == "0" else schedule.duration_s(given.think),
         seed=given.seed,
-        timeout_s=schedule.duration_s(given.timeout),
+        timeout_s=schedule.duration_s(given.timeout)
+        if given.timeout
+        else (10 * patience_s if given.unhappy else 120.0),
         max_failed=given.max_failed,
         objectives=tuple(map(objective.parse, given.objective)),
+        unhappy=_cases(given.unhappy),
+        patience_s=patience_s,
         out=tuple(given.out),
         settings={name: value for name, value in settings.items() if name not in ("url", "model", "out", "key_file")},
     )
@@ -213,6 +241,14 @@ def _check(given: argparse.Namespace) -> None:
             raise ValueError(f"--out {path}: its name must end with one of {', '.join(FORMS)}")
         if str(path) != "-" and not path.absolute().parent.is_dir():
             raise ValueError(f"--out {path}: there is no folder {path.absolute().parent}")
+
+
+def _cases(text: str | None) -> tuple[str, ...]:
+    """Raises ValueError."""
+    names = () if text is None else tuple(CASES) if text == "all" else tuple(text.split(","))
+    if unknown := [name for name in names if name not in CASES]:
+        raise ValueError(f"--unhappy {unknown[0]}: there is no such client, but {', '.join(CASES)}")
+    return names
 
 
 def _key(path: Path | None) -> str:

@@ -57,6 +57,7 @@ def text(result: Result) -> str:
     lines += ["", f"{'milliseconds':34}" + "".join(f"{share:>10}" for share in _SHARES)]
     for name, figures in (result.latency_ms | result.client_ms).items():
         lines.append(f"{_NAMES[name]:34}" + _row(figures))
+    lines += _unhappy(result)
     lines += [_objective(kept.objective, kept.share, kept.kept) for kept in result.objectives]
     return "\n".join(lines) + "\n"
 
@@ -89,6 +90,17 @@ def _tokens(result: Result) -> str:
         return "output tokens: unknown, the server counts none"
     said = f"output tokens: {outputs['mean']:g} in the mean, {wanted['mean']:g} wanted at most"
     return said if per_chunk is None or abs(per_chunk - 1) < 0.05 else f"{said}; {per_chunk:g} in a chunk"
+
+
+def _unhappy(result: Result) -> list[str]:
+    if result.unhappy is None:
+        return []
+    lines = ["", f"badly behaved clients: {result.unhappy.faults} of {len(result.unhappy.cases)} did harm"]
+    for case in result.unhappy.cases:
+        lines.append(f"  {case.name}: {'; '.join(case.faults) or 'as expected'} ({case.did}: {case.got})")
+    if not result.unhappy.leaks_known:
+        lines.append("  leaks are unknown: the server has no page of metrics that says how many requests it has")
+    return lines
 
 
 def _objective(name: str, share: float | None, kept: bool) -> str:

@@ -16,6 +16,7 @@ from inference.loadtest.core.samples import (
     of_tokens,
     values,
 )
+from inference.loadtest.core.unhappy import Report
 from inference.loadtest.core.verdict import faults_of_client
 
 COLUMNS = tuple(field for field in Sample.__struct_fields__ if field != "said")
@@ -70,7 +71,7 @@ class Result(msgspec.Struct, kw_only=True):
     tokens: dict[str, Any]
     objectives: list[Kept] = []
     search: dict[str, Any] | None = None
-    unhappy: dict[str, Any] | None = None
+    unhappy: Report | None = None
     samples: dict[str, list[Any]] = {}
 
 

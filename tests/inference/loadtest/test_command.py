@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from deploy.local.ports import LOOPBACK, free_ports
-from deploy.local.process import ROOT
 from inference.loadtest import options
 from inference.loadtest.core.result import read, samples_of
 from inference.loadtest.core.samples import SEND_LAG, Sample
 from inference.loadtest.core.verdict import faults_of_client
 from tests.support.servers.delayed import MODEL, delayed
 from tests.support.start import Start
+from tests.support.wait import eventually
+from tests.support.weir_command import bench, command
 
 KEPT_UP_OR_LAGGED = (0, 3)
 """A test's machine may be too busy for a valid run. It is said then, and the rest is as it should be."""
@@ -27,14 +28,6 @@ def port(start_once: Start) -> int:
     [port] = free_ports(1)
     start_once(delayed(port, first_ms=(20.0, 60.0), gap_ms=5.0, tokens=5))
     return port
-
-
-def command(port: int, *given: str) -> list[str]:
-    return [str(ROOT / "weir"), "bench", f"http://{LOOPBACK}:{port}/v1", *given]
-
-
-def bench(port: int, *given: str, cwd: Path = ROOT) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command(port, *given), capture_output=True, text=True, check=False, cwd=cwd, timeout=120)
 
 
 def test_a_run_says_what_the_server_did_from_due_and_from_sent(port: int, tmp_path: Path) -> None:
@@ -110,7 +103,7 @@ def test_the_exit_status_is_for_ci(
 ) -> None:
     if fault:
         [port] = free_ports(1)
-        start(delayed(port, fault=fault))
+        start(delayed(port, faults=[fault]))
     done = bench(port, "--rate", "20", "--duration", "1s", *given)
     assert (
         said in done.stdout and done.returncode in (code, 3) and (done.returncode == code or "INVALID" in done.stdout)
@@ -125,9 +118,9 @@ def test_a_server_that_is_not_there_cannot_be_measured() -> None:
 
 def test_ctrl_c_ends_a_run_with_what_was_measured(port: int, tmp_path: Path) -> None:
     given = ("--rate", "30", "--duration", "10m", "--out", str(tmp_path / "r.json"))
+    before = logged(port)
     running = subprocess.Popen(command(port, *given), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while logged(port) == 0 or "sent" not in running.stderr.readline():
-        assert running.poll() is None
+    eventually(lambda: logged(port) > before + 5)
     running.send_signal(signal.SIGINT)
     said, _ = running.communicate(timeout=60)
     result = read((tmp_path / "r.json").read_bytes())

@@ -1,12 +1,14 @@
 """Whether `weir bench` tells the truth: against a server in a process of its own whose delays are known, and that is stopped for 5 s."""
 
 import json
+import os
 import signal
 import subprocess
 import tempfile
 import threading
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +18,13 @@ from deploy.local.ports import LOOPBACK, free_ports
 from deploy.local.process import ROOT
 from inference.loadtest.core.result import Result, read
 from inference.loadtest.core.samples import rank
+from inference.loadtest.options import KEY_VARIABLE
 from tests.bench.figures import Figure, over_rounds, say
 from tests.bench.processes import BenchError, Child, start
-from tests.support.servers.delayed import delayed
+from tests.support.servers.delayed import FAULTS, delayed
 
+KEY = "sk-the-right-one"
+AT_ONCE = 4
 ROUNDS, WARM_UPS = 3, 2
 RATE, SECONDS = 40, 20
 STALL_S, STALL_AT_S, STALL_RATE = 5.0, 3.0, 20
@@ -40,11 +45,11 @@ class Bed:
         child.wait_ready(port)
         return child, port
 
-    def bench(self, port: int, *given: str) -> tuple[int, Result]:
+    def bench(self, port: int, *given: str, name: str = "") -> tuple[int, Result]:
         """Exit status and result of `weir bench`. Raises BenchError where it measured nothing."""
-        out = self.folder / "result.json"
+        out = self.folder / f"result-{name}.json"
         argv = [str(ROOT / "weir"), "bench", f"http://{LOOPBACK}:{port}/v1", "--out", str(out), *given]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, env=os.environ | {KEY_VARIABLE: KEY})
         if done.returncode not in (0, 1, 3):
             raise BenchError(f"weir bench ended with {done.returncode}: {done.stderr}")
         return done.returncode, read(out.read_bytes())
@@ -55,6 +60,7 @@ def run() -> Iterator[Figure]:
         bed = Bed(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-weirbench-"))), stack)
         yield from _errors(bed)
         yield from _stall(bed)
+        yield from _faults(bed)
 
 
 def _errors(bed: Bed) -> Iterator[Figure]:
@@ -124,6 +130,26 @@ def _stall(bed: Bed) -> Iterator[Figure]:
         stalled / (STALL_S * STALL_RATE),
         "ratio",
         "requests that were due in the stall",
+    )
+
+
+def _faults(bed: Bed) -> Iterator[Figure]:
+    """A server without faults, and one with each: the client that is named beside it has to notice. Nothing here keeps a core busy."""
+
+    def alarms(fault: str) -> set[str]:
+        child, port = bed.serve(first_ms=(10.0, 30.0), gap_ms=2.0, tokens=600, key=KEY, faults=[fault] if fault else [])
+        _, result = bed.bench(port, "--unhappy", "--rate", "5", "--patience", "1s", name=fault)
+        child.stop()
+        assert result.unhappy is not None
+        seen = {case.name for case in result.unhappy.cases if case.faults}
+        say(f"weirbench: {fault or 'no fault'}: {', '.join(sorted(seen)) or 'nothing'}")
+        return seen
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        seen = dict(zip(("", *FAULTS), pool.map(alarms, ("", *FAULTS)), strict=True))
+    yield Figure("weirbench.false_alarms", len(seen[""]), "cases", "a server without faults")
+    yield Figure(
+        "weirbench.faults_found", sum(case in seen[fault] for fault, case in FAULTS.items()), f"of {len(FAULTS)}"
     )
 
 
