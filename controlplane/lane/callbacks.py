@@ -7,10 +7,11 @@ from datetime import datetime
 import msgspec
 import structlog
 from django.utils import timezone
+from prometheus_client import Counter
 
 from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.incidents.notify.delivery.core.outbound_address import Allowed
-from controlplane.incidents.notify.delivery.core.retry import Answer, Policy
+from controlplane.incidents.notify.delivery.core.retry import Answer, Policy, classify
 from controlplane.incidents.notify.delivery.destinations.webhook import signed
 from controlplane.incidents.notify.delivery.send.http_client import Client
 from controlplane.incidents.notify.delivery.send.pump import POLL_S, Pump
@@ -19,6 +20,11 @@ from controlplane.lane.models import Callback, CallbackSecret
 from controlplane.lane.store import callbacks
 
 log = structlog.get_logger(__name__)
+SENT = Counter(
+    "weir_lane_callbacks", "Attempts at webhooks of jobs, by what follows: delivered, refused, again.", ["status"]
+)
+for _status in ("delivered", "refused", "again"):
+    SENT.labels(_status)  # 0 is known from the start
 
 
 class Callbacks(Pump[Callback, str]):
@@ -47,4 +53,5 @@ class Callbacks(Pump[Callback, str]):
         return await client.post(post.url, post.body, post.headers)
 
     def settle(self, item: Callback, answer: Answer) -> None:
+        SENT.labels(classify(answer)).inc()
         callbacks.settle(item, answer, self.policy, random.random())  # noqa: S311  (no secret)

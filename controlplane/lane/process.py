@@ -2,19 +2,22 @@
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
 from aiohttp import web
-from prometheus_client import REGISTRY
+from django.db import DatabaseError
+from prometheus_client import REGISTRY, Gauge
 from prometheus_client.exposition import choose_encoder
 
 from controlplane.core.periodic import PeriodicThread
 from controlplane.incidents.notify.delivery.core.outbound_address import allowed
+from controlplane.lane import report
 from controlplane.lane.callbacks import Callbacks
 from controlplane.lane.config import LaneConfig
-from controlplane.lane.http.edge import edge
+from controlplane.lane.http.edge import edge, in_thread
 from controlplane.lane.http.jobs import JobRoutes
 from controlplane.lane.http.routes import MAX_BODY_BYTES, Routes
 from controlplane.lane.objects import Objects
@@ -24,6 +27,8 @@ from inference.contract.metrics_access import may_read_metrics
 
 _CLOCK_S, _CHORES_S, _SWEEP_S = 1.0, 1.0, 600.0
 _STUCK_AFTER_S = 60.0
+QUEUED = Gauge("weir_lane_jobs_queued", "Jobs and background responses that have not begun, in the database.")
+OLDEST_QUEUED = Gauge("weir_lane_job_oldest_queued_seconds", "For how long the oldest of them waits.")
 _SHUTDOWN_S = 5.0
 
 
@@ -132,8 +137,17 @@ class _Lane:
         headers = {name.lower().encode("latin-1"): value.encode("latin-1") for name, value in request.headers.items()}
         if not may_read_metrics(self._config.metrics_token, request.remote or "", headers):
             return web.Response(status=401, text="send Authorization: Bearer with WEIR_METRICS_TOKEN\n")
+        await self._set_gauges()
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(REGISTRY), headers={"content-type": content_type})
+
+    async def _set_gauges(self) -> None:
+        """They are of the database, and so the same for all lanes. What cannot be read is no number."""
+        number, age_s = math.nan, math.nan
+        with contextlib.suppress(DatabaseError):
+            number, age_s = await in_thread(lambda: report.waiting(claims.now()))
+        QUEUED.set(number)
+        OLDEST_QUEUED.set(age_s)
 
 
 async def _healthz(_: web.Request) -> web.Response:

@@ -1,14 +1,14 @@
-"""How batches stand, for screens and REST."""
+"""How batches and jobs stand, for screens, REST and metrics."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db.models import Count
+from django.db.models import Count, Min, Q
 
 from controlplane.lane.core import states
-from controlplane.lane.models import Batch, Line
+from controlplane.lane.models import Batch, Callback, Line
 from controlplane.lane.store import files
 
 
@@ -62,3 +62,56 @@ def _kinds(batches: Sequence[int]) -> Mapping[int, dict[str, int]]:
     for batch, code, status, count in refused.values_list("batch", "code", "status_code").annotate(count=Count("pk")):
         out[batch][states.kind_of_error(states.REFUSED, code, status)] += count
     return out
+
+
+class JobsOfTenant(NamedTuple):
+    """How many of its jobs and background responses there are, by how they stand. Those that have ended are counted while they are kept."""
+
+    tenant: str
+    counts: dict[str, int]  # by status; `queued` have not begun
+    oldest_queued_at: datetime | None
+    callbacks_pending: int
+    callbacks_refused: int
+
+
+JOB_STATES = ("queued", states.IN_PROGRESS, states.COMPLETED, states.FAILED, states.EXPIRED, states.CANCELLED)
+
+
+def jobs(tenants: Collection[str] = ()) -> list[JobsOfTenant]:
+    """Of all tenants that have any, or of those that are named, in order."""
+    only = {"tenant__in": tenants} if tenants else {}
+    rows = Batch.objects.filter(**only).exclude(kind=states.BATCH)
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for tenant, status, count in (
+        rows.exclude(status=states.IN_PROGRESS).values_list("tenant", "status").annotate(count=Count("pk"))
+    ):
+        counts[tenant][status] = count
+    queued = Q(lines__tries=0)
+    oldest = {}
+    for tenant, every, waiting, since in (
+        rows.filter(status=states.IN_PROGRESS)
+        .values_list("tenant")
+        .annotate(every=Count("pk"), queued=Count("pk", filter=queued), since=Min("created_at", filter=queued))
+    ):
+        counts[tenant] |= {"queued": waiting, states.IN_PROGRESS: every - waiting}
+        oldest[tenant] = since
+    callbacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for tenant, state, count in Callback.objects.values_list("job__tenant", "state").annotate(count=Count("pk")):
+        callbacks[tenant][state] = count
+    return [
+        JobsOfTenant(
+            tenant,
+            {state: counts[tenant][state] for state in JOB_STATES},
+            oldest.get(tenant),
+            callbacks[tenant][Callback.State.PENDING],
+            callbacks[tenant][Callback.State.REFUSED],
+        )
+        for tenant in sorted(counts)
+    ]
+
+
+def waiting(now: datetime) -> tuple[int, float]:
+    """How many jobs have not begun, and for how long the oldest of them waits, s."""
+    rows = Batch.objects.filter(status=states.IN_PROGRESS, lines__tries=0).exclude(kind=states.BATCH)
+    number, since = rows.aggregate(number=Count("pk"), since=Min("created_at")).values()
+    return number, (now - since).total_seconds() if since else 0.0

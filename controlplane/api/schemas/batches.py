@@ -1,4 +1,4 @@
-"""Shapes of batches."""
+"""Shapes of batches and jobs."""
 
 from datetime import datetime
 from typing import Literal
@@ -52,3 +52,23 @@ class BatchOut(Schema):
 class BatchesOut(Schema):
     rows: list[BatchOut]
     next_before: int | None
+
+
+class WaitingJobParameters(Schema):
+    tenant: list[Name] = Field([], max_length=50)
+
+
+class TenantJobsOut(Schema):
+    """Of its jobs and background responses. `oldest_queued_at` is null where none waits."""
+
+    tenant: str
+    counts: dict[str, int] = Field(
+        description="By status: queued, in_progress, and while they are kept completed, failed, expired, cancelled"
+    )
+    oldest_queued_at: datetime | None = Field(description="When the oldest that has not begun was made")
+    callbacks_pending: Count
+    callbacks_refused: Count
+
+
+class WaitingJobsOut(Schema):
+    rows: list[TenantJobsOut]

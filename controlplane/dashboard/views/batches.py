@@ -1,4 +1,4 @@
-"""The page of batches: how far each is, and forms that cancel one or run its failed lines again."""
+"""The page of batches: how far each is, forms that cancel one or run its failed lines again, and how many jobs wait."""
 
 from typing import Any
 
@@ -46,6 +46,7 @@ def batches(request: HttpRequest) -> HttpResponse:
     context = {
         "rows": [_row(row, now) for row in rows],
         "tenants": tenants,
+        "jobs": [_jobs(it, now) for it in report.jobs(tenants)] if before is None else [],
         **list_links([("tenant", tenant) for tenant in tenants], "status", statuses, CHOICES, before, next_before),
         "may_act": request.user.has_perm(rights.ACT),
         "next": request.get_full_path(),
@@ -56,7 +57,7 @@ def batches(request: HttpRequest) -> HttpResponse:
 @require_POST
 def cancel_batch(request: HttpRequest, name: str) -> HttpResponse:
     rights.require(request.user)
-    batch = get_object_or_404(Batch, name=name)
+    batch = get_object_or_404(Batch, name=name, kind=states.BATCH)
     try:
         stored.cancel(batch.tenant, name)
     except stored.ConflictError as error:
@@ -69,7 +70,7 @@ def cancel_batch(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 def retry_batch(request: HttpRequest, name: str) -> HttpResponse:
     rights.require(request.user)
-    batch = get_object_or_404(Batch, name=name)
+    batch = get_object_or_404(Batch, name=name, kind=states.BATCH)
     try:
         again = stored.retry(batch)
     except stored.ConflictError as error:
@@ -79,6 +80,11 @@ def retry_batch(request: HttpRequest, name: str) -> HttpResponse:
             request, f"{again.name} runs the {batch.failed} failed lines of {name} again, for {batch.tenant}."
         )
     return back(request, reverse("batches"))
+
+
+def _jobs(it: report.JobsOfTenant, now: Any) -> dict[str, Any]:
+    age_s = None if it.oldest_queued_at is None else (now - it.oldest_queued_at).total_seconds()
+    return {"of": it, "counts": list(it.counts.values()), "oldest_s": age_s}
 
 
 def _row(row: report.Standing, now: Any) -> dict[str, Any]:

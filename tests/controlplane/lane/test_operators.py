@@ -117,6 +117,14 @@ def test_jobs_are_bounded_and_kept_for_as_long_as_the_limits_say(owner: Client, 
     with pytest.raises(ValueError, match="delete some"):
         new_job(objects)
 
+    [row] = owner.get("/api/v1/waiting-jobs?tenant=alice").json()["rows"]
+    assert (row["counts"]["queued"], row["counts"]["completed"], row["callbacks_pending"]) == (1, 1, 1)
+    assert row["oldest_queued_at"] and report.waiting(claims.now())[0] == 1
+    page = text(owner)
+    assert '<td class="n">1</td> <td class="n">0</td> <td class="n">1</td>' in page.replace("</td><td", "</td> <td")
+    assert "1 to be taken" in page and "for " in page and "No batch was made yet" in page
+    assert [owner.post(f"{path}/batches/{first.name}/cancel").status_code for path in ("/api/v1", "")] == [404, 404]
+
     first.refresh_from_db()
     assert first.kept_until == first.ended_at + timedelta(hours=1)
     os.utime(objects.path(second.input_file_id), (0, 0))
