@@ -12,6 +12,7 @@ import uvloop
 from inference.benchmark.prompts import Prompts
 from inference.loadtest import comparing, options, output
 from inference.loadtest.client import Client, Target, TargetError
+from inference.loadtest.core import summary
 from inference.loadtest.core.result import Outcome, Result, result_of
 from inference.loadtest.core.unhappy import Report
 from inference.loadtest.core.workload import Planned
@@ -42,8 +43,8 @@ def main(argv: list[str]) -> int:
         return 2
     for path in wanted.out:
         output.write(result, path)
-    summary = sys.stderr if any(str(path) == "-" for path in wanted.out) else sys.stdout
-    summary.write(output.text(result))
+    people = sys.stderr if any(str(path) == "-" for path in wanted.out) else sys.stdout
+    people.write(summary.text(result))
     return status(result, wanted.max_failed)
 
 

@@ -1,4 +1,4 @@
-"""Writes a result: as JSON, as a table of its requests, as a page, and as text for people."""
+"""Writes a result to a file, in the form that the file's name says."""
 
 import csv
 import io
@@ -7,31 +7,24 @@ from pathlib import Path
 
 import msgspec
 
+from inference.loadtest import page
 from inference.loadtest.core.result import Result
-from inference.loadtest.core.samples import Figures
-
-_NAMES = {
-    "ttft_from_due": "time to first token, from due",
-    "ttft_from_sent": "time to first token, from sent",
-    "e2e_from_due": "end to end, from due",
-    "e2e_from_sent": "end to end, from sent",
-    "tpot": "time per output token",
-    "chunk_gap": "time between chunks",
-    "longest_chunk_gap": "longest such time of an answer",
-    "send_lag": "client: sent after due",
-    "loop_lag": "client: late for answers",
-}
-_SHARES = ("count", "mean", "p50", "p90", "p95", "p99", "max")
 
 
 def write(result: Result, path: Path) -> None:
-    """In the form that its name says. Raises OSError."""
-    if str(path) == "-":
-        sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
-    elif path.suffix == ".json":
-        path.write_bytes(msgspec.json.encode(result) + b"\n")
+    """Raises OSError."""
+    if path.suffix == ".html":
+        path.write_text(page.html(result))
     elif path.suffix == ".csv":
         path.write_text(_csv(result))
+    elif path.suffix == ".parquet":
+        from pyarrow import parquet, table  # which take longer to import than all else
+
+        parquet.write_table(table(result.samples), path)
+    elif str(path) == "-":
+        sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
+    else:
+        path.write_bytes(msgspec.json.encode(result) + b"\n")
 
 
 def _csv(result: Result) -> str:
@@ -40,68 +33,3 @@ def _csv(result: Result) -> str:
     rows.writerow(result.samples)
     rows.writerows(zip(*result.samples.values(), strict=True))
     return text.getvalue()
-
-
-def text(result: Result) -> str:
-    """The figures for people, with their units."""
-    lines = [f"{result.url}  {result.model}", _verdict(result), ""]
-    counts = result.requests
-    lines.append(
-        f"requests: {counts['planned']} planned, {counts['sent']} sent, {counts['good']} answered, {counts['failed']} failed"
-        + (f", {counts['cut_short']} cut short" if counts["cut_short"] else "")
-    )
-    lines += [f"  {kind}: {count}  {result.said.get(kind, '')}".rstrip() for kind, count in result.failures.items()]
-    for name, value in result.per_second.items():
-        lines.append(f"{name.replace('_', ' ')} per second: {'unknown' if value is None else f'{value:g}'}")
-    lines.append(_tokens(result))
-    lines += ["", f"{'milliseconds':34}" + "".join(f"{share:>10}" for share in _SHARES)]
-    for name, figures in (result.latency_ms | result.client_ms).items():
-        lines.append(f"{_NAMES[name]:34}" + _row(figures))
-    lines += _unhappy(result)
-    lines += [_objective(kept.objective, kept.share, kept.kept) for kept in result.objectives]
-    return "\n".join(lines) + "\n"
-
-
-def _row(figures: Figures | None) -> str:
-    if figures is None:
-        return f"{'unknown':>10}"
-    return "".join(f"{figures[share]:>10}" if share == "count" else f"{figures[share]:>10.1f}" for share in _SHARES)
-
-
-def _verdict(result: Result) -> str:
-    lines = []
-    if result.cut_short:
-        lines.append("CUT SHORT: the figures are of what was measured until then.")
-    if not result.valid:
-        lines.append("INVALID: the client lagged, so these are not the server's figures.")
-        lines += [f"  {fault}" for fault in result.faults]
-    return (
-        "\n".join(lines) or f"valid: the client kept up, with {result.client_cpu:.0%} of a core in its busiest seconds"
-    )
-
-
-def _tokens(result: Result) -> str:
-    outputs, wanted, per_chunk = (
-        result.tokens["output"],
-        result.tokens["wanted_output"],
-        result.tokens["output_per_chunk"],
-    )
-    if outputs["mean"] is None:
-        return "output tokens: unknown, the server counts none"
-    said = f"output tokens: {outputs['mean']:g} in the mean, {wanted['mean']:g} wanted at most"
-    return said if per_chunk is None or abs(per_chunk - 1) < 0.05 else f"{said}; {per_chunk:g} in a chunk"
-
-
-def _unhappy(result: Result) -> list[str]:
-    if result.unhappy is None:
-        return []
-    lines = ["", f"badly behaved clients: {result.unhappy.faults} of {len(result.unhappy.cases)} did harm"]
-    for case in result.unhappy.cases:
-        lines.append(f"  {case.name}: {'; '.join(case.faults) or 'as expected'} ({case.did}: {case.got})")
-    if not result.unhappy.leaks_known:
-        lines.append("  leaks are unknown: the server has no page of metrics that says how many requests it has")
-    return lines
-
-
-def _objective(name: str, share: float | None, kept: bool) -> str:
-    return f"{'kept' if kept else 'MISSED'}: {name}, good {'unknown' if share is None else f'{share:.2%}'}"

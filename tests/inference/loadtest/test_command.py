@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from deploy.local.ports import LOOPBACK, free_ports
 from inference.loadtest import options
@@ -31,24 +32,14 @@ def port(start_once: Start) -> int:
 
 
 def test_a_run_says_what_the_server_did_from_due_and_from_sent(port: int, tmp_path: Path) -> None:
-    given = (
-        "--load",
-        "10-60:2s,60:1s",
-        "--lengths",
-        "50/4:1,100/9:1",
-        "--seed",
-        "5",
-        "--out",
-        "run.json",
-        "--out",
-        "run.csv",
-    )
-    done = bench(port, *given, "--objective", "p50 e2e <= 1m", cwd=tmp_path)
+    given = ["--load", "10-60:2s,60:1s", "--lengths", "50/4:1,100/9:1", "--seed", "5"]
+    out = [f"--out=run.{form}" for form in ("json", "csv", "parquet")]
+    done = bench(port, *given, *out, "--objective", "p50 e2e <= 1m", cwd=tmp_path)
     assert done.returncode in KEPT_UP_OR_LAGGED, done.stderr
     result = read((tmp_path / "run.json").read_bytes())
     assert result.valid is (done.returncode == 0) and result.valid is not ("INVALID" in done.stdout)
     assert (result.model, result.failures, result.objectives[0].kept) == (MODEL, {}, True)
-    plan = options.read([f"http://{LOOPBACK}:1/v1", *given[:-4]]).plan(5)
+    plan = options.read([f"http://{LOOPBACK}:1/v1", *given]).plan(5)
     samples = samples_of(result)
     assert [sample.due_s for sample in samples] == [round(row.due_s, 6) for row in plan]
     assert result.requests["good"] == result.requests["planned"] == len(plan)
@@ -62,6 +53,7 @@ def test_a_run_says_what_the_server_did_from_due_and_from_sent(port: int, tmp_pa
     assert result.tokens["input"]["mean"] == pytest.approx(sum(row.input_tokens for row in plan) / len(plan), rel=0.02)
     table = (tmp_path / "run.csv").read_text().splitlines()
     assert len(table) == 1 + len(plan) and table[0].startswith("number,due_s,")
+    assert parquet.read_table(tmp_path / "run.parquet").to_pydict() == result.samples
 
 
 def test_turns_wait_for_answers_and_carry_the_conversation(port: int, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What two results differ by: real changes are seen, chance is not called one, and what cannot be said is not."""
 
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from inference.loadtest.__main__ import main
 from inference.loadtest.core.compare import Comparison, compare
 from inference.loadtest.core.result import Outcome, Result, result_of
 from inference.loadtest.core.samples import Sample
+from inference.loadtest.page import html, plotly_js
 
 Scale = Callable[[int], float]
 
@@ -46,6 +48,14 @@ def result(
         )
     outcome = Outcome(samples, [], [], 0.1, requests / 10, requests, False)
     return result_of(outcome, url="http://x/v1", model="m", settings={"seed": seed}, machine={}, began="")
+
+
+def test_a_page_needs_nothing_else_and_shows_what_a_server_says_as_text() -> None:
+    bad = result(1, failing=0.1)
+    bad.said = {"http_500": "</script><script>alert(1)</script>"}
+    page = html(bad)
+    assert "alert(1)&lt;/script&gt;" in page and "<script>alert" not in page
+    assert not re.search(r"<(?:script|link|img)[^>]*(?:src|href)=", page.replace(plotly_js(), ""))
 
 
 def compared(before: Result, after: Result) -> Comparison:
