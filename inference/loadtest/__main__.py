@@ -14,10 +14,12 @@ from inference.loadtest import comparing, options, output
 from inference.loadtest.client import Client, Target, TargetError
 from inference.loadtest.core import summary
 from inference.loadtest.core.result import Outcome, Result, result_of
+from inference.loadtest.core.search import Highest
 from inference.loadtest.core.unhappy import Report
 from inference.loadtest.core.workload import Planned
 from inference.loadtest.options import Options
 from inference.loadtest.run import Conversation, Load, allow_many_connections
+from inference.loadtest.searching import Search
 from inference.loadtest.unhappy.suite import Suite
 
 MISSED, INVALID, UNMEASURED, CUT = 1, 3, 4, 130
@@ -57,6 +59,8 @@ def status(result: Result, max_failed: float) -> int:
         return UNMEASURED
     if not result.valid:
         return INVALID
+    if result.search is not None:
+        return 0 if result.search.confirmed else MISSED
     missed = any(not objective.kept for objective in result.objectives)
     return MISSED if missed or (result.unhappy is not None and result.unhappy.faults) else 0
 
@@ -78,10 +82,14 @@ async def _bench(wanted: Options) -> Result:
         await load.warm_up()
         load.share(wanted.prefixes, wanted.prefix_tokens)
         report: Report | None = None
+        highest: Highest | None = None
         began = datetime.now(UTC).isoformat(timespec="seconds")
         if wanted.unhappy:
             suite = Suite(client, prompts, plan[0], wanted.segments[0].from_rps, wanted.patience_s)
             outcome, report = await suite.run(wanted.unhappy, stop)
+        elif wanted.search_s is not None:
+            steps = Search(client, load, wanted.objectives, wanted.plan_of)
+            outcome, highest = await steps.run(wanted.segments[0].from_rps, wanted.search_s, stop)
         else:
             outcome = await _loaded(load, plan, stop)
     finally:
@@ -89,8 +97,9 @@ async def _bench(wanted: Options) -> Result:
     result = result_of(
         outcome, url=wanted.address, model=target.model, settings=wanted.settings, machine=_machine(), began=began
     )
-    result.unhappy = report
-    result.objectives = [objective.kept_by(outcome.samples) for objective in wanted.objectives]
+    result.unhappy, result.search = report, highest
+    if highest is None:
+        result.objectives = [objective.kept_by(outcome.samples) for objective in wanted.objectives]
     return result
 
 

@@ -53,6 +53,7 @@ class Options:
     timeout_s: float
     max_failed: float
     objectives: tuple[Objective, ...]
+    search_s: float | None
     unhappy: tuple[str, ...]
     patience_s: float
     out: tuple[Path, ...]
@@ -62,6 +63,11 @@ class Options:
     def address(self) -> str:
         url = self.url
         return f"{url.scheme}://{f'[{url.host}]' if ':' in url.host else url.host}:{url.port}{url.path}"
+
+    def plan_of(self, rate: float, seconds: float, seed: int) -> list[workload.Planned]:
+        """Of a step of a search."""
+        times = schedule.arrivals_s([Segment(rate, rate, seconds)], self.shape, self.seed * 1000 + seed)
+        return workload.planned(times, self.mix, self.prefixes if self.prefix_tokens else 0, seed)
 
     def plan(self, seed: int) -> list[workload.Planned]:
         """Every request's time and lengths. Raises ValueError, OSError."""
@@ -146,6 +152,10 @@ def parser() -> argparse.ArgumentParser:
     judge.add_argument(
         "--max-failed", type=float, default=0.01, metavar="SHARE", help="of requests that may fail (default 0.01)"
     )
+    judge.add_argument(
+        "--search", nargs="?", const="20m", metavar="TIME",
+        help="for the highest rate that keeps the objectives, from --rate on, for so long at most (default 20m)",
+    )  # fmt: skip
     unhappy = made.add_argument_group("badly behaved clients")
     unhappy.add_argument(
         "--unhappy",
@@ -214,6 +224,7 @@ def _options(given: argparse.Namespace) -> Options:
         else (10 * patience_s if given.unhappy else 120.0),
         max_failed=given.max_failed,
         objectives=tuple(map(objective.parse, given.objective)),
+        search_s=schedule.duration_s(given.search) if given.search else None,
         unhappy=_cases(given.unhappy),
         patience_s=patience_s,
         out=tuple(given.out),
@@ -227,6 +238,10 @@ def _check(given: argparse.Namespace) -> None:
         raise ValueError("--rate, --load and --trace are three ways to say when requests are due: give one of them")
     if given.load and given.duration:
         raise ValueError("--load says how long each part lasts: leave --duration out")
+    if given.search and (not given.objective or given.load or given.trace or given.duration or given.unhappy):
+        raise ValueError(
+            "--search needs an --objective, and chooses rates and times itself: leave --load, --trace and --duration out"
+        )
     if given.burstiness is not None and given.arrivals == "constant":
         raise ValueError("--burstiness is of random arrivals: leave --arrivals constant out")
     for name, low, high in (

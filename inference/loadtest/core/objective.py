@@ -1,17 +1,25 @@
 """What a load must keep: `p95 ttft <= 500ms`."""
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from inference.loadtest.core.result import Kept
+import msgspec
+
 from inference.loadtest.core.samples import CUT_SHORT, MEASURES, Sample
 from inference.loadtest.core.schedule import duration_s
 
 Measure = Literal["ttft", "tpot", "e2e"]
 _FORM = re.compile(r"p(\d+(?:\.\d+)?)\s+(ttft|tpot|e2e)\s*(?:<=|<)\s*(\S+)", re.IGNORECASE)
 _VALUES = {"ttft": MEASURES["ttft_from_due"], "tpot": MEASURES["tpot"], "e2e": MEASURES["e2e_from_due"]}
+
+
+class Kept(msgspec.Struct):
+    """An objective, and which share (0..1) of the requests was good by it; None where nothing was measured."""
+
+    objective: str
+    share: float | None
+    kept: bool
 
 
 class Objective(NamedTuple):
@@ -54,8 +62,3 @@ def parse(text: str) -> Objective:
         )
     measure: Measure = match[2].lower()  # type: ignore[assignment]
     return Objective(measure, float(match[1]) / 100, duration_s(match[3]))
-
-
-def needed(target: float, bad: int) -> int:
-    """So many requests that at the target so many bad ones are to be expected."""
-    return math.ceil(bad / max(1 - target, 1e-6))

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from inference.loadtest.core.objective import Kept
 from inference.loadtest.core.samples import (
     CUT_SHORT,
     MEASURES,
@@ -16,6 +17,7 @@ from inference.loadtest.core.samples import (
     of_tokens,
     values,
 )
+from inference.loadtest.core.search import Highest
 from inference.loadtest.core.unhappy import Report
 from inference.loadtest.core.verdict import faults_of_client
 
@@ -40,14 +42,6 @@ class Outcome(msgspec.Struct):
         return faults_of_client(self.samples, self.beats_s, self.cpu)
 
 
-class Kept(msgspec.Struct):
-    """An objective, and which share (0..1) of the requests was good by it; None where nothing was measured."""
-
-    objective: str
-    share: float | None
-    kept: bool
-
-
 class Result(msgspec.Struct, kw_only=True):
     """`faults` say why a run is not valid. Latencies from `due` have what a request waited for in the client, too."""
 
@@ -70,7 +64,7 @@ class Result(msgspec.Struct, kw_only=True):
     client_cpu: float
     tokens: dict[str, Any]
     objectives: list[Kept] = []
-    search: dict[str, Any] | None = None
+    search: Highest | None = None
     unhappy: Report | None = None
     samples: dict[str, list[Any]] = {}
 

@@ -33,6 +33,8 @@ def text(result: Result) -> str:
     lines += ["", f"{'milliseconds':34}" + "".join(f"{share:>10}" for share in SHARES)]
     lines += [f"{name:34}" + "".join(f"{figure:>10}" for figure in figures) for name, *figures in rows(result)]
     lines += _unhappy(result)
+    if result.search is not None:
+        lines += ["", f"the highest rate: {result.search.reason} The figures above are of its last step."]
     lines += [_objective(kept.objective, kept.share, kept.kept) for kept in result.objectives]
     return "\n".join(lines) + "\n"
 

@@ -102,6 +102,15 @@ def test_the_exit_status_is_for_ci(
     )
 
 
+def test_a_search_that_ends_before_its_time_says_what_it_has_seen(port: int, tmp_path: Path) -> None:
+    given = ("--search", "3s", "--rate", "30", "--lengths", "50/5", "--objective", "p90 ttft <= 10s")
+    done = bench(port, *given, "--out", str(tmp_path / "r.json"))
+    search = read((tmp_path / "r.json").read_bytes()).search
+    assert search is not None and not search.confirmed and search.high is None and done.returncode in (1, 3)
+    assert [step.requests_per_s for step in search.steps] == [30.0 * 2**n for n in range(len(search.steps))]
+    assert "No rate was seen that loses" in done.stdout or "No rate kept" in done.stdout
+
+
 def test_a_server_that_is_not_there_cannot_be_measured() -> None:
     [port] = free_ports(1)
     done = bench(port, "--model", "m")
@@ -130,6 +139,7 @@ def logged(port: int) -> int:
     ("given", "said"),
     [
         ("ftp://x/v1", "does not begin with http"), ("http://x", "no path"), ("http://x/v1 --rate 0", "--rate is 0"),
+        ("http://x/v1 --search", "needs an --objective"),
         ("http://x/v1 --rate 5 --load 5:3s", "three ways"), ("http://x/v1 --load 5:3s --duration 3s", "leave --duration out"),
         ("http://x/v1 --duration 30", "30s, 5m"), ("http://x/v1 --objective fast", "p95 ttft <= 500ms"),
         ("http://x/v1 --out r.xls", ".json"),        ("http://x/v1 --out /none/r.json", "no folder"),
