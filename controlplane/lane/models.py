@@ -1,5 +1,7 @@
 """Files, batches, their lines, and the workers that run them. Texts of clients are in objects (`objects.py`), and never here."""
 
+from datetime import datetime, timedelta
+
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
@@ -86,6 +88,18 @@ class Batch(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def rate_per_s(self, now: datetime) -> float | None:
+        """Lines that got results, the mean since its first could run; None while none has one."""
+        until, ended = self.finalizing_at or self.ended_at or now, self.completed + self.failed
+        took_s = (until - self.in_progress_at).total_seconds() if self.in_progress_at is not None else 0.0
+        return ended / took_s if ended and took_s > 0 else None
+
+    def ends_at(self, now: datetime) -> datetime | None:
+        """When its last line will have a result at that rate; None where that is not known, or the batch does not run."""
+        rate, left = self.rate_per_s(now), self.total - self.completed - self.failed
+        runs = self.status == states.IN_PROGRESS and rate is not None
+        return now + timedelta(seconds=left / rate) if runs and rate else None
+
 
 class TenantLimits(models.Model):
     """What a tenant may leave with the lane. A number of 0 is no limit, but of `job_retention_hours`."""
@@ -105,7 +119,10 @@ class TenantLimits(models.Model):
     retention_days = models.PositiveSmallIntegerField(
         default=0, help_text="How long outputs are kept whose batch does not say, days; 0 keeps them."
     )
-
+    hurries = models.BooleanField(
+        default=False,
+        help_text="Lines of a batch that would end after its deadline at its rate so far are served in the tenant's own tier.",
+    )
     job_retention_hours = models.PositiveSmallIntegerField(
         default=24,
         validators=[MinValueValidator(1), MaxValueValidator(720)],

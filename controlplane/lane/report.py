@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from django.db.models import Count, Min, Q
@@ -45,14 +45,8 @@ def standings(batches: Sequence[Batch], now: datetime) -> list[Standing]:
 
 
 def _standing(batch: Batch, kinds: dict[str, int], now: datetime) -> Standing:
-    done, rate = batch.completed + batch.failed, None
-    if batch.in_progress_at is not None:
-        took_s = ((batch.finalizing_at or batch.ended_at or now) - batch.in_progress_at).total_seconds()
-        rate = done / took_s if done and took_s > 0 else None
-    runs = batch.status == states.IN_PROGRESS
-    ends_at = now + timedelta(seconds=(batch.total - done) / rate) if rate and runs else None
-    share = done / batch.total if batch.total else None
-    return Standing(batch, share, rate, ends_at, batch.errors_by_kind or kinds)
+    share = (batch.completed + batch.failed) / batch.total if batch.total else None
+    return Standing(batch, share, batch.rate_per_s(now), batch.ends_at(now), batch.errors_by_kind or kinds)
 
 
 def _kinds(batches: Sequence[int]) -> Mapping[int, dict[str, int]]:

@@ -241,7 +241,7 @@ class Worker:
             KEY_HEADER: line.key_sha256,
             "content-type": "application/json",
             "idempotency-key": f"{line.batch_name}:{line.number}",
-            **({SOONEST_HEADER: "1"} if line.soonest else {}),
+            **({SOONEST_HEADER: "1"} if line.soonest or line.hurries else {}),
         }
         try:
             async with self._session.post(f"{self._url}{line.endpoint}", data=body, headers=headers) as answer:

@@ -13,7 +13,7 @@ import msgspec
 from inference.backends.resolver import Resolver
 from inference.config import Config
 from inference.contract.address import parse_url
-from inference.contract.lane import KEY_HEADER, RESPONSES, TENANT_HEADER, authorization, is_below_lane
+from inference.contract.lane import END_HEADER, KEY_HEADER, RESPONSES, TENANT_HEADER, authorization, is_below_lane
 from inference.core.openai import errors
 from inference.policy.serving import Caller
 from inference.request.authenticate import digest_of
@@ -27,7 +27,7 @@ _ANSWER_S = 60.0
 _RETRY_AFTER_S = 2.0
 _MAX_ANSWER_BYTES = 17 << 20  # an answer of 16 MiB and what is said of it; a list of 10,000 files is smaller
 _PASSED = (b"content-type", b"idempotency-key", b"accept")
-_GIVEN = (b"content-type", b"content-disposition", b"retry-after", b"x-should-retry", b"x-request-id")
+_GIVEN = (b"content-type", b"content-disposition", b"retry-after", b"x-should-retry", b"x-request-id", END_HEADER.encode())
 
 
 class _Background(msgspec.Struct):

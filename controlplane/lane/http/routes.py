@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from aiohttp import BodyPartReader, web
+from django.utils import timezone
 
 from controlplane.lane.core import lines
 from controlplane.lane.core.lines import RefusedError
@@ -13,7 +14,7 @@ from controlplane.lane.models import Batch, StoredFile
 from controlplane.lane.objects import Draft, Objects
 from controlplane.lane.store import batches, files, limits
 from controlplane.lane.store.once import digest, once
-from inference.contract.lane import MAX_UPLOAD_BYTES
+from inference.contract.lane import END_HEADER, MAX_UPLOAD_BYTES
 
 MAX_BODY_BYTES = lines.MAX_LINE_BYTES
 _CHUNK_BYTES = 1 << 20
@@ -106,7 +107,7 @@ class Routes:
 
         row = await in_thread(lambda: batches.get(who.tenant, once(who.tenant, who.once, digest(body), make)))
         self._wake()
-        return json(forms.batch(row))
+        return _batch(row)
 
     async def list_batches(self, request: web.Request) -> web.Response:
         tenant, limit = caller(request).tenant, number(request, "limit", _BATCHES, _MAX_BATCHES)
@@ -124,7 +125,13 @@ class Routes:
 
     async def _of_batch(self, request: web.Request, call: Callable[[str, str], Batch]) -> web.Response:
         tenant, name = caller(request).tenant, request.match_info["id"]
-        return json(forms.batch(await in_thread(lambda: call(tenant, name))))
+        return _batch(await in_thread(lambda: call(tenant, name)))
+
+
+def _batch(row: Batch) -> web.Response:
+    ends_at = row.ends_at(timezone.now())
+    headers = {} if ends_at is None else {END_HEADER: str(round(ends_at.timestamp()))}
+    return json(forms.batch(row), 200, **headers)
 
 
 async def _read_form(request: web.Request, draft: Draft) -> tuple[dict[str, str], str | None]:

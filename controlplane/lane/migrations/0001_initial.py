@@ -34,6 +34,7 @@ class Migration(migrations.Migration):
                 ('max_lines', models.PositiveIntegerField(default=0, help_text='Lines of batches and jobs that have not ended. A batch beyond it fails before a line runs, and a job is refused; 0 is no limit.')),
                 ('max_stored_bytes', models.PositiveBigIntegerField(default=0, help_text='Bytes of all its files and jobs. An upload or job beyond it is refused, outputs are not; 0 is no limit.')),
                 ('retention_days', models.PositiveSmallIntegerField(default=0, help_text='How long outputs are kept whose batch does not say, days; 0 keeps them.')),
+                ('hurries', models.BooleanField(default=False, help_text="Lines of a batch that would end after its deadline at its rate so far are served in the tenant's own tier.")),
                 ('job_retention_hours', models.PositiveSmallIntegerField(default=24, help_text='How long jobs and background responses are kept after their end, hours: 1 to 720.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(720)])),
             ],
             options={

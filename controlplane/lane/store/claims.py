@@ -60,6 +60,7 @@ class Claimed(NamedTuple):
     tries: int  # with this one
     alone: bool
     soonest: bool  # somebody waits for it
+    hurries: bool  # its batch is late, and may be served in its tenant's own tier
 
 
 class Result(NamedTuple):
@@ -180,7 +181,9 @@ def _running() -> dict[str, int]:
 
 
 def _take(batch: Batch, due: QuerySet[Line], worker: int, places: int, *, alone: bool) -> list[Claimed]:
-    attempt = new_id()
+    attempt, at = new_id(), now()
+    ends_at = batch.ends_at(at)
+    hurries = ends_at is not None and ends_at > batch.expires_at and limits.of(batch.tenant).hurries
     its = due.filter(batch=batch).order_by("deaths", "number").select_for_update(skip_locked=True)
     rows = list(its.values_list("pk", "number", "offset", "length", "tries")[:places])
     Line.objects.filter(pk__in=[row[0] for row in rows]).update(
@@ -202,6 +205,7 @@ def _take(batch: Batch, due: QuerySet[Line], worker: int, places: int, *, alone:
             tries + 1,
             alone,
             batch.completion_window == SOONEST,
+            hurries,
         )
         for line, number, offset, length, tries in rows
     ]

@@ -88,6 +88,23 @@ def test_only_operators_cancel_and_failed_lines_run_again(owner: Client, teammat
     assert (retried.status, retried.completed) == ("completed", 2)
 
 
+def test_a_batch_that_would_end_too_late_hurries_where_that_is_allowed(objects: Objects) -> None:
+    at, worker = claims.now(), claims.register()
+    batch = begun(objects, 9, "alice")
+
+    def hurries(ended: int, left: timedelta) -> bool:
+        begun_at = at - timedelta(hours=1)
+        Batch.objects.filter(pk=batch.pk).update(completed=ended, in_progress_at=begun_at, expires_at=at + left)
+        [line] = claims.claim(worker, 1)
+        return line.hurries
+
+    assert not hurries(1, timedelta(hours=2)), "nobody has allowed it"
+    TenantLimits.objects.create(tenant="", hurries=True)
+    assert hurries(1, timedelta(hours=2)), "one line an hour"
+    assert not hurries(1, timedelta(hours=20))
+    assert not hurries(0, timedelta(hours=2)), "its rate is not known"
+
+
 def test_limits_are_those_of_the_tenant_or_else_of_all(objects: Objects) -> None:
     TenantLimits.objects.create(tenant="", max_lines=5, retention_days=2)
     TenantLimits.objects.create(tenant="bob", max_stored_bytes=1)

@@ -7,7 +7,7 @@ import aiohttp
 import openai
 import pytest
 
-from inference.contract.lane import KEY_HEADER, authorization, room_of
+from inference.contract.lane import END_HEADER, KEY_HEADER, authorization, room_of
 from inference.contract.snapshot import key_digest
 from tests.support.gateway.process import KEY, OTHER_KEY
 from tests.support.lane.model_server import INPUT_TOKENS, MODEL, OUTPUT_TOKENS, EchoServer
@@ -62,6 +62,25 @@ async def test_a_worker_alone_is_told_how_much_room_there_is(stack: Stack) -> No
             async with session.post(url, json=body, headers=headers) as answer:
                 assert answer.status == 200
                 assert room_of({name.lower(): value for name, value in answer.headers.items()}) == room
+
+
+async def test_a_batch_that_runs_says_when_it_will_end_once_that_is_known(stack: Stack, model: EchoServer) -> None:
+    model.hold()
+    async with stack.client() as client:
+        batch = await submit(client, [a_line("a", "free"), a_line("b", "held")])
+        latest = client.batches.with_raw_response
+
+        async def one_is_done() -> bool:
+            counts = (await client.batches.retrieve(batch.id)).request_counts
+            return counts is not None and counts.completed == 1
+
+        await eventually_async(lambda: model.running == 1)
+        await eventually_async(one_is_done)
+        end_s = int((await latest.retrieve(batch.id)).headers[END_HEADER])
+        assert batch.created_at <= end_s < batch.expires_at
+        model.let_go()
+        await ended(client, batch)
+        assert END_HEADER not in (await latest.retrieve(batch.id)).headers
 
 
 async def test_wrong_lines_are_named_before_a_line_runs(stack: Stack, model: EchoServer) -> None:
