@@ -27,7 +27,14 @@ _ANSWER_S = 60.0
 _RETRY_AFTER_S = 2.0
 _MAX_ANSWER_BYTES = 17 << 20  # an answer of 16 MiB and what is said of it; a list of 10,000 files is smaller
 _PASSED = (b"content-type", b"idempotency-key", b"accept")
-_GIVEN = (b"content-type", b"content-disposition", b"retry-after", b"x-should-retry", b"x-request-id", END_HEADER.encode())
+_GIVEN = (
+    b"content-type",
+    b"content-disposition",
+    b"retry-after",
+    b"x-should-retry",
+    b"x-request-id",
+    END_HEADER.encode(),
+)
 
 
 class _Background(msgspec.Struct):

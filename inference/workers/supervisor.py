@@ -18,9 +18,15 @@ from inference.workers.worker import environment
 
 _log = structlog.get_logger()
 _SCRAPE_S = 1.0  # how long a scrape waits for workers' newest figures; then their last ones count
+START_S = 120.0  # for so long a worker that starts may be silent: on a busy machine, to kill it makes that busier
 _LOOK_S = 0.5
 _BACKOFF_FIRST_S, _BACKOFF_MOST_S = 0.1, 5.0
 _STEADY_S = 10.0  # a worker that lived so long is restarted at once
+
+
+def is_hung(silent_s: float, hung_ms: int, *, serving: bool) -> bool:
+    """Whether a worker that has said nothing for so long is to be killed."""
+    return silent_s > (hung_ms / 1000 if serving else max(START_S, hung_ms / 1000))
 
 
 class Child:
@@ -136,7 +142,7 @@ class Supervisor:
             now_s = time.monotonic()
             for child in self._children.values():
                 silent_s = now_s - child.heard_s
-                if silent_s * 1000 > self._config.worker_hung_ms:
+                if is_hung(silent_s, self._config.worker_hung_ms, serving=child.serving):
                     _log.error("worker.hung", worker=child.number, silent_s=round(silent_s, 1), effect="killed")
                     child.heard_s = now_s
                     with suppress(ProcessLookupError):

@@ -8,19 +8,21 @@ import random
 import time
 from dataclasses import replace
 
+import pytest
+
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, StoreUnavailableError
 from controlplane.telemetry.store.write.keys import key_of
-from tests.support.soak import sized
 from tests.support.telemetry.process import Run, Running, eventually
 from tests.support.telemetry.rollups import OF_REQUESTS, assert_equals_the_ledger
 from tests.support.telemetry.samples import NOON_NS, S, random_rows
 
-KILLS = sized(1, soak=50)
-SEED = int(os.environ.get("WEIR_KILL_SEED", sized(1, soak=time.time_ns() % 10**6)))
+KILLS = 50
+SEED = int(os.environ.get("WEIR_KILL_SEED", time.time_ns() % 10**6))
 HOUR_S = 3600
 
 
+@pytest.mark.soak  # `test_kill.py` kills in every run, and `store/test_rollups.py` holds them to the ledger
 def test_rollups_equal_the_ledger_whatever_was_killed_meanwhile(run: Run) -> None:
     source = random.Random(SEED)
     print(f"WEIR_KILL_SEED={SEED}")

@@ -15,6 +15,7 @@ import pytest
 from deploy.local.ports import LOOPBACK
 from deploy.local.process import Managed, NotReadyError
 from inference.contract.snapshot import Snapshot
+from inference.workers.supervisor import START_S, is_hung
 from tests.support.gateway.process import Gateway, StartGateway, gateway_command
 from tests.support.gateway.sockets import question
 from tests.support.wait import eventually
@@ -73,12 +74,18 @@ def test_a_worker_that_dies_is_replaced_and_its_counts_stay(start_gateway: Start
 
 def test_a_worker_that_hangs_is_replaced(start_gateway: StartGateway) -> None:
     gateway = start_gateway(None, gateway_workers="2", worker_hung_ms="5000")
-    eventually(lambda: len(workers(gateway)) == 2)
+    eventually(lambda: both_serve(gateway))
     victim = workers(gateway)[0]
     victim.suspend()
     eventually(lambda: not victim.is_running())
     eventually(lambda: "worker.hung" in gateway.log.read_text())
     eventually(lambda: len(workers(gateway)) == 2)
+
+
+def test_a_worker_that_starts_slowly_is_let_start() -> None:
+    assert is_hung(5.1, 5_000, serving=True) and not is_hung(4.9, 5_000, serving=True)
+    assert not is_hung(START_S - 1, 5_000, serving=False) and is_hung(START_S + 1, 5_000, serving=False)
+    assert not is_hung(START_S + 1, 300_000, serving=False), "no sooner than one that serves"
 
 
 def test_they_drain_together(start_gateway: StartGateway, snapshot: Snapshot) -> None:
