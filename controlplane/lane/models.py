@@ -70,6 +70,7 @@ class Batch(models.Model):
     cancelling_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     callback_url = models.CharField(max_length=MAX_URL_CHARS, blank=True, help_text="Gets a webhook at its end.")
+    streams = models.BooleanField(default=False, help_text="Its answer can be read while it comes.")
     kept_until = models.DateTimeField(null=True, help_text="When a job that has ended is deleted, with its texts.")
 
     chore_attempt = models.BigIntegerField(
@@ -215,6 +216,9 @@ class Line(models.Model):
     not_before = models.DateTimeField(null=True)
     worker = models.BigIntegerField(null=True)
     attempt = models.BigIntegerField(null=True)
+    events_of = models.BigIntegerField(null=True, help_text="The attempt whose events may be read.")
+    events_bytes = models.BigIntegerField(default=0, help_text="So many bytes of them.")
+    is_read = models.BooleanField(default=False, help_text="Some were read, so that it cannot begin again.")
     status_code = models.PositiveSmallIntegerField(default=0)
     code = models.CharField(max_length=32, blank=True, help_text="Of an error without an answer.")
     segment = models.BigIntegerField(null=True, help_text="The worker whose segment has the result.")

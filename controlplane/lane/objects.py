@@ -95,6 +95,32 @@ class Objects:
     def read_segment(self, batch: int, worker: int) -> BinaryIO:
         return self._segment(batch, worker).open("rb")
 
+    def write_events(self, batch: int, attempt: int, offset: int, data: bytes) -> None:
+        """At this place, whether they were there or not."""
+        path = self._events(batch, attempt)
+        is_new = not path.exists()
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            while data:
+                size = os.pwrite(descriptor, data, offset)
+                data, offset = data[size:], offset + size
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
+        if is_new:
+            _synchronise(path.parent)
+            _synchronise(self._segments)
+
+    def read_events(self, batch: int, attempt: int, begin: int, end: int) -> bytes:
+        """Raises OSError where they are not there whole."""
+        with self._events(batch, attempt).open("rb") as file:
+            file.seek(begin)
+            data = file.read(end - begin)
+        if len(data) != end - begin:
+            raise OSError(f"the events of {batch} are cut off: its folder has lost bytes")
+        return data
+
     def remove_segments(self, batch: int) -> None:
         shutil.rmtree(self._segments / str(batch), ignore_errors=True)
 
@@ -112,6 +138,9 @@ class Objects:
 
     def remove_temporary(self, name: str) -> None:
         (self._temporary / name).unlink(missing_ok=True)
+
+    def _events(self, batch: int, attempt: int) -> Path:
+        return self._segments / str(batch) / f"{attempt}.events"
 
     def _segment(self, batch: int, worker: int) -> Path:
         return self._segments / str(batch) / f"{worker}.jsonl"

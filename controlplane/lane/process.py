@@ -22,6 +22,7 @@ from controlplane.lane.http.jobs import JobRoutes
 from controlplane.lane.http.routes import MAX_BODY_BYTES, Routes
 from controlplane.lane.objects import Objects
 from controlplane.lane.store import batches, chores, claims, files, jobs, once
+from controlplane.lane.streams import Pulse
 from controlplane.lane.worker import GRACE_S, Worker
 from inference.contract.metrics_access import may_read_metrics
 
@@ -60,6 +61,7 @@ class _Lane:
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._chores = PeriodicThread("lane-chores", self._do_chores, _CHORES_S)
+        self._pulse = Pulse()
         self._worker = Worker(
             objects,
             config.gateway_url,
@@ -67,6 +69,7 @@ class _Lane:
             config.lane_concurrency,
             timedelta(seconds=config.lane_lease_s),
             self._chores.wake,
+            self._pulse,
         )
         self._clock = PeriodicThread("lane-clock", self._look_at_the_clock, _CLOCK_S)
         self._sweeper = PeriodicThread("lane-sweep", self._sweep, _SWEEP_S)
@@ -79,7 +82,9 @@ class _Lane:
         config = self._config
         routes = Routes(self._objects, self._chores.wake)
         application = web.Application(middlewares=[edge(config.lane_token)], client_max_size=MAX_BODY_BYTES)
-        application.add_routes([*routes.all(), *JobRoutes(self._objects, self._worker.wake, self._allow).all()])
+        application.add_routes(
+            [*routes.all(), *JobRoutes(self._objects, self._worker.wake, self._allow, self._pulse).all()]
+        )
         application.add_routes(
             [web.get("/healthz", _healthz), web.get("/readyz", self._readyz), web.get("/metrics", self._metrics)]
         )

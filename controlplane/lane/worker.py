@@ -15,16 +15,19 @@ from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
 import aiohttp
+import msgspec
 import structlog
 from django.db import DatabaseError, close_old_connections
 from prometheus_client import Counter, Gauge, Histogram
 
 from controlplane.lane.core import lines, results, states
+from controlplane.lane.core.events import Events
 from controlplane.lane.core.flow import Windows
 from controlplane.lane.core.states import Again
 from controlplane.lane.objects import Objects
-from controlplane.lane.store import claims
+from controlplane.lane.store import claims, jobs
 from controlplane.lane.store.claims import Claimed, LeaseLostError, Result
+from controlplane.lane.streams import Pulse, Streams
 from inference.contract.lane import KEY_HEADER, SOONEST_HEADER, authorization, room_of
 
 log = structlog.get_logger(__name__)
@@ -59,6 +62,8 @@ class Ended(NamedTuple):
 
     result: Result
     text: bytes = b""
+    events: bytes = b""  # that are written with it
+    events_offset: int = 0
 
 
 class Worker:
@@ -74,6 +79,7 @@ class Worker:
         places: int,
         lease: timedelta,
         at_rest: Callable[[], None] = lambda: None,
+        pulse: Pulse | None = None,
     ) -> None:
         self.id = 0
         self.last_exchange_s = time.monotonic()
@@ -90,6 +96,8 @@ class Worker:
         self._drains = self._runs_alone = False
         IN_FLIGHT.set_function(lambda: len(self._running))
         self._session: aiohttp.ClientSession | None = None
+        self._pulse = pulse or Pulse()
+        self._streams = Streams(objects, self._in_thread, self._pulse)
 
     def wake(self) -> None:
         """There may be lines."""
@@ -101,6 +109,7 @@ class Worker:
         async with aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT) as self._session:
             waiter = asyncio.ensure_future(stopping.wait())
             waiter.add_done_callback(lambda _: self._changed.set())
+            streaming = asyncio.create_task(self._streams.run())
             try:
                 while not stopping.is_set():
                     await self._pause()
@@ -108,6 +117,7 @@ class Worker:
                 await self._finish()
             finally:
                 waiter.cancel()
+                streaming.cancel()
                 self._thread.shutdown(wait=False)
 
     async def _pause(self) -> None:
@@ -149,6 +159,8 @@ class Worker:
             self._running[line.line, line.attempt] = asyncio.create_task(self._run(line))
             if line.soonest:
                 self._soonest.add((line.line, line.attempt))
+        if ended:
+            self._pulse.beat()
         if ended and not self._running:
             self._at_rest()
 
@@ -186,7 +198,10 @@ class Worker:
             batch: self._objects.append(batch, self.id, b"".join(its)) for batch, its in texts.items() if any(its)
         }
         out = []
-        for result, text in ended:
+        for result, text, events, events_offset in ended:
+            if events:
+                self._objects.write_events(result.of.batch, result.of.attempt, events_offset, events)
+                result = result._replace(events_bytes=events_offset + len(events))
             offset = offsets.get(result.of.batch, 0)
             out.append(result._replace(offset=offset, length=len(text)))
             if text:
@@ -198,6 +213,9 @@ class Worker:
         window.in_flight += not line.soonest
         try:
             ended = await self._attempt(line)
+            offset, events = await self._streams.end(line)
+            if ended.result.verdict == "done":
+                ended = ended._replace(events=events + ended.events, events_offset=offset)
         except asyncio.CancelledError:
             return
         except Exception:
@@ -206,6 +224,7 @@ class Worker:
         finally:
             self._running.pop((line.line, line.attempt), None)
             self._soonest.discard((line.line, line.attempt))
+            self._streams.forget(line)
             window.in_flight -= not line.soonest
         verdict = ended.result.verdict
         LINES.labels("again" if isinstance(verdict, Again) else verdict).inc()
@@ -217,7 +236,8 @@ class Worker:
             source.seek(line.offset)
             request = lines.decode(source.read(line.length))
         sent_s = time.monotonic()
-        status, headers, body = await self._call(line, bytes(request.body))
+        events = Events(await self._in_thread(lambda: jobs.about_of(line.batch))) if line.streams else None
+        status, headers, body = await self._call(line, bytes(request.body), events)
         if not line.soonest:  # those have places of their own
             self._windows.of(line.model).answered(status, room_of(headers), sent_s, time.monotonic())
         verdict = states.judge(status, headers, line.tries, random.random())  # noqa: S311
@@ -230,11 +250,17 @@ class Worker:
         identity = headers.get("x-request-id", "")
         text = results.answered(name, line.number, request.custom_id, status, identity, body)
         return Ended(
-            Result(line, verdict, status, usage=results.usage_of(body) if verdict == "done" else results.Usage()), text
+            Result(line, verdict, status, usage=results.usage_of(body) if verdict == "done" else results.Usage()),
+            text,
+            events.last if events else b"",
         )
 
-    async def _call(self, line: Claimed, body: bytes) -> tuple[int, dict[str, str], bytes | None]:
-        """Status, headers by their lower-case names, and body of the answer, None if that is too long. Status 0 is no answer."""
+    async def _call(
+        self, line: Claimed, body: bytes, events: Events | None = None
+    ) -> tuple[int, dict[str, str], bytes | None]:
+        """Status, headers by their lower-case names, and body of the answer, None if that is too long. Status 0 is no answer. The body of
+        one that streams is what its last `events` has; without that it has broken off, which is no answer.
+        """
         assert self._session is not None
         headers = {
             **authorization(self._token),
@@ -246,12 +272,19 @@ class Worker:
         try:
             async with self._session.post(f"{self._url}{line.endpoint}", data=body, headers=headers) as answer:
                 parts, size = [], 0
+                streamed = events if answer.status == 200 and answer.content_type == "text/event-stream" else None
                 async for part in answer.content.iter_any():
-                    parts.append(part)
+                    if streamed is not None:
+                        self._streams.add(line, streamed.feed(part))
+                    else:
+                        parts.append(part)
                     size += len(part)
                     if size > _MAX_ANSWER_BYTES:
                         return answer.status, {}, None
                 given = {name.lower(): value for name, value in answer.headers.items()}
+                if streamed is not None:
+                    whole = msgspec.json.encode(streamed.response) if streamed.response else b""
+                    return answer.status if whole else 0, given, whole
                 return answer.status, given, b"".join(parts)
         except (aiohttp.ClientError, OSError):
             return 0, {}, b""

@@ -33,6 +33,8 @@ MORE = (
     "incidents/act/test_silencing.py",
     "incidents/report/test_unnotified.py",
     "incidents/notify/test_changes.py",
+    "lane/store/test_callbacks.py",
+    "lane/store/test_events.py",
     "lane/store/test_killed_between_effects.py",
     "slo/evaluate/test_states.py",
 )

@@ -28,6 +28,7 @@ class NewJob(NamedTuple):
     metadata: dict[str, str] | None
     text: bytes
     callback_url: str = ""
+    streams: bool = False
 
 
 class _Options(msgspec.Struct):
@@ -50,14 +51,18 @@ def new_response(body: bytes) -> NewJob:
         raise RefusedError(f"The body is not a response: {error}", lines.path(str(error)) or None) from None
     if wanted.store is False:
         raise RefusedError("A background response is stored: leave `store` out.", "store")
-    if wanted.stream:
-        message = "A background response is not streamed here: leave `stream` out, and ask for it by its id."
-        raise RefusedError(message, "stream", "unsupported_parameter")
     window = (wanted.background_options or _Options()).completion_window
     lines.one_of("background_options.completion_window", window, RESPONSE_WINDOW_S)
     lines.check_metadata(wanted.metadata)
-    text, model = _line(RESPONSES, {name: value for name, value in members.items() if name not in _HERE})
-    return NewJob(states.RESPONSE, RESPONSES, model, window, wanted.metadata, text)
+    streams = wanted.stream is True
+    if streams and window != SOONEST:
+        raise RefusedError("A response that may take hours is not streamed: leave `stream` out.", "stream")
+    here = (*_HERE, "stream") if streams else _HERE
+    sent = {name: value for name, value in members.items() if name not in here}
+    text, model = _line(RESPONSES, sent)
+    if streams:
+        text = _text(RESPONSES, sent | {"stream": msgspec.Raw(b"true")})
+    return NewJob(states.RESPONSE, RESPONSES, model, window, wanted.metadata, text, streams=streams)
 
 
 class _Callback(msgspec.Struct, forbid_unknown_fields=True):
@@ -90,7 +95,7 @@ def new_job(body: bytes) -> NewJob:
 
 def _line(endpoint: str, body: Mapping[str, msgspec.Raw], where: str = "") -> tuple[bytes, str]:
     """The line of a batch with this body alone, and its model. `where` the body is in what came. Raises RefusedError."""
-    text = msgspec.json.encode({"custom_id": "1", "method": "POST", "url": endpoint, "body": body})
+    text = _text(endpoint, body)
     if len(text) > lines.MAX_LINE_BYTES:
         raise RefusedError(f"The body has more than {lines.MAX_LINE_BYTES} bytes: shorten it.")
     check = Check(endpoint)
@@ -99,6 +104,10 @@ def _line(endpoint: str, body: Mapping[str, msgspec.Raw], where: str = "") -> tu
         param = problem.param.replace("body.", where)
         raise RefusedError(problem.message.replace("`body.", f"`{where}"), param or None, problem.code)
     return text, check.model
+
+
+def _text(endpoint: str, body: Mapping[str, msgspec.Raw]) -> bytes:
+    return msgspec.json.encode({"custom_id": "1", "method": "POST", "url": endpoint, "body": body})
 
 
 class _Result(msgspec.Struct):

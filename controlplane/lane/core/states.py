@@ -21,16 +21,19 @@ MAX_DEATHS = 3
 ALONE_FROM = MAX_DEATHS - 1
 """A line with so many deaths runs alone, so that no other is blamed for the last."""
 
-EXPIRED_CODE, CANCELLED_CODE, LOST_CODE, TOO_LONG_CODE = (
+EXPIRED_CODE, CANCELLED_CODE, LOST_CODE, TOO_LONG_CODE, BROKEN_CODE = (
     "batch_expired",
     "batch_cancelled",
     "worker_lost",
     "answer_too_long",
+    "stream_broken",
 )
 MESSAGES = {
     EXPIRED_CODE: "This request could not be executed before the completion window expired.",
     CANCELLED_CODE: "It was cancelled before this request was executed.",
-    LOST_CODE: f"{MAX_DEATHS} workers ended while they executed this request: it is not tried again.",
+    LOST_CODE: f"{MAX_DEATHS} workers ended while they executed this request, or the last did when a part of its stream was read: "
+    "it is not tried again.",
+    BROKEN_CODE: "The answer broke off when a part of its stream was read: it is not tried again.",
     TOO_LONG_CODE: "The answer to this request is longer than what is kept. Limit its output tokens.",
 }
 LEFT_OVER = {EXPIRED: EXPIRED_CODE, CANCELLED: CANCELLED_CODE, COMPLETED: LOST_CODE}

@@ -114,11 +114,11 @@ def _later(message: str) -> web.Response:
     return refusal(503, message, None, "service_unavailable", **{"retry-after": "2"})
 
 
-def number(request: web.Request, name: str, default: int, most: int) -> int:
+def number(request: web.Request, name: str, default: int, most: int, least: int = 1) -> int:
     """Of the query. Raises RefusedError."""
     text = request.query.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most):
-        raise RefusedError(f"`{name}` must be from 1 to {most}.", name)
+    if not (text.isascii() and text.isdigit() and least <= int(text[:9]) <= most):
+        raise RefusedError(f"`{name}` must be from {least} to {most}.", name)
     return int(text)
 
 

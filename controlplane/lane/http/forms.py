@@ -60,21 +60,6 @@ def batch(row: Batch) -> dict[str, Any]:
     }
 
 
-def response(it: Standing) -> dict[str, Any]:
-    row = it.row
-    about = {
-        "id": row.name,
-        "object": "response",
-        "created_at": _unix(row.created_at),
-        "completed_at": _unix(row.ended_at) if row.status == states.COMPLETED else None,
-        "background": True,
-        "store": True,
-        "metadata": row.metadata or {},
-    }
-    status = states.FAILED if it.status == states.EXPIRED else it.status
-    return jobs.response(about, status, it.line.code, it.request, it.answer)
-
-
 def job(it: Standing) -> dict[str, Any]:
     """With its result, if it has one."""
     status_code, body = it.answer

@@ -13,13 +13,16 @@ from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.core.states import JOB, RESPONSE
 from controlplane.lane.http import forms
 from controlplane.lane.http.edge import caller, choice, in_thread, json, number
+from controlplane.lane.http.streams import follow
 from controlplane.lane.objects import Objects
 from controlplane.lane.store import jobs
 from controlplane.lane.store.callbacks import NOT_PUBLIC
 from controlplane.lane.store.jobs import Standing
 from controlplane.lane.store.once import digest, once
+from controlplane.lane.streams import Pulse
 
 _MAX_JOBS, _JOBS = 100, 20
+MAX_EVENT = 10**9
 
 
 class Form(NamedTuple):
@@ -29,14 +32,14 @@ class Form(NamedTuple):
     show: Callable[[Standing], dict[str, Any]]
 
 
-_FORMS = (Form(RESPONSE, "/v1/responses", new_response, forms.response), Form(JOB, "/v1/jobs", new_job, forms.job))
+_FORMS = (Form(RESPONSE, "/v1/responses", new_response, jobs.response), Form(JOB, "/v1/jobs", new_job, forms.job))
 
 
 class JobRoutes:
     """`wake` is called when a line may begin or has to end. `allow` says where webhooks may go beside public addresses."""
 
-    def __init__(self, objects: Objects, wake: Callable[[], None], allow: Allowed) -> None:
-        self._objects, self._wake, self._allow = objects, wake, allow
+    def __init__(self, objects: Objects, wake: Callable[[], None], allow: Allowed, pulse: Pulse) -> None:
+        self._objects, self._wake, self._allow, self._pulse = objects, wake, allow, pulse
 
     def all(self) -> list[web.RouteDef]:
         routes = [web.get("/v1/jobs", self.listing)]
@@ -49,7 +52,7 @@ class JobRoutes:
             ]
         return routes
 
-    async def create(self, form: Form, request: web.Request) -> web.Response:
+    async def create(self, form: Form, request: web.Request) -> web.StreamResponse:
         who, body = caller(request), await request.read()
         wanted = form.parse(body)
         if wanted.callback_url:
@@ -68,8 +71,11 @@ class JobRoutes:
                 name = once(who.tenant, who.once, digest(body), created)
             return jobs.read(who.tenant, name, form.kind, self._objects)
 
-        shown = form.show(await in_thread(make))
+        standing = await in_thread(make)
         self._wake()
+        if wanted.streams:
+            return await follow(request, who.tenant, standing.row.name, self._objects, self._pulse, -1)
+        shown = form.show(standing)
         if secret:
             shown["callback"]["secret"] = secret
         return json(shown)
@@ -80,16 +86,18 @@ class JobRoutes:
         rows, has_more = await in_thread(lambda: jobs.listed(tenant, after, limit))
         return json(forms.listing([forms.job_of_list(row) for row in rows], has_more))
 
-    async def read(self, form: Form, request: web.Request) -> web.Response:
-        if choice(request, "stream", ("false", "true")) == "true":
-            raise RefusedError("This was not made with `stream`: ask for it whole.", "stream")
+    async def read(self, form: Form, request: web.Request) -> web.StreamResponse:
         tenant, name = _named(request)
+        if form.kind == RESPONSE and choice(request, "stream", ("false", "true")) == "true":
+            after = number(request, "starting_after", 0, MAX_EVENT, 0) if "starting_after" in request.query else -1
+            return await follow(request, tenant, name, self._objects, self._pulse, after)
         return json(form.show(await in_thread(lambda: jobs.read(tenant, name, form.kind, self._objects))))
 
     async def cancel(self, form: Form, request: web.Request) -> web.Response:
         tenant, name = _named(request)
         standing = await in_thread(lambda: jobs.cancel(tenant, name, form.kind, self._objects))
         self._wake()
+        self._pulse.beat()
         return json(form.show(standing))
 
     async def delete(self, form: Form, request: web.Request) -> web.Response:

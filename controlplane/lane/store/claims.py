@@ -10,9 +10,9 @@ Whatever locks several rows locks workers before batches before lines, each by i
 import secrets
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Window
@@ -61,6 +61,7 @@ class Claimed(NamedTuple):
     alone: bool
     soonest: bool  # somebody waits for it
     hurries: bool  # its batch is late, and may be served in its tenant's own tier
+    streams: bool
 
 
 class Result(NamedTuple):
@@ -73,6 +74,7 @@ class Result(NamedTuple):
     offset: int = 0
     length: int = 0
     usage: Usage = Usage()
+    events_bytes: int = 0  # of all its events, where it streams
 
 
 def now() -> datetime:
@@ -206,6 +208,7 @@ def _take(batch: Batch, due: QuerySet[Line], worker: int, places: int, *, alone:
             alone,
             batch.completion_window == SOONEST,
             hurries,
+            batch.streams,
         )
         for line, number, offset, length, tries in rows
     ]
@@ -232,14 +235,18 @@ def _commit(batch: Batch, results: Sequence[Result], worker: int, at: datetime) 
     results = [result for result in results if in_flight_by.get(result.of.line) == result.of.attempt]
     written = []
     usage = Usage()
-    for result in results:
-        line, verdict = result.of.line, result.verdict
+    for each in results:
+        result, line, verdict = each, each.of.line, each.verdict
         if isinstance(verdict, Again):
             again = at + timedelta(seconds=verdict.wait_s)
-            Line.objects.filter(pk=line, attempt=result.of.attempt).update(
-                state=states.WAITING, worker=None, attempt=None, not_before=again, status_code=result.status
-            )
-            continue
+            if Line.objects.filter(pk=line, attempt=result.of.attempt, is_read=False).update(
+                **_WAITS, not_before=again, status_code=result.status
+            ):
+                continue
+            verdict, result = "refused", result._replace(code=states.BROKEN_CODE)
+        if result.events_bytes:
+            mine = Line.objects.filter(pk=line, attempt=result.of.attempt)
+            mine.update(events_of=result.of.attempt, events_bytes=result.events_bytes)
         state = states.DONE if verdict == "done" else states.REFUSED
         segment = worker if result.length else None
         written.append(
@@ -260,6 +267,13 @@ def _commit(batch: Batch, results: Sequence[Result], worker: int, at: datetime) 
     return len(results)
 
 
+_WAITS: dict[str, Any] = {
+    "state": states.WAITING,
+    "worker": None,
+    "attempt": None,
+    "events_of": None,
+    "events_bytes": 0,
+}
 _WRITE = (
     f"UPDATE {Line._meta.db_table} SET state = %s, worker = NULL, attempt = NULL, status_code = %s, code = %s, segment = %s, "  # noqa: S608
     "result_offset = %s, result_length = %s WHERE id = %s AND attempt = %s"
@@ -299,6 +313,20 @@ def in_flight(worker: int) -> set[tuple[int, int]]:
     return {(line, attempt) for line, attempt in mine.values_list("pk", "attempt") if attempt is not None}
 
 
+def extend(written: Iterable[tuple[int, int, int]]) -> None:
+    """That so many bytes of events are on the disk: line, attempt and bytes of each. Of lines that are in flight by the attempt still."""
+    with transaction.atomic():
+        for line, attempt, size in sorted(written):
+            mine = Line.objects.filter(pk=line, attempt=attempt, state=states.RUNNING)
+            mine.update(events_of=attempt, events_bytes=size)
+
+
+def mark_read(line: int, attempt: int) -> bool:
+    """That events of this attempt are read from now on, so that the line is not begun again. False where that has happened."""
+    stays = Q(attempt=attempt, state=states.RUNNING) | Q(state__in=(states.DONE, states.REFUSED))
+    return bool(Line.objects.filter(stays, pk=line, events_of=attempt).update(is_read=True))
+
+
 def leave(worker: int) -> None:
     """End the worker, and give back the lines that it has not finished."""
     _release([worker], deaths=0)
@@ -321,17 +349,19 @@ def _release(workers: Sequence[int], deaths: int) -> int:
         batches = lines.values_list("batch", flat=True).distinct()
         for batch in Batch.objects.filter(pk__in=list(batches)).order_by("pk").select_for_update():
             mine = lines.filter(batch=batch)
-            if deaths and batch.status == states.IN_PROGRESS:
-                batch.failed += mine.filter(deaths__gte=states.MAX_DEATHS - 1).update(
+            if batch.status == states.IN_PROGRESS:
+                again = mine.filter(deaths__lt=states.MAX_DEATHS - 1) if deaths else mine
+                again.filter(is_read=False).update(**_WAITS, deaths=F("deaths") + deaths)
+                batch.failed += mine.update(
                     state=states.REFUSED,
                     code=states.LOST_CODE,
                     worker=None,
                     attempt=None,
-                    deaths=F("deaths") + 1,
+                    deaths=F("deaths") + deaths,
                 )
                 end_if_all_ended(batch, at)
                 batch.save()
-            mine.update(state=states.WAITING, worker=None, attempt=None, deaths=F("deaths") + deaths)
+            mine.update(**_WAITS, deaths=F("deaths") + deaths)
         Worker.objects.filter(pk__in=ended).delete()
     return len(ended)
 

@@ -65,6 +65,7 @@ def create(tenant: str, key_sha256: str, wanted: NewJob, draft: Draft) -> Create
             in_progress_at=at,
             expires_at=at + timedelta(seconds=jobs.WINDOW_S[wanted.completion_window]),
             callback_url=wanted.callback_url,
+            streams=wanted.streams,
         )
         Line.objects.create(batch=batch, number=1, offset=0, length=draft.size)
         return Created(batch, callbacks.secret_for(tenant) if wanted.callback_url else "")
@@ -104,6 +105,33 @@ def listed(tenant: str, after: str, limit: int) -> tuple[list[Standing], bool]:
     """
     rows, has_more = batches.listed(tenant, after, limit, states.JOB)
     return _without_texts(rows), has_more
+
+
+def about(row: Batch) -> dict[str, Any]:
+    """What the lane says of a response, whoever answers it."""
+    return {
+        "id": row.name,
+        "object": "response",
+        "created_at": int(row.created_at.timestamp()),
+        "background": True,
+        "store": True,
+        "metadata": row.metadata or {},
+    }
+
+
+def about_of(pk: int) -> dict[str, Any]:
+    """The same of the response of this number; nothing where it was deleted meanwhile."""
+    row = Batch.objects.filter(pk=pk).first()
+    return about(row) if row else {}
+
+
+def response(it: Standing, status: str = "") -> dict[str, Any]:
+    """OpenAI's response object. `status` is in place of the present one."""
+    row = it.row
+    ended_at = row.ended_at if row.status == states.COMPLETED and not status else None
+    more = {"completed_at": int(ended_at.timestamp()) if ended_at else None}
+    status = status or (states.FAILED if it.status == states.EXPIRED else it.status)
+    return jobs.response(about(row) | more, status, it.line.code, it.request, it.answer)
 
 
 def cancel(tenant: str, name: str, kind: str, objects: Objects) -> Standing:

@@ -145,7 +145,7 @@ async def test_a_request_that_is_sent_again_with_its_key_makes_nothing_new(stack
     ("change", "param", "code"),
     [
         ({"store": False}, "store", "invalid_value"),
-        ({"stream": True}, "stream", "unsupported_parameter"),
+        ({"stream": True, "background_options": {"completion_window": "2h"}}, "stream", "invalid_value"),
         ({"model": ""}, "model", "missing_model"),
         ({"metadata": {"k" * 65: "v"}}, "metadata", "invalid_value"),
         ({"metadata": {"k": 1}}, "metadata[...]", "invalid_value"),

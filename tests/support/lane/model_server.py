@@ -27,6 +27,7 @@ class EchoServer:
         self.delay_s = delay_s
         self._gate = asyncio.Event()
         self._gate.set()
+        self._middle = asyncio.Event()
         self._runner: web.AppRunner | None = None
         self._loop = asyncio.new_event_loop()
 
@@ -41,6 +42,9 @@ class EchoServer:
 
     def let_go(self) -> None:
         self._loop.call_soon_threadsafe(self._gate.set)
+
+    def go_on(self) -> None:
+        self._loop.call_soon_threadsafe(self._middle.set)
 
     def stop(self) -> None:
         assert self._runner is not None
@@ -86,12 +90,14 @@ class EchoServer:
             }
         )
 
-    async def _response(self, request: web.Request) -> web.Response:
+    async def _response(self, request: web.Request) -> web.StreamResponse:
         """A text that begins with `long` is cut."""
         self.body = json.loads(await request.read())
         text = str(self.body["input"])
         if refused := await self._refused(text, request):
             return refused
+        if self.body.get("stream"):
+            return await self._stream(text, request)
         part = {"type": "output_text", "text": f"echo {text}", "annotations": []}
         item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
         cut = {"reason": "max_output_tokens"} if text.startswith("long") else None
@@ -112,6 +118,34 @@ class EchoServer:
                 "usage": usage,
             }
         )
+
+    async def _stream(self, text: str, request: web.Request) -> web.StreamResponse:
+        """A text that begins with `half` or `broken` stops after its first word until `go_on`, and the latter ends there."""
+        out = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await out.prepare(request)
+        response = {"id": "resp_of_the_server", "object": "response", "created_at": 1, "model": MODEL, "output": []}
+        kinds: list[tuple[str, dict[str, Any]]] = [
+            ("response.created", {"response": {**response, "status": "in_progress"}}),
+            ("response.in_progress", {"response": {**response, "status": "in_progress"}}),
+        ]
+        kinds += [("response.output_text.delta", {"item_id": "msg_1", "delta": f"{word} "}) for word in text.split()]
+        usage = {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS, "total_tokens": 10}
+        part = {"type": "output_text", "text": f"{text} ", "annotations": []}
+        item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+        kinds.append(
+            ("response.completed", {"response": {**response, "status": "completed", "output": [item], "usage": usage}})
+        )
+        for number, (kind, members) in enumerate(kinds):
+            data = json.dumps({"type": kind, "sequence_number": number, **members})
+            await out.write(f"event: {kind}\ndata: {data}\n\n".encode())
+            if number == 2 and text.startswith(("half", "broken")):
+                await self._middle.wait()
+                self._middle.clear()
+                if text.startswith("broken"):
+                    assert request.transport is not None
+                    request.transport.abort()
+                    break
+        return out
 
     async def _refused(self, text: str, request: web.Request) -> web.Response | None:
         """What it answers in place of an answer, once it may."""

@@ -11,7 +11,7 @@ from controlplane.lane.core.jobs import SOONEST
 from controlplane.lane.core.results import Usage
 from controlplane.lane.models import Batch, Callback, CallbackSecret
 from controlplane.lane.objects import Objects
-from controlplane.lane.store import batches, chores, claims, files, jobs
+from controlplane.lane.store import batches, chores, claims, events, files, jobs
 from controlplane.lane.store.claims import Claimed, Result
 from tests.support.lane.process import a_line, jsonl
 
@@ -40,9 +40,9 @@ def begun(objects: Objects, number: int, tenant: str = TENANT) -> Batch:
     return batch
 
 
-def new_job(objects: Objects, tenant: str = TENANT, window: str = SOONEST) -> Batch:
+def new_job(objects: Objects, tenant: str = TENANT, window: str = SOONEST, *, stream: bool = False) -> Batch:
     """A response in the background, whose text is that of the first line of a batch."""
-    body = {**a_line("1", "text 1")["body"], "background_options": {"completion_window": window}}
+    body = {**a_line("1", "text 1")["body"], "background_options": {"completion_window": window}, "stream": stream}
     wanted = core_jobs.new_response(json.dumps(body).encode())._replace(callback_url="https://example.com/hook")
     CallbackSecret.objects.get_or_create(tenant=tenant)
     with objects.draft() as draft:
@@ -56,7 +56,7 @@ def do_chores(objects: Objects) -> None:
         chores.do(chore, objects)
 
 
-def answer(objects: Objects, worker: int, claimed: Iterable[Claimed], status: int = 200) -> int:
+def answer(objects: Objects, worker: int, claimed: Iterable[Claimed], status: int = 200, events_bytes: int = 0) -> int:
     """Answer each line with its own text, as the gateway would, and commit. Returns how many counted."""
     given = []
     ok = status == 200
@@ -67,8 +67,17 @@ def answer(objects: Objects, worker: int, claimed: Iterable[Claimed], status: in
         text = results.answered(line.batch_name, line.number, request.custom_id, status, "", bytes(request.body))
         offset = objects.append(line.batch, worker, text)
         usage = Usage(1, 0, 1, 0) if ok else Usage()
-        given.append(Result(line, "done" if ok else "refused", status, "", offset, len(text), usage))
+        given.append(Result(line, "done" if ok else "refused", status, "", offset, len(text), usage, events_bytes))
     return claims.commit(worker, given)
+
+
+EVENTS = b"event: a\ndata: 1\n\nevent: b\ndata: 2\n\n"
+
+
+def write_events(objects: Objects, line: Claimed, data: bytes = EVENTS) -> None:
+    """As a worker does while they come."""
+    objects.write_events(line.batch, line.attempt, 0, data)
+    claims.extend([(line.line, line.attempt, len(data))])
 
 
 def read(objects: Objects, file_id: str) -> list[dict[str, Any]]:
@@ -95,6 +104,9 @@ def _check_job(objects: Objects, job: Batch) -> Counter[str]:
     done = it.line.state == states.DONE
     assert (job.completed, job.failed, job.input_tokens) == (done, not done, done)
     assert (it.line.worker, it.line.attempt, job.kept_until is not None) == (None, None, True)
+    if job.streams:
+        given = events.after(job.tenant, job.name, objects, events.BEGIN)
+        assert given.ended and b"".join(given.events[2:]) == EVENTS
     assert it.callback is not None and it.callback.state == Callback.State.PENDING
     if done:
         assert it.answer == (200, it.request)

@@ -17,7 +17,7 @@ from controlplane.lane.models import Batch, CallbackSecret, StoredFile, Worker
 from controlplane.lane.objects import Objects
 from controlplane.lane.store import chores, claims
 from tests.support.lane.process import a_line, jsonl
-from tests.support.lane.stored import TENANT, answer, check_ended, new_batch, new_job
+from tests.support.lane.stored import EVENTS, TENANT, answer, check_ended, new_batch, new_job, write_events
 
 LINES, PLACES = 5, 2
 ACCEPTING = 4  # effects before a job is accepted: its text, its place and the folder's, its rows
@@ -70,7 +70,9 @@ def live(objects: Objects) -> None:
         while (chore := chores.next_chore()) is not None:
             chores.do(chore, objects)
         if lines := claims.claim(worker, PLACES, soonest=1) or claims.claim(worker, 1, alone=True):
-            answer(objects, worker, lines)
+            for line in (line for line in lines if line.streams):
+                write_events(objects, line)
+            answer(objects, worker, lines, events_bytes=len(EVENTS) if lines[0].streams else 0)
     claims.take_over()
     claims.leave(worker)
 
@@ -111,7 +113,7 @@ def test_whatever_it_is_killed_at_a_job_that_was_accepted_has_one_result(home: P
         number += 1
         accepted: list[Batch] = []
         with killed_at(number, after=after) as effects:
-            accepted.append(new_job(objects))
+            accepted.append(new_job(objects, stream=True))
             live(objects)
         let_leases_end()
         live(objects)
