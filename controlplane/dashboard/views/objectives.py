@@ -22,7 +22,7 @@ from controlplane.incidents.models import Incident
 from controlplane.incidents.report.standing import silences_of
 from controlplane.slo import queries
 from controlplane.slo.core import words
-from controlplane.slo.core.burndown import range_of
+from controlplane.slo.core.burndown import Day, days, range_of
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.period import period_at
 from controlplane.slo.models import StoredObjective
@@ -33,6 +33,7 @@ from controlplane.telemetry.query.core.parameters import choice
 from controlplane.telemetry.query.core.question import UNKNOWN, Question, parse
 from controlplane.telemetry.store import StoreUnavailableError
 
+DAYS = {0: "the last 24 hours", 1: "the 24 hours before", 7: "the same a week ago"}
 SHOWN_STATES = ("firing", "unknown", "quiet", "disabled")
 
 
@@ -184,7 +185,14 @@ def _chart(objective: Objective, shown: ObjectiveStatus) -> dict[str, Any]:
         "changes": changed,
         "seen": {"from_ns": seen.span.from_ns, "part": part} if part else None,
         "points": counted[:-49:-1],
+        "days": [_day(day) for day in days(seen.points)],
     }
+
+
+def _day(day: Day) -> dict[str, Any]:
+    bad, total = day.counted or (None, None)
+    kept = "no requests" if day.good_share is None else PAGE.precise(day.good_share)
+    return {"name": DAYS[day.days_back], "kept": kept, "bad": bad, "total": total, "known": day.counted is not None}
 
 
 def _fresh() -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Computes an objective's budget over time from hourly counts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,8 @@ from controlplane.slo.core.objective import Objective, Rolling
 from controlplane.slo.core.period import SECOND_NS, Span, period_at
 
 HOUR_S = 3_600
+DAY_S = 24 * HOUR_S
+DAYS_BACK = (0, 1, 7)
 MAX_POINTS = 800
 
 
@@ -21,6 +23,18 @@ class Point:
     left_share: float | None  # 1: unused, 0: used up; None before the first event, and where it is not known
     bad: int
     total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """The events of 24 hours that ended so many days ago. `counted` is None where not all of them are known."""
+
+    days_back: int
+    counted: tuple[int, int] | None = None  # bad, total
+
+    @property
+    def good_share(self) -> float | None:
+        return 1 - self.counted[0] / self.counted[1] if self.counted and self.counted[1] else None
 
 
 def range_of(objective: Objective, now_ns: int) -> Span:
@@ -65,6 +79,22 @@ def burndown(
         is_known = any(hour in counts for hour in range(start, end))
         points.append(Point(start * HOUR_S, left(objective, bad, total) if is_known else None, step_bad, step_total))
     return points
+
+
+def days(points: Sequence[Point]) -> list[Day]:
+    """The last 24 hours, those before, and those a week ago; each up to the end of the newest step. Nothing where steps make no whole day,
+    and nothing where none of the earlier ones is known: then there is nothing to compare.
+    """
+    step_s = points[1].start_s - points[0].start_s if len(points) > 1 else 0
+    if not step_s or DAY_S % step_s:
+        return []
+    out = []
+    for back in DAYS_BACK:
+        to_s = points[-1].start_s + step_s - back * DAY_S
+        its = [point for point in points if to_s - DAY_S <= point.start_s < to_s]
+        is_known = len(its) == DAY_S // step_s and all(point.left_share is not None for point in its)
+        out.append(Day(back, (sum(it.bad for it in its), sum(it.total for it in its)) if is_known else None))
+    return out if any(day.counted for day in out[1:]) else []
 
 
 def left(objective: Objective, bad: int, total: int) -> float | None:

@@ -1,6 +1,7 @@
 """Objectives' pages: what they say, and what they say when something is missing."""
 
 import re
+import time
 from dataclasses import replace
 from datetime import timedelta
 from html import unescape
@@ -10,10 +11,14 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.core.formatting import minute
+from controlplane.dashboard.views import objectives
 from controlplane.fleet.models import Team
+from controlplane.slo.core.burndown import HOUR_S, Point
 from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.period import SECOND_NS, Span
 from controlplane.slo.core.sli import Availability, Histogram, Latency
 from controlplane.slo.models import ObjectiveState, StoredObjective
+from controlplane.slo.replay.burndown import Seen
 from controlplane.slo.save import save_objective
 from tests.support.slo.ticks import ticked
 from tests.support.web.served import Filled
@@ -61,6 +66,21 @@ def test_what_burns_is_said_in_words_icon_and_figures(teammate: Client, served: 
     assert "90 %: whole request is at most 1 ms, over the last 30 days" in page
     assert "1 h and 5 min" in page
     assert "▲ page" in page
+
+
+def test_the_last_day_stands_beside_earlier_ones_as_far_as_they_are_known(
+    teammate: Client, served: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged()
+    hour = int(time.time()) // HOUR_S
+    points = [Point((hour + back) * HOUR_S, 0.5, int(-48 <= back < -24), 10) for back in range(-60, 0)]
+    span = Span(points[0].start_s * SECOND_NS, hour * HOUR_S * SECOND_NS)
+    monkeypatch.setattr(objectives, "history", lambda *_: Seen(span, points))
+    page = " ".join(re.sub(r"<[^>]+>", " ", text(teammate.get("/objectives/chat-fast"))).split())
+    assert "the last 24 hours 100 % 0 240 the 24 hours before 90 % 24 240" in page
+    assert "the same a week ago not all of it was counted" in page
+    del points[:30]
+    assert "Compared with before" not in text(teammate.get("/objectives/chat-fast")), "there is no day before"
 
 
 @pytest.mark.parametrize(("left", "said"), [(-0.1, "✕ broken over"), (0.0, "✓ kept over"), (0.4, "✓ kept over")])

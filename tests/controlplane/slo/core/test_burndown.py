@@ -1,10 +1,11 @@
 """The budget over time, by hours made up by hand."""
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
-from controlplane.slo.core.burndown import MAX_POINTS, Point, burndown, needed, range_of
+from controlplane.slo.core.burndown import MAX_POINTS, Day, Point, burndown, days, needed, range_of
 from controlplane.slo.core.objective import Calendar, Objective, Rolling
 from controlplane.slo.core.period import SECOND_NS, Span
 from controlplane.slo.core.sli import Availability
@@ -83,3 +84,16 @@ def test_the_last_point_ends_with_the_current_hour() -> None:
     long = Objective("up", "", Availability(), 0.9, period=Rolling(800 * HOUR_S))
     found = burndown(long, {now: (1, 10), now + 1: (9, 9)}, now * HOUR_S * SECOND_NS)
     assert found[-1] == Point(now * HOUR_S, pytest.approx(0), 1, 10)
+
+
+def test_the_last_day_stands_beside_the_day_before_and_that_of_a_week_ago() -> None:
+    points = [Point(hour * HOUR_S, 1.0, int(hour < 24), 10) for hour in range(9 * 24)]
+    assert days(points) == [Day(0, (0, 240)), Day(1, (0, 240)), Day(7, (0, 240))]
+    assert days(points[: 8 * 24])[2] == Day(7, (24, 240))
+    assert days(points[: 8 * 24])[2].good_share == 0.9
+    assert days(points[1 : 8 * 24]) == [Day(0, (0, 240)), Day(1, (0, 240)), Day(7)], "one of its hours is not there"
+    gap = [replace(point, left_share=None) if point.start_s == 7 * 24 * HOUR_S + HOUR_S else point for point in points]
+    assert [day.counted for day in days(gap)] == [(0, 240), None, (0, 240)], "one of its hours was not counted"
+    assert days(points[:40]) == days(points[:1]) == days([]) == [], "no other day is known"
+    assert days([replace(point, start_s=5 * point.start_s) for point in points]) == [], "steps of five hours"
+    assert days([replace(point, total=0) for point in points])[1].good_share is None, "no event, no share"
