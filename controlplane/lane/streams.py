@@ -76,8 +76,11 @@ class Streams:
             self._changed.clear()
             try:
                 await self._flush()
-            except (DatabaseError, OSError) as error:
-                log.warning("lane.events_not_written", reason=str(error))
+            except Exception as error:
+                if not isinstance(error, DatabaseError | OSError):
+                    log.exception("lane.events_not_written")
+                else:
+                    log.warning("lane.events_not_written", reason=str(error))
                 self._changed.set()
                 await asyncio.sleep(_PAUSE_S)
 

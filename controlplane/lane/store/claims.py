@@ -28,7 +28,7 @@ from controlplane.lane.models import Batch, Callback, Line, Worker
 from controlplane.lane.store import limits
 
 LEASE = timedelta(seconds=30)
-_CANDIDATES = 200  # batches that are compared for a claim, those with the nearest deadlines of each tenant
+_CANDIDATES = 200  # batches that are compared for a claim: the next of each tenant before the second of any
 
 
 Room = Callable[[str], int]
@@ -145,7 +145,7 @@ def _claim(
     if not places:
         return []
     first = Window(RowNumber(), partition_by="tenant", order_by=("expires_at", "pk"))
-    rows = opened.annotate(nth=first).filter(nth__lte=places).order_by("expires_at", "pk")
+    rows = opened.annotate(nth=first).filter(nth__lte=places).order_by("nth", "expires_at", "pk")
     candidates = [
         Candidate(pk, tenant, (until - at).total_seconds(), model, None if kind == states.BATCH else 1)
         for pk, tenant, until, kind, model in rows.values_list("pk", "tenant", "expires_at", "kind", "model")[

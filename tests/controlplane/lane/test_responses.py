@@ -125,6 +125,8 @@ async def test_nobody_sees_what_is_anothers(stack: Stack) -> None:
             with pytest.raises(openai.NotFoundError):
                 await call(response.id)
         with pytest.raises(openai.NotFoundError):
+            await bob.responses.retrieve(response.id, stream=True)
+        with pytest.raises(openai.NotFoundError):
             await bob.batches.retrieve(response.id)
         assert (await answered(alice, response)).output_text == "echo mine"
         assert not [it for it in (await alice.batches.list()).data if it.id == response.id]

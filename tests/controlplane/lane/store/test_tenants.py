@@ -10,9 +10,9 @@ import pytest
 from controlplane.lane.core.lines import NewBatch
 from controlplane.lane.models import Batch, StoredFile
 from controlplane.lane.objects import Objects
-from controlplane.lane.store import batches, files
+from controlplane.lane.store import batches, claims, files
 from controlplane.lane.store.files import NotThereError
-from tests.support.lane.stored import KEY, begun, do_chores, upload
+from tests.support.lane.stored import KEY, begun, do_chores, new_job, upload
 from tests.support.soak import sized
 
 TENANTS = ("alice", "bob")
@@ -28,6 +28,18 @@ def attempts(tenant: str, file_id: str, name: str, objects: Objects) -> list[Cal
         lambda: batches.cancel(tenant, name),
         lambda: batches.create(tenant, KEY, NewBatch(file_id, "/v1/chat/completions", "24h")),
     ]
+
+
+@pytest.mark.django_db
+def test_who_comes_late_with_little_is_served_beside_those_with_much(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "_CANDIDATES", 4)
+    objects = Objects(home / "lane")
+    for tenant in ("alice", "alice", "alice", "bob", "bob", "bob", "carol"):
+        new_job(objects, tenant)
+    names = {line.batch_name for line in claims.claim(claims.register(), 0, soonest=3)}
+    assert {Batch.objects.get(name=name).tenant for name in names} == {"alice", "bob", "carol"}
 
 
 @pytest.mark.django_db
