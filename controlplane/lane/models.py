@@ -212,6 +212,9 @@ class Line(models.Model):
     length = models.PositiveIntegerField()
     state = models.PositiveSmallIntegerField(default=states.WAITING)
     tries = models.PositiveIntegerField(default=0)
+    prefix = models.PositiveIntegerField(
+        default=0, help_text="The same where the prompt begins alike: such lines run together."
+    )
     deaths = models.PositiveSmallIntegerField(default=0, help_text="Of workers that had it in flight.")
     not_before = models.DateTimeField(null=True)
     worker = models.BigIntegerField(null=True)
@@ -228,7 +231,9 @@ class Line(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["batch", "number"], name="line_of_batch")]
         indexes = [
-            models.Index(fields=["batch", "deaths", "number"], name="waiting_lines", condition=Q(state=states.WAITING)),
+            models.Index(
+                fields=["batch", "deaths", "prefix", "number"], name="waiting_lines", condition=Q(state=states.WAITING)
+            ),
             models.Index(fields=["worker"], name="running_lines", condition=Q(state=states.RUNNING)),
         ]
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import msgspec
 
@@ -28,11 +29,12 @@ class Problem(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A line: its number in the file, from 1, and its bytes."""
+    """A line: its number in the file, from 1, and its bytes. Lines of one `prefix` begin with the same tools and system prompt."""
 
     number: int
     offset: int
     length: int
+    prefix: int = 0
 
 
 class Line(msgspec.Struct):
@@ -49,11 +51,20 @@ class _Body(msgspec.Struct):
     stream: Any = None
     background: Any = None
     input: msgspec.Raw = msgspec.Raw()
+    messages: msgspec.Raw = msgspec.Raw()
+    system: msgspec.Raw = msgspec.Raw()
+    instructions: msgspec.Raw = msgspec.Raw()
+    tools: msgspec.Raw = msgspec.Raw()
+
+
+class _Message(msgspec.Struct):
+    role: Any = None
 
 
 _line = msgspec.json.Decoder(Line)
 _body = msgspec.json.Decoder(_Body)
-_inputs = msgspec.json.Decoder(list[msgspec.Raw])
+_raws = msgspec.json.Decoder(list[msgspec.Raw])
+_message = msgspec.json.Decoder(_Message)
 
 
 def decode(text: bytes) -> Line:
@@ -70,7 +81,7 @@ class Check:
         self.model = ""  # of the first line
         self._endpoint = endpoint
         self._ids: set[bytes] = set()
-        self._inputs = 0
+        self._inputs = self._prefix = 0
 
     @property
     def full(self) -> bool:
@@ -82,6 +93,7 @@ class Check:
         if not text.strip():
             return
         self.places.append(place)
+        self._prefix = 0
         if len(self.places) > MAX_REQUESTS:
             if len(self.places) == MAX_REQUESTS + 1:
                 message = f"A batch has at most {MAX_REQUESTS} requests: split the file."
@@ -90,6 +102,7 @@ class Check:
         problem = self._problem(text, place.number)
         if problem is not None:
             self.problems.append(problem)
+        self.places[-1] = place._replace(prefix=self._prefix)
 
     def too_long(self, number: int) -> None:
         message = f"The line has more than {MAX_LINE_BYTES} bytes: shorten its request."
@@ -128,7 +141,7 @@ class Check:
             name = "stream" if body.stream else "background"
             message = f"What waits here is answered whole: leave `body.{name}` out."
             return Problem(f"{name}_not_supported", message, number, f"body.{name}")
-        self.model = self.model or body.model
+        self.model, self._prefix = self.model or body.model, _prefix(body)
         return self._too_many_inputs(body, number)
 
     def _too_many_inputs(self, body: _Body, number: int) -> Problem | None:
@@ -136,7 +149,7 @@ class Check:
             return None
         before = self._inputs
         given = bytes(body.input)
-        self._inputs += len(_inputs.decode(given)) if given.startswith(b"[") else 1
+        self._inputs += len(_raws.decode(given)) if given.startswith(b"[") else 1
         if before <= MAX_EMBEDDING_INPUTS < self._inputs:
             message = f"A batch has at most {MAX_EMBEDDING_INPUTS} inputs of embeddings: split the file."
             return Problem("too_many_inputs", message, number, "body.input")
@@ -147,6 +160,18 @@ def path(message: str) -> str:
     """The member that msgspec names, such as `body` of "… - at `$.body`"."""
     _, _, at = message.partition("at `$")
     return at.rstrip("`").lstrip(".")
+
+
+def _prefix(body: _Body) -> int:
+    """A number of 31 bits for what the prompt begins with; 0 where it has neither tools nor a system prompt of its own."""
+    begins = [bytes(it) for it in (body.tools, body.system, body.instructions)]
+    try:
+        first = next(iter(_raws.decode(body.messages)), None) if bytes(body.messages) else None
+        if first is not None and _message.decode(first).role in ("system", "developer"):
+            begins.append(bytes(first))
+    except msgspec.DecodeError:
+        pass  # the gateway says what is wrong with them
+    return crc32(b"".join(begins)) >> 1
 
 
 class RefusedError(ValueError):

@@ -149,6 +149,7 @@ class Migration(migrations.Migration):
                 ('length', models.PositiveIntegerField()),
                 ('state', models.PositiveSmallIntegerField(default=0)),
                 ('tries', models.PositiveIntegerField(default=0)),
+                ('prefix', models.PositiveIntegerField(default=0, help_text='The same where the prompt begins alike: such lines run together.')),
                 ('deaths', models.PositiveSmallIntegerField(default=0, help_text='Of workers that had it in flight.')),
                 ('not_before', models.DateTimeField(null=True)),
                 ('worker', models.BigIntegerField(null=True)),
@@ -164,7 +165,7 @@ class Migration(migrations.Migration):
                 ('batch', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='lines', to='lane.batch')),
             ],
             options={
-                'indexes': [models.Index(condition=models.Q(('state', 0)), fields=['batch', 'deaths', 'number'], name='waiting_lines'), models.Index(condition=models.Q(('state', 1)), fields=['worker'], name='running_lines')],
+                'indexes': [models.Index(condition=models.Q(('state', 0)), fields=['batch', 'deaths', 'prefix', 'number'], name='waiting_lines'), models.Index(condition=models.Q(('state', 1)), fields=['worker'], name='running_lines')],
                 'constraints': [models.UniqueConstraint(fields=('batch', 'number'), name='line_of_batch')],
             },
         ),

@@ -186,7 +186,7 @@ def _take(batch: Batch, due: QuerySet[Line], worker: int, places: int, *, alone:
     attempt, at = new_id(), now()
     ends_at = batch.ends_at(at)
     hurries = ends_at is not None and ends_at > batch.expires_at and limits.of(batch.tenant).hurries
-    its = due.filter(batch=batch).order_by("deaths", "number").select_for_update(skip_locked=True)
+    its = due.filter(batch=batch).order_by("deaths", "prefix", "number").select_for_update(skip_locked=True)
     rows = list(its.values_list("pk", "number", "offset", "length", "tries")[:places])
     Line.objects.filter(pk__in=[row[0] for row in rows]).update(
         state=states.RUNNING, worker=worker, attempt=attempt, tries=F("tries") + 1, not_before=None

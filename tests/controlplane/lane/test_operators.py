@@ -105,6 +105,13 @@ def test_a_batch_that_would_end_too_late_hurries_where_that_is_allowed(objects: 
     assert not hurries(0, timedelta(hours=2)), "its rate is not known"
 
 
+def test_lines_that_begin_alike_run_together(objects: Objects) -> None:
+    batch, worker = begun(objects, 8, "alice"), claims.register()
+    Line.objects.filter(batch=batch, number__in=(1, 3, 6)).update(prefix=7)
+    assert [it.number for it in claims.claim(worker, 5)] == [2, 4, 5, 7, 8]
+    assert [it.number for it in claims.claim(worker, 5)] == [1, 3, 6]
+
+
 def test_limits_are_those_of_the_tenant_or_else_of_all(objects: Objects) -> None:
     TenantLimits.objects.create(tenant="", max_lines=5, retention_days=2)
     TenantLimits.objects.create(tenant="bob", max_stored_bytes=1)

@@ -43,6 +43,31 @@ def test_a_wrong_line_is_named(line: Any, code: str) -> None:
     assert codes(a_line("good", "x"), b" ", line) == [(3, code)]
 
 
+def test_what_prompts_begin_with_is_compared_and_their_rest_is_not() -> None:
+    tool = [{"type": "function", "function": {"name": "f"}}]
+
+    def prefix(*messages: tuple[str, str], **body: Any) -> int:
+        check, given = Check(CHAT), [{"role": role, "content": text} for role, text in messages]
+        line = a_line("a", "x", **body)
+        line["body"]["messages"] = given or line["body"]["messages"]
+        check.take(json.dumps(line).encode(), Place(1, 0, 0))
+        assert not check.end()
+        return check.places[0].prefix
+
+    alike = {prefix(("system", "Be brief."), ("user", text)) for text in ("a", "b")}
+    others = [
+        prefix(),
+        prefix(("user", "Be brief.")),
+        prefix(("system", "Be kind."), ("user", "a")),
+        prefix(("system", "Be brief."), tools=tool),
+        prefix(instructions="Be brief."),
+        prefix(system="Be brief, please."),
+    ]
+    assert len(alike) == 1 and len({*alike, *others}) == 6, "the first two of the others have no beginning of their own"
+    assert others[0] == others[1] == 0
+    assert prefix(messages={"no": "list"}) == 0, "the gateway says what is wrong with it"
+
+
 def test_files_have_bounds() -> None:
     assert codes() == codes(b"") == [(0, "empty_file")]
     assert codes(*[b"{"] * 150) == [(number, "invalid_json_line") for number in range(1, 101)]
