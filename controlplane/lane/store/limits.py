@@ -61,7 +61,7 @@ def check_bytes(tenant: str, size: int) -> None:
         rows.aggregate(bytes=Sum(sizes))["bytes"] or 0
         for rows, sizes in (
             (StoredFile.objects.filter(tenant=tenant), F("bytes")),
-            (of_jobs, F("length") + F("result_length")),
+            (of_jobs, F("length") + F("result_length") + F("events_bytes")),
         )
     )
     if stored + size > most:

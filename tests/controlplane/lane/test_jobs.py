@@ -46,14 +46,14 @@ def ended(stack: Stack, job: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_job_of_any_route_has_the_status_and_the_body_of_its_answer(stack: Stack) -> None:
     made = [
-        call(stack, "POST", "/v1/jobs", a_job("rivers", metadata={"team": "a"}, completion_window="24h"))[1],
+        call(stack, "POST", "/v1/jobs", a_job("a brook", metadata={"team": "a"}, completion_window="24h"))[1],
         call(stack, "POST", "/v1/jobs", {"endpoint": "/v1/responses", "body": {"model": MODEL, "input": "lakes"}})[1],
         call(stack, "POST", "/v1/jobs", a_job("status:422"))[1],
     ]
     assert [(job["object"], job["status"], job["result"]) for job in made] == [("job", "queued", None)] * 3
     chat, response, refused = (ended(stack, job) for job in made)
     assert (chat["status"], chat["metadata"], chat["result"]["status_code"]) == ("completed", {"team": "a"}, 200)
-    assert chat["result"]["body"]["choices"][0]["message"]["content"] == "echo rivers"
+    assert chat["result"]["body"]["choices"][0]["message"]["content"] == "echo a brook"
     assert response["result"]["body"]["output"][0]["content"][0]["text"] == "echo lakes"
     assert (refused["status"], refused["error"]["code"], refused["result"]["status_code"]) == ("failed", "422", 422)
     assert chat["created_at"] + 86_400 == chat["expires_at"] and chat["ended_at"] + 86_400 == chat["kept_until"]
@@ -94,7 +94,7 @@ async def test_a_callback_is_signed_and_sent_until_it_is_taken(
     receiver.statuses = [410]
     model.hold()
     try:
-        _, second = call(stack, "POST", "/v1/jobs", a_job("never", **with_callback))
+        _, second = call(stack, "POST", "/v1/jobs", a_job("called off", **with_callback))
         assert "secret" not in second["callback"], "it is shown once"
         assert call(stack, "POST", f"/v1/jobs/{second['id']}/cancel")[1]["status"] == "cancelled"
         await eventually_async(lambda: ended(stack, second)["callback"]["status"] == "refused")

@@ -24,7 +24,7 @@ async def test_a_response_is_queued_at_once_and_answered_by_its_id(stack: Stack,
     try:
         async with stack.client() as client:
             given = {"instructions": "Be brief.", "metadata": {"team": "rivers"}, "max_output_tokens": 9}
-            first = await respond(client, "rivers", store=True, temperature=0.5, **given)
+            first = await respond(client, "a river", store=True, temperature=0.5, **given)
             assert (first.status, first.background, first.object) == ("queued", True, "response")
             assert (first.instructions, first.metadata, first.max_output_tokens, first.temperature) == (
                 "Be brief.",
@@ -33,7 +33,7 @@ async def test_a_response_is_queued_at_once_and_answered_by_its_id(stack: Stack,
                 0.5,
             )
             assert first.output == [] and first.usage is None
-            await eventually_async(lambda: model.asked["rivers"] == 1)
+            await eventually_async(lambda: model.asked["a river"] == 1)
             assert (await client.responses.retrieve(first.id)).status == "in_progress"
             model.let_go()
             last = await answered(client, first)
@@ -47,10 +47,10 @@ async def test_a_response_is_queued_at_once_and_answered_by_its_id(stack: Stack,
         True,
         {"team": "rivers"},
     )
-    assert (last.status, last.output_text, last.completed_at is not None) == ("completed", "echo rivers", True)
+    assert (last.status, last.output_text, last.completed_at is not None) == ("completed", "echo a river", True)
     assert last.usage is not None and last.usage.output_tokens == OUTPUT_TOKENS
     assert (cut.status, cut.incomplete_details.reason) == ("incomplete", "max_output_tokens")
-    assert model.asked["rivers"] == 1
+    assert model.asked["a river"] == 1
 
 
 async def test_servers_get_the_request_as_it_came_without_what_the_lane_does(stack: Stack, model: EchoServer) -> None:
@@ -98,8 +98,8 @@ async def test_a_cancelled_or_deleted_response_ends_at_once(stack: Stack, model:
     model.hold()
     try:
         async with stack.client() as client:
-            first, second = await respond(client, "held 1"), await respond(client, "held 2")
-            await eventually_async(lambda: model.asked["held 1"] + model.asked["held 2"] == 2)
+            first, second = await respond(client, "paused 1"), await respond(client, "paused 2")
+            await eventually_async(lambda: model.asked["paused 1"] + model.asked["paused 2"] == 2)
             cancelled = await client.responses.cancel(first.id)
             again = await client.responses.cancel(first.id)
             assert (cancelled.status, again.status, cancelled.error) == ("cancelled", "cancelled", None)
