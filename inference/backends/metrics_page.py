@@ -26,7 +26,9 @@ class MetricsPages:
         self._client = HttpClient(Resolver(link_local=link_local), _CONNECT_S)
         self._context: ssl.SSLContext | None = None
 
-    async def signals(self, url: str, timeout_s: float) -> ServerLoad:
+    async def signals(
+        self, url: str, timeout_s: float, read: Callable[[bytes, float], ServerLoad] = read_load
+    ) -> ServerLoad:
         """What the page at `url` says of the server's load; nothing is known where it cannot be read in time."""
         at_s = asyncio.get_running_loop().time()
         try:
@@ -34,7 +36,7 @@ class MetricsPages:
                 status, page = await self._get(url)
         except (NotConnectedError, LostError, NotHttpError, TooLongError, TimeoutError, ValueError):
             return ServerLoad(at_s)
-        return read_load(page, at_s) if status == 200 else ServerLoad(at_s)
+        return read(page, at_s) if status == 200 else ServerLoad(at_s)
 
     async def _get(self, url: str) -> tuple[int, bytes]:
         parts = parse_url(url, link_local=True)  # the resolver looks at what its name points at

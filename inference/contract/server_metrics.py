@@ -144,6 +144,16 @@ def read_load(page: bytes, at_s: float) -> ServerLoad:
     return ServerLoad(at_s)
 
 
+_IN_GATEWAY = _searched(Series("weir_gateway_requests_in_flight"))
+
+
+def read_load_or_gateway(page: bytes, at_s: float) -> ServerLoad:
+    """As `read_load`, also of a gateway's own page, which has requests in flight and none that wait."""
+    load = read_load(page, at_s)
+    in_flight = [] if load.known else list(_values(b"\n" + page, _IN_GATEWAY))
+    return ServerLoad(at_s, running=sum(in_flight)) if in_flight else load
+
+
 def read_kv_tokens(page: bytes) -> int | None:
     """The tokens for which a vLLM's KV cache has room, over its engines; None where a page does not say it."""
     tokens = 0

@@ -83,7 +83,8 @@ class Search:
                 await asyncio.wait({running, watching}, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
                 now = self._load.now_s
                 at_end = running.done() or self._over(stop)
-                decision, judged, bad = self._decided(quick, at_end, now)
+                samples = [sample for sample in self._load.samples if sample.due_s >= self._warm_in_s]
+                decision, judged, bad = search.judge(samples, self._objectives, now, quick=quick, at_end=at_end)
                 if at_end or decision == "lost" or (decision == "kept" and (quick or now >= least_s)):
                     break
         finally:
@@ -97,18 +98,6 @@ class Search:
 
     def _over(self, stop: asyncio.Event) -> bool:
         return stop.is_set() or now_s() >= self._ends_s
-
-    def _decided(self, quick: bool, at_end: bool, now: float) -> tuple[search.Decision, int, int]:
-        """Lost where one objective is, kept where all are."""
-        judged = [sample for sample in self._load.samples if sample.due_s >= self._warm_in_s]
-        said = [
-            search.decide(search.outcomes(judged, objective, now), objective.target, quick=quick, at_end=at_end)
-            for objective in self._objectives
-        ]
-        for decision in ("lost", "open"):
-            if first := next((each for each in said if each[0] == decision), None):
-                return first
-        return said[0]
 
     async def _recover(self) -> None:
         """Until a request alone is good again: what a step left behind is not the next one's. Raises TargetError."""

@@ -34,11 +34,15 @@ class Objective(NamedTuple):
     def __str__(self) -> str:
         return f"p{self.target * 100:g} {self.measure} <= {self.threshold_s * 1000:g}ms"
 
+    def value_s(self, sample: Sample) -> float | None:
+        """None where the answer has no such measure."""
+        return _VALUES[self.measure](sample)
+
     def good(self, sample: Sample) -> bool | None:
         """None where that is not known: the request was cut short, or its answer has no such measure."""
         if sample.failure:
             return None if sample.failure == CUT_SHORT else False
-        value = _VALUES[self.measure](sample)
+        value = self.value_s(sample)
         return None if value is None else value <= self.threshold_s
 
     def late(self, sample: Sample, now_s: float) -> bool:

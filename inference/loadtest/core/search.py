@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Literal
 
 import msgspec
@@ -24,8 +24,11 @@ MOST_BAD = 50
 """A step that is not decided when so many bad requests were to be expected is decided by its share."""
 QUICK = 20
 MAX_CORRELATION = 0.95
-MIN_STEP_S, STEP_THRESHOLDS, MAX_STEP_S = 10.0, 8.0, 120.0
-"""A queue needs time to grow: no step keeps an objective in less, or in less than so many times its threshold."""
+STRETCHES, TREND, GROWTH = 8, 16, 0.05
+MIN_STEP_S, STEP_THRESHOLDS, MAX_STEP_S = 10.0, 1 / TOLERANCE, 120.0
+"""No step keeps an objective in less, or in less than so many times its threshold: where a server gets 3 % more than it can take, waits
+grow by 3 % of the time.
+"""
 
 Decision = Literal["kept", "lost", "open"]
 
@@ -93,6 +96,32 @@ def decide(good: Sequence[bool], target: float, *, quick: bool, at_end: bool) ->
     if at_end or count >= MOST_BAD / allowed * alike:
         return "kept" if bad <= allowed * count else "lost", count, bad
     return "open", count, bad
+
+
+def judge(
+    samples: Sequence[Sample], objectives: Sequence[Objective], now_s: float, *, quick: bool, at_end: bool
+) -> tuple[Decision, int, int]:
+    """Lost where one objective is; kept where all are, and at a rate that could go on: while waits grow, nothing is kept yet."""
+    said = []
+    for objective in objectives:
+        decision, count, bad = decide(outcomes(samples, objective, now_s), objective.target, quick=quick, at_end=at_end)
+        if decision == "kept" and not quick and grows(samples, objective):
+            decision = "lost" if at_end else "open"
+        said.append((decision, count, bad))
+    return next((each for decision in ("lost", "open") for each in said if each[0] == decision), said[0])
+
+
+def grows(samples: Sequence[Sample], objective: Objective) -> bool:
+    """Whether requests wait longer and longer, as they do in a queue that gets more than is taken from it: by the trend of the means of
+    stretches (Mann and Kendall, 3 %), where it matters beside the threshold.
+    """
+    times = [value for sample in samples if sample.good and (value := objective.value_s(sample)) is not None]
+    size = len(times) // STRETCHES
+    if not size:
+        return False
+    means = [sum(times[number * size : (number + 1) * size]) / size for number in range(STRETCHES)]
+    trend = sum((later > earlier) - (later < earlier) for earlier, later in combinations(means, 2))
+    return trend >= TREND and means[-1] - means[0] > GROWTH * objective.threshold_s
 
 
 def _alike(good: Sequence[bool]) -> float:

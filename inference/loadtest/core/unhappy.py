@@ -24,7 +24,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Calm(msgspec.Struct, frozen=True):
-    """Good requests with nobody beside them. `busy` is the least number of requests that the server said it had; None: it does not say.
+    """Good requests with nobody beside them. `busy` is how many other requests the server said it had; None: it does not say.
     Beside others they may wait for `limit_s`.
     """
 
@@ -81,11 +81,11 @@ def _waited_s(sample: Sample, now_s: float) -> float:
 
 
 def leak(before: float | None, least: float | None, patience_s: float) -> list[str]:
-    """How many requests the server said it had before the clients came, and at least since they left."""
+    """How many requests beside the good ones the server said it had before the clients came, and at least since they left."""
     if before is None or least is None or least <= before:
         return []
     return [
-        f"a leak: {patience_s:g} s after all have left the server says it has {least:g} requests, {before:g} before"
+        f"a leak: {patience_s:g} s after all have left the server says it has {least:g} requests beside the good ones, {before:g} before"
     ]
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlunsplit
 
 from inference.backends.metrics_page import MetricsPages
 from inference.benchmark.prompts import Prompts
+from inference.contract.server_metrics import read_load_or_gateway
 from inference.loadtest.client import Client, TargetError
 from inference.loadtest.core.result import Outcome
 from inference.loadtest.core.samples import CUT_SHORT, Sample
@@ -87,16 +88,21 @@ class Suite:
         return Case(name, kind.did, kind.expected, got, tuple(faults), len(beside)), before if least is None else least
 
     async def _least(self, seconds: float, enough: float) -> float | None:
-        """The smallest number of requests that the server says it has, over some seconds or until it is small enough."""
+        """The fewest requests beside the good ones that the server says it has, over some seconds or until they are few enough."""
         least, until_s = None, now_s() + seconds
         while now_s() < until_s and (least is None or least > enough):
-            load = await self._pages.signals(self._page, self._patience_s)
+            own = self._under_way()
+            load = await self._pages.signals(self._page, self._patience_s, read_load_or_gateway)
             if not load.known:
                 return None
-            has = (load.running or 0.0) + (load.waiting or 0.0)
+            has = max(0.0, (load.running or 0.0) + (load.waiting or 0.0) - max(own, self._under_way()))
             least = has if least is None else min(least, has)
             await asyncio.sleep(self._patience_s / _LOOKS)
         return least
+
+    def _under_way(self) -> int:
+        """Good requests."""
+        return sum(sample.ended_s is None for sample in self._load.samples)
 
     async def _burst(self) -> list[Sample]:
         client = Client(self._client.target, self._client.timeout_s)

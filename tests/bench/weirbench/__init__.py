@@ -21,12 +21,15 @@ from inference.loadtest.core.samples import rank
 from inference.loadtest.options import KEY_VARIABLE
 from tests.bench.figures import Figure, over_rounds, say
 from tests.bench.processes import BenchError, Child, start
-from tests.support.servers.delayed import FAULTS, delayed
+from tests.support.servers.delayed import FAULTS, MODEL, delayed
+from tests.support.servers.vllm import VERSION, servers_folder, write_model
 
 KEY = "sk-the-right-one"
 AT_ONCE = 4
 ROUNDS, WARM_UPS = 3, 2
 RATE, SECONDS = 40, 20
+VLLM_RATE = 5
+SEARCHES = int(os.environ.get("WEIR_BENCH_SEARCHES", "3"))
 STALL_S, STALL_AT_S, STALL_RATE = 5.0, 3.0, 20
 SHARES = {"p50": 0.5, "p99": 0.99}
 
@@ -60,6 +63,8 @@ def run() -> Iterator[Figure]:
         bed = Bed(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-weirbench-"))), stack)
         yield from _errors(bed)
         yield from _stall(bed)
+        yield from _beside_vllm(bed)
+        yield from _searches(bed)
         yield from _faults(bed)
 
 
@@ -131,6 +136,82 @@ def _stall(bed: Bed) -> Iterator[Figure]:
         "ratio",
         "requests that were due in the stall",
     )
+
+
+def _beside_vllm(bed: Bed) -> Iterator[Figure]:
+    """The same server by `vllm bench serve`, where `make test-servers` has installed it: fixed delays, far below saturation."""
+    python = servers_folder() / f"vllm-{VERSION}" / "bin" / "python"
+    if not python.exists():
+        say(f"weirbench: vLLM is not installed in {python.parent.parent}, so nothing is compared with vllm bench serve")
+        return
+    model, out = write_model(bed.folder / "tokenizer"), bed.folder / "vllm.json"
+    _, port = bed.serve(first_ms=(300.0, 300.0), gap_ms=20.0, tokens=16)
+    _, result = bed.bench(port, "--rate", str(VLLM_RATE), "--duration", "20s", "--lengths", "100/16")
+    argv = [
+        *(str(python), "-m", "vllm.entrypoints.cli.main", "bench", "serve", "--backend", "openai-chat"),
+        *("--base-url", f"http://{LOOPBACK}:{port}", "--endpoint", "/v1/chat/completions", "--model", MODEL),
+        *(
+            "--tokenizer",
+            str(model),
+            "--dataset-name",
+            "random",
+            "--random-input-len",
+            "100",
+            "--random-output-len",
+            "16",
+        ),
+        *("--num-prompts", str(20 * VLLM_RATE), "--request-rate", str(VLLM_RATE), "--disable-tqdm"),
+        *(
+            "--percentile-metrics",
+            "ttft,tpot,e2el",
+            "--save-result",
+            "--result-dir",
+            str(out.parent),
+            "--result-filename",
+            out.name,
+        ),
+    ]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env=os.environ | {"HF_HUB_OFFLINE": "1"})
+    if done.returncode:
+        raise BenchError(f"vllm bench serve ended with {done.returncode}: {done.stderr[-2000:]}")
+    theirs = json.loads(out.read_text())
+    differences = []
+    for ours, name in (("ttft_from_sent", "ttft"), ("tpot", "tpot"), ("e2e_from_sent", "e2el")):
+        here, there = _measured(result, ours, "p50"), theirs[f"median_{name}_ms"]
+        say(f"weirbench: p50 of {name}: {here:.3f} ms, by vllm bench serve {there:.3f} ms")
+        differences.append(100 * abs(here / there - 1))
+    yield Figure(
+        "weirbench.vs_vllm_bench_percent", max(differences), "%", "p50 of TTFT, TPOT and E2E by vllm bench serve"
+    )
+
+
+def _searches(bed: Bed) -> Iterator[Figure]:
+    """The highest rate of a server with four places, each of which takes a request for about 100 ms, again and again."""
+    rates = []
+    for number in range(SEARCHES):
+        child, port = bed.serve(first_ms=(30.0, 30.0), gap_ms=10.0, tokens=8, slots=4)
+        given = (
+            "--search",
+            "15m",
+            "--rate",
+            "10",
+            "--lengths",
+            "50/8",
+            "--objective",
+            "p90 ttft <= 1s",
+            "--seed",
+            str(number),
+        )
+        status, result = bed.bench(port, *given)
+        child.stop()
+        assert result.search is not None
+        say(f"weirbench: {result.search.reason} {result.took_s:.0f} s of the last step, exit status {status}")
+        if result.search.confirmed:
+            rates.append(result.search.requests_per_s or 0.0)
+    yield Figure("weirbench.searches_confirmed", len(rates), f"of {SEARCHES}")
+    if rates:
+        yield Figure("weirbench.highest_rps", over_rounds(rates), "req/s", "four places of 100 ms take 40")
+        yield Figure("weirbench.spread_percent", 100 * (max(rates) / min(rates) - 1), "%", f"of {len(rates)} searches")
 
 
 def _faults(bed: Bed) -> Iterator[Figure]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.contract.server_metrics import LOAD_METRICS, ServerLoad, read_kv_tokens, read_load
+from inference.contract.server_metrics import LOAD_METRICS, ServerLoad, read_kv_tokens, read_load, read_load_or_gateway
 
 PAGES = {
     "vllm": """# HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -96,3 +96,10 @@ def test_labels_do_not_matter(waiting: float, running: float, label: str) -> Non
     assert signals.running is not None
     assert math.isclose(signals.waiting, waiting)
     assert math.isclose(signals.running, running)
+
+
+def test_a_gateways_own_page_says_how_many_requests_it_has() -> None:
+    page = b"# TYPE weir_gateway_requests_in_flight gauge\nweir_gateway_requests_in_flight 3.0\n"
+    assert (read_load_or_gateway(page, 1.0).running, read_load(page, 1.0).known) == (3.0, False)
+    assert read_load_or_gateway(b"vllm:num_requests_running 2\n", 1.0).running == 2.0
+    assert not read_load_or_gateway(b"other 1\n", 1.0).known

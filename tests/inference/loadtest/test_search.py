@@ -17,6 +17,7 @@ from inference.loadtest.core.search import (
     decide,
     highest,
     is_quick,
+    judge,
     least_s,
     next_rate,
     outcomes,
@@ -49,14 +50,10 @@ def search(objective: Objective, seed: int) -> Highest:
     seeds = itertools.count(seed * 1000)
     while (rate := next_rate(steps, 1.0)) is not None:
         quick = is_quick(steps, rate)
-        good = [
-            (sample.due_s, bool(objective.good(sample)))
-            for sample in queue(rate, MAX_STEP_S, next(seeds))
-            if sample.due_s > 1
-        ]
+        samples = [sample for sample in queue(rate, MAX_STEP_S, next(seeds)) if sample.due_s > 1]
         for seconds in range(2, int(MAX_STEP_S) + 1, 2):
-            known = [each for due_s, each in good if due_s < seconds]
-            decision, judged, bad = decide(known, objective.target, quick=quick, at_end=seconds == MAX_STEP_S)
+            seen = [sample for sample in samples if sample.ended_s <= seconds]
+            decision, judged, bad = judge(seen, [objective], seconds, quick=quick, at_end=seconds == MAX_STEP_S)
             if decision == "lost" or (decision == "kept" and (quick or seconds >= least_s([objective]))):
                 break
         steps.append(Step(rate, judged, bad, decision == "kept", quick, seconds))
@@ -72,6 +69,12 @@ def test_the_limit_of_a_queue_is_inside_the_interval_and_repeats_agree() -> None
         assert share_good(result.low / 1.05) > P90.target > share_good(result.high * 1.05)
         rates.append(float(result.low))
     assert max(rates) / min(rates) <= 1.1
+
+
+def test_a_rate_at_which_the_queue_grows_is_not_kept_though_nobody_waits_too_long_yet() -> None:
+    """The server takes 40 a second. Of 42 a second it takes 20 s until somebody has waited for a second."""
+    result = search(parse("p90 ttft <= 1s"), 1)
+    assert result.confirmed and 36 < result.low <= SLOTS / SERVICE_S
 
 
 @pytest.mark.parametrize(("share", "decision"), [(0.0, "kept"), (0.02, "kept"), (0.1, "lost"), (0.5, "lost")])

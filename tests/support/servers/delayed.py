@@ -161,7 +161,7 @@ class Answering(threading.Thread):
             with self.state.slots:
                 self._answer(wanted, first_ms, number, came_s)
         except OSError:
-            early = "leaks_early_leavers" in faults and wanted["max_tokens"] > 100
+            early = "leaks_early_leavers" in faults and most_tokens(wanted) > 100
             if early or ("leaks_mid_stream" in faults and self.begun):
                 self.state.running += 1
             raise
@@ -173,7 +173,7 @@ class Answering(threading.Thread):
     """Whether the request under way has a token."""
 
     def _answer(self, wanted: dict[str, Any], first_ms: float, number: int, came_s: float) -> None:
-        tokens = min(self.spec.tokens, wanted["max_tokens"])
+        tokens = min(self.spec.tokens, most_tokens(wanted))
         self.begun = 0
         if not wanted.get("stream"):
             time.sleep((first_ms + (tokens - 1) * self.spec.gap_ms) / 1000)
@@ -181,7 +181,8 @@ class Answering(threading.Thread):
             self._say(200, {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
             return
         self.made.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-        time.sleep(max(0.0, came_s + first_ms / 1000 - time.perf_counter()))
+        from_s = time.perf_counter() if self.spec.slots else came_s  # a place is taken for the whole time
+        time.sleep(max(0.0, from_s + first_ms / 1000 - time.perf_counter()))
         if "hangs_when_half_closed" in self.spec.faults and self._half_closed():
             time.sleep(3600)
         began_s = time.perf_counter()
@@ -196,7 +197,7 @@ class Answering(threading.Thread):
                 if token == 2 and number > 20 and number % 10 == 0 and "cuts_answers" in self.spec.faults:
                     raise EOFError
         self._event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-        prompt = sum(len(message["content"].split()) for message in wanted["messages"])
+        prompt = sum(len(str(message["content"]).split()) for message in wanted["messages"])
         self._event({"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": tokens}})
         done = b"data: [DONE]\n\n"
         self.made.sendall(b"%x\r\n%b\r\n0\r\n\r\n" % (len(done), done))
@@ -222,6 +223,11 @@ def error(said: str) -> dict[str, dict[str, str]]:
     return {"error": {"message": said, "type": "invalid_request_error"}}
 
 
+def most_tokens(wanted: dict[str, Any]) -> Any:
+    """By either of OpenAI's names."""
+    return wanted.get("max_tokens", wanted.get("max_completion_tokens"))
+
+
 def refusal(spec: Spec, key: str, body: bytes) -> tuple[int, str]:
     """Status 200 where there is none."""
     if spec.key and key != spec.key and "takes_any_key" not in spec.faults:
@@ -236,7 +242,7 @@ def refusal(spec: Spec, key: str, body: bytes) -> tuple[int, str]:
         return 500 if "fails_at_what_is_no_json" in spec.faults else 400, "no JSON"
     if wanted.get("model") != MODEL and "takes_any_model" not in spec.faults:
         return 404, "no such model"
-    if not isinstance(wanted.get("messages"), list) or not isinstance(wanted.get("max_tokens"), int):
+    if not isinstance(wanted.get("messages"), list) or not isinstance(most_tokens(wanted), int):
         return 400, "wrong types"
     return 200, ""
 
