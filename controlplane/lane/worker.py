@@ -213,9 +213,10 @@ class Worker:
         window.in_flight += not line.soonest
         try:
             ended = await self._attempt(line)
-            offset, events = await self._streams.end(line)
-            if ended.result.verdict == "done":
-                ended = ended._replace(events=events + ended.events, events_offset=offset)
+            if line.streams:
+                offset, events = await self._streams.end(line)
+                if ended.result.verdict == "done":
+                    ended = ended._replace(events=events + ended.events, events_offset=offset)
         except asyncio.CancelledError:
             return
         except Exception:
