@@ -43,10 +43,14 @@ def main(argv: list[str]) -> int:
     except (ValueError, OSError) as error:
         sys.stderr.write(f"weir bench: {error}\n")
         return 2
-    for path in wanted.out:
-        output.write(result, path)
     people = sys.stderr if any(str(path) == "-" for path in wanted.out) else sys.stdout
     people.write(summary.text(result))
+    try:
+        for path in wanted.out:
+            output.write(result, path)
+    except OSError as error:
+        sys.stderr.write(f"weir bench: the result cannot be written: {error}\n")
+        return 2
     return status(result, wanted.max_failed)
 
 

@@ -61,6 +61,8 @@ def arrivals_s(segments: Sequence[Segment], shape: float, seed: int) -> list[flo
         inside = marks[(marks >= before) & (marks < before + count)] - before
         times += (begin_s + _inverse(part, inside)).tolist()
         begin_s, before = begin_s + part.duration_s, before + count
+    if not times:
+        raise ValueError("no request is due in this load with this seed: make it longer")
     return sorted(times)  # rounding may swap two that are as good as one
 
 

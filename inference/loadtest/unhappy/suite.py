@@ -30,13 +30,14 @@ class Suite:
         self._client, self._prompts, self._rate, self._patience_s = client, prompts, rate, patience_s
         self._good = planned._replace(output_tokens=min(planned.output_tokens, SHORT_TOKENS))
         self._load = Load(client, prompts)
+        self._report: Report | None = None
         self._pages = MetricsPages(link_local=True)
         url = client.target.url
         host = f"[{url.host}]" if ":" in url.host else url.host
         self._page = urlunsplit((url.scheme, f"{host}:{url.port}", f"{url.path.removesuffix('/v1')}/metrics", "", ""))
 
     async def run(self, names: Sequence[str], stop: asyncio.Event) -> tuple[Outcome, Report]:
-        """Raises TargetError where good requests alone fail already."""
+        """All cases, or those until `stop`. Raises TargetError where good requests alone fail already, or not even they were sent."""
         ended = asyncio.Event()
         plan = [self._good._replace(due_s=n / self._rate) for n in range(int(_LONGEST_S * self._rate))]
         beside = asyncio.create_task(self._load.run(plan, ended))
@@ -44,9 +45,11 @@ class Suite:
         work = asyncio.create_task(self._cases(names))
         try:
             await asyncio.wait((watch, work), return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                raise TargetError("ended before the last case")
-            report = work.result()
+            cut_short = not work.done()
+            if not cut_short:
+                work.result()
+            elif self._report is None:
+                raise TargetError("ended before the first client")
         finally:
             ended.set()
             work.cancel()
@@ -55,10 +58,11 @@ class Suite:
             outcome = await beside
             self._pages.close()
         outcome.samples = [sample for sample in outcome.samples if sample.failure != CUT_SHORT]
-        outcome.planned, outcome.cut_short = len(outcome.samples), False
-        return outcome, report
+        outcome.planned, outcome.cut_short = len(outcome.samples), cut_short
+        assert self._report is not None
+        return outcome, self._report
 
-    async def _cases(self, names: Sequence[str]) -> Report:
+    async def _cases(self, names: Sequence[str]) -> None:
         least = await self._least(MIN_CALM / self._rate, 0.0)
         while len(calm := [sample for sample in self._load.samples if sample.ended_s is not None]) < MIN_CALM:  # noqa: ASYNC110
             await asyncio.sleep(self._patience_s / _LOOKS)
@@ -66,12 +70,11 @@ class Suite:
         if failed is not None:
             raise TargetError(f"good requests alone fail already: {failed.failure}: {failed.said}")
         reference = calm_of(calm, least, self._patience_s)
-        cases = []
+        self._report = Report(reference, least is not None, [])
         for name in names:
             case, least = await self._case(name, CASES[name], reference, least)
-            cases.append(case)
-            sys.stderr.write(f"weir bench: {name}: {'; '.join(cases[-1].faults) or 'as expected'}\n")
-        return Report(reference, reference.busy is not None, cases)
+            self._report.cases.append(case)
+            sys.stderr.write(f"weir bench: {name}: {'; '.join(case.faults) or 'as expected'}\n")
 
     async def _case(self, name: str, kind: CaseKind, calm: Calm, before: float | None) -> tuple[Case, float | None]:
         begin_s = self._load.now_s

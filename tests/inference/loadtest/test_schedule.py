@@ -85,7 +85,9 @@ def test_what_cannot_be_understood_is_named(read: object, text: str) -> None:
         read(text)
 
 
-@pytest.mark.parametrize(("load", "reason"), [("0:5s", "no requests"), ("100000:1h", "most of a run")])
+@pytest.mark.parametrize(
+    ("load", "reason"), [("0:5s", "no requests"), ("100000:1h", "most of a run"), ("0.0001:1s", "make it longer")]
+)
 def test_a_load_without_requests_or_with_too_many_is_refused(load: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         arrivals_s(parse_load(load), POISSON, 1)

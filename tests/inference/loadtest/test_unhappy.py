@@ -1,5 +1,7 @@
 """Badly behaved clients: a server that withstands them all, and one with many faults, each of which is noticed by its client."""
 
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,10 @@ from inference.loadtest.core.result import read
 from inference.loadtest.core.samples import Sample
 from inference.loadtest.core.unhappy import calm_of, harm, is_error, leak
 from inference.loadtest.options import KEY_VARIABLE
+from inference.loadtest.unhappy.cases import CASES
 from tests.support.servers.delayed import FAULTS, delayed
 from tests.support.start import Start
-from tests.support.weir_command import bench
+from tests.support.weir_command import bench, command
 
 KEY = "sk-the-right-one"
 TOGETHER = (
@@ -38,6 +41,19 @@ def test_each_fault_is_noticed_by_its_client_and_a_server_without_any_has_none(
     else:  # but what a busy machine does to those beside
         assert not [fault for said in noticed.values() for fault in said if "beside it waited" not in fault]
     assert KEY not in (tmp_path / "r.json").read_text()
+
+
+def test_ctrl_c_ends_the_clients_with_what_was_seen_of_them(start: Start, tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    start(delayed(port))
+    given = ("--unhappy", "--patience", "500ms", "--rate", "20", "--out", str(tmp_path / "r.json"))
+    running = subprocess.Popen(command(port, *given), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert "leave_before_first_token" in running.stderr.readline()
+    running.send_signal(signal.SIGINT)
+    said, _ = running.communicate(timeout=60)
+    result = read((tmp_path / "r.json").read_bytes())
+    assert running.returncode == 130 and "CUT SHORT" in said
+    assert result.unhappy is not None and 1 <= len(result.unhappy.cases) < len(CASES)
 
 
 def test_those_beside_are_harmed_by_failures_and_by_waits_that_they_did_not_have_before() -> None:
