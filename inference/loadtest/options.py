@@ -73,7 +73,8 @@ class Options:
         """Every request's time and lengths. Raises ValueError, OSError."""
         prefixes = self.prefixes if self.prefix_tokens else 0
         if self.trace is not None:
-            return workload.planned_of(workload.read_trace(self.trace), self.speed, self.until_s, prefixes, seed)
+            trace = workload.read_trace(self.trace.name, self.trace.read_bytes())
+            return workload.planned_of(trace, self.speed, self.until_s, prefixes, seed)
         return workload.planned(schedule.arrivals_s(self.segments, self.shape, seed), self.mix, prefixes, seed)
 
 

@@ -7,7 +7,6 @@ import json
 import random
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from inference.loadtest.core.schedule import MAX_REQUESTS
@@ -89,7 +88,7 @@ def planned_of(
 ) -> list[Planned]:
     """A trace played `speed` times as fast, up to `until_s` of the run. Raises ValueError where nothing is left of it."""
     chance = random.Random(f"lengths {seed}")  # noqa: S311  (no secret)
-    rows = sorted(trace)
+    rows = sorted(trace, key=lambda row: row.at_s)
     plan = [
         Planned(
             (row.at_s - rows[0].at_s) / speed,
@@ -105,23 +104,21 @@ def planned_of(
     return plan
 
 
-def read_trace(path: Path) -> list[Arrival]:
-    """A trace as CSV with a header (`arrival_s`, `input_tokens`, `output_tokens`) or as JSON lines (also Mooncake's `timestamp`, ms,
-    `input_length` and `output_length`); `.gz` is unpacked. Raises ValueError with the line, OSError.
+def read_trace(name: str, data: bytes) -> list[Arrival]:
+    """Of a file of this name: CSV with a header (`arrival_s`, `input_tokens`, `output_tokens`) or JSON lines (also Mooncake's, with
+    `timestamp` in ms, `input_length` and `output_length`); `.gz` is unpacked. Raises ValueError with the number of the request.
     """
-    data = path.read_bytes()
-    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8", "replace")
-    name = path.name.removesuffix(".gz")
-    lines = io.StringIO(text)
-    rows = map(json.loads, filter(str.strip, lines)) if name.endswith(".jsonl") else csv.DictReader(lines)
-    arrivals = []
+    arrivals = list[Arrival]()
     try:
+        lines = io.StringIO((gzip.decompress(data) if name.endswith(".gz") else data).decode("utf-8", "replace"))
+        is_json = name.removesuffix(".gz").endswith(".jsonl")
+        rows = map(json.loads, filter(str.strip, lines)) if is_json else csv.DictReader(lines)
         for row in rows:
             arrivals.append(_arrival(row))
             if len(arrivals) > MAX_REQUESTS:
                 raise ValueError(f"more than {MAX_REQUESTS} requests")
-    except (ValueError, TypeError, AttributeError, csv.Error) as error:
-        raise ValueError(f"{path}, request {len(arrivals) + 1}: {error}") from None
+    except (ValueError, TypeError, AttributeError, csv.Error, EOFError, OSError) as error:
+        raise ValueError(f"{name}, request {len(arrivals) + 1}: {error}") from None
     return arrivals
 
 

@@ -64,12 +64,14 @@ def test_a_trace_is_read_as_csv_and_as_mooncakes_lines_and_played_faster(tmp_pat
     lines.write_text(
         "\n".join(json.dumps({"timestamp": at, "input_length": i, "output_length": o}) for at, i, o in rows)
     )
-    assert read_trace(table) == read_trace(lines)
-    plan = planned_of(read_trace(table), speed=2.0, until_s=5.0, prefixes=0, seed=1)
+    assert read_trace(table.name, table.read_bytes()) == read_trace(lines.name, lines.read_bytes())
+    plan = planned_of(read_trace(table.name, table.read_bytes()), speed=2.0, until_s=5.0, prefixes=0, seed=1)
     assert [row[:3] for row in plan] == [(0.0, 100, 5), (2.0, 200, 6)]
     table.write_bytes(gzip.compress(b"arrival_s,input_tokens\n10,100\n"))
     with pytest.raises(ValueError, match="request 1: it has no output_tokens"):
-        read_trace(table)
+        read_trace(table.name, table.read_bytes())
+    with pytest.raises(ValueError, match=r"trace.csv.gz, request 1: Not a gzipped file"):
+        read_trace("trace.csv.gz", b"arrival_s")
 
 
 @pytest.mark.parametrize(
