@@ -202,6 +202,9 @@ def _options(given: argparse.Namespace) -> Options:
     segments = schedule.parse_load(given.load) if given.load else (Segment(rate, rate, until_s or 30.0),)
     shape = schedule.CONSTANT if given.arrivals == "constant" else (given.burstiness or schedule.POISSON)
     settings = {name: str(value) if isinstance(value, Path) else value for name, value in vars(given).items()}
+    objectives = tuple(map(objective.parse, given.objective))
+    if given.no_stream and any(each.measure != "e2e" for each in objectives):
+        raise ValueError("--no-stream: whole answers have no first token, so only objectives of e2e can be judged")
     return Options(
         url=parse_base_url(given.url, link_local=True),
         model=given.model,
@@ -224,7 +227,7 @@ def _options(given: argparse.Namespace) -> Options:
         if given.timeout
         else (10 * patience_s if given.unhappy else 120.0),
         max_failed=given.max_failed,
-        objectives=tuple(map(objective.parse, given.objective)),
+        objectives=objectives,
         search_s=schedule.duration_s(given.search) if given.search else None,
         unhappy=_cases(given.unhappy),
         patience_s=patience_s,

@@ -44,6 +44,10 @@ class Search:
             step, outcome = await self._valid_step(rate, search.is_quick(steps, rate), stop)
             if step is None:
                 break
+            if not step.judged and not self._over(stop):
+                raise TargetError(
+                    "no answer has what the objectives are about: the server may not stream, or not count tokens"
+                )
             steps.append(step)
             loads[rate] = outcome
             verdict = f"{'kept' if step.kept else 'lost'}: {step.bad} of {step.judged} bad in {step.took_s:.0f} s"

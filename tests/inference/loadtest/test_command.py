@@ -140,6 +140,7 @@ def logged(port: int) -> int:
     [
         ("ftp://x/v1", "does not begin with http"), ("http://x", "no path"), ("http://x/v1 --rate 0", "--rate is 0"),
         ("http://x/v1 --search", "needs an --objective"),
+        ("http://x/v1 --no-stream --objective p90\tttft<=1s", "only objectives of e2e"),
         ("http://x/v1 --rate 5 --load 5:3s", "three ways"), ("http://x/v1 --load 5:3s --duration 3s", "leave --duration out"),
         ("http://x/v1 --duration 30", "30s, 5m"), ("http://x/v1 --objective fast", "p95 ttft <= 500ms"),
         ("http://x/v1 --out r.xls", ".json"),        ("http://x/v1 --out /none/r.json", "no folder"),
