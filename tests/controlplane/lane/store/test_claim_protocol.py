@@ -134,6 +134,14 @@ class Protocol(RuleBasedStateMachine):
         for batch in list(self.open):
             self._close_if_whole(batch)
 
+    @precondition(lambda self: self.model.flight)
+    @rule(which=pick, dead=st.booleans())
+    def pass_on(self, which: int, dead: bool) -> None:
+        """One loses what it has in flight, and the next takes it: so there are late answers."""
+        its = sorted(worker for _, worker in self.model.flight.values())
+        self.lose(self.workers.index(its[which % len(its)]), dead)
+        self.claim(0, LINES, LINES, False)
+
     @precondition(lambda self: self.open)
     @rule(which=pick, expires=st.booleans())
     def end(self, which: int, expires: bool) -> None:
