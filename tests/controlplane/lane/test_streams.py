@@ -1,12 +1,16 @@
 """Streams of responses in the background: the official client, unchanged, and byte for byte, also across a lane's death."""
 
 import json
+import random
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import openai
 import pytest
 
+from tests.support.gateway.process import KEY
 from tests.support.lane.model_server import MODEL, EchoServer
 from tests.support.lane.process import Stack, a_fleet, answered, start_stack
 from tests.support.start import Start
@@ -50,6 +54,33 @@ async def test_a_stream_is_read_again_from_any_event_with_the_same_bytes(stack: 
             await client.responses.retrieve(unstreamed.id, stream=True)
     every = events_of(stack, name)
     assert all(events_of(stack, name, after) == every[after + 1 :] for after in range(len(every) + 1))
+
+
+@pytest.mark.soak
+async def test_readers_that_are_cut_off_a_thousand_times_have_every_byte_once(stack: Stack) -> None:
+    draw, cuts = random.Random(23), 0
+    headers = {"authorization": f"Bearer {KEY}"}
+    async with stack.client() as client, aiohttp.ClientSession() as session:
+        given = {**GIVEN, "input": " ".join(f"river{number}" for number in range(400))}
+        first, *_ = [event async for event in await client.responses.create(**given)]
+        name = first.response.id
+        every = events_of(stack, name)
+        while cuts < 1_000:
+            got: list[str] = []
+            while len(got) < len(every):
+                url = f"{stack.gateway.base_url}/responses/{name}?stream=true&starting_after={len(got) - 1}"
+                async with session.get(url.removesuffix("&starting_after=-1"), headers=headers) as answer:
+                    data = b"".join([part async for part in limited(answer, draw.randint(1, 20_000))])
+                cuts += 1
+                got += [part + "\n\n" for part in data.decode().split("\n\n")[:-1] if not part.startswith(":")]
+            assert got == every
+
+
+async def limited(answer: aiohttp.ClientResponse, size: int) -> AsyncIterator[bytes]:
+    """Its first bytes, so many at most."""
+    while size > 0 and (part := await answer.content.read(size)):
+        size -= len(part)
+        yield part
 
 
 async def test_a_stream_that_was_left_goes_on_where_it_was(stack: Stack, model: EchoServer) -> None:
