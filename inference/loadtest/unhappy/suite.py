@@ -82,7 +82,8 @@ class Suite:
             got, faults = await kind.run(Bench(self._client, self._patience_s, self._burst))
         except (OSError, TimeoutError) as error:
             got, faults = "no connection", [f"no connection could be made: {error or 'timed out'}"]
-        await asyncio.sleep(max(2 / self._rate, 0.0 if kind.may_delay else min(calm.limit_s, self._patience_s)))
+        # So long that requests which were due after the client came can have waited too long.
+        await asyncio.sleep(2 / self._rate + (0.0 if kind.may_delay else min(calm.limit_s, self._patience_s)))
         now = self._load.now_s
         beside = [sample for sample in self._load.samples if begin_s <= sample.due_s <= now]
         faults = [*faults, *([] if kind.may_delay else harm(calm, beside, now))]
