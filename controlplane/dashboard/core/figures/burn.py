@@ -59,7 +59,7 @@ def burn_chart(
     def x(at_ns: int) -> float:
         return round(WIDTH * (at_ns - from_ns) / length, 2)
 
-    bars, table = [], []
+    bars, table, times = [], [], _round_times(from_ns, to_ns)
     for start, bad, total in steps:
         if not total:
             continue
@@ -80,7 +80,7 @@ def burn_chart(
         table.append((at(start), bad, total, rate))
     return BurnChart(
         bars=bars,
-        ticks=[_mark(x(tick), _tick(tick, length)) for tick in _round_times(from_ns, to_ns)],
+        ticks=[_mark(x(tick), text) for tick, text in zip(times, _texts(times, length), strict=True)],
         marks=[_mark(x(mark), text) for mark, text in marks if from_ns <= mark <= to_ns],
         budget_y=round(HEIGHT - HEIGHT / highest, 2),
         top=f"{highest:.3g}",
@@ -88,10 +88,18 @@ def burn_chart(
     )
 
 
-def _tick(at_ns: int, length_ns: int) -> str:
-    """Where a chart is of days, midnight has the day's name: no two ticks say the same."""
-    is_midnight = at_ns % (DAY_S * SECOND_NS) == 0
-    return minute(at_ns)[5:10] if is_midnight and length_ns > DAY_S * SECOND_NS else clock_minute(at_ns)
+def _texts(times: Sequence[int], length_ns: int) -> list[str]:
+    """Where ticks are days apart they have days, else clocks. On a chart of more than a day midnight has its day, and so has what was
+    said before.
+    """
+    by_day = len(times) > 1 and times[1] - times[0] >= DAY_S * SECOND_NS
+    texts: list[str] = []
+    for at_ns in times:
+        clock_said, whole = clock_minute(at_ns), minute(at_ns)[5:]
+        is_day = by_day or (clock_said == "00:00" and length_ns > DAY_S * SECOND_NS)
+        said = whole[:5] if is_day else clock_said
+        texts.append(whole if said in texts else said)
+    return texts
 
 
 def _mark(x: float, text: str) -> Mark:
