@@ -13,7 +13,7 @@ KEY_HEADER = "x-weir-key"
 """To the lane: the digest of the caller's API key. From a worker: of the key that made the batch. Its models, limits, regions and expiry
 hold for each line, and a key that is taken away runs nothing more.
 """
-SOONEST_HEADER = "x-weir-soonest"
+OWN_TIER_HEADER = "x-weir-own-tier"
 """From a worker: somebody waits for this line, or its batch is late, so it is served as any other request of its tenant."""
 END_HEADER = "x-weir-expected-end"
 """From the lane, with a batch that runs: when it will end at its rate so far, Unix seconds. It is not there where that is not known."""

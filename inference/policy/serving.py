@@ -56,12 +56,12 @@ class Serving(NamedTuple):
     lane_sha256: str = ""  # of the secret with which the lane's workers send lines; empty where there is no lane
     batch_tier: Tier | None = None  # that lines are served in
 
-    def of_lane(self, caller: Caller, *, soonest: bool) -> Caller:
-        """Who a line is for that `caller`'s key has made. The tenant's limits count apart from those of its other requests, unless somebody
-        waits for the line.
+    def of_lane(self, caller: Caller, *, own_tier: bool) -> Caller:
+        """Who a line is for that `caller`'s key has made. The tenant's limits count apart from those of its other requests, unless it is
+        served as one of these.
         """
-        if soonest:
-            return caller._replace(names_region=False)
+        if own_tier:
+            return caller._replace(names_region=False, is_lane=True)
         tier = self.batch_tier or caller.tier
         own = tuple(limit for limit in caller.limits if limit.scope == "key")
         limits = limits_of(caller.tenant, tier, of="lane") + own

@@ -2,12 +2,12 @@
 
 import time
 
-from inference.contract.lane import KEY_HEADER, SOONEST_HEADER
+from inference.contract.lane import KEY_HEADER, OWN_TIER_HEADER
 from inference.contract.snapshot import key_digest
 from inference.core.openai import errors
 from inference.policy.serving import Caller, Serving
 
-_KEY_OF_BATCH, _SOONEST = KEY_HEADER.encode(), SOONEST_HEADER.encode()
+_KEY_OF_BATCH, _OWN_TIER = KEY_HEADER.encode(), OWN_TIER_HEADER.encode()
 
 
 def authenticate(serving: Serving, headers: dict[bytes, bytes]) -> Caller:
@@ -26,7 +26,7 @@ def authenticate(serving: Serving, headers: dict[bytes, bytes]) -> Caller:
         raise errors.wrong_key()
     if caller.expires_ms and time.time_ns() // 1_000_000 >= caller.expires_ms:
         raise errors.expired_key()
-    return serving.of_lane(caller, soonest=_SOONEST in headers) if by_lane else caller
+    return serving.of_lane(caller, own_tier=_OWN_TIER in headers) if by_lane else caller
 
 
 def digest_of(headers: dict[bytes, bytes]) -> str:
