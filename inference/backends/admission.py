@@ -49,11 +49,11 @@ class Admission:
 
     def room(self, priority: int) -> int:
         """How many more requests of `priority` get a place at once; below zero, how many requests wait for one."""
-        return -len(self._queue) or max(0, self._room(priority) - self.in_flight)
+        return -len(self._queue) or max(0, self._most(priority) - self.in_flight)
 
     def try_acquire(self, priority: int) -> bool:
         """Take a place if one is free for this priority and no request waits."""
-        if not self._queue and self.in_flight < self._room(priority):
+        if not self._queue and self.in_flight < self._most(priority):
             self.in_flight += 1
             return True
         return False
@@ -66,7 +66,7 @@ class Admission:
             return None
         queue = self._queue
         # While worse ones leave a free place alone, the next waits no longer than until it is pushed.
-        if self.in_flight >= self._room(claim.priority) and not queue.has_room(claim):
+        if self.in_flight >= self._most(claim.priority) and not queue.has_room(claim):
             displaced = queue.displace(claim)
             if displaced is None:
                 raise QueueFullError
@@ -113,7 +113,7 @@ class Admission:
         self._kept = tuple(kept)
         self._hand_out()
 
-    def _room(self, priority: int) -> int:
+    def _most(self, priority: int) -> int:
         """With how many in flight a request of `priority` gets no place."""
         room = self.max_in_flight
         for kept in self._kept:
@@ -123,7 +123,7 @@ class Admission:
 
     def _hand_out(self) -> None:
         while self._queue and self.in_flight < self.max_in_flight:
-            place = self._queue.pop_of(lambda priority: self.in_flight < self._room(priority))
+            place = self._queue.pop_of(lambda priority: self.in_flight < self._most(priority))
             if place is None:
                 return
             if not place.done():

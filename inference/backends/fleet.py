@@ -121,10 +121,7 @@ class PoolState:
 
     def room(self, priority: int) -> int:
         """That of `admission`, unless its servers say that requests wait there: then so many, below zero."""
-        since_s = time.monotonic() - self.balancer.stale_s
-        signals = [it.load.signals for it in self.replicas]
-        waiting = sum(int(it.waiting or 0) for it in signals if it is not None and it.at_s >= since_s)
-        room = self.admission.room(priority)
+        waiting, room = self.balancer.waiting(self.replicas, time.monotonic()), self.admission.room(priority)
         return min(room, 0) - waiting if waiting else room
 
     def choose(self, need: Need, tried: Sequence[Replica]) -> Replica | None:

@@ -44,11 +44,8 @@ class _Response(msgspec.Struct):
 
 def new_response(body: bytes) -> NewJob:
     """Of the body of POST /v1/responses with `background: true`. Raises RefusedError."""
-    try:
-        members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-        wanted = msgspec.json.decode(body, type=_Response)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RefusedError(f"The body is not a response: {error}", lines.path(str(error)) or None) from None
+    members = lines.read(body, dict[str, msgspec.Raw], "response")
+    wanted = lines.read(body, _Response, "response")
     if wanted.store is False:
         raise RefusedError("A background response is stored: leave `store` out.", "store")
     window = (wanted.background_options or _Options()).completion_window
@@ -79,10 +76,7 @@ class _Job(msgspec.Struct, forbid_unknown_fields=True):
 
 def new_job(body: bytes) -> NewJob:
     """Of the body of POST /v1/jobs. Where its callback may go is not checked. Raises RefusedError."""
-    try:
-        wanted = msgspec.json.decode(body, type=_Job)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RefusedError(f"The body is not a job: {error}", lines.path(str(error)) or None) from None
+    wanted = lines.read(body, _Job, "job")
     lines.one_of("endpoint", wanted.endpoint, sorted(ENDPOINTS))
     lines.one_of("completion_window", wanted.completion_window, WINDOW_S)
     lines.check_metadata(wanted.metadata)

@@ -2,12 +2,14 @@
 
 import hashlib
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
 import msgspec
 
 from inference.contract.lane import ENDPOINTS
+
+T = TypeVar("T")
 
 MAX_REQUESTS = 50_000
 MAX_INPUT_BYTES = 200 << 20
@@ -81,7 +83,7 @@ class Check:
         self.model = ""  # of the first line
         self._endpoint = endpoint
         self._ids: set[bytes] = set()
-        self._inputs = self._prefix = 0
+        self._inputs = 0
 
     @property
     def full(self) -> bool:
@@ -93,7 +95,6 @@ class Check:
         if not text.strip():
             return
         self.places.append(place)
-        self._prefix = 0
         if len(self.places) > MAX_REQUESTS:
             if len(self.places) == MAX_REQUESTS + 1:
                 message = f"A batch has at most {MAX_REQUESTS} requests: split the file."
@@ -102,7 +103,6 @@ class Check:
         problem = self._problem(text, place.number)
         if problem is not None:
             self.problems.append(problem)
-        self.places[-1] = place._replace(prefix=self._prefix)
 
     def too_long(self, number: int) -> None:
         message = f"The line has more than {MAX_LINE_BYTES} bytes: shorten its request."
@@ -120,7 +120,7 @@ class Check:
             body = _body.decode(line.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             code = "invalid_request" if isinstance(error, msgspec.ValidationError) else "invalid_json_line"
-            param = path(str(error))
+            param = _path(str(error))
             return Problem(code, f"The line is not a request of a batch: {error}", number, param)
         if not 0 < len(line.custom_id) <= MAX_ID_CHARS:
             return Problem(
@@ -141,7 +141,8 @@ class Check:
             name = "stream" if body.stream else "background"
             message = f"What waits here is answered whole: leave `body.{name}` out."
             return Problem(f"{name}_not_supported", message, number, f"body.{name}")
-        self.model, self._prefix = self.model or body.model, _prefix(body)
+        self.model = self.model or body.model
+        self.places[-1] = self.places[-1]._replace(prefix=_prefix(body))
         return self._too_many_inputs(body, number)
 
     def _too_many_inputs(self, body: _Body, number: int) -> Problem | None:
@@ -156,7 +157,7 @@ class Check:
         return None
 
 
-def path(message: str) -> str:
+def _path(message: str) -> str:
     """The member that msgspec names, such as `body` of "… - at `$.body`"."""
     _, _, at = message.partition("at `$")
     return at.rstrip("`").lstrip(".")
@@ -204,16 +205,21 @@ class NewBatch(msgspec.Struct):
 
 def new_batch(body: bytes) -> NewBatch:
     """Raises RefusedError."""
-    try:
-        wanted = msgspec.json.decode(body, type=NewBatch)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RefusedError(f"The body is not a batch: {error}", path(str(error)) or None) from None
+    wanted = read(body, NewBatch, "batch")
     one_of("endpoint", wanted.endpoint, sorted(ENDPOINTS))
     one_of("completion_window", wanted.completion_window, WINDOW_S)
     check_metadata(wanted.metadata)
     if wanted.output_expires_after is not None:
         expiry_s(wanted.output_expires_after.anchor, wanted.output_expires_after.seconds, "output_expires_after")
     return wanted
+
+
+def read(body: bytes, kind: type[T], what: str) -> T:
+    """What a client's body says. Raises RefusedError, which calls it `what`."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RefusedError(f"The body is not a {what}: {error}", _path(str(error)) or None) from None
 
 
 def check_metadata(metadata: Mapping[str, str] | None) -> None:

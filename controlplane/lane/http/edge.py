@@ -4,8 +4,8 @@ import asyncio
 import errno
 import hmac
 import secrets
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -16,6 +16,7 @@ from django.db import DatabaseError, close_old_connections
 
 from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.lane.core.lines import RefusedError
+from controlplane.lane.http import forms
 from controlplane.lane.store.batches import ConflictError
 from controlplane.lane.store.files import NotThereError
 from controlplane.lane.store.limits import TOO_MANY, FullError
@@ -120,6 +121,20 @@ def number(request: web.Request, name: str, default: int, most: int, least: int 
     if not (text.isascii() and text.isdigit() and least <= int(text[:9]) <= most):
         raise RefusedError(f"`{name}` must be from {least} to {most}.", name)
     return int(text)
+
+
+async def listing(
+    request: web.Request,
+    default: int,
+    most: int,
+    find: Callable[[str, str, int], tuple[Sequence[T], bool]],
+    show: Callable[[T], dict[str, Any]],
+) -> web.Response:
+    """A page of the tenant's rows. `find` gets the tenant, the id after which it begins, and how many rows at most. Raises RefusedError."""
+    tenant, after = caller(request).tenant, request.query.get("after", "")
+    limit = number(request, "limit", default, most)
+    rows, has_more = await in_thread(lambda: find(tenant, after, limit))
+    return json(forms.listing([show(row) for row in rows], has_more))
 
 
 def choice(request: web.Request, name: str, allowed: tuple[str, ...]) -> str:

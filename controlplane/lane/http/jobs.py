@@ -12,7 +12,7 @@ from controlplane.lane.core.jobs import NewJob, new_job, new_response
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.core.states import JOB, RESPONSE
 from controlplane.lane.http import forms
-from controlplane.lane.http.edge import caller, choice, in_thread, json, number
+from controlplane.lane.http.edge import caller, choice, in_thread, json, listing, number
 from controlplane.lane.http.streams import follow
 from controlplane.lane.objects import Objects
 from controlplane.lane.store import jobs
@@ -42,7 +42,7 @@ class JobRoutes:
         self._objects, self._wake, self._allow, self._pulse = objects, wake, allow, pulse
 
     def all(self) -> list[web.RouteDef]:
-        routes = [web.get("/v1/jobs", self.listing)]
+        routes = [web.get("/v1/jobs", self.list_jobs)]
         for form in _FORMS:
             routes += [
                 web.post(form.url, partial(self.create, form)),
@@ -80,11 +80,8 @@ class JobRoutes:
             shown["callback"]["secret"] = secret
         return json(shown)
 
-    async def listing(self, request: web.Request) -> web.Response:
-        tenant, limit = caller(request).tenant, number(request, "limit", _JOBS, _MAX_JOBS)
-        after = request.query.get("after", "")
-        rows, has_more = await in_thread(lambda: jobs.listed(tenant, after, limit))
-        return json(forms.listing([forms.job_of_list(row) for row in rows], has_more))
+    async def list_jobs(self, request: web.Request) -> web.Response:
+        return await listing(request, _JOBS, _MAX_JOBS, jobs.listed, forms.job_of_list)
 
     async def read(self, form: Form, request: web.Request) -> web.StreamResponse:
         tenant, name = _named(request)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from aiohttp import BodyPartReader, web
 from django.utils import timezone
@@ -9,7 +10,7 @@ from django.utils import timezone
 from controlplane.lane.core import lines
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.http import forms
-from controlplane.lane.http.edge import caller, choice, in_thread, json, number
+from controlplane.lane.http.edge import caller, choice, in_thread, json, listing
 from controlplane.lane.models import Batch, StoredFile
 from controlplane.lane.objects import Draft, Objects
 from controlplane.lane.store import batches, files, limits
@@ -73,11 +74,9 @@ class Routes:
         return json(forms.file(row))
 
     async def list_files(self, request: web.Request) -> web.Response:
-        tenant, limit = caller(request).tenant, number(request, "limit", _MAX_FILES, _MAX_FILES)
         order, purpose = choice(request, "order", ("desc", "asc")), request.query.get("purpose", "")
-        after = request.query.get("after", "")
-        rows, has_more = await in_thread(lambda: files.listed(tenant, after, limit, order, purpose))
-        return json(forms.listing([forms.file(row) for row in rows], has_more))
+        find = partial(files.listed, order=order, purpose=purpose)
+        return await listing(request, _MAX_FILES, _MAX_FILES, find, forms.file)
 
     async def file(self, request: web.Request) -> web.Response:
         return json(forms.file(await self._file(request)))
@@ -110,10 +109,7 @@ class Routes:
         return _batch(row)
 
     async def list_batches(self, request: web.Request) -> web.Response:
-        tenant, limit = caller(request).tenant, number(request, "limit", _BATCHES, _MAX_BATCHES)
-        after = request.query.get("after", "")
-        rows, has_more = await in_thread(lambda: batches.listed(tenant, after, limit))
-        return json(forms.listing([forms.batch(row) for row in rows], has_more))
+        return await listing(request, _BATCHES, _MAX_BATCHES, batches.listed, forms.batch)
 
     async def batch(self, request: web.Request) -> web.Response:
         return await self._of_batch(request, batches.get)

@@ -160,17 +160,19 @@ def _claim(
         if not (wanted := shares(candidates, _running(), places - len(out), left_of, urgent_s)):
             break
         left = {candidate.batch: candidate for candidate in candidates}
-        for pk in wanted.keys() - _taken(wanted, due, worker, out, alone=alone):
+        for pk in wanted.keys() - _taken(wanted, due, worker, at, out, alone=alone):
             del left[pk]  # it has no more
         candidates = list(left.values())
     return out
 
 
-def _taken(wanted: Mapping[int, int], due: QuerySet[Line], worker: int, out: list[Claimed], *, alone: bool) -> set[int]:
+def _taken(
+    wanted: Mapping[int, int], due: QuerySet[Line], worker: int, at: datetime, out: list[Claimed], *, alone: bool
+) -> set[int]:
     """Add lines of batches to `out`, so many of each as are wanted. Returns the batches that had as many."""
     full = set()
     for batch in Batch.objects.filter(pk__in=wanted, status=states.IN_PROGRESS).order_by("pk").select_for_update():
-        lines = _take(batch, due, worker, wanted[batch.pk], alone=alone)
+        lines = _take(batch, due, worker, at, wanted[batch.pk], alone=alone)
         out += lines
         if len(lines) == wanted[batch.pk]:
             full.add(batch.pk)
@@ -182,8 +184,8 @@ def _running() -> dict[str, int]:
     return dict(rows.order_by())
 
 
-def _take(batch: Batch, due: QuerySet[Line], worker: int, places: int, *, alone: bool) -> list[Claimed]:
-    attempt, at = new_id(), now()
+def _take(batch: Batch, due: QuerySet[Line], worker: int, at: datetime, places: int, *, alone: bool) -> list[Claimed]:
+    attempt = new_id()
     ends_at = batch.ends_at(at)
     hurries = ends_at is not None and ends_at > batch.expires_at and limits.of(batch.tenant).hurries
     its = due.filter(batch=batch).order_by("deaths", "prefix", "number").select_for_update(skip_locked=True)

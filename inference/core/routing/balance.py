@@ -137,6 +137,11 @@ class Balancer:
         waiting = load.others_waiting(now_s - self.stale_s)
         return load.pending_tokens + self.uncached * (self._others_waiting if waiting is None else waiting)
 
+    def waiting(self, replicas: Sequence[Candidate], now_s: float) -> int:
+        """Requests that the servers have and have not begun, of those that say so."""
+        loads = [replica.load for replica in replicas]
+        return sum(int(load.signals.waiting or 0) for load in loads if load.signals and self._fresh(load, now_s))
+
     def _fresh(self, load: ReplicaLoad, now_s: float) -> bool:
         return load.signals is not None and load.signals.at_s >= now_s - self.stale_s
 
