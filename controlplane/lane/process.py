@@ -144,7 +144,8 @@ class _Lane:
             return web.Response(status=401, text="send Authorization: Bearer with WEIR_METRICS_TOKEN\n")
         await self._set_gauges()
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(REGISTRY), headers={"content-type": content_type})
+        body = await in_thread(lambda: encode(REGISTRY))  # some figures are the database's
+        return web.Response(body=body, headers={"content-type": content_type})
 
     async def _set_gauges(self) -> None:
         """They are of the database, and so the same for all lanes. What cannot be read is no number."""

@@ -1,12 +1,14 @@
 """The official client, unchanged, against a real gateway and a real lane."""
 
 import json
+import urllib.request
 from typing import Any
 
 import aiohttp
 import openai
 import pytest
 
+from deploy.local.ports import LOOPBACK
 from inference.contract.lane import END_HEADER, KEY_HEADER, OWN_TIER_HEADER, authorization, room_of
 from inference.contract.snapshot import key_digest
 from tests.support.gateway.process import KEY, OTHER_KEY
@@ -63,6 +65,13 @@ async def test_a_worker_alone_is_told_how_much_room_there_is(stack: Stack) -> No
             async with session.post(url, json=body, headers=headers) as answer:
                 assert answer.status == 200
                 assert room_of({name.lower(): value for name, value in answer.headers.items()}) == room
+
+
+def test_metrics_of_the_lane_and_of_its_database_can_be_read(stack: Stack) -> None:
+    with urllib.request.urlopen(f"http://{LOOPBACK}:{stack.lane_port}/metrics", timeout=60) as page:
+        text = page.read().decode()
+    assert "weir_lane_lines_total{" in text
+    assert "\nweir_lane_jobs_queued 0" in text
 
 
 async def test_a_batch_that_runs_says_when_it_will_end_once_that_is_known(stack: Stack, model: EchoServer) -> None:
