@@ -15,7 +15,7 @@ from controlplane.incidents.notify.delivery.core.retry import Answer, Policy, cl
 from controlplane.incidents.notify.delivery.destinations.webhook import signed
 from controlplane.incidents.notify.delivery.send.http_client import Client
 from controlplane.incidents.notify.delivery.send.pump import POLL_S, Pump
-from controlplane.lane.core import jobs
+from controlplane.lane.core import feed
 from controlplane.lane.models import Callback, CallbackSecret
 from controlplane.lane.store import callbacks
 
@@ -47,7 +47,7 @@ class Callbacks(Pump[Callback, str]):
         except (SealError, CallbackSecret.DoesNotExist) as error:
             log.warning("callback.unsigned", job=job.name, reason=str(error))
             return Answer(None, "its secret cannot be read: ask the operators of this gateway")
-        event = jobs.event(job.name, job.status, job.metadata, int(ended_at.timestamp()) if ended_at else 0)
+        event = feed.event(job.kind, job.name, job.status, job.metadata, int(ended_at.timestamp()) if ended_at else 0)
         now_s = int(timezone.now().timestamp())
         post = signed(job.callback_url, secret, event["id"], now_s, msgspec.json.encode(event))
         return await client.post(post.url, post.body, post.headers)

@@ -173,6 +173,25 @@ class Callback(models.Model):
         return str(self.pk)
 
 
+class Change(models.Model):
+    """That a batch or job has come to stand so. `store/changes.py` says in which order they are read."""
+
+    transaction = models.BigIntegerField()
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="changes")
+    tenant = models.CharField(max_length=100)
+    status = models.CharField(max_length=16, help_text="As clients read it.")
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["tenant", "transaction", "id"], name="changes_of_tenant"),
+            models.Index(fields=["at"], name="old_changes"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.batch_id}: {self.status}"
+
+
 class Once(models.Model):
     """A request that its client may send again: what it made, by its Idempotency-Key."""
 

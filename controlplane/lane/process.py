@@ -18,10 +18,11 @@ from controlplane.lane import report
 from controlplane.lane.callbacks import Callbacks
 from controlplane.lane.config import LaneConfig
 from controlplane.lane.http.edge import edge, in_thread
+from controlplane.lane.http.feed import Feeds
 from controlplane.lane.http.jobs import JobRoutes
 from controlplane.lane.http.routes import MAX_BODY_BYTES, Routes
 from controlplane.lane.objects import Objects
-from controlplane.lane.store import batches, chores, claims, files, jobs, once
+from controlplane.lane.store import batches, changes, chores, claims, files, jobs, once
 from controlplane.lane.streams import Pulse
 from controlplane.lane.worker import GRACE_S, Worker
 from inference.contract.metrics_access import may_read_metrics
@@ -61,7 +62,7 @@ class _Lane:
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._chores = PeriodicThread("lane-chores", self._do_chores, _CHORES_S)
-        self._pulse = Pulse()
+        self._pulse, self._feeds = Pulse(), Feeds()
         self._worker = Worker(
             objects,
             config.gateway_url,
@@ -82,6 +83,7 @@ class _Lane:
         config = self._config
         routes = Routes(self._objects, self._chores.wake)
         application = web.Application(middlewares=[edge(config.lane_token)], client_max_size=MAX_BODY_BYTES)
+        application.add_routes(self._feeds.all())
         application.add_routes(
             [*routes.all(), *JobRoutes(self._objects, self._worker.wake, self._allow, self._pulse).all()]
         )
@@ -106,6 +108,7 @@ class _Lane:
     async def stop(self) -> None:
         """Answer what is under way, let lines end for a while, and give back the rest."""
         self._stopping.set()
+        self._feeds.stop()
         for thread in self._threads:
             thread.stop()
         if self._runner is not None:
@@ -125,6 +128,7 @@ class _Lane:
         jobs.sweep(self._objects)
         files.sweep(self._objects)
         once.forget()
+        changes.sweep(claims.now())
 
     def _look_at_the_clock(self) -> None:
         if claims.take_over():

@@ -68,7 +68,7 @@ class JobsOfTenant(NamedTuple):
     callbacks_refused: int
 
 
-JOB_STATES = ("queued", states.IN_PROGRESS, states.COMPLETED, states.FAILED, states.EXPIRED, states.CANCELLED)
+JOB_STATES = (states.QUEUED, states.IN_PROGRESS, states.COMPLETED, states.FAILED, states.EXPIRED, states.CANCELLED)
 
 
 def jobs(tenants: Collection[str] = ()) -> list[JobsOfTenant]:
@@ -87,7 +87,7 @@ def jobs(tenants: Collection[str] = ()) -> list[JobsOfTenant]:
         .values_list("tenant")
         .annotate(every=Count("pk"), queued=Count("pk", filter=queued), since=Min("created_at", filter=queued))
     ):
-        counts[tenant] |= {"queued": waiting, states.IN_PROGRESS: every - waiting}
+        counts[tenant] |= {states.QUEUED: waiting, states.IN_PROGRESS: every - waiting}
         oldest[tenant] = since
     callbacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for tenant, state, count in Callback.objects.values_list("job__tenant", "state").annotate(count=Count("pk")):

@@ -26,10 +26,11 @@ _CONNECT_S = 2.0
 _ANSWER_S = 60.0
 _RETRY_AFTER_S = 2.0
 _MAX_ANSWER_BYTES = 17 << 20  # an answer of 16 MiB and what is said of it; a list of 10,000 files is smaller
-_PASSED = (b"content-type", b"idempotency-key", b"accept")
+_PASSED = (b"content-type", b"idempotency-key", b"accept", b"last-event-id")
 _GIVEN = (
     b"content-type",
     b"content-disposition",
+    b"cache-control",
     b"retry-after",
     b"x-should-retry",
     b"x-request-id",

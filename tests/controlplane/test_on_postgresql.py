@@ -11,6 +11,7 @@ from tests.support.soak import sized
 
 FIRST = (
     "incidents/notify/delivery/test_outbox.py",
+    "lane/store/test_changes.py",
     "lane/store/test_claim_protocol.py",
     "incidents/decide/test_engine.py",
     "core/test_lease.py",

@@ -146,12 +146,6 @@ def response(
     return out
 
 
-def event(name: str, status: str, metadata: Mapping[str, str] | None, ended_at: int) -> dict[str, Any]:
-    """What the webhook of a job says, in the form of OpenAI's events. Its id is the same however often it is sent."""
-    data = {"id": name, "status": status, "metadata": metadata}
-    return {"id": f"evt_{name}", "object": "event", "type": f"job.{status}", "created_at": ended_at, "data": data}
-
-
 def error_of(status_code: int, code: str, body: Any) -> dict[str, Any]:
     """Why there is no good answer: as the gateway or a server said, or by the `code`, where none answered."""
     if not status_code:

@@ -7,6 +7,8 @@ from controlplane.core.backoff import doubled_s
 
 VALIDATING, IN_PROGRESS, FINALIZING, CANCELLING = "validating", "in_progress", "finalizing", "cancelling"
 COMPLETED, FAILED, EXPIRED, CANCELLED = "completed", "failed", "expired", "cancelled"
+QUEUED = "queued"
+"""Of a job that is in progress, and has not begun."""
 BATCH, RESPONSE, JOB = "batch", "response", "job"
 """Kinds of batches: one of many lines, out of a file, and those of a single line, which are jobs."""
 OPEN = (VALIDATING, IN_PROGRESS, FINALIZING, CANCELLING)

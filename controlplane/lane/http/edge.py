@@ -19,7 +19,7 @@ from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.http import forms
 from controlplane.lane.store.batches import ConflictError
 from controlplane.lane.store.files import NotThereError
-from controlplane.lane.store.limits import TOO_MANY, FullError
+from controlplane.lane.store.limits import FullError
 from controlplane.lane.store.once import OtherBodyError
 from inference.contract.lane import KEY_HEADER, TENANT_HEADER
 
@@ -89,7 +89,7 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     except RefusedError as error:
         return refusal(400, str(error), error.param, error.code)
     except FullError as error:
-        return refusal(429, str(error), None, TOO_MANY, **{"retry-after": "5"})
+        return refusal(429, str(error), None, error.code, **{"retry-after": "5"})
     except OtherBodyError as error:
         return refusal(409, str(error), None, "idempotency_key_reused", **{"x-should-retry": "false"})
     except ConflictError as error:

@@ -1,7 +1,8 @@
-"""Streams of responses in the background, from any event on: the same bytes, however often they are read."""
+"""Streams of server-sent events. Those of responses in the background begin at any event: the same bytes, however often they are read."""
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from aiohttp import web
 from django.db import DatabaseError
@@ -14,33 +15,37 @@ from controlplane.lane.store.files import NotThereError
 from controlplane.lane.streams import Pulse
 
 _POLL_S = 0.5
-"""How often the database is asked, where another lane may run the line."""
 _SILENT_S = 15.0
-"""After so long without an event a comment is sent, so that nobody takes the connection for dead."""
+"""After so long without an event something else is sent, so that nobody takes the connection for dead."""
+_UNREAD_S = 60.0
 
 
-async def follow(
-    request: web.Request, tenant: str, name: str, objects: Objects, pulse: Pulse, after: int
+async def relay(
+    request: web.Request,
+    pulse: Pulse,
+    poll_s: float,
+    read: Callable[[], tuple[bytes, bool]],
+    idle: Callable[[], bytes] = lambda: b": waiting\n\n",
 ) -> web.StreamResponse:
-    """Every event whose number is above `after`, those that are there and those that come. Raises NotThereError, RefusedError."""
-    more = await in_thread(lambda: events.after(tenant, name, objects, BEGIN))
+    """What `read` has, in a thread, until it says that it was all. It is asked again after a beat, and after `poll_s`, since another lane
+    may have changed something. `idle` is sent in place of nothing. What it raises at first is the answer to the request.
+    """
+    data, ended = await in_thread(read)
     out = web.StreamResponse(headers={"content-type": "text/event-stream", "cache-control": "no-cache"})
     await out.prepare(request)
-    sent_s, number = time.monotonic(), 0
+    sent_s = float("-inf")  # the head of the answer leaves with its first bytes
     try:
         while True:
-            wanted = more.events[max(0, after + 1 - number) :]
-            number += len(more.events)
-            if wanted or time.monotonic() - sent_s > _SILENT_S:
-                await out.write(b"".join(wanted) or b": waiting\n\n")
+            if data or time.monotonic() - sent_s > _SILENT_S:
+                async with asyncio.timeout(_UNREAD_S):
+                    await out.write(data or idle())
                 sent_s = time.monotonic()
-            if more.ended:
+            if ended:
                 break
-            await pulse.wait(_POLL_S)
+            await pulse.wait(poll_s)
             if request.transport is None or request.transport.is_closing():
                 return out  # nobody reads it
-            at = more.at
-            more = await in_thread(lambda at=at: events.after(tenant, name, objects, at))  # type: ignore[misc]
+            data, ended = await in_thread(read)
         await out.write_eof()
     except (DatabaseError, OSError, NotThereError, asyncio.CancelledError) as error:
         if request.transport is not None:
@@ -48,3 +53,21 @@ async def follow(
         if isinstance(error, asyncio.CancelledError):
             raise
     return out
+
+
+async def follow(
+    request: web.Request, tenant: str, name: str, objects: Objects, pulse: Pulse, after: int
+) -> web.StreamResponse:
+    """Every event of a response whose number is above `after`, those that are there and those that come. Raises NotThereError,
+    RefusedError.
+    """
+    at = BEGIN
+
+    def read() -> tuple[bytes, bool]:
+        nonlocal at
+        more = events.after(tenant, name, objects, at)
+        wanted = more.events[max(0, after + 1 - at.number) :]
+        at = more.at
+        return b"".join(wanted), more.ended
+
+    return await relay(request, pulse, _POLL_S, read)

@@ -141,6 +141,20 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='Change',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('transaction', models.BigIntegerField()),
+                ('tenant', models.CharField(max_length=100)),
+                ('status', models.CharField(help_text='As clients read it.', max_length=16)),
+                ('at', models.DateTimeField()),
+                ('batch', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='changes', to='lane.batch')),
+            ],
+            options={
+                'indexes': [models.Index(fields=['tenant', 'transaction', 'id'], name='changes_of_tenant'), models.Index(fields=['at'], name='old_changes')],
+            },
+        ),
+        migrations.CreateModel(
             name='Line',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

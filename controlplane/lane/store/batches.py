@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -10,7 +11,7 @@ from django.db.models import Q, QuerySet
 from controlplane.lane.core import states
 from controlplane.lane.core.lines import MAX_INPUT_BYTES, WINDOW_S, NewBatch, RefusedError
 from controlplane.lane.models import Batch, StoredFile
-from controlplane.lane.store import claims
+from controlplane.lane.store import changes, claims
 from controlplane.lane.store.files import NotThereError, new_file_id, page
 
 
@@ -20,7 +21,6 @@ class ConflictError(Exception):
 
 def create(tenant: str, key_sha256: str, wanted: NewBatch) -> Batch:
     """Raises NotThereError, RefusedError."""
-    at = claims.now()
     file = StoredFile.objects.filter(pk=wanted.input_file_id, tenant=tenant).first()
     if file is None:
         raise NotThereError(f"There is no file {wanted.input_file_id[:100]!r}.", "input_file_id")
@@ -31,8 +31,7 @@ def create(tenant: str, key_sha256: str, wanted: NewBatch) -> Batch:
             f"The file has {file.bytes} bytes, and a batch takes {MAX_INPUT_BYTES}: split it.", "input_file_id"
         )
     expiry = wanted.output_expires_after
-    return Batch.objects.create(
-        name=f"batch_{secrets.token_hex(16)}",
+    return _made(
         tenant=tenant,
         key_sha256=key_sha256,
         endpoint=wanted.endpoint,
@@ -40,9 +39,18 @@ def create(tenant: str, key_sha256: str, wanted: NewBatch) -> Batch:
         completion_window=wanted.completion_window,
         metadata=wanted.metadata,
         output_expires_after_s=expiry.seconds if expiry else None,
-        created_at=at,
-        expires_at=at + timedelta(seconds=WINDOW_S[wanted.completion_window]),
     )
+
+
+def _made(**members: Any) -> Batch:
+    at = claims.now()
+    expires_at = at + timedelta(seconds=WINDOW_S[members["completion_window"]])
+    with transaction.atomic():
+        batch = Batch.objects.create(
+            name=f"batch_{secrets.token_hex(16)}", created_at=at, expires_at=expires_at, **members
+        )
+        changes.write(batch, at)
+    return batch
 
 
 def of_tenant(tenant: str, kind: str = states.BATCH) -> QuerySet[Batch]:
@@ -88,9 +96,7 @@ def retry(batch: Batch) -> Batch:
     """A new batch of the lines that failed, as its tenant would make it. Raises ConflictError."""
     if batch.status not in states.ENDED or not batch.error_file_id:
         raise ConflictError(f"{batch.name} is {batch.status} and has no failed lines to run again.")
-    at = claims.now()
-    return Batch.objects.create(
-        name=f"batch_{secrets.token_hex(16)}",
+    return _made(
         tenant=batch.tenant,
         key_sha256=batch.key_sha256,
         endpoint=batch.endpoint,
@@ -98,8 +104,6 @@ def retry(batch: Batch) -> Batch:
         completion_window=batch.completion_window,
         metadata=batch.metadata,
         output_expires_after_s=batch.output_expires_after_s,
-        created_at=at,
-        expires_at=at + timedelta(seconds=WINDOW_S[batch.completion_window]),
         retry_of=batch.name,
     )
 

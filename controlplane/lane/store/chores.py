@@ -16,7 +16,7 @@ from controlplane.lane.core import lines, results, states
 from controlplane.lane.core.lines import Check, Place
 from controlplane.lane.models import Batch, Line, StoredFile
 from controlplane.lane.objects import Draft, Objects
-from controlplane.lane.store import claims, files, limits
+from controlplane.lane.store import changes, claims, files, limits
 
 _OPEN_SEGMENTS = 64  # files at a time; a batch has a segment of each worker that ever ran a line of it
 _ROWS = 1_000  # lines that are written or read at a time
@@ -76,13 +76,11 @@ def validate(chore: Chore, objects: Objects) -> None:
         problems = [lines.Problem("file_not_found", "The input file was deleted before it was read.")]
     if problems:
         with transaction.atomic():
-            batch = chore.lock()
-            batch.status, batch.ended_at, batch.problems = (
-                states.FAILED,
-                claims.now(),
-                [it._asdict() for it in problems],
-            )
+            batch, at = chore.lock(), claims.now()
+            batch.status, batch.ended_at = states.FAILED, at
+            batch.problems = [it._asdict() for it in problems]
             batch.save()
+            changes.write(batch, at)
         return
     for begin in range(0, len(check.places), _ROWS):
         with transaction.atomic():
@@ -92,11 +90,12 @@ def validate(chore: Chore, objects: Objects) -> None:
                 ignore_conflicts=True,
             )
     with transaction.atomic():
-        batch = chore.lock()
-        batch.status, batch.in_progress_at = states.IN_PROGRESS, claims.now()
+        batch, at = chore.lock(), claims.now()
+        batch.status, batch.in_progress_at = states.IN_PROGRESS, at
         batch.total, batch.model = len(check.places), check.model[:200]
         batch.chore_attempt = batch.chore_until = None
         batch.save()
+        changes.write(batch, at)
 
 
 def _write_retried(chore: Chore, objects: Objects) -> None:
@@ -177,6 +176,7 @@ def finish(chore: Chore, objects: Objects) -> None:
             batch.chore_attempt = batch.chore_until = None
             batch.errors_by_kind = dict(kinds)
             batch.save()
+            changes.write(batch, at)
             Line.objects.filter(batch=batch).delete()
     objects.remove_segments(batch.pk)
 

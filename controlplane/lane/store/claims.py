@@ -25,7 +25,7 @@ from controlplane.lane.core.jobs import SOONEST
 from controlplane.lane.core.results import Usage
 from controlplane.lane.core.states import Again
 from controlplane.lane.models import Batch, Callback, Line, Worker
-from controlplane.lane.store import limits
+from controlplane.lane.store import changes, limits
 
 LEASE = timedelta(seconds=30)
 _CANDIDATES = 200  # batches that are compared for a claim: the next of each tenant before the second of any
@@ -193,6 +193,8 @@ def _take(batch: Batch, due: QuerySet[Line], worker: int, at: datetime, places: 
     Line.objects.filter(pk__in=[row[0] for row in rows]).update(
         state=states.RUNNING, worker=worker, attempt=attempt, tries=F("tries") + 1, not_before=None
     )
+    if batch.kind != states.BATCH and rows and not rows[0][4]:
+        changes.write(batch, at)
     return [
         Claimed(
             line,
@@ -307,6 +309,7 @@ def end(batch: Batch, ends_as: str, at: datetime) -> None:
         batch.status, batch.cancelling_at = states.CANCELLING, at
     else:
         batch.status, batch.finalizing_at = states.FINALIZING, at
+    changes.write(batch, at)
 
 
 def in_flight(worker: int) -> set[tuple[int, int]]:

@@ -11,7 +11,7 @@ from controlplane.lane.core import jobs, states
 from controlplane.lane.core.jobs import NewJob
 from controlplane.lane.models import Batch, Callback, Line
 from controlplane.lane.objects import Draft, Objects
-from controlplane.lane.store import batches, callbacks, claims, limits
+from controlplane.lane.store import batches, callbacks, changes, claims, limits
 from controlplane.lane.store.files import new_file_id
 
 _PREFIXES = {states.RESPONSE: "resp", states.JOB: "job"}
@@ -32,7 +32,7 @@ class Standing(NamedTuple):
     def status(self) -> str:
         """As clients read it."""
         if self.row.status == states.IN_PROGRESS:
-            return "in_progress" if self.line.tries else "queued"
+            return self.row.status if self.line.tries else states.QUEUED
         return self.row.status
 
 
@@ -68,6 +68,7 @@ def create(tenant: str, key_sha256: str, wanted: NewJob, draft: Draft) -> Create
             streams=wanted.streams,
         )
         Line.objects.create(batch=batch, number=1, offset=0, length=draft.size)
+        changes.write(batch, at, states.QUEUED)
         return Created(batch, callbacks.secret_for(tenant) if wanted.callback_url else "")
 
 

@@ -18,7 +18,11 @@ def of(tenant: str) -> TenantLimits:
 
 
 class FullError(Exception):
-    """Retryable, once others have ended: no more of the tenant may wait."""
+    """Retryable, once others have ended: no more of the tenant may be here."""
+
+    def __init__(self, message: str, code: str = TOO_MANY) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def kept(tenant: str) -> timedelta:

@@ -15,7 +15,7 @@ from controlplane.lane.core.jobs import SOONEST
 from controlplane.lane.core.states import Again
 from controlplane.lane.models import Batch, Line, StoredFile, Worker
 from controlplane.lane.objects import Objects
-from controlplane.lane.store import batches, claims
+from controlplane.lane.store import batches, changes, claims
 from controlplane.lane.store.claims import Claimed, Result
 from tests.support.lane.stored import answer, begun, check_ended, do_chores, new_job
 from tests.support.soak import sized
@@ -23,6 +23,19 @@ from tests.support.soak import sized
 TENANTS = ("alice", "bob", "carol")
 WORKERS, LINES = 2, 3
 pick = st.integers(0, 10**6)
+BEGAN = (states.VALIDATING, states.IN_PROGRESS)
+ORDERS = {
+    states.BATCH: {
+        (*BEGAN, states.FINALIZING, states.COMPLETED),
+        (*BEGAN, states.FINALIZING, states.EXPIRED),
+        (*BEGAN, states.CANCELLING, states.CANCELLED),
+    },
+    states.RESPONSE: {
+        (states.QUEUED, *ran, end)
+        for ran in ((), (states.IN_PROGRESS,))
+        for end in (states.COMPLETED, states.FAILED, states.EXPIRED, states.CANCELLED)
+    },
+}
 
 
 @dataclass
@@ -57,6 +70,8 @@ class Protocol(RuleBasedStateMachine):
         self.open: set[int] = set()
         self.workers = [claims.register() for _ in range(WORKERS)]
         self.dispatched: list[tuple[int, Claimed]] = []  # by whom; also those that are over
+        self.at = changes.newest()
+        self.told: dict[int, list[str]] = {}  # how each batch came to stand, as a reader was told
         self.submit(LINES, TENANTS[0])
 
     @rule(number=st.integers(1, 4), tenant=st.sampled_from(TENANTS))
@@ -157,6 +172,15 @@ class Protocol(RuleBasedStateMachine):
     def chores(self) -> None:
         do_chores(self.objects)
 
+    @rule(limit=st.integers(1, 5))
+    def read(self, limit: int) -> None:
+        newest = changes.newest()
+        rows = [row for it in TENANTS for row in changes.between(it, self.at, newest, 1_000)]
+        rows = sorted(rows, key=lambda row: (row.transaction, row.pk))
+        for row in rows[:limit]:
+            self.told.setdefault(row.batch_id, []).append(row.status)
+        self.at = changes.Position(rows[limit - 1].transaction, rows[limit - 1].pk) if len(rows) > limit else newest
+
     @invariant()
     def what_is_counted_is_what_there_is(self) -> None:
         for batch in Batch.objects.filter(pk__in=self.open):
@@ -171,7 +195,10 @@ class Protocol(RuleBasedStateMachine):
         for batch in Batch.objects.filter(pk__in=self.open):
             batches.cancel(batch.tenant, batch.name, batch.kind)
         do_chores(self.objects)
+        self.read(1_000)
         for batch in Batch.objects.filter(pk__in=self.lines):
+            assert tuple(self.told[batch.pk]) in ORDERS[batch.kind], "all that it became, once, and in order"
+            assert self.told[batch.pk][-1] == batch.status
             check_ended(self.objects, batch)
             assert batch.status in states.ENDED
             assert batch.completed == sum(self.model.results.get(line) == "done" for line in self.lines[batch.pk])

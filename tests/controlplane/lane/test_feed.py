@@ -1,0 +1,145 @@
+"""How batches and jobs stand, pushed to their tenant: through a real gateway and a real lane."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import aiohttp
+import pytest
+
+from tests.support.gateway.process import KEY, OTHER_KEY
+from tests.support.lane.model_server import EchoServer
+from tests.support.lane.process import Stack, a_line, ended, submit
+
+pytestmark = pytest.mark.processes
+
+RAN = ["validating", "in_progress", "finalizing", "completed"]
+
+
+class Event(NamedTuple):
+    id: str
+    kind: str
+    data: dict[str, Any]
+
+    @property
+    def told(self) -> tuple[str, str]:
+        return self.data["data"]["id"], self.data["data"]["status"]
+
+
+@asynccontextmanager
+async def reading(
+    stack: Stack, path: str, after: str = "", key: str = KEY, status: int = 200
+) -> AsyncIterator[AsyncIterator[Event]]:
+    headers = {"authorization": f"Bearer {key}", **({"last-event-id": after} if after else {})}
+    url = f"{stack.gateway.base_url}{path}"
+    async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as answer:
+        assert answer.status == status, await answer.text()
+        yield events_of(answer)
+
+
+async def events_of(answer: aiohttp.ClientResponse) -> AsyncIterator[Event]:
+    fields: dict[str, str] = {}
+    async for line in answer.content:
+        name, _, value = line.decode().rstrip("\n").partition(": ")
+        if name:
+            fields[name] = value
+        elif "event" in fields:
+            yield Event(fields.get("id", ""), fields["event"], json.loads(fields["data"]))
+            fields = {}
+
+
+async def until(events: AsyncIterator[Event], told: tuple[str, str]) -> list[Event]:
+    """Those that change something, to this one."""
+    out: list[Event] = []
+    async for event in events:
+        if event.kind not in ("open", "batch.progress"):
+            out.append(event)
+            if event.told == told:
+                return out
+    raise AssertionError(f"it ended before {told}: {out}")
+
+
+def new_job(stack: Stack, text: str, key: str = KEY) -> str:
+    body = {"endpoint": "/v1/chat/completions", "body": a_line("", text)["body"], "metadata": {"row": "7"}}
+    status, _, answer = stack.gateway.ask("POST", "/v1/jobs", json.dumps(body).encode(), key)
+    assert status == 200
+    return str(json.loads(answer)["id"])
+
+
+async def test_a_tenant_is_told_of_all_that_is_its_own_and_again_from_any_event(
+    stack: Stack, model: EchoServer
+) -> None:
+    model.hold()
+    try:
+        async with stack.client() as client, reading(stack, "/jobs/events") as events:
+            opened = await anext(events)
+            assert opened.kind == "open"
+            new_job(stack, "free of another", OTHER_KEY)
+            job = new_job(stack, "told job")
+            batch = await submit(client, [a_line("1", "free to go"), a_line("2", "told line")])
+            counts: list[int] = []
+            async for event in events:
+                if event.kind == "batch.progress" and event.data["data"]["id"] == batch.id:
+                    counts.append(event.data["data"]["request_counts"]["completed"])
+                    if counts[-1] == 1:
+                        break
+            model.let_go()
+            await ended(client, batch)
+        async with reading(stack, "/jobs/events", opened.id) as events:
+            every = await until(events, (batch.id, "completed"))
+    finally:
+        model.let_go()
+    assert counts == sorted(counts)
+    by_id = {it: [event.told[1] for event in every if event.told[0] == it] for it in (job, batch.id)}
+    assert by_id == {job: ["queued", "in_progress", "completed"], batch.id: RAN}
+    assert {event.told[0] for event in every} == set(by_id), "another tenant's job is not told of"
+    assert all(event.kind == event.data["type"] == f"{event.told[0].split('_')[0]}.{event.told[1]}" for event in every)
+    for number, event in enumerate(every[:-1]):
+        async with reading(stack, "/jobs/events", event.id) as events:
+            assert await until(events, (batch.id, "completed")) == every[number + 1 :]
+    for name, url, statuses in ((job, "jobs", by_id[job]), (batch.id, "batches", RAN)):
+        async with reading(stack, f"/{url}/{name}/events") as events:
+            told = [event async for event in events]
+        assert [event.told[1] for event in told[1:-1]] == statuses
+        assert (told[0].kind, told[-1].kind, told[-1].data) == ("open", "end", {"reason": "ended"})
+        async with reading(stack, f"/{url}/{name}/events", told[2].id) as events:
+            assert [event async for event in events][:-1] == told[3:-1]
+
+
+async def test_who_asks_wrongly_is_told_so(stack: Stack) -> None:
+    job = new_job(stack, "free and mine")
+    for path, key in ((f"/jobs/{job}/events", OTHER_KEY), (f"/batches/{job}/events", KEY), ("/jobs/no/events", KEY)):
+        async with reading(stack, path, key=key, status=404):
+            pass
+    async with reading(stack, "/jobs/events", "no event", status=400):
+        pass
+    for old in ("0-1-1", f"{10**17}-1-{10**11}"):
+        async with reading(stack, "/jobs/events", old) as events:
+            first = await anext(events)
+            assert first.kind == "missed"
+        async with reading(stack, "/jobs/events", first.id) as events:
+            name = new_job(stack, "free afterwards")
+            assert [it.told[0] for it in await until(events, (name, "completed"))][-1] == name
+
+
+async def test_a_stream_ends_with_what_it_is_of_and_with_the_lane(stack: Stack, model: EchoServer) -> None:
+    model.hold()
+    try:
+        deleted = new_job(stack, "to be deleted")
+        async with reading(stack, f"/jobs/{deleted}/events") as events:
+            assert (await until(events, (deleted, "in_progress")))[0].told == (deleted, "queued")
+            assert stack.gateway.ask("DELETE", f"/v1/jobs/{deleted}", b"", KEY)[0] == 200
+            assert [(it.kind, it.data) async for it in events] == [("end", {"reason": "deleted"})]
+        async with reading(stack, "/jobs/events") as events:
+            await anext(events)
+            stack.lane.stop()
+            last = [it async for it in events][-1]
+            assert (last.kind, last.data) == ("end", {"reason": "again"})
+        stack.lane.start().wait_ready()
+        async with reading(stack, "/jobs/events", last.id) as events:
+            model.let_go()
+            name = new_job(stack, "after the lane")
+            assert (await until(events, (name, "completed")))[-1].told == (name, "completed")
+    finally:
+        model.let_go()
