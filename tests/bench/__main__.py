@@ -11,7 +11,7 @@ from tests.bench.processes import BenchError
 
 PARTS = (
     "e2e", "gateway", "edge", "cancel", "ingest", "query", "demand", "slo", "outage", "hostile", "authorised", "forecast", "lane", "limits",
-    "pages", "plan", "policy", "replay", "routing", "cluster", "local", "loop", "transparent", "unknown", "weirbench",
+    "pages", "plan", "policy", "replay", "routing", "semantic", "cluster", "local", "loop", "transparent", "unknown", "weirbench",
 )  # fmt: skip
 """Modules beside this one, each with a `run` that yields its figures; imported when their turn comes."""
 
