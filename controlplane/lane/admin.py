@@ -15,7 +15,7 @@ from controlplane.lane.models import Callback, CallbackSecret, TenantLimits
 
 @admin.register(TenantLimits)
 class TenantLimitsAdmin(admin.ModelAdmin):
-    list_display = ["__str__", "max_lines", "max_stored_bytes", "retention_days", "job_retention_hours"]
+    list_display = ["__str__", "max_lines", "max_stored_bytes", "retention_days", "job_retention_hours", "callback_url"]
 
 
 class CallbackSecretForm(HookSecretForm):

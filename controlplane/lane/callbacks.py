@@ -1,4 +1,4 @@
-"""Sends the webhooks of jobs: a thread of the lane. They say that a job has ended and how, and nothing of what was asked or answered."""
+"""Sends webhooks: a thread of the lane. They say that a batch or job has ended and how, and nothing of what was asked or answered."""
 
 import random
 from collections.abc import Mapping
@@ -20,9 +20,7 @@ from controlplane.lane.models import Callback, CallbackSecret
 from controlplane.lane.store import callbacks
 
 log = structlog.get_logger(__name__)
-SENT = Counter(
-    "weir_lane_callbacks", "Attempts at webhooks of jobs, by what follows: delivered, refused, again.", ["status"]
-)
+SENT = Counter("weir_lane_callbacks", "Attempts at webhooks, by what follows: delivered, refused, again.", ["status"])
 for _status in ("delivered", "refused", "again"):
     SENT.labels(_status)  # 0 is known from the start
 

@@ -40,7 +40,7 @@ class LaneConfig(Config):
 
     lane_callback_allow: Annotated[list[str], NoDecode] = Field(
         [],
-        description="Private networks, addresses and host names that tenants may have webhooks of jobs sent to, separated by commas; "
+        description="Private networks, addresses and host names that tenants may have webhooks sent to, separated by commas; "
         "plain http too. All others must be https and public.",
     )
 

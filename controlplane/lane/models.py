@@ -2,7 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from django.core.validators import MaxValueValidator, MinValueValidator
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator, URLValidator
 from django.db import models
 from django.db.models import Q
 
@@ -129,12 +130,23 @@ class TenantLimits(models.Model):
         validators=[MinValueValidator(1), MaxValueValidator(720)],
         help_text="How long jobs and background responses are kept after their end, hours: 1 to 720.",
     )
+    callback_url = models.CharField(
+        max_length=MAX_URL_CHARS,
+        blank=True,
+        validators=[URLValidator(schemes=["https", "http"])],
+        help_text="Gets a webhook at the end of each of its batches and background responses, signed with its secret of callbacks.",
+    )
 
     class Meta:
         verbose_name = verbose_name_plural = "limits of batches"
 
     def __str__(self) -> str:
         return self.tenant or "every other tenant"
+
+    def clean(self) -> None:
+        if self.callback_url and not CallbackSecret.objects.filter(tenant=self.tenant).exists():
+            message = "Webhooks go to a tenant of its own, and are signed: enter its secret of callbacks first."
+            raise ValidationError({"callback_url": message})
 
 
 class CallbackSecret(Sealed):
@@ -152,7 +164,7 @@ class CallbackSecret(Sealed):
 
 
 class Callback(models.Model):
-    """The webhook of a job that has ended. It is written with the job's result, and sent until it is accepted or refused."""
+    """The webhook of a batch or job that has ended. It is written with its end, and sent until it is accepted or refused."""
 
     class State(models.TextChoices):
         PENDING = "pending"

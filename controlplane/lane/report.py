@@ -59,7 +59,9 @@ def _kinds(batches: Sequence[int]) -> Mapping[int, dict[str, int]]:
 
 
 class JobsOfTenant(NamedTuple):
-    """How many of its jobs and background responses there are, by how they stand. Those that have ended are counted while they are kept."""
+    """How many of its jobs and background responses there are, by how they stand: those that have ended while they are kept. And its
+    webhooks, of batches too.
+    """
 
     tenant: str
     counts: dict[str, int]  # by status; `queued` have not begun
@@ -68,7 +70,15 @@ class JobsOfTenant(NamedTuple):
     callbacks_refused: int
 
 
-JOB_STATES = (states.QUEUED, states.IN_PROGRESS, states.COMPLETED, states.FAILED, states.EXPIRED, states.CANCELLED)
+JOB_STATES = (
+    states.QUEUED,
+    states.IN_PROGRESS,
+    states.COMPLETED,
+    states.INCOMPLETE,
+    states.FAILED,
+    states.EXPIRED,
+    states.CANCELLED,
+)
 
 
 def jobs(tenants: Collection[str] = ()) -> list[JobsOfTenant]:
@@ -100,7 +110,7 @@ def jobs(tenants: Collection[str] = ()) -> list[JobsOfTenant]:
             callbacks[tenant][Callback.State.PENDING],
             callbacks[tenant][Callback.State.REFUSED],
         )
-        for tenant in sorted(counts)
+        for tenant in sorted({*counts, *callbacks})
     ]
 
 

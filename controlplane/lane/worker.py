@@ -250,11 +250,10 @@ class Worker:
             return Ended(Result(line, "refused", status, states.TOO_LONG_CODE), text)
         identity = headers.get("x-request-id", "")
         text = results.answered(name, line.number, request.custom_id, status, identity, body)
-        return Ended(
-            Result(line, verdict, status, usage=results.usage_of(body) if verdict == "done" else results.Usage()),
-            text,
-            events.last if events else b"",
-        )
+        result = Result(line, verdict, status)
+        if verdict == "done":
+            result = result._replace(usage=results.usage_of(body), ends_as=results.ends_as(body))
+        return Ended(result, text, events.last if events else b"")
 
     async def _call(
         self, line: Claimed, body: bytes, events: Events | None = None

@@ -63,7 +63,7 @@ class TenantJobsOut(Schema):
 
     tenant: str
     counts: dict[str, int] = Field(
-        description="By status: queued, in_progress, and while they are kept completed, failed, expired, cancelled"
+        description="By status: queued, in_progress, and while they are kept completed, incomplete, failed, expired, cancelled"
     )
     oldest_queued_at: datetime | None = Field(description="When the oldest that has not begun was made")
     callbacks_pending: Count

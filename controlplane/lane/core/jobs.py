@@ -128,7 +128,6 @@ def request_of(text: bytes) -> dict[str, Any]:
     return body
 
 
-_OWN_STATES = ("completed", "incomplete", "failed")
 _NOTHING: Mapping[str, Any] = {"error": None, "incomplete_details": None, "output": [], "usage": None}
 
 
@@ -137,9 +136,8 @@ def response(
 ) -> dict[str, Any]:
     """OpenAI's response object. `about` is what the lane says of it; `code` is of an error without an answer."""
     status_code, body = answer
-    if status == states.COMPLETED and isinstance(body, dict):
-        said = body.get("status")
-        return {**body, **about, "status": said if said in _OWN_STATES else status}
+    if status_code == states.OK and isinstance(body, dict):
+        return {**body, **about, "status": status}
     out = {**_repeated(request), **_NOTHING, **about, "status": status}
     if status == states.FAILED:
         out["error"] = error_of(status_code, code, body)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from controlplane.lane.core.states import MESSAGES
+from controlplane.lane.core.states import FAILED, INCOMPLETE, MESSAGES
 
 
 class Usage(NamedTuple):
@@ -22,6 +22,7 @@ class Usage(NamedTuple):
 
 class _Answer(msgspec.Struct):
     usage: dict[str, Any] | None = None
+    status: Any = None
 
 
 _answer = msgspec.json.Decoder(_Answer)
@@ -49,6 +50,15 @@ def usage_of(body: bytes) -> Usage:
         _count(said, "output_tokens") or _count(said, "completion_tokens"),
         _count(said.get("output_tokens_details") or said.get("completion_tokens_details"), "reasoning_tokens"),
     )
+
+
+def ends_as(body: bytes) -> str:
+    """What a response is that has ended otherwise than as it should, though it was answered with 200; empty where it has not."""
+    try:
+        said = _answer.decode(body).status
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    return said if said in (INCOMPLETE, FAILED) else ""
 
 
 def _count(part: object, name: str) -> int:

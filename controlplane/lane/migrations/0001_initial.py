@@ -36,6 +36,7 @@ class Migration(migrations.Migration):
                 ('retention_days', models.PositiveSmallIntegerField(default=0, help_text='How long outputs are kept whose batch does not say, days; 0 keeps them.')),
                 ('hurries', models.BooleanField(default=False, help_text="Lines of a batch that would end after its deadline at its rate so far are served in the tenant's own tier.")),
                 ('job_retention_hours', models.PositiveSmallIntegerField(default=24, help_text='How long jobs and background responses are kept after their end, hours: 1 to 720.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(720)])),
+                ('callback_url', models.CharField(blank=True, help_text='Gets a webhook at the end of each of its batches and background responses, signed with its secret of callbacks.', max_length=500, validators=[django.core.validators.URLValidator(schemes=['https', 'http'])])),
             ],
             options={
                 'verbose_name': 'limits of batches',

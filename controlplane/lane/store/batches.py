@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from controlplane.lane.core import states
 from controlplane.lane.core.lines import MAX_INPUT_BYTES, WINDOW_S, NewBatch, RefusedError
 from controlplane.lane.models import Batch, StoredFile
-from controlplane.lane.store import changes, claims
+from controlplane.lane.store import changes, claims, limits
 from controlplane.lane.store.files import NotThereError, new_file_id, page
 
 
@@ -47,7 +47,11 @@ def _made(**members: Any) -> Batch:
     expires_at = at + timedelta(seconds=WINDOW_S[members["completion_window"]])
     with transaction.atomic():
         batch = Batch.objects.create(
-            name=f"batch_{secrets.token_hex(16)}", created_at=at, expires_at=expires_at, **members
+            name=f"batch_{secrets.token_hex(16)}",
+            created_at=at,
+            expires_at=expires_at,
+            callback_url=limits.of(members["tenant"]).callback_url,
+            **members,
         )
         changes.write(batch, at)
     return batch

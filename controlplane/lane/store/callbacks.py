@@ -1,4 +1,4 @@
-"""Webhooks of jobs that have ended: an outbox, and the secrets that they are signed with."""
+"""Webhooks of batches and jobs that have ended: an outbox, and the secrets that they are signed with."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -19,6 +19,8 @@ POLICY = Policy(first_s=1.0, longest_s=600.0, longest_pause_s=600.0)
 PER_TENANT = 8
 """Requests in flight for a tenant."""
 PENDING = Callback.State.PENDING
+BATCHES_FOR = timedelta(days=7)
+"""How long a batch's webhook is tried: batches are not deleted."""
 NOT_PUBLIC = "its URL is not https, or its address is not public"
 _ERROR_CHARS = 200
 
@@ -61,14 +63,16 @@ def settle(callback: Callback, answer: Answer, policy: Policy, chance: float) ->
     """Write down what came of an attempt, unless another has been made since. Tenants read it: it has nothing of what a receiver writes, or
     of what a name resolves to.
     """
-    verdict = classify(answer)
+    verdict, ended_at, at = classify(answer), callback.job.ended_at, claims.now()
+    if callback.job.kept_until is None and ended_at is not None and ended_at + BATCHES_FOR < at and verdict == "again":
+        verdict = "refused"
     rows = Callback.objects.filter(pk=callback.pk, state=PENDING, attempts=callback.attempts)
     error = "" if answer.status is not None else shortened(answer.error, _ERROR_CHARS)
     if answer.blocked:
         error = NOT_PUBLIC
     if verdict == "again":
         wait = timedelta(seconds=next_attempt_s(callback.attempts, answer, policy, chance))
-        rows.update(due_at=claims.now() + wait, status=answer.status, error=error)
+        rows.update(due_at=at + wait, status=answer.status, error=error)
     else:
         state = Callback.State.DELIVERED if verdict == "delivered" else Callback.State.REFUSED
         rows.update(state=state, status=answer.status, error=error)

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from django.db import connection
 from django.db.models import BigIntegerField, Func, Q, Value
 
-from controlplane.lane.core import states
-from controlplane.lane.models import Batch, Change
+from controlplane.lane.models import Batch, Callback, Change
 
 KEPT = timedelta(days=7)
 
@@ -49,10 +48,14 @@ class _Transaction(Func):
 
 
 def write(batch: Batch, at: datetime, status: str = "") -> None:
-    """In the transaction of the change, which holds the batch. `status` is as clients read it, where that is not the batch's."""
+    """In the transaction of the change, which holds the batch; its webhook too, if this is its end. `status` is as clients read it, where
+    that is not the batch's.
+    """
     Change.objects.create(
         transaction=_Transaction(batch.pk), batch=batch, tenant=batch.tenant, status=status or batch.status, at=at
     )
+    if batch.ended_at is not None and batch.callback_url:
+        Callback.objects.create(job=batch, due_at=at)
 
 
 def newest() -> Position:
@@ -76,9 +79,8 @@ def between(tenant: str, at: Position, until: Position, limit: int, batch: Batch
 
 def is_over(batch: Batch, at: Position) -> bool:
     """Whether nothing can come beyond `at`: it had ended when it was read, and its end was written at or below, or is not kept any more."""
-    return (
-        batch.status in states.ENDED and not Change.objects.filter(~at.below, batch=batch, status=batch.status).exists()
-    )
+    its_end = Change.objects.filter(~at.below, batch=batch, status=batch.status)
+    return batch.ended_at is not None and not its_end.exists()
 
 
 def sweep(now: datetime) -> None:

@@ -24,7 +24,7 @@ from controlplane.lane.core.fairness import URGENT_S, Candidate, shares
 from controlplane.lane.core.jobs import SOONEST
 from controlplane.lane.core.results import Usage
 from controlplane.lane.core.states import Again
-from controlplane.lane.models import Batch, Callback, Line, Worker
+from controlplane.lane.models import Batch, Line, Worker
 from controlplane.lane.store import changes, limits
 
 LEASE = timedelta(seconds=30)
@@ -75,6 +75,7 @@ class Result(NamedTuple):
     length: int = 0
     usage: Usage = Usage()
     events_bytes: int = 0  # of all its events, where it streams
+    ends_as: str = ""  # what its server says that a response is, where that is not completed
 
 
 def now() -> datetime:
@@ -238,7 +239,7 @@ def _commit(batch: Batch, results: Sequence[Result], worker: int, at: datetime) 
     in_flight_by = dict(lines.values_list("pk", "attempt"))
     results = [result for result in results if in_flight_by.get(result.of.line) == result.of.attempt]
     written = []
-    usage = Usage()
+    usage, ends_as = Usage(), states.COMPLETED
     for each in results:
         result, line, verdict = each, each.of.line, each.verdict
         if isinstance(verdict, Again):
@@ -257,6 +258,7 @@ def _commit(batch: Batch, results: Sequence[Result], worker: int, at: datetime) 
             (state, result.status, result.code, segment, result.offset, result.length, line, result.of.attempt)
         )
         usage = usage.plus(result.usage)
+        ends_as = result.ends_as or states.COMPLETED
         batch.completed += state == states.DONE
         batch.failed += state == states.REFUSED
     if written:
@@ -266,7 +268,7 @@ def _commit(batch: Batch, results: Sequence[Result], worker: int, at: datetime) 
     batch.cached_tokens += usage.cached
     batch.output_tokens += usage.output
     batch.reasoning_tokens += usage.reasoning
-    end_if_all_ended(batch, at)
+    end_if_all_ended(batch, at, ends_as if batch.kind == states.RESPONSE else states.COMPLETED)
     batch.save()
     return len(results)
 
@@ -285,10 +287,10 @@ _WRITE = (
 """Django makes an update of its own of each line, which takes three times as long as all else that a line costs."""
 
 
-def end_if_all_ended(batch: Batch, at: datetime) -> None:
+def end_if_all_ended(batch: Batch, at: datetime, ends_as: str = states.COMPLETED) -> None:
     """Of a locked batch, which is saved by the caller."""
     if batch.completed + batch.failed == batch.total:
-        end(batch, states.COMPLETED, at)
+        end(batch, ends_as, at)
 
 
 def end(batch: Batch, ends_as: str, at: datetime) -> None:
@@ -300,10 +302,8 @@ def end(batch: Batch, ends_as: str, at: datetime) -> None:
         batch.status = states.FAILED if ends_as == states.COMPLETED and not batch.completed else ends_as
         batch.ended_at, batch.kept_until = at, at + limits.kept(batch.tenant)
         batch.failed = batch.total - batch.completed
-        if batch.callback_url:
-            Callback.objects.create(job=batch, due_at=at)
         batch.lines.filter(state__in=(states.WAITING, states.RUNNING)).update(
-            state=states.REFUSED, code=states.LEFT_OVER[ends_as], worker=None, attempt=None
+            state=states.REFUSED, code=states.LEFT_OVER.get(ends_as, ""), worker=None, attempt=None
         )
     elif ends_as == states.CANCELLED:
         batch.status, batch.cancelling_at = states.CANCELLING, at

@@ -47,7 +47,7 @@ def create(tenant: str, key_sha256: str, wanted: NewJob, draft: Draft) -> Create
     """A job whose text is in the draft, and synchronised. Raises FullError, RefusedError, SealError."""
     with transaction.atomic():
         limits.check_job(tenant, draft.size)
-        at, file_id = claims.now(), new_file_id()
+        at, file_id, is_response = claims.now(), new_file_id(), wanted.kind == states.RESPONSE
         draft.place(file_id)
         batch = Batch.objects.create(
             name=f"{_PREFIXES[wanted.kind]}_{secrets.token_hex(16)}",
@@ -64,7 +64,7 @@ def create(tenant: str, key_sha256: str, wanted: NewJob, draft: Draft) -> Create
             created_at=at,
             in_progress_at=at,
             expires_at=at + timedelta(seconds=jobs.WINDOW_S[wanted.completion_window]),
-            callback_url=wanted.callback_url,
+            callback_url=wanted.callback_url or (limits.of(tenant).callback_url if is_response else ""),
             streams=wanted.streams,
         )
         Line.objects.create(batch=batch, number=1, offset=0, length=draft.size)

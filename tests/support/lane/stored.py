@@ -40,10 +40,17 @@ def begun(objects: Objects, number: int, tenant: str = TENANT) -> Batch:
     return batch
 
 
-def new_job(objects: Objects, tenant: str = TENANT, window: str = SOONEST, *, stream: bool = False) -> Batch:
+def new_job(
+    objects: Objects,
+    tenant: str = TENANT,
+    window: str = SOONEST,
+    *,
+    stream: bool = False,
+    callback_url: str = "https://example.com/hook",
+) -> Batch:
     """A response in the background, whose text is that of the first line of a batch."""
     body = {**a_line("1", "text 1")["body"], "background_options": {"completion_window": window}, "stream": stream}
-    wanted = core_jobs.new_response(json.dumps(body).encode())._replace(callback_url="https://example.com/hook")
+    wanted = core_jobs.new_response(json.dumps(body).encode())._replace(callback_url=callback_url)
     CallbackSecret.objects.get_or_create(tenant=tenant)
     with objects.draft() as draft:
         draft.write(wanted.text)
@@ -56,7 +63,14 @@ def do_chores(objects: Objects) -> None:
         chores.do(chore, objects)
 
 
-def answer(objects: Objects, worker: int, claimed: Iterable[Claimed], status: int = 200, events_bytes: int = 0) -> int:
+def answer(
+    objects: Objects,
+    worker: int,
+    claimed: Iterable[Claimed],
+    status: int = 200,
+    events_bytes: int = 0,
+    ends_as: str = "",
+) -> int:
     """Answer each line with its own text, as the gateway would, and commit. Returns how many counted."""
     given = []
     ok = status == 200
@@ -67,7 +81,8 @@ def answer(objects: Objects, worker: int, claimed: Iterable[Claimed], status: in
         text = results.answered(line.batch_name, line.number, request.custom_id, status, "", bytes(request.body))
         offset = objects.append(line.batch, worker, text)
         usage = Usage(1, 0, 1, 0) if ok else Usage()
-        given.append(Result(line, "done" if ok else "refused", status, "", offset, len(text), usage, events_bytes))
+        verdict: states.Verdict = "done" if ok else "refused"
+        given.append(Result(line, verdict, status, "", offset, len(text), usage, events_bytes, ends_as))
     return claims.commit(worker, given)
 
 
