@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from datetime import UTC, datetime
 
 import structlog
@@ -20,14 +21,21 @@ WINDOW_S = 300
 the time since its first request."""
 
 
-def serving_stack() -> list[Row]:
-    """A row for each process, pool and replica, without that of paging. Without the store, only observations."""
+def serving_stack(ledger: Future[Ledger | None] | None = None) -> list[Row]:
+    """A row for each process, pool and replica, without that of paging. Without the store, only observations.
+
+    `ledger` is what `submit_ledger` returned: a page with other questions has them answered at the same time.
+    """
+    known = ledger.result() if ledger else _ledger()
+    return rows(pool_entries(), observations(), known, datetime.now(UTC), settings.CONFIG.stale_after_s)
+
+
+def submit_ledger() -> Future[Ledger | None]:
+    return answers.submit_query(_ledger)
+
+
+def _ledger() -> Ledger | None:
     now_ns = time.time_ns()
-    now = datetime.fromtimestamp(now_ns / 1e9, UTC)
-    return rows(pool_entries(), observations(), _ledger(now_ns), now, settings.CONFIG.stale_after_s)
-
-
-def _ledger(now_ns: int) -> Ledger | None:
     window = Window(now_ns - WINDOW_S * 10**9, now_ns)
     try:
         return Ledger(

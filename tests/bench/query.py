@@ -46,7 +46,7 @@ RATIOS = {
 MONTH_REQUESTS = 60_000_000
 MONTH_DAYS = 30
 MONTH_ROUNDS = 20
-TABLES = ("spans", "requests", "rollup_touched", "rollup_builds", "rollups", "rollup_slices", "demand")
+TABLES = ("spans", "requests", "request_samples", "rollup_touched", "rollup_builds", "rollups", "rollup_slices", "demand")
 DAY_NS = 86_400 * 10**9
 FILTERABLE: tuple[Dimension, ...] = ("model", "tier", "tenant", "cache", "replica", "prompt_bucket", "status")
 
@@ -145,7 +145,7 @@ def _questions(store: Store, day: Window, pages: Executor) -> Questions:
         "panel_24h": lambda: _first_panel(store, day, {}, pages),
         "panel_24h_again": lambda: _panel(store, day, {}, pages),
         "panel_24h_filtered": lambda: _first_panel(store, day, {"tier": ("standard",)}, pages),  # seven in ten requests
-        "explain": lambda: store.explain.findings(day),
+        "explain": lambda: store.explain.findings(day, level=store.explain.one_in(day)),
         "scan": lambda: scan("1"),
         "scan_filtered": lambda: scan("tier = 'standard'"),
         "scan_explain": lambda: store.rows(SCAN_EXPLAIN.format(condition=_within(day))),

@@ -22,7 +22,7 @@ def explain(request: HttpRequest, parameters: Query[ExplainParameters]) -> dict[
     question = question_of(request)
     slow = parse_slow(dict(request.GET.lists()), time.time_ns())
     region, explanation = answers.explanation(question, slow, parameters.limit)
-    causes = causes_of(question, slow, pools_served())
+    causes = causes_of(question, slow, pools_served(), sample=True)
     window = region.window or question.range.window
     return {
         "region": {
@@ -31,6 +31,7 @@ def explain(request: HttpRequest, parameters: Query[ExplainParameters]) -> dict[
             "from_ns": window.from_ns,
             "to_ns": window.to_ns,
         },
+        "one_in": explanation.one_in,
         "chosen": explanation.chosen,
         "rest": explanation.rest,
         "chosen_mean_ms": explanation.chosen_mean_ns,
@@ -41,5 +42,6 @@ def explain(request: HttpRequest, parameters: Query[ExplainParameters]) -> dict[
         "findings": explanation.findings,
         "nothing": nothing(explanation),
         "causes": causes.named,
+        "causes_one_in": causes.one_in,
         "unmeasured": causes.unmeasured,
     }

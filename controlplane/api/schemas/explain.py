@@ -109,6 +109,7 @@ class ExplainOut(Schema):
     were not measured."""
 
     region: RegionOut
+    one_in: int = Field(description="Figures are of a sample of one request in so many; 1: of all. Counts are not scaled up")
     chosen: int
     rest: int
     chosen_mean_ms: NsAsMs
@@ -119,4 +120,5 @@ class ExplainOut(Schema):
     findings: list[FindingOut]
     nothing: str | None
     causes: list[CauseOut]
+    causes_one_in: int = Field(description="Causes are of one request in so many of their pools")
     unmeasured: list[str]

@@ -40,7 +40,7 @@ def latency_explain(request: HttpRequest) -> HttpResponse:
     question = screen.question
     slow = parse_slow(parameters, now_ns, question.quantile)
     explained = answers.submit_query(answers.explanation, question, slow, MAX_FINDINGS)
-    causes = causes_of(question, slow, pools_served())
+    causes = causes_of(question, slow, pools_served(), sample=True)
     region, explanation = explained.result()
     context = explain_context(screen, slow, region, explanation) | causes_context(screen, causes)
     context["stored_since"] = stored_since(region.window or question.range.window)
@@ -61,6 +61,7 @@ def causes_context(screen: Screen, causes: Causes) -> dict[str, Any]:
             for each in causes.named[:MAX_CAUSES]
         ],
         "causes_pools": causes.pools,
+        "causes_one_in": causes.one_in,
         "unmeasured": causes.unmeasured,
         "rules": len(RULES),
     }

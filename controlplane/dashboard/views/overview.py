@@ -30,10 +30,10 @@ from controlplane.incidents.report.paging_row import paging_row
 from controlplane.incidents.report.standing import standings
 from controlplane.policy.models import Override, Pause
 from controlplane.policy.revisions import pausing
-from controlplane.serving_stack import serving_stack
+from controlplane.serving_stack import serving_stack, submit_ledger
 from controlplane.telemetry.core.query_types import Dimension, Failure, Health, LatencyPoint, LatencyReport, ModelCost
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.parameters import single
+from controlplane.telemetry.query.core.parameters import Parameters, single
 from controlplane.telemetry.query.core.question import Question, parse
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from controlplane.telemetry.store import StoreUnavailableError
@@ -77,14 +77,14 @@ def overview(request: HttpRequest) -> HttpResponse:
     wanted, now_ns = question_of(request)
     parameters = dict(request.GET.lists())
     screen = Screen(request.path, wanted, {"compare": single(parameters, "compare", "")})
+    ledger = submit_ledger()
+    context = figures_context(screen, wanted, parameters, now_ns)
     paging = health(timezone.now())
-    stack = [*serving_stack(), paging_row(paging)]
-    context: dict[str, Any] = {
+    stack = [*serving_stack(ledger), paging_row(paging)]
+    context |= {
         "question": wanted,
         "path": request.path,
         "heading": heading(wanted),
-        "numbers": [],
-        "away": False,
         "components": [component(row) for row in stack if row.kind not in ("pool", "replica")],
         "pools": [component(row) for row in stack if row.kind in ("pool", "replica")],
         "launched": launched(),
@@ -92,6 +92,12 @@ def overview(request: HttpRequest) -> HttpResponse:
         "by_people": by_people(),
         "paging": paging,
     }
+    return render_page(request, "dashboard/overview.html", context)
+
+
+def figures_context(screen: Screen, wanted: Question, parameters: Parameters, now_ns: int) -> dict[str, Any]:
+    """The figures of requests, or that the store is away."""
+    context: dict[str, Any] = {"numbers": [], "away": False}
     try:
         question = answers.rounded(wanted)
         step = answers.step_ns(question, POINTS)
@@ -108,7 +114,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         context |= history_context(screen, question) | synthetic_context(question, exact=report.exact)
     except StoreUnavailableError:
         context["away"] = True
-    return render_page(request, "dashboard/overview.html", context)
+    return context
 
 
 def incidents_context() -> dict[str, Any]:

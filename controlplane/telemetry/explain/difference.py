@@ -91,6 +91,7 @@ class Explanation:
     stages: list[StageDifference]  # the greatest first
     dimensions: list[Account]
     findings: list[Finding]
+    one_in: int = 1  # the requests are a sample of one in so many
 
     @property
     def difference_ns(self) -> float:

@@ -162,8 +162,9 @@ def outline(question: Question, step_ns: int, rolled: RolledOrUnread) -> tuple[L
 def explanation(question: Question, slow: Slow, limit: int = 10) -> tuple[Region, Explanation]:
     """Which requests count as slow, and what sets them apart from the other requests of the question."""
     window, filters = question.range.window, question.filters
-    region = slow.region or store().explain.slowest(window, filters, int(slow.above[1:]) / 100)
-    return region, store().explain.findings(window, filters, region, limit)
+    one_in = store().explain.one_in(window, filters)
+    region = slow.region or store().explain.slowest(window, filters, int(slow.above[1:]) / 100, one_in)
+    return region, store().explain.findings(window, filters, region, limit, one_in)
 
 
 def heatmap(question: Question, step_ns: int, rolled: Rolled | None) -> list[HeatmapCell]:

@@ -31,20 +31,23 @@ class PoolCause:
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """`named`: the costliest first. `pools`: how many were considered. `unmeasured`: what was measured of none of them, in words."""
+    """`named`: the costliest first. `pools`: how many were considered. `unmeasured`: what was measured of none of them, in words.
+    `one_in`: counts are of a sample of one request in so many."""
 
     named: list[PoolCause]
     pools: int
     unmeasured: list[str]
+    one_in: int = 1
 
 
-def causes_of(question: Question, slow: Slow, serving: Mapping[str, Serving]) -> Causes:
+def causes_of(question: Question, slow: Slow, serving: Mapping[str, Serving], sample: bool = False) -> Causes:
     """The known causes in the pools of the question, over all their requests: in the region's time, or else the question's.
 
-    They are compared with the time of the same length before it.
+    They are compared with the time of the same length before it. `sample`: where there are too many requests, some are read.
     """
     window = slow.region.window if slow.region and slow.region.window else question.range.window
-    seen = observations(_measurements(window, question, serving))
+    one_in = answers.store().explain.one_in(window) if sample else 1
+    seen = observations(_measurements(window, question, serving, one_in))
     requests = max(1, sum(pool.requests for pool in seen))
     named = [
         PoolCause(pool.pool, cause, cause.impact_ms * pool.requests / requests)
@@ -52,17 +55,17 @@ def causes_of(question: Question, slow: Slow, serving: Mapping[str, Serving]) ->
         for cause in known_causes(pool)
     ]
     named.sort(key=lambda each: (-each.cause.failed, -each.cost_ms, each.pool))
-    return Causes(named, len(seen), unmeasured(seen))
+    return Causes(named, len(seen), unmeasured(seen), one_in)
 
 
-def _measurements(window: Window, question: Question, serving: Mapping[str, Serving]) -> Measurements:
+def _measurements(window: Window, question: Question, serving: Mapping[str, Serving], one_in: int) -> Measurements:
     """Reads all figures, several at a time. Prompt mixes read the most, so only pools whose requests wait have them."""
     store = answers.store()
     before = Window(max(0, 2 * window.from_ns - window.to_ns), window.from_ns)
     gauges = store.submit_query(store.causes.gauge_means, GAUGES, window)
     counters = store.submit_query(store.causes.counter_growth, COUNTERS, window)
-    earlier = store.submit_query(store.causes.pool_figures, before)
-    now = store.causes.pool_figures(window, question.filters)
+    earlier = store.submit_query(store.causes.pool_figures, before, level=one_in)
+    now = store.causes.pool_figures(window, question.filters, one_in)
     waited: dict[str, list[int]] = {}
     for group in now:
         total = waited.setdefault(group.pool, [0, 0])
@@ -73,8 +76,8 @@ def _measurements(window: Window, question: Question, serving: Mapping[str, Serv
     return Measurements(
         now=now,
         before=earlier.result(),
-        attempts=store.causes.attempt_figures(window, sorted({group.pool for group in now})),
-        mixes=store.causes.prompt_mixes(window, waiting),
+        attempts=store.causes.attempt_figures(window, sorted({group.pool for group in now}), one_in),
+        mixes=store.causes.prompt_mixes(window, waiting, one_in),
         gauges=gauges.result(),
         counters=counters.result(),
         serving=serving,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from django.test import Client
 
+from controlplane.telemetry.store.read import sample
 from tests.support.web.served import Filled
 
 
@@ -36,6 +37,17 @@ def test_by_default_the_slow_are_those_above_p95_and_counts_are_exact(caller: Cl
     first = found["findings"][0]
     assert first["chosen"] == sum(row.model == "chat-large" for row in slow)
     assert set(first["trace_ids"]) <= {row.trace_id for row in slow if row.model == "chat-large"} != set()
+
+
+def test_of_many_requests_it_says_of_which_sample_its_figures_are(
+    caller: Client, served: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (get(caller, **served.range)["one_in"], get(caller, **served.range)["causes_one_in"]) == (1, 1)
+    monkeypatch.setattr(sample, "MAX_READ", len(served.rows) // 4)
+    found = get(caller, **served.range, above="p50")
+    assert (found["one_in"], found["causes_one_in"]) == (8, 8)
+    assert 0 < found["chosen"] + found["rest"] < len(served.answered) / 4
+    assert found["findings"][0]["dimension"] == "model"
 
 
 def test_its_means_and_stages_are_those_of_the_rows(caller: Client, served: Filled) -> None:

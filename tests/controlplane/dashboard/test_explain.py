@@ -7,6 +7,7 @@ import pytest
 from django.test import Client
 
 from controlplane.telemetry.query import answers
+from controlplane.telemetry.store.read import sample
 from controlplane.telemetry.store.read.kept import Kept
 from tests.support.web.served import Filled
 
@@ -32,6 +33,14 @@ def test_it_says_in_a_sentence_what_the_slow_ones_share_and_where_their_time_wen
     assert "Most in queue" in said, said
     assert 'class="fill-queue"' in found
     assert re.search(r"\d+ requests · the same as .*pool chat-large-local", said)
+
+
+def test_it_says_that_it_read_a_sample(reader: Client, served: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "sample" not in words(panel(reader, **served.range))
+    monkeypatch.setattr(sample, "MAX_READ", len(served.rows) // 4)
+    said = words(panel(reader, **served.range))
+    assert "Of a sample: one request in 8 was read, and counts are of these." in said
+    assert "Causes are of one request in 8 of these pools" in said
 
 
 def test_it_says_from_when_on_it_has_requests_where_the_rest_of_the_range_is_rollups(

@@ -102,7 +102,7 @@ def _counted(window: Window, filters: Filters | None, cut: Cut) -> Where:
 
 
 def _bad(counted: Where, cut: Cut) -> Where:
-    condition = Where(list(counted.conditions), dict(counted.parameters))
+    condition = counted.copy()
     condition.add(bad(cut, condition.parameters))
     return condition
 

@@ -7,6 +7,7 @@ from controlplane.telemetry.explain.figures import AttemptFigures, Measured, Mix
 
 from ..client import StorePart
 from ..write.arrow_columns import PARTS
+from .sample import sampled, within_stretches
 from .where import ANSWERED, FAILED, OWN, where
 
 LONG_TOKENS = 4096
@@ -48,43 +49,50 @@ _FIGURES = {
 class CauseReader(StorePart):
     """Queries for known causes."""
 
-    def pool_figures(self, window: Window, filters: Filters | None = None) -> list[PoolFigures]:
-        """Of every pool that has a request of the filters: all its requests in the window, by model, region and replica."""
-        condition = where(window)
+    def pool_figures(self, window: Window, filters: Filters | None = None, level: int = 1) -> list[PoolFigures]:
+        """Of every pool that has a request of the filters: all its requests in the window, by model, region and replica.
+
+        `level`: of a sample of one request in so many, here and below (`ExplainReader.one_in`).
+        """
+        condition = sampled(where(window), window, level)
         if filters:
             filtered = where(window, filters)
             condition.parameters |= filtered.parameters
-            condition.add(f"pool IN (SELECT pool FROM requests WHERE {filtered.sql} AND withdrawn = 0)")
+            condition.add(f"pool IN (SELECT pool FROM {condition.table} WHERE {filtered.sql} AND withdrawn = 0)")
         rows = self._connection.rows(
             f"SELECT {', '.join(f'toString({name})' for name in _GROUPED)}, {', '.join(_FIGURES.values())}"
-            f" FROM requests FINAL WHERE {condition.sql} AND pool != '' GROUP BY {', '.join(_GROUPED)}"
+            f" FROM {condition.table} FINAL WHERE {condition.sql} AND pool != '' GROUP BY {', '.join(_GROUPED)}"
             f" ORDER BY count() DESC LIMIT {MAX_GROUPS}",
             condition.parameters,
         )
         figures = [dict(zip((*_GROUPED, *_FIGURES), row, strict=True)) for row in rows]
         return [PoolFigures(**each | {"stage_ns": dict(zip(PARTS, each["stage_ns"], strict=True))}) for each in figures]
 
-    def attempt_figures(self, window: Window, pools: Sequence[str]) -> list[AttemptFigures]:
+    def attempt_figures(self, window: Window, pools: Sequence[str], level: int = 1) -> list[AttemptFigures]:
         """Of each pool, by replica: all attempts, the failed ones, and the model time of those that answered."""
         if not pools:
             return []
-        condition = where(window)
+        condition = sampled(where(window), window, level)
         rows = self._connection.rows(
             "SELECT toString(attempt.1) AS its_pool, toString(attempt.2) AS its_replica, count(), countIf(attempt.3 = 'error'),"
             " sumIf(attempt.4, attempt.3 = 'ok' AND tokens > 0), sumIf(tokens, attempt.3 = 'ok') FROM"
             " (SELECT ifNull(output_tokens, 0) AS tokens, arrayJoin(arrayZip(attempt_pool, attempt_replica, attempt_outcome,"
-            f" attempt_model_ns)) AS attempt FROM requests FINAL WHERE {condition.sql} AND {OWN})"
+            f" attempt_model_ns)) AS attempt FROM {condition.table} FINAL WHERE {condition.sql} AND {OWN})"
             " WHERE attempt.1 IN {pools:Array(String)} GROUP BY its_pool, its_replica ORDER BY its_pool, its_replica",
             {**condition.parameters, "pools": list(pools)},
         )
         return [AttemptFigures(*row) for row in rows]
 
-    def prompt_mixes(self, window: Window, pools: Sequence[str]) -> dict[str, MixFigures]:
+    def prompt_mixes(self, window: Window, pools: Sequence[str], level: int = 1) -> dict[str, MixFigures]:
         """Of each pool: how long prompts of less than SHORT_TOKENS waited in the queue, with and without a prompt of at least LONG_TOKENS
-        in prefill on their replica when their wait began."""
+        in prefill on their replica when their wait began.
+
+        A sample is of parts of the time, because what a prompt waits behind are the requests before it.
+        """
         if not pools:
             return {}
         condition = where(window, {"pool": tuple(pools)})
+        within_stretches(condition, window, level)
         condition.add(OWN)
         condition.add("replica != ''")
         rows = self._connection.rows(

@@ -1,6 +1,7 @@
 """Reads what sets some requests apart from others, and the heatmap. All figures are of answered requests (latency.py)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import get_args
 
 from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, Dimension, Filters, HeatmapCell, Region, Window
@@ -11,6 +12,7 @@ from ..errors import StoreInputError
 from ..write.arrow_columns import PARTS
 from .figures import cells_of
 from .rollups import Rolled
+from .sample import one_in, sampled
 from .where import ANSWERED, Where, chart_step_ns, column, where
 
 EXEMPLARS = 3
@@ -39,13 +41,22 @@ class ExplainReader(StorePart):
         return [HeatmapCell(step * step_ns, low, above[low], requests) for step, low, requests in rows]
 
     def findings(
-        self, window: Window, filters: Filters | None = None, region: Region | None = None, limit: int = 10
+        self,
+        window: Window,
+        filters: Filters | None = None,
+        region: Region | None = None,
+        limit: int = 10,
+        level: int = 1,
     ) -> Explanation:
         """What sets the requests of a region apart from the others of the window, in at most `limit` findings.
 
-        Without a region, the requests above the p95.
+        Without a region, the requests above the p95. `level`: one request in so many is read (`one_in`).
         """
-        return explain(*self.splits(window, filters, region), limit)
+        return replace(explain(*self.splits(window, filters, region, level=level), limit), one_in=level)
+
+    def one_in(self, window: Window, filters: Filters | None = None) -> int:
+        """Of how many requests one has to be read for an explanation to be quick; 1 for all of them."""
+        return one_in(self._connection, window, filters)
 
     def splits(
         self,
@@ -53,14 +64,16 @@ class ExplainReader(StorePart):
         filters: Filters | None = None,
         region: Region | None = None,
         dimensions: Sequence[Dimension] = DIMENSIONS,
+        level: int = 1,
     ) -> tuple[Split, dict[str, dict[str, Split]]]:
         """Requests and time by stage inside and outside a region: in total, and by each value of each dimension.
 
         Both sides count exactly. The few trace ids with each value are a random choice of the region's.
         """
-        condition = where(window, filters)
+        condition = sampled(where(window, filters), window, level)
         condition.add(ANSWERED)
-        return self.sides(condition, _within(condition, region or self.slowest(window, filters)), dimensions, PARTS)
+        region = region or self.slowest(window, filters, level=level)
+        return self.sides(condition, _within(condition, region), dimensions, PARTS)
 
     def sides(
         self, whole: Where, part: Where, dimensions: Sequence[Dimension], parts: Mapping[str, str]
@@ -86,13 +99,13 @@ class ExplainReader(StorePart):
                 total = sides
         return total, split
 
-    def slowest(self, window: Window, filters: Filters | None = None, quantile: float = 0.95) -> Region:
-        """The region above a quantile (0 to 1) of E2E, exact. Without requests it is everything."""
+    def slowest(self, window: Window, filters: Filters | None = None, quantile: float = 0.95, level: int = 1) -> Region:
+        """The region above a quantile (0 to 1) of E2E, exact for the requests that are read. Without requests it is everything."""
         if not 0 <= quantile <= 1:
             raise StoreInputError(f"quantile {quantile} is out of range; use 0 to 1")
-        condition = where(window, filters)
+        condition = sampled(where(window, filters), window, level)
         [(bound, count)] = self._connection.rows(
-            f"SELECT toUInt64(quantileExact({quantile:f})(e2e_ns)), count() FROM requests FINAL"
+            f"SELECT toUInt64(quantileExact({quantile:f})(e2e_ns)), count() FROM {condition.table} FINAL"
             f" WHERE {condition.sql} AND {ANSWERED}",
             condition.parameters,
         )
@@ -109,7 +122,7 @@ class ExplainReader(StorePart):
         rows = self._connection.rows(
             f"SELECT [{', '.join(f'toString({name})' for name in names)}], grouping({', '.join(names)}),"
             f" count(), [{sums}], {traces}"
-            f" FROM requests FINAL WHERE {condition.sql} GROUP BY GROUPING SETS ({sets}, ())",
+            f" FROM {condition.table} FINAL WHERE {condition.sql} GROUP BY GROUPING SETS ({sets}, ())",
             condition.parameters,
         )
         return {_key(dimensions, values, bits): (count, sums, traces) for values, bits, count, sums, traces in rows}
@@ -124,7 +137,7 @@ def _key(dimensions: Sequence[Dimension], values: Sequence[str], bits: int) -> t
 
 
 def _within(condition: Where, region: Region) -> Where:
-    inside = Where(list(condition.conditions), dict(condition.parameters))
+    inside = condition.copy()
     inside.add("e2e_ns >= {region_low:UInt64}", region_low=region.min_e2e_ns)
     if region.max_e2e_ns is not None:
         inside.add("e2e_ns < {region_high:UInt64}", region_high=region.max_e2e_ns)

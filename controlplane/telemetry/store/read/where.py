@@ -35,6 +35,8 @@ class Where:
 
     conditions: list[str] = field(default_factory=list)
     parameters: dict[str, object] = field(default_factory=dict)
+    table: str = "requests"
+    """What is read: all requests, or those of a sample (sample.py)."""
 
     def add(self, condition: str, **parameters: object) -> None:
         self.conditions.append(condition)
@@ -46,6 +48,10 @@ class Where:
             self.add("e2e_ns >= {min_e2e:UInt64}", min_e2e=min_e2e_ns)
         if max_e2e_ns is not None:
             self.add("e2e_ns < {max_e2e:UInt64}", max_e2e=max_e2e_ns)
+
+    def copy(self) -> "Where":
+        """Conditions can be added to the copy alone."""
+        return Where(list(self.conditions), dict(self.parameters), self.table)
 
     @property
     def sql(self) -> str:

@@ -122,6 +122,18 @@ ORDER BY (entry_start_ns, trace_id, request_id)
 TTL toDateTime(intDiv(entry_start_ns, 1000000000)) + INTERVAL {retention_days} DAY
 SETTINGS ttl_only_drop_parts = 1, index_granularity = 2048, min_compress_block_size = 16384, allow_suspicious_low_cardinality_types = 1
 ;
+-- One trace in {sampled}, by a hash of its id, with all its requests: for questions that need many columns of many requests (sampled.py).
+CREATE TABLE IF NOT EXISTS {database}.request_samples {on_cluster}
+ENGINE = {replacing}(version, withdrawn)
+PARTITION BY intDiv(entry_start_ns, 86400000000000)
+ORDER BY (entry_start_ns, trace_id, request_id)
+TTL toDateTime(intDiv(entry_start_ns, 1000000000)) + INTERVAL {retention_days} DAY
+SETTINGS ttl_only_drop_parts = 1, index_granularity = 2048
+AS SELECT {sample_columns} FROM {database}.requests WHERE 0
+;
+CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.request_sampling {on_cluster} TO {database}.request_samples
+AS SELECT {sample_columns} FROM {database}.requests WHERE cityHash64(trace_id) % {sampled} = 0
+;
 -- What clients and evaluators say of answers, by the trace of the request. Of several of one name the latest counts.
 CREATE TABLE IF NOT EXISTS {database}.scores {on_cluster}
 (

@@ -2,14 +2,20 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from typing import cast
 
 import pytest
 
-from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, Region, Window
+from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, Filters, Region, Window
 from controlplane.telemetry.explain.difference import Side
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.read import sample
 from controlplane.telemetry.store.read.explain import DIMENSIONS
+from controlplane.telemetry.store.read.sample import STRETCHES
+from controlplane.telemetry.store.sampled import SAMPLED
+from controlplane.telemetry.store.write.keys import key_of
 from inference.contract.stages import STAGES
 from tests.support.telemetry.samples import HOUR, NOON_NS, S, answered, random_rows, row
 
@@ -64,6 +70,46 @@ def test_what_makes_requests_slow_is_found(store: Store) -> None:
     assert (explained.chosen, explained.rest) == (20, 400)
     assert (explained.findings[0].dimension, explained.findings[0].value) == ("replica", "10.0.0.9:8001")
     assert explained.stages[0].stage == "queue"
+
+
+def test_a_sample_has_all_requests_of_its_traces_as_they_are_last_known(store: Store) -> None:
+    store.writer.insert_requests(ROWS, version=1)
+    amended = [replace(row, model="amended") for row in ROWS[:200]]
+    store.writer.insert_requests(amended, version=2)
+    store.writer.withdraw_requests([key_of(row) for row in ROWS[500:]], version=2)
+    traces = {trace for (trace,) in store.rows("SELECT DISTINCT lower(hex(trace_id)) FROM request_samples")}
+    assert len(ROWS) / SAMPLED / 2 < len(traces) < len(ROWS) / SAMPLED * 2
+    read = [row for row in answered(amended + ROWS[200:500]) if row.trace_id in traces]
+    total, dimensions = store.explain.splits(HOUR, {}, Region(100_000_000), level=SAMPLED)
+    assert total.chosen == side([row for row in read if row.e2e_ns >= 100_000_000])
+    assert total.rest == side([row for row in read if row.e2e_ns < 100_000_000])
+    for model, split in dimensions["model"].items():
+        assert split.chosen.requests + split.rest.requests == sum(row.model == model for row in read)
+
+
+def test_a_sparser_sample_is_of_parts_of_the_whole_time(store: Store) -> None:
+    second = (
+        row(number, entry_start_ns=HOUR.from_ns + number * S // 20, replica=str(number // 1500))
+        for number in range(72_000)
+    )
+    store.writer.insert_requests(list(second), version=1)
+    assert 72_000 % STRETCHES == 0
+    total, dimensions = store.explain.splits(HOUR, {}, Region(), ["replica"], level=SAMPLED**2)
+    assert set(dimensions["replica"]) == {str(number) for number in range(STRETCHES)}
+    assert total.chosen.requests == pytest.approx(72_000 / SAMPLED**2, rel=0.2)
+
+
+def test_as_many_requests_are_read_as_can_be(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.writer.insert_requests(ROWS, version=1)
+    [(sampled,)] = store.rows("SELECT count() FROM request_samples")
+    for most, level in ((sampled * 8, 1), (sampled * 8 - 1, 8), (sampled, 8), (sampled - 1, 64)):
+        monkeypatch.setattr(sample, "MAX_READ", most)
+        assert store.explain.one_in(HOUR) == level
+    assert store.explain.one_in(HOUR, {"model": ("unheard-of",)}) == 1
+    for lacking in ({"attribute": ("user.id=1",)}, {"not": ("model=unheard-of", "user.id=1")}):
+        assert store.explain.one_in(HOUR, cast(Filters, lacking)) == 1
+    for dimension in DIMENSIONS:
+        assert store.explain.one_in(HOUR, {"not": (f"{dimension}=unheard-of",), "tokens": (">=0",)}) > 1
 
 
 def test_an_empty_window_explains_nothing(store: Store) -> None:
