@@ -46,7 +46,16 @@ RATIOS = {
 MONTH_REQUESTS = 60_000_000
 MONTH_DAYS = 30
 MONTH_ROUNDS = 20
-TABLES = ("spans", "requests", "request_samples", "rollup_touched", "rollup_builds", "rollups", "rollup_slices", "demand")
+TABLES = (
+    "spans",
+    "requests",
+    "request_samples",
+    "rollup_touched",
+    "rollup_builds",
+    "rollups",
+    "rollup_slices",
+    "demand",
+)
 DAY_NS = 86_400 * 10**9
 FILTERABLE: tuple[Dimension, ...] = ("model", "tier", "tenant", "cache", "replica", "prompt_bucket", "status")
 

@@ -109,7 +109,9 @@ class ExplainOut(Schema):
     were not measured."""
 
     region: RegionOut
-    one_in: int = Field(description="Figures are of a sample of one request in so many; 1: of all. Counts are not scaled up")
+    one_in: int = Field(
+        description="Figures are of a sample of one request in so many; 1: of all. Counts are not scaled up"
+    )
     chosen: int
     rest: int
     chosen_mean_ms: NsAsMs

@@ -68,8 +68,8 @@ def latency(request: HttpRequest) -> HttpResponse:
     pairs = answers.submit_query(answers.cells, answers.stored(question), (by, across), MAX_PAIRS) if across else None
     side = query_side(other, by) if other else None
     values = facet_values(request, question)
+    failed = answers.submit_query(answers.failures, question)
     report = report_query.result()
-    failed = answers.submit_query(answers.failures, question) if report.errors else None
     points, groups = series.result(), grouped[by].result()
     line = line_of(side) if side else None
     context: dict[str, Any] = {
@@ -82,7 +82,7 @@ def latency(request: HttpRequest) -> HttpResponse:
             {"text": name, "current": name == screen.settings["view"], "query": screen.query(view=name)}
             for name in VIEWS
         ],
-        "failures": failures_context(question, report.requests, report.errors, failed.result() if failed else ()),
+        "failures": failures_context(question, report.requests, report.errors, failed.result()),
         **ledger_freshness(wanted, report.newest_ns, now_ns),
         **history_context(screen, question),
         **synthetic_context(question, exact=report.exact),

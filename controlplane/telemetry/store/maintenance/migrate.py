@@ -13,8 +13,7 @@ from ..client import Connection
 from ..dsn import Dsn
 from ..embedded.statement import quote
 from ..errors import StoreError, StoreInputError, StoreSchemaError
-from ..sampled import COLUMNS, SAMPLED
-from ..tiers import KEPT_H
+from ..tiers import KEPT_H, SAMPLED
 from ..write.keys import SHARES_KEPT_H
 
 log = structlog.get_logger(__name__)
@@ -66,7 +65,6 @@ def render(template: str, dsn: Dsn, retention_days: int, rollup_retention_days: 
         "retention_days": str(retention_days),
         "rollup_retention_days": str(rollup_retention_days),
         "sampled": str(SAMPLED),
-        "sample_columns": ", ".join(COLUMNS),
         "shares_kept_h": str(SHARES_KEPT_H),
         **{f"kept_h_{step_s}": str(kept_h) for step_s, kept_h in KEPT_H.items()},
     }

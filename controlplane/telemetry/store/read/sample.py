@@ -7,7 +7,7 @@ within chance, whatever the filters; what is rare may be missing. Sparser sample
 from controlplane.telemetry.core.query_types import Filters, Window, excluded
 
 from ..client import Connection
-from ..sampled import SAMPLED
+from ..tiers import SAMPLED
 from .where import COLUMNS, Where, where
 
 MAX_READ = 300_000

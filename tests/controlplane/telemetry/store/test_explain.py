@@ -14,7 +14,7 @@ from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.read import sample
 from controlplane.telemetry.store.read.explain import DIMENSIONS
 from controlplane.telemetry.store.read.sample import STRETCHES
-from controlplane.telemetry.store.sampled import SAMPLED
+from controlplane.telemetry.store.tiers import SAMPLED
 from controlplane.telemetry.store.write.keys import key_of
 from inference.contract.stages import STAGES
 from tests.support.telemetry.samples import HOUR, NOON_NS, S, answered, random_rows, row
