@@ -64,7 +64,7 @@ check-lint: ## part of check: ruff
 check-format: ## part of check: ruff format
 	$(BIN)/ruff format --check .
 check-types: ## part of check: mypy, of the tests too
-	$(BIN)/mypy $(addprefix -p ,controlplane inference forecasting deploy tests)
+	$(BIN)/python -m mypy $(addprefix -p ,controlplane inference forecasting deploy tests)
 check-imports: ## part of check: who imports whom
 	$(BIN)/lint-imports --no-logo
 check-templates: ## part of check: djlint

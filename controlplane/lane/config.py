@@ -1,6 +1,5 @@
 """Settings of the lane. docs/batches.md explains them."""
 
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, ValidationError, field_validator
@@ -20,9 +19,9 @@ class LaneConfig(Config):
         repr=False,
         description="The secret of gateway and lane, which must be the same for both; empty refuses to start.",
     )
-    lane_objects: Path | None = Field(
-        None,
-        description="The folder of files, shared by all lanes; empty is `lane` in `home`.",
+    lane_objects: str = Field(
+        "",
+        description="Where files are, the same for all lanes: a folder, or `s3://BUCKET/PREFIX`; empty is `lane` in `home`.",
     )
     lane_concurrency: int = Field(
         128,
@@ -53,8 +52,8 @@ class LaneConfig(Config):
         return parts
 
     @property
-    def objects_folder(self) -> Path:
-        return self.lane_objects or self.home / "lane"
+    def objects_at(self) -> str:
+        return self.lane_objects or str(self.home / "lane")
 
 
 def load() -> LaneConfig:

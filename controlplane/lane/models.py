@@ -1,4 +1,4 @@
-"""Files, batches, their lines, and the workers that run them. Texts of clients are in objects (`objects.py`), and never here."""
+"""Files, batches, their lines, and the workers that run them. Texts of clients are in objects (`objects/`), and never here."""
 
 from datetime import datetime, timedelta
 
@@ -13,7 +13,7 @@ from controlplane.lane.core.jobs import MAX_URL_CHARS
 
 
 class StoredFile(models.Model):
-    """A file of a tenant. Its bytes are the object of the same id."""
+    """A file of a tenant."""
 
     id = models.CharField(primary_key=True, max_length=64)
     tenant = models.CharField(max_length=100)
@@ -22,6 +22,7 @@ class StoredFile(models.Model):
     bytes = models.BigIntegerField()
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True)
+    object = models.CharField(max_length=32, unique=True, help_text="The key of its bytes.")
 
     class Meta:
         verbose_name = "file"
@@ -41,7 +42,10 @@ class Batch(models.Model):
     tenant = models.CharField(max_length=100)
     key_sha256 = models.CharField(max_length=64, help_text="Of the API key that made it: lines run with what it may.")
     endpoint = models.CharField(max_length=64)
-    input_file_id = models.CharField(max_length=64)
+    input_file_id = models.CharField(max_length=64, blank=True)
+    input_object = models.CharField(
+        max_length=32, blank=True, help_text="The key of its input, for as long as it needs it."
+    )
     completion_window = models.CharField(max_length=8)
     metadata = models.JSONField(null=True)
     output_expires_after_s = models.PositiveIntegerField(null=True)
@@ -83,7 +87,7 @@ class Batch(models.Model):
         verbose_name_plural = "batches"
         indexes = [
             models.Index(fields=["kind", "tenant", "id"], name="batches_of_tenant"),
-            models.Index(fields=["input_file_id"], name="batches_of_input"),
+            models.Index(fields=["input_object"], name="batches_of_input"),
             models.Index(fields=["status"], name="open_batches", condition=Q(status__in=states.OPEN)),
         ]
 
@@ -255,7 +259,7 @@ class Line(models.Model):
     is_read = models.BooleanField(default=False, help_text="Some were read, so that it cannot begin again.")
     status_code = models.PositiveSmallIntegerField(default=0)
     code = models.CharField(max_length=32, blank=True, help_text="Of an error without an answer.")
-    segment = models.BigIntegerField(null=True, help_text="The worker whose segment has the result.")
+    segment = models.BigIntegerField(null=True, help_text="The segment that has the result.")
     result_offset = models.BigIntegerField(default=0)
     result_length = models.PositiveIntegerField(default=0)
 

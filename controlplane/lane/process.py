@@ -21,7 +21,8 @@ from controlplane.lane.http.edge import edge, in_thread
 from controlplane.lane.http.feed import Feeds
 from controlplane.lane.http.jobs import JobRoutes
 from controlplane.lane.http.routes import MAX_BODY_BYTES, Routes
-from controlplane.lane.objects import Objects
+from controlplane.lane.objects.at import objects_at
+from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import batches, changes, chores, claims, files, jobs, once
 from controlplane.lane.streams import Pulse
 from controlplane.lane.worker import GRACE_S, Worker
@@ -44,10 +45,11 @@ async def serve(config: LaneConfig) -> AsyncIterator[int]:
     if not config.lane_token:
         raise StartError("WEIR_LANE_TOKEN is empty: set it, to the same secret as the gateway's")
     try:
-        objects = Objects(config.objects_folder)
+        objects = objects_at(config.objects_at)
     except OSError as error:
         raise StartError(
-            f"{config.objects_folder} cannot be used ({error}): set WEIR_LANE_OBJECTS to a folder"
+            f"{config.objects_at} cannot be used ({error}): set WEIR_LANE_OBJECTS to a folder, or to s3://BUCKET/PREFIX with the "
+            "address and the credentials of the bucket in AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         ) from error
     lane = _Lane(config, objects)
     try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 from django.db import DatabaseError
 
-from controlplane.lane.objects import Objects
+from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import claims
 from controlplane.lane.store.claims import Claimed
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import aiohttp
@@ -24,7 +25,7 @@ from controlplane.lane.core import lines, results, states
 from controlplane.lane.core.events import Events
 from controlplane.lane.core.flow import Windows
 from controlplane.lane.core.states import Again
-from controlplane.lane.objects import Objects
+from controlplane.lane.objects.port import Objects, Place
 from controlplane.lane.store import claims, jobs
 from controlplane.lane.store.claims import Claimed, LeaseLostError, Result
 from controlplane.lane.streams import Pulse, Streams
@@ -172,7 +173,7 @@ class Worker:
             self.id = claims.register(self._lease)
         if ended:
             with COMMIT_SECONDS.time():
-                claims.commit(self.id, self._stored(ended))
+                claims.commit(self._stored(ended))
         if time.monotonic() >= self._alone_at_s:
             self._alone_at_s = time.monotonic() + ALONE_EVERY_S
             self._drains = claims.has_lonely()
@@ -194,7 +195,7 @@ class Worker:
         texts: defaultdict[int, list[bytes]] = defaultdict(list)
         for each in ended:
             texts[each.result.of.batch].append(each.text)
-        offsets = {
+        places = {
             batch: self._objects.append(batch, self.id, b"".join(its)) for batch, its in texts.items() if any(its)
         }
         out = []
@@ -202,10 +203,11 @@ class Worker:
             if events:
                 self._objects.write_events(result.of.batch, result.of.attempt, events_offset, events)
                 result = result._replace(events_bytes=events_offset + len(events))
-            offset = offsets.get(result.of.batch, 0)
-            out.append(result._replace(offset=offset, length=len(text)))
             if text:
-                offsets[result.of.batch] = offset + len(text)
+                segment, offset = places[result.of.batch]
+                result = result._replace(segment=segment, offset=offset, length=len(text))
+                places[result.of.batch] = Place(segment, offset + len(text))
+            out.append(result)
         return out
 
     async def _run(self, line: Claimed) -> None:
@@ -233,9 +235,8 @@ class Worker:
         self._changed.set()
 
     async def _attempt(self, line: Claimed) -> Ended:
-        with self._objects.path(line.input_file_id).open("rb") as source:
-            source.seek(line.offset)
-            request = lines.decode(source.read(line.length))
+        read = partial(self._objects.read, line.input_object, line.offset, line.length)
+        request = lines.decode(read() if self._objects.is_near else await asyncio.to_thread(read))
         sent_s = time.monotonic()
         events = Events(await self._in_thread(lambda: jobs.about_of(line.batch))) if line.streams else None
         status, headers, body = await self._call(line, bytes(request.body), events)

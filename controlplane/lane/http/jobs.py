@@ -14,7 +14,7 @@ from controlplane.lane.core.states import JOB, RESPONSE
 from controlplane.lane.http import forms
 from controlplane.lane.http.edge import caller, choice, in_thread, json, listing, number
 from controlplane.lane.http.streams import follow
-from controlplane.lane.objects import Objects
+from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import jobs
 from controlplane.lane.store.callbacks import NOT_PUBLIC
 from controlplane.lane.store.jobs import Standing

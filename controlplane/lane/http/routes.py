@@ -12,7 +12,7 @@ from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.http import forms
 from controlplane.lane.http.edge import caller, choice, in_thread, json, listing
 from controlplane.lane.models import Batch, StoredFile
-from controlplane.lane.objects import Draft, Objects
+from controlplane.lane.objects.port import Draft, Objects
 from controlplane.lane.store import batches, files, limits
 from controlplane.lane.store.once import digest, once
 from inference.contract.lane import END_HEADER, MAX_UPLOAD_BYTES
@@ -61,9 +61,7 @@ class Routes:
 
             def place() -> str:
                 limits.check_bytes(tenant, draft.size)
-                file_id = files.new_file_id()
-                draft.place(file_id)
-                return files.create(file_id, tenant, purpose, filename, draft.size, expiry_s).pk
+                return files.create(files.new_file_id(), tenant, purpose, filename, draft, expiry_s).pk
 
             def stored() -> StoredFile:
                 draft.synchronise()
@@ -83,8 +81,16 @@ class Routes:
 
     async def content(self, request: web.Request) -> web.StreamResponse:
         row = await self._file(request)
-        headers = {"content-type": "application/octet-stream"}
-        return web.FileResponse(self._objects.path(row.pk), headers=headers, chunk_size=_CHUNK_BYTES)
+        parts = self._objects.parts(row.object)
+        data = await in_thread(lambda: next(parts, b""))
+        out = web.StreamResponse(headers={"content-type": "application/octet-stream"})
+        out.content_length = row.bytes
+        await out.prepare(request)
+        while data:
+            await out.write(data)
+            data = await in_thread(lambda: next(parts, b""))
+        await out.write_eof()
+        return out
 
     async def delete(self, request: web.Request) -> web.Response:
         tenant, file_id = caller(request).tenant, request.match_info["id"]

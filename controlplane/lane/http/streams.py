@@ -8,7 +8,7 @@ from aiohttp import web
 from django.db import DatabaseError
 
 from controlplane.lane.http.edge import in_thread
-from controlplane.lane.objects import Objects
+from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import events
 from controlplane.lane.store.events import BEGIN
 from controlplane.lane.store.files import NotThereError

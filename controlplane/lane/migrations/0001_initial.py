@@ -59,7 +59,8 @@ class Migration(migrations.Migration):
                 ('tenant', models.CharField(max_length=100)),
                 ('key_sha256', models.CharField(help_text='Of the API key that made it: lines run with what it may.', max_length=64)),
                 ('endpoint', models.CharField(max_length=64)),
-                ('input_file_id', models.CharField(max_length=64)),
+                ('input_file_id', models.CharField(blank=True, max_length=64)),
+                ('input_object', models.CharField(blank=True, help_text='The key of its input, for as long as it needs it.', max_length=32)),
                 ('completion_window', models.CharField(max_length=8)),
                 ('metadata', models.JSONField(null=True)),
                 ('output_expires_after_s', models.PositiveIntegerField(null=True)),
@@ -92,7 +93,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name_plural': 'batches',
-                'indexes': [models.Index(fields=['kind', 'tenant', 'id'], name='batches_of_tenant'), models.Index(fields=['input_file_id'], name='batches_of_input'), models.Index(condition=models.Q(('status__in', ('validating', 'in_progress', 'finalizing', 'cancelling'))), fields=['status'], name='open_batches')],
+                'indexes': [models.Index(fields=['kind', 'tenant', 'id'], name='batches_of_tenant'), models.Index(fields=['input_object'], name='batches_of_input'), models.Index(condition=models.Q(('status__in', ('validating', 'in_progress', 'finalizing', 'cancelling'))), fields=['status'], name='open_batches')],
             },
         ),
         migrations.CreateModel(
@@ -120,6 +121,7 @@ class Migration(migrations.Migration):
                 ('bytes', models.BigIntegerField()),
                 ('created_at', models.DateTimeField()),
                 ('expires_at', models.DateTimeField(null=True)),
+                ('object', models.CharField(help_text='The key of its bytes.', max_length=32, unique=True)),
             ],
             options={
                 'verbose_name': 'file',
@@ -174,7 +176,7 @@ class Migration(migrations.Migration):
                 ('is_read', models.BooleanField(default=False, help_text='Some were read, so that it cannot begin again.')),
                 ('status_code', models.PositiveSmallIntegerField(default=0)),
                 ('code', models.CharField(blank=True, help_text='Of an error without an answer.', max_length=32)),
-                ('segment', models.BigIntegerField(help_text='The worker whose segment has the result.', null=True)),
+                ('segment', models.BigIntegerField(help_text='The segment that has the result.', null=True)),
                 ('result_offset', models.BigIntegerField(default=0)),
                 ('result_length', models.PositiveIntegerField(default=0)),
                 ('batch', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='lines', to='lane.batch')),

@@ -36,6 +36,7 @@ def create(tenant: str, key_sha256: str, wanted: NewBatch) -> Batch:
         key_sha256=key_sha256,
         endpoint=wanted.endpoint,
         input_file_id=file.pk,
+        input_object=file.object,
         completion_window=wanted.completion_window,
         metadata=wanted.metadata,
         output_expires_after_s=expiry.seconds if expiry else None,

@@ -15,10 +15,9 @@ from django.db.models import Q
 from controlplane.lane.core import lines, results, states
 from controlplane.lane.core.lines import Check, Place
 from controlplane.lane.models import Batch, Line, StoredFile
-from controlplane.lane.objects import Draft, Objects
+from controlplane.lane.objects.port import Draft, Objects, read_whole
 from controlplane.lane.store import changes, claims, files, limits
 
-_OPEN_SEGMENTS = 64  # files at a time; a batch has a segment of each worker that ever ran a line of it
 _ROWS = 1_000  # lines that are written or read at a time
 
 
@@ -67,9 +66,9 @@ def do(chore: Chore, objects: Objects) -> None:
 def validate(chore: Chore, objects: Objects) -> None:
     check = Check(chore.batch.endpoint)
     try:
-        if chore.batch.retry_of:
+        if chore.batch.retry_of and not chore.batch.input_object:
             _write_retried(chore, objects)
-        with objects.path(chore.batch.input_file_id).open("rb") as file:
+        with objects.open(chore.batch.input_object) as file:
             _read(file, check, chore)
         problems = check.end() or limits.problems(chore.batch, len(check.places))
     except FileNotFoundError:
@@ -101,21 +100,23 @@ def validate(chore: Chore, objects: Objects) -> None:
 def _write_retried(chore: Chore, objects: Objects) -> None:
     """Write the input of a batch that runs lines of another again: those of its error file. Raises FileNotFoundError."""
     batch = chore.batch
-    if StoredFile.objects.filter(pk=batch.input_file_id).exists():
-        return
     before = Batch.objects.get(name=batch.retry_of)
-    with objects.path(before.error_file_id).open("rb") as file:
+    errors = StoredFile.objects.filter(pk=before.error_file_id).first()
+    if errors is None:
+        raise FileNotFoundError(before.error_file_id)
+    with objects.open(errors.object) as file:
         failed = {results.custom_id(text) for text in file}
     with objects.draft() as draft:
-        with objects.path(before.input_file_id).open("rb") as file:
+        with objects.open(before.input_object) as file:
             for text in file:
                 if text.strip() and lines.decode(text).custom_id in failed:
                     draft.write(text if text.endswith(b"\n") else text + b"\n")
         draft.synchronise()
         with transaction.atomic():
             chore.lock()
-            draft.place(batch.input_file_id)
-            files.create(batch.input_file_id, batch.tenant, "batch", f"{before.name}_failed.jsonl", draft.size, None)
+            name = f"{before.name}_failed.jsonl"
+            batch.input_object = files.create(batch.input_file_id, batch.tenant, "batch", name, draft, None).object
+            batch.save(update_fields=["input_object"])
 
 
 def _read(file: BinaryIO, check: Check, chore: Chore) -> None:
@@ -154,7 +155,8 @@ class _Outcome(NamedTuple):
 def finish(chore: Chore, objects: Objects) -> None:
     """Write the files, and end the batch. Its lines are not needed any more.
 
-    Files are placed while the batch is locked: an attempt that is late finds no lines any more, and must not place what it has.
+    Which objects are its files is written while the batch is locked: an attempt that is late finds no lines any more, and what it has is
+    nobody's.
     """
     batch = chore.batch
     with objects.draft() as output, objects.draft() as errors:
@@ -185,13 +187,13 @@ def _placed(draft: Draft, file_id: str, what: str, batch: Batch) -> str:
     """The id of the file, or nothing where it would be empty."""
     if not draft.size:
         return ""
-    draft.place(file_id)
     lasts_s = batch.output_expires_after_s or limits.of(batch.tenant).retention_days * 86_400
-    files.create(file_id, batch.tenant, "batch_output", f"{batch.name}_{what}.jsonl", draft.size, lasts_s)
+    files.create(file_id, batch.tenant, "batch_output", f"{batch.name}_{what}.jsonl", draft, lasts_s)
     return file_id
 
 
-def _outcomes(batch: int) -> Iterator[_Outcome]:
+def _outcomes(batch: int) -> Iterator[list[_Outcome]]:
+    """A page at a time."""
     rows = Line.objects.filter(batch=batch).order_by("number")
     last = 0
     while True:
@@ -208,8 +210,10 @@ def _outcomes(batch: int) -> Iterator[_Outcome]:
                 "status_code",
             )[:_ROWS]
         )
-        for number, offset, length, state, code, segment, at, size, status in page:
-            yield _Outcome(number, offset, length, states.kind_of_error(state, code, status), code, segment, at, size)
+        yield [
+            _Outcome(number, offset, length, states.kind_of_error(state, code, status), code, segment, at, size)
+            for number, offset, length, state, code, segment, at, size, status in page
+        ]
         if len(page) < _ROWS:
             return
         last = page[-1][0]
@@ -217,27 +221,17 @@ def _outcomes(batch: int) -> Iterator[_Outcome]:
 
 def _texts(batch: Batch, objects: Objects, chore: Chore) -> Iterator[tuple[str, bytes]]:
     """The lines of both files, in the order of the input: the kind of error, which is empty for one of the output, and the text."""
-    segments: dict[int, BinaryIO] = {}
-    with ExitStack() as stack:
+    with objects.segments(batch.pk) as segments, ExitStack() as stack:
         source: BinaryIO | None = None
-        for count, it in enumerate(_outcomes(batch.pk), 1):
-            if it.segment is not None:
-                segment = segments.get(it.segment)
-                if segment is None:
-                    if len(segments) >= _OPEN_SEGMENTS:
-                        segments.pop(next(iter(segments))).close()
-                    segment = segments[it.segment] = stack.enter_context(objects.read_segment(batch.pk, it.segment))
-                segment.seek(it.result_offset)
-                text = segment.read(it.result_length)
-                if len(text) != it.result_length:
-                    raise OSError(f"the segment {it.segment} of {batch.name} is cut off: its folder has lost bytes")
-                yield it.kind, text
-            else:
-                source = source or stack.enter_context(objects.path(batch.input_file_id).open("rb"))
-                source.seek(it.offset)
-                line = lines.decode(source.read(it.length))
+        for page in _outcomes(batch.pk):
+            segments.fetch({it.segment for it in page if it.segment is not None})
+            for it in page:
+                if it.segment is not None:
+                    yield it.kind, segments.read(it.segment, it.result_offset, it.result_length)
+                    continue
+                source = source or stack.enter_context(objects.open(batch.input_object))
+                line = lines.decode(read_whole(source, it.offset, it.length))
                 code = it.code or states.LEFT_OVER[batch.ends_as]
                 yield code, results.unanswered(batch.name, it.number, line.custom_id, code)
-            if count % _ROWS == 0:
-                with transaction.atomic():
-                    chore.lock()
+            with transaction.atomic():
+                chore.lock()

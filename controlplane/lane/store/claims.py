@@ -53,7 +53,7 @@ class Claimed(NamedTuple):
     model: str
     key_sha256: str
     endpoint: str
-    input_file_id: str
+    input_object: str
     number: int
     offset: int
     length: int
@@ -65,12 +65,13 @@ class Claimed(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of a line. Where it is in the worker's segment, unless it is tried again or has no answer."""
+    """What came of a line. Where it is in a segment, unless it is tried again or has no answer."""
 
     of: Claimed
     verdict: states.Verdict
     status: int = 0
     code: str = ""
+    segment: int | None = None
     offset: int = 0
     length: int = 0
     usage: Usage = Usage()
@@ -205,7 +206,7 @@ def _take(batch: Batch, due: QuerySet[Line], worker: int, at: datetime, places: 
             batch.model,
             batch.key_sha256,
             batch.endpoint,
-            batch.input_file_id,
+            batch.input_object,
             number,
             offset,
             length,
@@ -219,7 +220,7 @@ def _take(batch: Batch, due: QuerySet[Line], worker: int, at: datetime, places: 
     ]
 
 
-def commit(worker: int, results: Sequence[Result]) -> int:
+def commit(results: Sequence[Result]) -> int:
     """Write the results that still count. Returns how many."""
     by_batch: defaultdict[int, list[Result]] = defaultdict(list)
     for result in results:
@@ -229,11 +230,11 @@ def commit(worker: int, results: Sequence[Result]) -> int:
         at = now()
         for batch in Batch.objects.filter(pk__in=by_batch).order_by("pk").select_for_update():
             if batch.status == states.IN_PROGRESS:
-                counted += _commit(batch, sorted(by_batch[batch.pk], key=lambda it: it.of.line), worker, at)
+                counted += _commit(batch, sorted(by_batch[batch.pk], key=lambda it: it.of.line), at)
     return counted
 
 
-def _commit(batch: Batch, results: Sequence[Result], worker: int, at: datetime) -> int:
+def _commit(batch: Batch, results: Sequence[Result], at: datetime) -> int:
     """Of a locked batch, so that its lines stay as they are read."""
     lines = Line.objects.filter(pk__in=[result.of.line for result in results], state=states.RUNNING)
     in_flight_by = dict(lines.values_list("pk", "attempt"))
@@ -253,7 +254,7 @@ def _commit(batch: Batch, results: Sequence[Result], worker: int, at: datetime) 
             mine = Line.objects.filter(pk=line, attempt=result.of.attempt)
             mine.update(events_of=result.of.attempt, events_bytes=result.events_bytes)
         state = states.DONE if verdict == "done" else states.REFUSED
-        segment = worker if result.length else None
+        segment = result.segment if result.length else None
         written.append(
             (state, result.status, result.code, segment, result.offset, result.length, line, result.of.attempt)
         )

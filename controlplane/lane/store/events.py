@@ -6,7 +6,7 @@ from controlplane.lane.core import states
 from controlplane.lane.core.events import event
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.models import Batch, Line
-from controlplane.lane.objects import Objects
+from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import batches, claims, jobs
 
 

@@ -9,7 +9,7 @@ from django.db.models import Model, Q, QuerySet
 
 from controlplane.lane.core import states
 from controlplane.lane.models import Batch, StoredFile
-from controlplane.lane.objects import Objects
+from controlplane.lane.objects.port import Draft, Objects
 from controlplane.lane.store import claims
 
 PURPOSES = ("batch", "assistants", "fine-tune", "vision", "user_data", "evals")
@@ -32,9 +32,9 @@ def new_file_id() -> str:
 
 
 def create(
-    file_id: str, tenant: str, purpose: str, filename: str, size: int, expires_after_s: int | None
+    file_id: str, tenant: str, purpose: str, filename: str, draft: Draft, expires_after_s: int | None
 ) -> StoredFile:
-    """The row of an object that is there."""
+    """Of a draft that is synchronised."""
     at = claims.now()
     lasts_s = expires_after_s or (BATCH_EXPIRES_AFTER_S if purpose == "batch" else None)
     return StoredFile.objects.create(
@@ -42,7 +42,8 @@ def create(
         tenant=tenant,
         purpose=purpose,
         filename=filename[:255],
-        bytes=size,
+        bytes=draft.size,
+        object=draft.refer(),
         created_at=at,
         expires_at=at + timedelta(seconds=lasts_s) if lasts_s else None,
     )
@@ -83,35 +84,34 @@ def page(rows: "QuerySet[Row]", limit: int) -> tuple[Sequence[Row], bool]:
 
 def delete(tenant: str, file_id: str, objects: Objects) -> None:
     """Its bytes stay while a batch needs them. Raises NotThereError."""
-    get(tenant, file_id).delete()
-    if not _inputs([file_id]):
-        objects.remove(file_id)
+    _delete(get(tenant, file_id), objects)
+
+
+def _delete(row: StoredFile, objects: Objects) -> None:
+    key = row.object
+    row.delete()
+    if not _inputs([key]):
+        objects.remove(key)
 
 
 _NEEDY = Q(status__in=states.OPEN) | ~Q(kind=states.BATCH)
 """Batches whose input and segments are needed. A job's are, for as long as there is one."""
 
 
-def _inputs(file_ids: Collection[str]) -> set[str]:
+def _inputs(keys: Collection[str]) -> set[str]:
     """Those that a batch needs."""
-    return set(Batch.objects.filter(_NEEDY, input_file_id__in=file_ids).values_list("input_file_id", flat=True))
+    return set(Batch.objects.filter(_NEEDY, input_object__in=keys).values_list("input_object", flat=True))
 
 
 def sweep(objects: Objects) -> None:
     """Remove files that have expired, and bytes that nothing refers to."""
     for row in StoredFile.objects.filter(expires_at__lte=claims.now()):
-        row.delete()
-        if not _inputs([row.pk]):
-            objects.remove(row.pk)
-    for kind, names in objects.old():
-        if kind == "temporary":
-            for name in names:
-                objects.remove_temporary(name)
-        elif kind == "file":
-            known = set(StoredFile.objects.filter(pk__in=names).values_list("pk", flat=True))
-            for name in set(names) - known - _inputs(names):
-                objects.remove(name)
-        else:
-            needed = Batch.objects.filter(_NEEDY, pk__in=[int(name) for name in names]).values_list("pk", flat=True)
-            for pk in {int(name) for name in names} - set(needed):
-                objects.remove_segments(pk)
+        _delete(row, objects)
+    for keys in objects.old():
+        known = set(StoredFile.objects.filter(object__in=keys).values_list("object", flat=True))
+        for key in set(keys) - known - _inputs(keys):
+            objects.remove(key)
+    for batches in objects.batches():
+        needed = Batch.objects.filter(_NEEDY, pk__in=batches).values_list("pk", flat=True)
+        for pk in set(batches) - set(needed):
+            objects.remove_segments(pk)

@@ -10,9 +10,8 @@ from django.db import transaction
 from controlplane.lane.core import jobs, states
 from controlplane.lane.core.jobs import NewJob
 from controlplane.lane.models import Batch, Callback, Line
-from controlplane.lane.objects import Draft, Objects
+from controlplane.lane.objects.port import Draft, Objects
 from controlplane.lane.store import batches, callbacks, changes, claims, limits
-from controlplane.lane.store.files import new_file_id
 
 _PREFIXES = {states.RESPONSE: "resp", states.JOB: "job"}
 
@@ -47,15 +46,14 @@ def create(tenant: str, key_sha256: str, wanted: NewJob, draft: Draft) -> Create
     """A job whose text is in the draft, and synchronised. Raises FullError, RefusedError, SealError."""
     with transaction.atomic():
         limits.check_job(tenant, draft.size)
-        at, file_id, is_response = claims.now(), new_file_id(), wanted.kind == states.RESPONSE
-        draft.place(file_id)
+        at, is_response = claims.now(), wanted.kind == states.RESPONSE
         batch = Batch.objects.create(
             name=f"{_PREFIXES[wanted.kind]}_{secrets.token_hex(16)}",
             kind=wanted.kind,
             tenant=tenant,
             key_sha256=key_sha256,
             endpoint=wanted.endpoint,
-            input_file_id=file_id,
+            input_object=draft.refer(),
             completion_window=wanted.completion_window,
             metadata=wanted.metadata,
             model=wanted.model[:200],
@@ -77,8 +75,9 @@ def read(tenant: str, name: str, kind: str, objects: Objects) -> Standing:
     row = batches.get(tenant, name, kind)
     try:
         for without in _without_texts([row]):
-            request = jobs.request_of(objects.path(row.input_file_id).read_bytes())
-            return without._replace(request=request, answer=_answer(without.line, objects))
+            line = without.line
+            request = jobs.request_of(objects.read(row.input_object, line.offset, line.length))
+            return without._replace(request=request, answer=_answer(line, objects))
     except FileNotFoundError:
         if batches.of_tenant(tenant, kind).filter(pk=row.pk).exists():
             raise
@@ -88,9 +87,7 @@ def read(tenant: str, name: str, kind: str, objects: Objects) -> Standing:
 def _answer(line: Line, objects: Objects) -> tuple[int, Any]:
     if line.segment is None:
         return 0, None
-    with objects.read_segment(line.batch_id, line.segment) as segment:
-        segment.seek(line.result_offset)
-        return jobs.answer_of(segment.read(line.result_length))
+    return jobs.answer_of(objects.result(line.batch_id, line.segment, line.result_offset, line.result_length))
 
 
 def _without_texts(rows: Sequence[Batch]) -> list[Standing]:
@@ -153,11 +150,11 @@ def sweep(objects: Objects) -> None:
 
 
 def _delete(row: Batch, objects: Objects) -> None:
-    pk = row.pk
+    pk, key = row.pk, row.input_object
     with transaction.atomic():
         locked = Batch.objects.select_for_update().filter(pk=pk).first()
         if locked is None:
             raise batches.not_there(row.name, row.kind)
         locked.delete()
-    objects.remove(row.input_file_id)
+    objects.remove(key)
     objects.remove_segments(pk)

@@ -1,11 +1,31 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from controlplane.lane.objects.bucket import Bucket
+from controlplane.lane.objects.folder import Folder
+from controlplane.lane.objects.port import Objects, new_key
 from deploy.local.ports import LOOPBACK
 from tests.support.lane.model_server import EchoServer
 from tests.support.lane.process import Stack, a_fleet, start_stack
+from tests.support.lane.s3 import BUCKET, s3
 from tests.support.start import Start
+
+
+@pytest.fixture(scope="package")
+def in_s3() -> Iterator[None]:
+    with s3():
+        yield
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def objects(request: pytest.FixtureRequest, home: Path) -> Objects:
+    """A place of this test alone, of either kind."""
+    if request.param == "folder":
+        return Folder(home / "lane")
+    request.getfixturevalue("in_s3")
+    return Bucket(BUCKET, new_key())
 
 
 @pytest.fixture(scope="package")

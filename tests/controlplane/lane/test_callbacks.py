@@ -14,7 +14,7 @@ from controlplane.incidents.notify.delivery.destinations.webhook import new_secr
 from controlplane.lane.callbacks import Callbacks
 from controlplane.lane.core import states
 from controlplane.lane.models import Batch, Callback, CallbackSecret, TenantLimits
-from controlplane.lane.objects import Objects
+from controlplane.lane.objects.folder import Folder
 from controlplane.lane.store import batches, callbacks, claims, jobs
 from deploy.local.ports import LOOPBACK
 from tests.support.lane.callback_receiver import CallbackReceiver
@@ -31,7 +31,7 @@ def receiver() -> Iterator[CallbackReceiver]:
     server.stop()
 
 
-def ended(objects: Objects) -> dict[str, str]:
+def ended(objects: Folder) -> dict[str, str]:
     """By name, what is said of the end of batches and responses that ended in every way."""
     out, worker = {}, claims.register()
     for ends_as in ("", states.INCOMPLETE, states.FAILED):
@@ -53,7 +53,7 @@ def ended(objects: Objects) -> dict[str, str]:
 
 
 def test_a_tenants_url_gets_the_end_of_each_batch_and_response(home: Path, receiver: CallbackReceiver) -> None:
-    objects, limits = Objects(home / "lane"), TenantLimits(tenant=TENANT, callback_url=receiver.url)
+    objects, limits = Folder(home / "lane"), TenantLimits(tenant=TENANT, callback_url=receiver.url)
     with pytest.raises(ValidationError, match="secret of callbacks first"):
         limits.full_clean()
     secret = CallbackSecret(tenant=TENANT)
@@ -77,7 +77,7 @@ def test_a_tenants_url_gets_the_end_of_each_batch_and_response(home: Path, recei
 
 @pytest.mark.parametrize(("age", "state"), [(6, Callback.State.PENDING), (8, Callback.State.REFUSED)])
 def test_a_batchs_webhook_is_given_up_after_a_week(home: Path, age: int, state: str) -> None:
-    batch = begun(Objects(home / "lane"), 1)
+    batch = begun(Folder(home / "lane"), 1)
     Batch.objects.filter(pk=batch.pk).update(ended_at=claims.now() - timedelta(days=age))
     Callback.objects.create(job=batch, due_at=claims.now())
     [callback] = callbacks.claim(callbacks.POLICY, 1, {})

@@ -10,6 +10,7 @@ from deploy.local.ports import free_port
 from tests.support.lane.model_server import MODEL, EchoServer
 from tests.support.lane.nursery import ForkedLane, Nursery
 from tests.support.lane.process import a_fleet, a_line, answered, ended, lines_of, start_stack, submit
+from tests.support.lane.s3 import BUCKET, s3
 from tests.support.soak import sized
 from tests.support.start import Start
 from tests.support.wait import eventually_async
@@ -20,12 +21,18 @@ MIN_DONE, MAX_DONE = sized(20, soak=10), sized(60, soak=60)  # lines that are in
 pytestmark = pytest.mark.processes
 
 
-async def test_each_line_has_one_result_however_often_lanes_are_killed(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", [pytest.param("", marks=pytest.mark.soak), f"s3://{BUCKET}/of/kills"])
+async def test_each_line_has_one_result_however_often_lanes_are_killed(
+    start: Start, tmp_path: Path, where: str
+) -> None:
     draw = random.Random(23)
     with ExitStack() as within:
+        if where:
+            within.enter_context(s3())
         model = EchoServer(delay_s=0.01).start()
         within.callback(model.stop)
-        stack = start_stack(start, tmp_path, a_fleet(model.url), lane_concurrency=str(PLACES), lane_lease_s="2")
+        settings = {"lane_concurrency": str(PLACES), "lane_lease_s": "2", "lane_objects": where}
+        stack = start_stack(start, tmp_path, a_fleet(model.url), **settings)
         nursery = within.enter_context(Nursery(stack.command.env, tmp_path / "lanes.log"))
         lanes = [ForkedLane(nursery, port) for port in (stack.lane_port, free_port())]
         stack.lane.kill()

@@ -12,7 +12,7 @@ from django.test import Client
 from controlplane.lane import report
 from controlplane.lane.core import states
 from controlplane.lane.models import Batch, CallbackSecret, Line, StoredFile, TenantLimits
-from controlplane.lane.objects import Objects
+from controlplane.lane.objects.folder import Folder
 from controlplane.lane.rights import OPERATORS
 from controlplane.lane.store import callbacks, claims, files, jobs, limits
 from tests.support.lane.stored import answer, begun, do_chores, new_job, read
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def objects(home: Path) -> Objects:
-    return Objects(home / "lane")
+def objects(home: Path) -> Folder:
+    return Folder(home / "lane")
 
 
-def half_done(objects: Objects) -> Batch:
+def half_done(objects: Folder) -> Batch:
     """Two lines answered, one refused, one left."""
     batch, worker = begun(objects, 4), claims.register()
     *first, refused = claims.claim(worker, 3)
@@ -39,7 +39,7 @@ def text(client: Client, path: str = "/batches") -> str:
     return " ".join(client.get(path).content.decode().split())
 
 
-def test_the_screen_says_how_far_a_batch_is_and_what_is_not_known(teammate: Client, objects: Objects) -> None:
+def test_the_screen_says_how_far_a_batch_is_and_what_is_not_known(teammate: Client, objects: Folder) -> None:
     assert "No batch was made yet" in text(teammate)
     waits = begun(objects, 4)
     page = text(teammate)
@@ -52,7 +52,7 @@ def test_the_screen_says_how_far_a_batch_is_and_what_is_not_known(teammate: Clie
     assert "No batch with these filters" in text(teammate, "/batches?tenant=bob")
 
 
-def test_rest_has_the_same(owner: Client, objects: Objects) -> None:
+def test_rest_has_the_same(owner: Client, objects: Folder) -> None:
     batch = half_done(objects)
     [row] = owner.get("/api/v1/batches?tenant=alice&status=in_progress").json()["rows"]
     assert (row["total"], row["completed"], row["failed"], row["errors_by_kind"]) == (4, 2, 1, {"422": 1})
@@ -62,7 +62,7 @@ def test_rest_has_the_same(owner: Client, objects: Objects) -> None:
     assert owner.get("/api/v1/batches?status=lost").status_code == 422
 
 
-def test_only_operators_cancel_and_failed_lines_run_again(owner: Client, teammate: Client, objects: Objects) -> None:
+def test_only_operators_cancel_and_failed_lines_run_again(owner: Client, teammate: Client, objects: Folder) -> None:
     batch = half_done(objects)
     assert teammate.post(f"/batches/{batch.name}/cancel").status_code == 403
     assert teammate.post(f"/api/v1/batches/{batch.name}/retry").status_code == 403
@@ -88,7 +88,7 @@ def test_only_operators_cancel_and_failed_lines_run_again(owner: Client, teammat
     assert (retried.status, retried.completed) == ("completed", 2)
 
 
-def test_a_batch_that_would_end_too_late_hurries_where_that_is_allowed(objects: Objects) -> None:
+def test_a_batch_that_would_end_too_late_hurries_where_that_is_allowed(objects: Folder) -> None:
     at, worker = claims.now(), claims.register()
     batch = begun(objects, 9, "alice")
 
@@ -105,14 +105,14 @@ def test_a_batch_that_would_end_too_late_hurries_where_that_is_allowed(objects: 
     assert not hurries(0, timedelta(hours=2)), "its rate is not known"
 
 
-def test_lines_that_begin_alike_run_together(objects: Objects) -> None:
+def test_lines_that_begin_alike_run_together(objects: Folder) -> None:
     batch, worker = begun(objects, 8, "alice"), claims.register()
     Line.objects.filter(batch=batch, number__in=(1, 3, 6)).update(prefix=7)
     assert [it.number for it in claims.claim(worker, 5)] == [2, 4, 5, 7, 8]
     assert [it.number for it in claims.claim(worker, 5)] == [1, 3, 6]
 
 
-def test_limits_are_those_of_the_tenant_or_else_of_all(objects: Objects) -> None:
+def test_limits_are_those_of_the_tenant_or_else_of_all(objects: Folder) -> None:
     TenantLimits.objects.create(tenant="", max_lines=5, retention_days=2)
     TenantLimits.objects.create(tenant="bob", max_stored_bytes=1)
     assert begun(objects, 4, "alice").status == "in_progress"
@@ -129,7 +129,7 @@ def test_limits_are_those_of_the_tenant_or_else_of_all(objects: Objects) -> None
     assert StoredFile.objects.get(tenant="bob", purpose="batch_output").expires_at is None
 
 
-def test_jobs_are_bounded_and_kept_for_as_long_as_the_limits_say(owner: Client, objects: Objects) -> None:
+def test_jobs_are_bounded_and_kept_for_as_long_as_the_limits_say(owner: Client, objects: Folder) -> None:
     TenantLimits.objects.create(tenant="alice", max_lines=2, max_stored_bytes=1_000, job_retention_hours=1)
     first, second = new_job(objects), new_job(objects)
     with pytest.raises(limits.FullError, match="2 may wait"):
@@ -151,18 +151,18 @@ def test_jobs_are_bounded_and_kept_for_as_long_as_the_limits_say(owner: Client, 
 
     first.refresh_from_db()
     assert first.kept_until == first.ended_at + timedelta(hours=1)
-    os.utime(objects.path(second.input_file_id), (0, 0))
-    (segment,) = (objects.path("file-" + "0" * 32).parent.parent / "segments").iterdir()
+    os.utime(objects.path(second.input_object), (0, 0))
+    (segment,) = (objects.path("0" * 32).parent.parent / "segments").iterdir()
     for kept_until, is_there in ((first.kept_until, True), (claims.now(), False)):
         Batch.objects.filter(pk=first.pk).update(kept_until=kept_until)
         jobs.sweep(objects)
         files.sweep(objects)
-        assert [objects.path(first.input_file_id).exists(), segment.exists()] == [is_there] * 2
+        assert [objects.path(first.input_object).exists(), segment.exists()] == [is_there] * 2
         assert Batch.objects.filter(pk=first.pk).exists() == is_there
-    assert objects.path(second.input_file_id).exists(), "it waits still"
+    assert objects.path(second.input_object).exists(), "it waits still"
 
 
-def test_errors_of_one_kind_are_one_number_whatever_was_answered(objects: Objects) -> None:
+def test_errors_of_one_kind_are_one_number_whatever_was_answered(objects: Folder) -> None:
     batch = begun(objects, 3)
     lines = Line.objects.filter(batch=batch).order_by("number")
     for line, status in zip(lines, (200, 500, 500), strict=True):

@@ -4,7 +4,9 @@ import pytest
 
 from controlplane.config import Config, ConfigError
 from controlplane.lane.config import LaneConfig, load
+from controlplane.lane.objects.at import objects_at
 from deploy.local.process import ROOT
+from tests.support.lane.s3 import s3
 
 
 def test_every_setting_of_the_lane_is_documented_with_its_default() -> None:
@@ -19,6 +21,11 @@ def test_what_is_no_network_is_refused(monkeypatch: pytest.MonkeyPatch, wrong: s
     monkeypatch.setenv("WEIR_LANE_CALLBACK_ALLOW", f"hooks.internal, {wrong}")
     with pytest.raises(ConfigError, match="neither a network"):
         load()
+
+
+def test_a_bucket_that_is_not_there_is_refused() -> None:
+    with s3(), pytest.raises(OSError, match="404 Not Found"):
+        objects_at("s3://absent/lane")
 
 
 def test_a_token_that_can_be_guessed_is_refused_without_being_shown(

@@ -9,8 +9,8 @@ from controlplane.lane.core import jobs as core_jobs
 from controlplane.lane.core import lines, results, states
 from controlplane.lane.core.jobs import SOONEST
 from controlplane.lane.core.results import Usage
-from controlplane.lane.models import Batch, Callback, CallbackSecret
-from controlplane.lane.objects import Objects
+from controlplane.lane.models import Batch, Callback, CallbackSecret, StoredFile
+from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import batches, chores, claims, events, files, jobs
 from controlplane.lane.store.claims import Claimed, Result
 from tests.support.lane.process import a_line, jsonl
@@ -19,12 +19,10 @@ TENANT, KEY = "alice", "0" * 64
 
 
 def upload(objects: Objects, text: bytes, tenant: str = TENANT, purpose: str = "batch") -> str:
-    file_id = files.new_file_id()
     with objects.draft() as draft:
         draft.write(text)
         draft.synchronise()
-        draft.place(file_id)
-    return files.create(file_id, tenant, purpose, "in.jsonl", len(text), None).pk
+        return files.create(files.new_file_id(), tenant, purpose, "in.jsonl", draft, None).pk
 
 
 def new_batch(objects: Objects, text: bytes, tenant: str = TENANT) -> Batch:
@@ -75,15 +73,13 @@ def answer(
     given = []
     ok = status == 200
     for line in claimed:
-        with objects.path(line.input_file_id).open("rb") as source:
-            source.seek(line.offset)
-            request = lines.decode(source.read(line.length))
+        request = lines.decode(objects.read(line.input_object, line.offset, line.length))
         text = results.answered(line.batch_name, line.number, request.custom_id, status, "", bytes(request.body))
-        offset = objects.append(line.batch, worker, text)
+        segment, offset = objects.append(line.batch, worker, text)
         usage = Usage(1, 0, 1, 0) if ok else Usage()
         verdict: states.Verdict = "done" if ok else "refused"
-        given.append(Result(line, verdict, status, "", offset, len(text), usage, events_bytes, ends_as))
-    return claims.commit(worker, given)
+        given.append(Result(line, verdict, status, "", segment, offset, len(text), usage, events_bytes, ends_as))
+    return claims.commit(given)
 
 
 EVENTS = b"event: a\ndata: 1\n\nevent: b\ndata: 2\n\n"
@@ -96,7 +92,10 @@ def write_events(objects: Objects, line: Claimed, data: bytes = EVENTS) -> None:
 
 
 def read(objects: Objects, file_id: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in objects.path(file_id).read_text().splitlines()] if file_id else []
+    if not file_id:
+        return []
+    text = b"".join(objects.parts(StoredFile.objects.get(pk=file_id).object))
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def check_ended(objects: Objects, batch: Batch) -> Counter[str]:

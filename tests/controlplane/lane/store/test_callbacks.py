@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.incidents.notify.delivery.core.retry import Answer
 from controlplane.lane.models import Callback
-from controlplane.lane.objects import Objects
+from controlplane.lane.objects.folder import Folder
 from controlplane.lane.store import batches, callbacks, claims
 from controlplane.lane.store.callbacks import POLICY
 from tests.support.lane.stored import new_job
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_sender_that_is_late_settles_nothing(home: Path) -> None:
-    job = new_job(Objects(home / "lane"))
+    job = new_job(Folder(home / "lane"))
     assert callbacks.claim(POLICY, 10, {}) == []
     batches.cancel(job.tenant, job.name, job.kind)
     assert callbacks.claim(POLICY, 10, {job.tenant: callbacks.PER_TENANT}) == [], "the tenant has its places"

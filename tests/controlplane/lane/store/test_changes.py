@@ -9,7 +9,7 @@ from django.db import close_old_connections, connection, transaction
 
 from controlplane.lane.core import states
 from controlplane.lane.models import Worker
-from controlplane.lane.objects import Objects
+from controlplane.lane.objects.folder import Folder
 from controlplane.lane.store import changes, claims
 from tests.support.lane.stored import TENANT, new_job
 
@@ -34,7 +34,7 @@ def apart(call: Callable[[], object]) -> Thread:
 def test_what_is_written_late_is_read_late_and_nothing_is_missed(home: Path) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has one writer at a time")
-    objects, began, may_go = Objects(home / "lane"), Event(), Event()
+    objects, began, may_go = Folder(home / "lane"), Event(), Event()
     new_job(objects)
     at = changes.newest()
 

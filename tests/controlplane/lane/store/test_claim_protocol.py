@@ -14,7 +14,7 @@ from controlplane.lane.core import states
 from controlplane.lane.core.jobs import SOONEST
 from controlplane.lane.core.states import Again
 from controlplane.lane.models import Batch, Line, StoredFile, Worker
-from controlplane.lane.objects import Objects
+from controlplane.lane.objects.folder import Folder
 from controlplane.lane.store import batches, changes, claims
 from controlplane.lane.store.claims import Claimed, Result
 from tests.support.lane.stored import answer, begun, check_ended, do_chores, new_job
@@ -63,7 +63,7 @@ class Protocol(RuleBasedStateMachine):
         for table in (Batch, Worker, StoredFile):
             table.objects.all().delete()
         self.folder = tempfile.TemporaryDirectory()
-        self.objects = Objects(Path(self.folder.name))
+        self.objects = Folder(Path(self.folder.name))
         self.model = Model()
         self.lines: dict[int, list[int]] = {}  # of each batch
         self.soonest: set[int] = set()  # lines that somebody waits for
@@ -124,7 +124,7 @@ class Protocol(RuleBasedStateMachine):
 
     def _commit(self, its: int, line: Claimed, again: bool) -> None:
         counts = line.batch in self.open and self.model.flight.get(line.line, (0, 0))[0] == line.attempt
-        counted = claims.commit(its, [Result(line, Again(0.0), 503)]) if again else answer(self.objects, its, [line])
+        counted = claims.commit([Result(line, Again(0.0), 503)]) if again else answer(self.objects, its, [line])
         assert counted == counts
         if counts:
             del self.model.flight[line.line]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from controlplane.lane.core import states
 from controlplane.lane.core.states import Again
 from controlplane.lane.models import Batch, Line, Worker
-from controlplane.lane.objects import Objects
+from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import claims, events
 from controlplane.lane.store.claims import Claimed, Result
 from controlplane.lane.store.events import BEGIN, More
@@ -30,8 +29,7 @@ class Run(NamedTuple):
 
 
 @pytest.fixture
-def run(home: Path) -> Run:
-    objects = Objects(home / "lane")
+def run(objects: Objects) -> Run:
     job, worker = new_job(objects, stream=True), claims.register()
     [line] = claims.claim(worker, 0, soonest=1)
     assert line.streams
@@ -50,7 +48,7 @@ def leave(run: Run) -> None:
 
 
 def break_off(run: Run) -> None:
-    assert claims.commit(run.worker, [Result(run.line, Again(0.0), 0)]) == 1
+    assert claims.commit([Result(run.line, Again(0.0), 0)]) == 1
 
 
 @pytest.mark.parametrize(("ends", "code"), [(die, "worker_lost"), (leave, "worker_lost"), (break_off, "stream_broken")])

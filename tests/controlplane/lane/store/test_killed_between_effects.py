@@ -1,4 +1,4 @@
-"""A lane that is killed before or after any effect on disk or database loses no line, and doubles none."""
+"""A lane that is killed after any effect on disk or database loses no line, and doubles none."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -8,19 +8,26 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import obstore
 import pytest
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from controlplane.lane.core import states
 from controlplane.lane.models import Batch, CallbackSecret, StoredFile, Worker
-from controlplane.lane.objects import Objects
-from controlplane.lane.store import chores, claims
+from controlplane.lane.objects import bucket, folder
+from controlplane.lane.objects.bucket import Bucket
+from controlplane.lane.objects.folder import Folder
+from controlplane.lane.objects.port import Objects
+from controlplane.lane.store import chores, claims, files
 from tests.support.lane.process import a_line, jsonl
 from tests.support.lane.stored import EVENTS, TENANT, answer, check_ended, new_batch, new_job, write_events
 
 LINES, PLACES = 5, 2
-ACCEPTING = 4  # effects before a job is accepted: its text, its place and the folder's, its rows
+ACCEPTING = {
+    Folder: 3,
+    Bucket: 2,
+}  # effects before a job is accepted: its text, in a folder the folder's entry, its rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -30,19 +37,17 @@ class Killed(BaseException):
 
 
 @contextmanager
-def killed_at(number: int, *, after: bool) -> Iterator[list[str]]:
-    """Ends the block at the effect of this number, which is done or not. Yields the effects that have begun."""
+def killed_at(number: int) -> Iterator[list[str]]:
+    """Ends the block after the effect of this number, and so before the next. Yields the effects that were done."""
     effects: list[str] = []
 
     def counted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def effect(*arguments: Any, **named: Any) -> Any:
-            is_dead = len(effects) >= number  # what closes after it has no effect
-            if not is_dead:
-                effects.append(name)
-            if is_dead or (len(effects) == number and not after):
+            if len(effects) >= number:  # what closes after it has no effect
                 if connection.connection is not None:
                     connection.connection.rollback()
                 raise Killed
+            effects.append(name)
             result = call(*arguments, **named)
             if len(effects) == number:
                 raise Killed
@@ -53,7 +58,8 @@ def killed_at(number: int, *, after: bool) -> Iterator[list[str]]:
     with (
         patch.object(os, "fsync", counted("fsync", os.fsync)),
         patch.object(os, "fdatasync", counted("fdatasync", os.fdatasync)),
-        patch.object(Path, "rename", counted("rename", Path.rename)),
+        patch.object(obstore, "put", counted("put", obstore.put)),
+        patch.object(obstore, "delete", counted("delete", obstore.delete)),
         patch.object(BaseDatabaseWrapper, "_commit", counted("commit", vars(BaseDatabaseWrapper)["_commit"])),
     ):
         try:
@@ -83,15 +89,22 @@ def let_leases_end() -> None:
     Batch.objects.exclude(chore_until=None).update(chore_until=past)
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_whatever_it_is_killed_at_each_line_has_one_result(home: Path, after: bool) -> None:
-    objects = Objects(home / "lane")
+def check_swept(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is left is what files have."""
+    for module in (folder, bucket):
+        monkeypatch.setattr(module, "GRACE_S", -1.0)
+    files.sweep(objects)
+    left = {key for keys in objects.old() for key in keys}
+    assert (left, list(objects.batches())) == (set(StoredFile.objects.values_list("object", flat=True)), [])
+
+
+def test_whatever_it_is_killed_at_each_line_has_one_result(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
     text = jsonl(a_line(f"{it}", f"text {it}") for it in range(1, LINES + 1))
     number = 0
     while True:
         number += 1
         batch = new_batch(objects, text)
-        with killed_at(number, after=after) as effects:
+        with killed_at(number) as effects:
             live(objects)
         let_leases_end()
         live(objects)
@@ -101,23 +114,25 @@ def test_whatever_it_is_killed_at_each_line_has_one_result(home: Path, after: bo
         assert StoredFile.objects.filter(pk=batch.output_file_id).count() == 1
         if len(effects) < number:
             break
-    assert number > 20, "effects are not counted any more"
+    assert number > 15, "effects are not counted any more"
+    check_swept(objects, monkeypatch)
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_whatever_it_is_killed_at_a_job_that_was_accepted_has_one_result(home: Path, after: bool) -> None:
-    objects = Objects(home / "lane")
+def test_whatever_it_is_killed_at_a_job_that_was_accepted_has_one_result(
+    objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accepting = ACCEPTING[type(objects)]
     CallbackSecret.objects.create(tenant=TENANT)
     number = 0
     while True:
         number += 1
         accepted: list[Batch] = []
-        with killed_at(number, after=after) as effects:
+        with killed_at(number) as effects:
             accepted.append(new_job(objects, stream=True))
             live(objects)
         let_leases_end()
         live(objects)
-        assert len(accepted) == (number > ACCEPTING)
+        assert len(accepted) == (number > accepting)
         for job in Batch.objects.all():
             assert check_ended(objects, job) == {}
             assert job.status == states.COMPLETED
@@ -126,11 +141,12 @@ def test_whatever_it_is_killed_at_a_job_that_was_accepted_has_one_result(home: P
         Batch.objects.all().delete()
         if len(effects) < number:
             break
-    assert number > ACCEPTING + 5, "effects are not counted any more"
+    assert number > accepting + 3, "effects are not counted any more"
+    check_swept(objects, monkeypatch)
 
 
 def test_a_line_that_three_workers_died_of_is_given_up_and_no_other(home: Path) -> None:
-    objects = Objects(home / "lane")
+    objects = Folder(home / "lane")
     batch = new_batch(objects, jsonl(a_line(f"{it}", f"text {it}") for it in range(1, LINES + 1)))
     deaths = 0
     while Batch.objects.filter(status__in=states.OPEN).exists():

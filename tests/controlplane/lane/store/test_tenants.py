@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.lane.core.lines import NewBatch
 from controlplane.lane.models import Batch, StoredFile
-from controlplane.lane.objects import Objects
+from controlplane.lane.objects.folder import Folder
 from controlplane.lane.store import batches, claims, files
 from controlplane.lane.store.files import NotThereError
 from tests.support.lane.stored import KEY, begun, do_chores, new_job, upload
@@ -18,7 +18,7 @@ from tests.support.soak import sized
 TENANTS = ("alice", "bob")
 
 
-def attempts(tenant: str, file_id: str, name: str, objects: Objects) -> list[Callable[[], Any]]:
+def attempts(tenant: str, file_id: str, name: str, objects: Folder) -> list[Callable[[], Any]]:
     return [
         lambda: files.get(tenant, file_id),
         lambda: files.listed(tenant, file_id, 10, "desc", ""),
@@ -35,7 +35,7 @@ def test_who_comes_late_with_little_is_served_beside_those_with_much(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(claims, "_CANDIDATES", 4)
-    objects = Objects(home / "lane")
+    objects = Folder(home / "lane")
     for tenant in ("alice", "alice", "alice", "bob", "bob", "bob", "carol"):
         new_job(objects, tenant)
     names = {line.batch_name for line in claims.claim(claims.register(), 0, soonest=3)}
@@ -44,7 +44,7 @@ def test_who_comes_late_with_little_is_served_beside_those_with_much(
 
 @pytest.mark.django_db
 def test_two_tenants_never_meet(home: Path) -> None:
-    objects, draw = Objects(home / "lane"), random.Random(23)
+    objects, draw = Folder(home / "lane"), random.Random(23)
     for tenant in TENANTS:
         for _ in range(3):
             upload(objects, b"text", tenant)
