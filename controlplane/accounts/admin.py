@@ -1,18 +1,44 @@
 from typing import Any
 
+from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin import ModelAdmin
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from controlplane.accounts.core.scopes import READ, SCOPES
 from controlplane.accounts.models import ApiToken, SharedLink
+
+
+class ApiTokenForm(forms.ModelForm):
+    scopes = forms.MultipleChoiceField(
+        choices=[(name, f"{name}: {covered.what}") for name, covered in SCOPES.items()],
+        widget=forms.CheckboxSelectMultiple,
+        initial=[READ],
+        help_text="What it may be used for, as far as its user may.",
+    )
 
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(ModelAdmin):
-    list_display = ["name", "user", "prefix", "created_at", "last_used_at", "expires_at"]
+    form = ApiTokenForm
+    list_display = ["name", "user", "may", "prefix", "created_at", "last_used_at", "expires_at"]
     search_fields = ["name", "prefix", "user__username"]
     readonly_fields = ["prefix", "created_at", "last_used_at"]
-    fields = ["name", "user", "expires_at", "prefix", "created_at", "last_used_at"]
+    fields = ["name", "user", "scopes", "expires_at", "prefix", "created_at", "last_used_at"]
+    actions = ["rotate"]
+
+    @admin.display(description="scopes")
+    def may(self, token: ApiToken) -> str:
+        return ", ".join(token.scopes)
+
+    @admin.action(description="Rotate: a new token beside it, which ends within a day", permissions=["add"])
+    def rotate(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
+        for token in queryset:
+            _, text = token.rotate()
+            self.message_user(
+                request, f"Copy the new token of {token.name} now, it is not shown again: {text}", messages.WARNING
+            )
 
     def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:
         if change:

@@ -11,6 +11,8 @@ from django.utils.decorators import sync_and_async_middleware
 from django.utils.deprecation import MiddlewareMixin
 
 from controlplane.accounts.bearer import bearer_text, find_token
+from controlplane.accounts.core.scopes import READ
+from controlplane.accounts.models import TokenUser
 from controlplane.core.acting import acting
 from inference.contract.metrics_access import has_metrics_token
 
@@ -19,14 +21,17 @@ MACHINE_PATHS = ("/api/", METRICS_PATH)
 """Here clients are programs: they get 401 in JSON instead of a redirect to the login page."""
 
 
-def unauthorized(detail: str) -> JsonResponse:
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+def problem(status: int, title: str, detail: str, headers: dict[str, str] | None = None) -> JsonResponse:
     """A problem document (RFC 9457)."""
-    return JsonResponse(
-        {"type": "about:blank", "title": "Not authenticated", "status": 401, "detail": detail},
-        status=401,
-        headers={"WWW-Authenticate": 'Bearer realm="weir"'},
-        content_type="application/problem+json",
-    )
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    return JsonResponse(body, status=status, headers=headers, content_type="application/problem+json")
+
+
+def unauthorized(detail: str) -> JsonResponse:
+    return problem(401, "Not authenticated", detail, {"WWW-Authenticate": 'Bearer realm="weir"'})
 
 
 class BearerToken(MiddlewareMixin):
@@ -49,7 +54,10 @@ class BearerToken(MiddlewareMixin):
                 "Unknown or expired token: send `Authorization: Bearer TOKEN` with one from /admin/accounts/apitoken/"
             )
         token.record_use()
-        request.user = token.user
+        user = TokenUser.of(token)
+        if request.method in SAFE_METHODS and not user.covers(READ):
+            return problem(403, "Forbidden", f"the token {token.name!r} may not read: its scopes lack {READ!r}")
+        request.user = user
         request.api_token = token  # type: ignore[attr-defined]
         return None
 

@@ -1,21 +1,36 @@
 """Tokens for the REST API, of which only the digest is stored; views that people save; and links that show one view to whoever has them."""
 
 import hashlib
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.core.signing import BadSignature, Signer
-from django.db import models
+from django.db import models, transaction
 from django.utils import timezone
 
+from controlplane.accounts.core.scopes import READ, SCOPES, Scope, covers, unknown
 from controlplane.config.secrets import new_secret
 
 TOKEN_PREFIX = "weir_api_"  # noqa: S105  (not a secret)
 SHOWN_CHARACTERS = len(TOKEN_PREFIX) + 6
 USE_RECORDED_EVERY = timedelta(minutes=1)
 """`last_used_at` is no finer than this: a client that polls must not cost a write per request."""
+LASTS = timedelta(days=90)
+"""A token ends after it, unless its maker says otherwise."""
+ROTATES_WITHIN = timedelta(hours=24)
+"""How long a token that was rotated works beside the new one."""
+
+
+def usual_end() -> datetime:
+    return timezone.now() + LASTS
+
+
+def only_reading() -> list[str]:
+    return [READ]
 
 
 def token_digest(token: str) -> str:
@@ -24,18 +39,24 @@ def token_digest(token: str) -> str:
 
 
 class ApiTokenManager(models.Manager["ApiToken"]):
-    def issue(self, user: User, name: str, expires_at: datetime | None = None) -> tuple["ApiToken", str]:
-        """A new token for `user`, and its text, which is not stored."""
-        token = ApiToken(user=user, name=name, expires_at=expires_at)
+    def issue(self, user: User, name: str, scopes: Collection[Scope] = (READ,)) -> tuple["ApiToken", str]:
+        """A new token for `user`, which ends after LASTS, and its text, which is not stored."""
+        token = ApiToken(user=user, name=name, scopes=list(scopes))
         text = token.renew()
+        token.full_clean()
         token.save()
         return token, text
 
-    def adopt(self, user: User, name: str, text: str) -> tuple["ApiToken", bool]:
-        """The record of the token with this text, created where there is none, and whether it was created."""
-        return self.get_or_create(
-            sha256=token_digest(text), defaults={"user": user, "name": name, "prefix": text[:SHOWN_CHARACTERS]}
-        )
+    def adopt(self, user: User, name: str, text: str, scopes: Collection[Scope]) -> tuple["ApiToken", bool]:
+        """The record of the token with this text, created without an end where there is none, and whether it was created."""
+        made = {
+            "user": user,
+            "name": name,
+            "prefix": text[:SHOWN_CHARACTERS],
+            "scopes": list(scopes),
+            "expires_at": None,
+        }
+        return self.get_or_create(sha256=token_digest(text), defaults=made)
 
 
 class ApiToken(models.Model):
@@ -47,7 +68,10 @@ class ApiToken(models.Model):
     sha256 = models.CharField(max_length=64, unique=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
-    expires_at = models.DateTimeField(null=True, blank=True, help_text="Refused from then on; empty never expires.")
+    expires_at = models.DateTimeField(
+        null=True, blank=True, default=usual_end, help_text="Refused from then on; empty never expires."
+    )
+    scopes = models.JSONField(default=only_reading, help_text="What it may be used for, as far as its user may.")
 
     objects = ApiTokenManager()
 
@@ -64,6 +88,22 @@ class ApiToken(models.Model):
         self.prefix, self.sha256 = text[:SHOWN_CHARACTERS], token_digest(text)
         return text
 
+    def clean(self) -> None:
+        if not isinstance(self.scopes, list) or not self.scopes or unknown(self.scopes):
+            raise ValidationError({"scopes": f"Give one or more of {', '.join(SCOPES)}"})
+
+    def rotate(self) -> tuple["ApiToken", str]:
+        """A new token with the same name, user, scopes and length of life, and its text. This one ends within ROTATES_WITHIN."""
+        now = timezone.now()
+        lasts = None if self.expires_at is None else now + (self.expires_at - self.created_at)
+        token = ApiToken(user=self.user, name=self.name, scopes=self.scopes, expires_at=lasts)
+        text = token.renew()
+        self.expires_at = min(self.expires_at or now + ROTATES_WITHIN, now + ROTATES_WITHIN)
+        with transaction.atomic():
+            token.save()
+            self.save(update_fields=["expires_at"])
+        return token, text
+
     def is_expired(self, now: datetime) -> bool:
         return self.expires_at is not None and self.expires_at <= now
 
@@ -72,6 +112,28 @@ class ApiToken(models.Model):
         now = timezone.now()
         fresh = now - USE_RECORDED_EVERY
         ApiToken.objects.filter(pk=self.pk).exclude(last_used_at__gte=fresh).update(last_used_at=now)
+
+
+class TokenUser(User):
+    """A user as one of his tokens lets him act: with the rights that its scopes cover. A right that nobody asks about is not used."""
+
+    token: ApiToken
+
+    class Meta:
+        proxy = True
+        default_permissions = ()
+
+    @classmethod
+    def of(cls, token: ApiToken) -> "TokenUser":
+        user = cls.objects.get(pk=token.user_id)
+        user.token = token
+        return user
+
+    def covers(self, right: str) -> bool:
+        return covers(self.token.scopes, right)
+
+    def has_perm(self, perm: str, obj: models.Model | None = None) -> bool:
+        return self.covers(perm) and super().has_perm(perm, obj)
 
 
 class SavedView(models.Model):

@@ -12,6 +12,7 @@ from pathlib import Path
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from controlplane.accounts.core.scopes import EVERYDAY
 from controlplane.accounts.models import TOKEN_PREFIX, ApiToken
 from controlplane.config.secrets import new_secret, read_secret, write_secret
 from controlplane.fleet import seed
@@ -95,7 +96,7 @@ def _admin(home: Path) -> list[str]:
 def _api_token(home: Path) -> list[str]:
     path = home / "api-token"
     text, _ = _secret(path, TOKEN_PREFIX)
-    _, made = ApiToken.objects.adopt(User.objects.get(username=ADMIN), path.name, text)
+    _, made = ApiToken.objects.adopt(User.objects.get(username=ADMIN), path.name, text, EVERYDAY)
     return [f"made an API token, it is in {path}"] if made else []
 
 

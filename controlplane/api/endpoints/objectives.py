@@ -7,6 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Body, Router, Status
 
+from controlplane.accounts import groups
 from controlplane.api.formats import Name
 from controlplane.api.schemas import objectives as schemas
 from controlplane.slo import queries
@@ -139,5 +140,7 @@ def _row(slug: str) -> StoredObjective:
 
 def may(request: HttpRequest, action: str, model: str = "storedobjective", words: str = "objectives") -> None:
     """Raises PermissionDenied."""
-    if not request.user.has_perm(f"slo.{action}_{model}"):
+    right = f"slo.{action}_{model}"
+    groups.require_scope(request.user, right, f"{action} {words}")
+    if not request.user.has_perm(right):
         raise PermissionDenied(f"{request.user.get_username()!r} may not {action} {words}: ask an administrator")

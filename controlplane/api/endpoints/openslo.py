@@ -7,6 +7,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema, Status
 
+from controlplane.accounts import groups
 from controlplane.api.formats import Words
 from controlplane.core.documents import report
 from controlplane.core.documents.plan import Applied, PlanStep
@@ -108,6 +109,7 @@ class ApplyParameters(Schema):
 
 @router.post("/openslo/lint", response=LintOut, summary="What to correct in OpenSLO files", openapi_extra=BODY)
 def lint_files(request: HttpRequest) -> dict[str, Any]:
+    groups.require_reading(request.user)
     checked = lint(files(request), known_documents())
     return {
         "documents": len(checked.documents),
@@ -125,6 +127,7 @@ def lint_files(request: HttpRequest) -> dict[str, Any]:
 )
 def apply_files(request: HttpRequest, parameters: Query[ApplyParameters]) -> Status[Applied[str]]:
     """Idempotent. 409 where a file has errors or something belongs to another owner; nothing is changed then."""
+    groups.require_scope(request.user, RIGHTS[0], "change objectives")
     if not request.user.has_perms(RIGHTS):
         raise PermissionDenied(f"{request.user.get_username()} may not change objectives: ask for {', '.join(RIGHTS)}")
     result = apply(

@@ -7,6 +7,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from ninja import Router
 
+from controlplane.accounts import groups
 from controlplane.api.schemas import preview as schemas
 from controlplane.api.schemas.objectives import NOT_EVALUATED
 from controlplane.slo.core.document import objective_from_json
@@ -26,6 +27,7 @@ router = Router(tags=["objectives"])
 
 @router.post("/objectives/preview", response=schemas.PreviewOut, summary="Which pages it would have sent")
 def previewed(request: HttpRequest, body: schemas.Previewed) -> dict[str, Any]:
+    groups.require_reading(request.user)
     time_range = parse(body.from_, body.to, time.time_ns())
     draft = body.objective.model_dump(exclude_none=True, exclude=set(NOT_EVALUATED))
     others = {name: other.model_dump(exclude_none=True) for name, other in body.compare.items()}

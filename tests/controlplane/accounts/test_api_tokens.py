@@ -1,3 +1,4 @@
+import re
 from datetime import timedelta
 
 import pytest
@@ -6,7 +7,7 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.accounts.bearer import MAX_HEADER_CHARACTERS, bearer_text
-from controlplane.accounts.models import USE_RECORDED_EVERY, ApiToken
+from controlplane.accounts.models import LASTS, ROTATES_WITHIN, USE_RECORDED_EVERY, ApiToken
 
 PAGE = "/metrics"
 
@@ -40,6 +41,35 @@ def test_a_wrong_token_is_refused_even_with_a_session(owner: Client, token: tupl
 def test_an_expired_token_is_refused(outsider: Client, token: tuple[ApiToken, str]) -> None:
     ApiToken.objects.update(expires_at=timezone.now())
     assert get(outsider, token[1]) == 401
+
+
+def test_a_token_ends_after_90_days_unless_its_maker_says_otherwise(token: tuple[ApiToken, str], owner: Client) -> None:
+    assert timedelta(days=89) < token[0].expires_at - timezone.now() <= timedelta(days=90)  # type: ignore[operator]
+    form = owner.get("/admin/accounts/apitoken/add/").content.decode()
+    assert f"{timezone.now() + timedelta(days=90):%Y-%m-%d}" in form
+    assert form.count('name="scopes" value="read" id="id_scopes_0" checked') == form.count(" checked") == 1
+
+
+def test_a_rotated_token_works_beside_the_new_one_for_a_day(outsider: Client, token: tuple[ApiToken, str]) -> None:
+    old, text = token
+    new, renewed = old.rotate()
+    assert [get(outsider, each) for each in (text, renewed)] == [200, 200]
+    assert (new.name, new.user, new.scopes) == (old.name, old.user, old.scopes)
+    assert abs((new.expires_at - timezone.now()) - LASTS) < timedelta(minutes=1)  # type: ignore[operator]
+    assert timedelta(hours=23) < old.expires_at - timezone.now() <= ROTATES_WITHIN  # type: ignore[operator]
+    ends = old.expires_at = timezone.now() + timedelta(hours=1)
+    old.rotate()
+    assert ApiToken.objects.get(pk=old.pk).expires_at == ends, "rotating lengthened its life"
+
+
+def test_an_owner_rotates_a_token_in_the_admin(owner: Client, token: tuple[ApiToken, str]) -> None:
+    page = owner.post(
+        "/admin/accounts/apitoken/", {"action": "rotate", "_selected_action": [token[0].pk]}, follow=True
+    ).content.decode()
+    new = ApiToken.objects.latest("pk")
+    assert new != token[0]
+    [text] = set(re.findall(rf"{re.escape(new.prefix)}[\w-]{{20,}}", page))
+    assert get(Client(), text) == 200
 
 
 def test_a_token_of_a_deactivated_user_is_refused(outsider: Client, token: tuple[ApiToken, str]) -> None:
@@ -79,10 +109,11 @@ def test_an_owner_makes_a_token_in_the_admin_and_sees_it_once(owner: Client) -> 
     user = User.objects.get(username="olga")
     page = owner.post(
         "/admin/accounts/apitoken/add/",
-        {"name": "report", "user": user.pk, "expires_at_0": "", "expires_at_1": ""},
+        {"name": "report", "user": user.pk, "scopes": ["read"], "expires_at_0": "", "expires_at_1": ""},
         follow=True,
     )
     record = ApiToken.objects.get()
+    assert (record.scopes, record.expires_at) == (["read"], None)
     text = next(
         word
         for word in page.content.decode().replace("<", " ").split()
@@ -96,7 +127,7 @@ def test_renaming_a_token_keeps_it(owner: Client, token: tuple[ApiToken, str]) -
     record, text = token
     owner.post(
         f"/admin/accounts/apitoken/{record.pk}/change/",
-        {"name": "other", "user": record.user_id, "expires_at_0": "", "expires_at_1": ""},
+        {"name": "other", "user": record.user_id, "scopes": ["read"], "expires_at_0": "", "expires_at_1": ""},
     )
     assert ApiToken.objects.get().name == "other"
     assert get(Client(), text) == 200

@@ -78,7 +78,7 @@ def _connection_stays() -> Iterator[None]:
 
 @pytest.fixture
 def token(role: str, db: None) -> str:
-    return ApiToken.objects.issue(ROLES[role](), "tests")[1]
+    return ApiToken.objects.issue(ROLES[role](), "tests", ["admin"])[1]
 
 
 CHOSEN = examples(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))

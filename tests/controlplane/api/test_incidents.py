@@ -165,7 +165,7 @@ def test_a_step_of_the_runbook_is_ticked_off_and_opened_again(caller: Client, bu
 def test_who_is_not_on_call_changes_nothing(
     db: None, burning: Incident, method: str, path: str, body: dict[str, Any]
 ) -> None:
-    _, token = ApiToken.objects.issue(User.objects.create_user("rita"), "tests")
+    _, token = ApiToken.objects.issue(User.objects.create_user("rita"), "tests", ["admin"])
     reader = Client(headers={"authorization": f"Bearer {token}"})
     answer = send(reader, method, path.format(number=burning.pk), body)
     assert (answer.status_code, answer["Content-Type"]) == (403, "application/problem+json")

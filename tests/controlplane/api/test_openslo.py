@@ -16,7 +16,7 @@ from tests.support.slo.openslo_files import FOREIGN, slo
 def ci(db: None) -> Client:
     """A program that may change objectives."""
     Team.objects.create(name="serving")
-    _, token = ApiToken.objects.issue(User.objects.create_superuser("ci"), "ci")
+    _, token = ApiToken.objects.issue(User.objects.create_superuser("ci"), "ci", ["admin"])
     return Client(headers={"authorization": f"Bearer {token}"})
 
 

@@ -30,7 +30,7 @@ def stored(db: None) -> list[StoredForecast]:
 def planner(db: None) -> Client:
     user = User.objects.create_user("petra")
     user.groups.add(Group.objects.get(name=PLANNERS))
-    return Client(headers={"authorization": f"Bearer {ApiToken.objects.issue(user, 'tests')[1]}"})
+    return Client(headers={"authorization": f"Bearer {ApiToken.objects.issue(user, 'tests', ['admin'])[1]}"})
 
 
 def test_forecasts_can_be_chosen_by_series_and_read_by_step(caller: Client, stored: list[StoredForecast]) -> None:

@@ -74,7 +74,7 @@ def test_who_may_not_act_ticks_nothing(opened: Incident, django_user_model: type
 
 
 def test_an_objective_shows_what_was_given_over_rest(reader: Client, admin_user: User) -> None:
-    caller = Client(headers={"authorization": f"Bearer {ApiToken.objects.issue(admin_user, 'tests')[1]}"})
+    caller = Client(headers={"authorization": f"Bearer {ApiToken.objects.issue(admin_user, 'tests', ['admin'])[1]}"})
     given = {
         "slug": "chat",
         "name": "Chat",

@@ -109,5 +109,5 @@ def reader(db: None) -> Client:
 @pytest.fixture
 def caller(db: None) -> Client:
     """A program with a token, and no cookies."""
-    _, token = ApiToken.objects.issue(on_call("caller"), "tests")
+    _, token = ApiToken.objects.issue(on_call("caller"), "tests", ["admin"])
     return Client(headers={"authorization": f"Bearer {token}"})

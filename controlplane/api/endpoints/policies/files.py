@@ -5,6 +5,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema, Status
 
+from controlplane.accounts import groups
 from controlplane.api.endpoints.openslo import BODY, FilesAppliedOut, FileStepOut, LintProblemOut, files
 from controlplane.api.formats import Words
 from controlplane.core.documents.plan import Applied
@@ -45,6 +46,7 @@ class PolicyApplyParameters(Schema):
     "/policy-files/check", response=CheckedOut, summary="What to correct in files of policies", openapi_extra=BODY
 )
 def check_files(request: HttpRequest) -> dict[str, Any]:
+    groups.require_reading(request.user)
     policies, problems = check(files(request))
     return {"policies": len(policies), "problems": problems}
 

@@ -6,6 +6,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Query, Router, Status
 
+from controlplane.accounts import groups
 from controlplane.api.endpoints.openslo import as_file
 from controlplane.api.formats import Number
 from controlplane.api.schemas.policies import revisions as schemas
@@ -110,6 +111,7 @@ def take_step(
     request: HttpRequest, name: str, number: Number, step: schemas.StepName, given: schemas.StepIn
 ) -> PolicyRevision:
     """Each wants a right of its own. 409 where the revision's state, or its team, does not allow it."""
+    groups.require_scope(request.user, rights.PROPOSE, f"{step} policies")  # before it learns which there are
     row = _row(name, number)
     rights.require(request.user, steps.right_for(step, row))
     return steps.TAKE[step](row, request.user.get_username(), given.note)
