@@ -35,6 +35,7 @@ from inference.request.lane import Lane, is_for_lane
 from inference.request.limits import Limits
 from inference.request.parse import ENDPOINTS
 from inference.request.route import pools_of
+from inference.request.semantic.lookup import Semantic
 from inference.tasks import keep
 from inference.tokenizers.library import Tokenizers
 from inference.wires.http.cors import Cors
@@ -82,14 +83,17 @@ class Gateway:
             if config.snapshot_url
             else FileSource(config.snapshot_file, self.watch, config.snapshot_poll_ms / 1000)
         )
+        cache = Cache(self.redis) if self.redis else None
+        self.semantic = Semantic(self.redis, cache, self.export, self.metrics) if self.redis and cache else None
         self.completions = Completions(
             lambda: self.serving,
-            Cache(self.redis) if self.redis else None,
+            cache,
             self.limits,
             self.export,
             self.metrics,
             keepalive_s=config.keepalive_ms / 1000,
             region=config.region,
+            semantic=self.semantic,
         )
         observed = metrics_page.Observed(
             self.fleet,
@@ -113,6 +117,8 @@ class Gateway:
         if self.redis is not None:
             self.redis.start()
         self.limits.start()
+        if self.semantic is not None:
+            self.semantic.start()
         self.source.begin()
         self.watch.restore()
         self._watching = [keep("snapshot", self.source.run), keep("overlay", self.watch.run)]
@@ -122,6 +128,8 @@ class Gateway:
         for task in self._watching:
             task.cancel()
         await self.completions.close(FLUSH_CACHE_S)
+        if self.semantic is not None:
+            self.semantic.close()
         await self.fleet.close()
         if self.lane is not None:
             self.lane.close()
@@ -273,11 +281,25 @@ class Gateway:
             "policy_unknown_fields": list(self.watch.unknown),
             "policy_faults": [str(fault) for fault in self.faults()],
             "cache": "off" if self.redis is None else "up" if self.redis.up else "down",
+            "semantic_cache": self._semantic_cache(),
             "pools": pools,
         }
         if self.worker is not None:
             body |= {"worker": self.worker.number, "workers": self.worker.workers}
         return 503 if reason else 200, [JSON], msgspec.json.encode(body)
+
+    def _semantic_cache(self) -> str:
+        """Whether similar requests can be looked up, or why not."""
+        rules = {name: it.model.cache.semantic for name, it in self.serving.models.items()} if self.serving else {}
+        used = {name: rule for name, rule in rules.items() if rule.mode != "off"}
+        if not used:
+            return "off"
+        if self.semantic is None:
+            return "off: there is no Redis"
+        without = sorted(name for name, rule in used.items() if rule.embedder not in rules)
+        if reason := self.semantic.store.reason or (without and f"no embedder is known for {', '.join(without)}"):
+            return f"off: {reason}"
+        return "up"
 
     def faults(self) -> list[Fault]:
         """The parts of the snapshot that are not obeyed, at present."""

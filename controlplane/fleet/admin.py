@@ -37,6 +37,7 @@ from controlplane.fleet.models import (
 )
 from controlplane.fleet.models.calls import ServerCalls
 from controlplane.fleet.models.failures import FailureRules
+from controlplane.fleet.models.similar_requests import SimilarRequests
 
 
 class VariantInline(TabularInline):
@@ -159,7 +160,7 @@ class LLMModelAdmin(ModelAdmin):
     list_display = ["name", "team", "enabled", "cache_mode", "cache_ttl_s", "max_prompt_tokens", "max_output_tokens"]
     list_filter = ["enabled", "team"]
     search_fields = ["name", "variants__pools__name"]
-    autocomplete_fields = ["team"]
+    autocomplete_fields = ["team", "semantic_embedder"]
     inlines = [VariantInline, FallbackInline, AllowedRegionInline, PriceInline]
     fieldsets = [
         (None, {"fields": ["name", "team", "enabled"]}),
@@ -179,6 +180,7 @@ class LLMModelAdmin(ModelAdmin):
             },
         ),
         ("Cache", {"fields": ["cache_mode", "cache_scope", "cache_ttl_s", "cache_coalesce", "prompt_version"]}),
+        ("Similar requests", {"fields": [field.name for field in SimilarRequests._meta.get_fields()]}),
         ("Requests", {"fields": ["unknown_parameters", "image_hosts"]}),
     ]
 

@@ -22,6 +22,7 @@ from controlplane.fleet.models import (
 from inference.contract import snapshot
 from inference.contract.credentials import Header, value_and_secret
 from inference.contract.rules import NO_OVERLAY, Overlay, RouteRule
+from inference.contract.snapshot_parts import SemanticRule
 from inference.contract.tensor_mapping import TensorMapping
 
 Part = TypeVar("Part", bound=msgspec.Struct)
@@ -32,7 +33,9 @@ def fleet_values() -> FleetValues:
     return FleetValues(
         models=tuple(
             _model(row)
-            for row in LLMModel.objects.filter(enabled=True).prefetch_related("fallbacks__pool", "regions__region")
+            for row in LLMModel.objects.filter(enabled=True)
+            .select_related("semantic_embedder")
+            .prefetch_related("fallbacks__pool", "regions__region")
         ),
         pools=_pools(),
         tiers=tuple(_part(snapshot.Tier, row) for row in Tier.objects.all()),
@@ -66,6 +69,14 @@ def _model(row: LLMModel) -> snapshot.Model:
             ttl_s=row.cache_ttl_s,
             coalesce=row.cache_coalesce,
             scope=row.cache_scope,  # type: ignore[arg-type]
+            semantic=SemanticRule(
+                mode=row.semantic_mode,  # type: ignore[arg-type]
+                embedder=row.semantic_embedder.name if row.semantic_embedder else "",
+                wrong_percent=row.semantic_wrong_percent,
+                other_words=row.semantic_other_words,
+                across_tenants=row.semantic_across_tenants,
+                embed_ms=row.semantic_embed_ms,
+            ),
         ),
         fallbacks=tuple(fallback.pool.name for fallback in row.fallbacks.all()),
         regions=_regions(row),

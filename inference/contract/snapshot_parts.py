@@ -1,8 +1,9 @@
 """The parts of the policy snapshot that owners enter."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from inference.contract.credentials import Header
 from inference.contract.failure_rules import EJECTION, RETRIES, Ejection, Retries
@@ -105,6 +106,21 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
+class SemanticRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether the answer of a similar request may be given. In `shadow` it is only compared with the request's own; `on` serves where this
+    has shown that at most `wrong_percent` of what is served is wrong. `embedder` is the model that makes vectors of texts.
+    """
+
+    mode: Literal["off", "shadow", "on"] = "off"
+    embedder: str = ""
+    wrong_percent: Annotated[float, Meta(gt=0, lt=50)] = 1.0
+    other_words: bool = (
+        False  # texts with words that the verifier knows nothing of are left to the evidence, in place of refused
+    )
+    across_tenants: bool = False  # where the rule's scope is `all`: similar answers are shared too
+    embed_ms: Count = 50  # while something may be served: over it, the request is a miss
+
+
 class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`deterministic` caches answers at temperature 0 or with a seed, `always` all answers, `never` none.
 
@@ -116,6 +132,7 @@ class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ttl_s: Count = 3600
     coalesce: bool = True  # identical requests in flight at the same time share one inference
     scope: Literal["tenant", "all"] = "tenant"
+    semantic: SemanticRule = SemanticRule()
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -114,7 +114,7 @@ class Metrics(Collector):
             return
         if trace.status == "ok":
             tally.answered += 1
-            tally.cached += trace.outcome == "hit"
+            tally.cached += trace.outcome in ("hit", "semantic")
         elif trace.shed_reason:
             tally.shed += 1
         elif trace.status == "error":

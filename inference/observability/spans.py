@@ -27,6 +27,8 @@ class Stage(NamedTuple):
 
 RECEIVE = Stage("gateway.receive", otlp.INTERNAL, "gateway")
 LOOKUP = Stage("cache.lookup", otlp.CLIENT, "cache")
+EMBED = Stage("cache.embed", otlp.CLIENT, "cache")
+SEARCH = Stage("cache.search", otlp.CLIENT, "cache")
 LIMIT = Stage("limits.check", otlp.CLIENT, "gateway")
 TOKENIZE = Stage("tokenizer.encode", otlp.INTERNAL, "tokenizer")
 ADMIT = Stage("admission.wait", otlp.INTERNAL, "queue")

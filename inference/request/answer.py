@@ -42,6 +42,7 @@ class Answer:
         "_request",
         "_trace",
         "_writers",
+        "about_cache",
         "caller",
         "dropped",
         "identity",
@@ -64,6 +65,7 @@ class Answer:
         self._deadline_s = _deadline_s(deadline)
         self._deadline_rule = ""  # whose deadline it is; the client's own if empty
         self._keepalive_s = keepalive_s
+        self.about_cache = b""  # what a similar request's answer is known by
         self._policy: Headers = []  # headers that say what policies have done
 
     def follow(self, plan: Plan) -> None:
@@ -278,7 +280,7 @@ class Answer:
         headers = [
             *first,
             (b"x-request-id", self.identity.encode()),
-            (b"x-weir-cache", self._trace.outcome.encode()),
+            (b"x-weir-cache", self._trace.outcome.encode() + self.about_cache),
         ]
         dropped = self.dropped if flight is None or not flight.dropped else dict.fromkeys(self.dropped + flight.dropped)
         if dropped:

@@ -202,6 +202,10 @@ class Coalescer:
     def in_flight(self) -> int:
         return len(self._tasks)
 
+    def has(self, key: bytes) -> bool:
+        """Whether a flight for `key` is under way."""
+        return key in self._flights
+
     def join(
         self, key: bytes | None, leader: tuple[bytes, bytes], priority: int, work: Callable[[Flight], Awaitable[None]]
     ) -> tuple[Flight, bool]:

@@ -9,9 +9,10 @@ from zlib import crc32
 import structlog
 
 from inference.backends.fleet import PoolState
+from inference.backends.port import Query
 from inference.contract.errors import RetryableError
 from inference.contract.plan import Plan, Plans, Step, allowed_regions
-from inference.contract.snapshot import Model
+from inference.contract.snapshot import Model, Pool
 from inference.core.cache_key import cache_key
 from inference.core.expected_tokens import OutputMeans, prompt_estimate
 from inference.core.fair_queue import Claim
@@ -36,6 +37,7 @@ from inference.request.limits import Limits
 from inference.request.long_body import aside, read_long
 from inference.request.parse import Endpoint
 from inference.request.route import check_output, choose_pool, fallbacks_of, find_model, for_pool, pools_of
+from inference.request.semantic.lookup import Look, Semantic
 from inference.request.work import Work
 from inference.request.write_back import WriteBack
 from inference.wires.http.exchange import Exchange, Request
@@ -61,9 +63,11 @@ class Completions:
         *,
         keepalive_s: float,
         region: str = "",
+        semantic: Semantic | None = None,
     ) -> None:
         self._serving = serving
         self._cache = cache
+        self.semantic = semantic
         self._limits = limits
         self._outputs = OutputMeans()
         self._export = export
@@ -215,6 +219,11 @@ class Completions:
                     raise self._refused(state, model, step, answer)
                 if whole is not None:
                     answer.degraded_by(step, state)
+            look = None
+            if stored is None and key is not None and step is None and model.cache.semantic.mode != "off":
+                look = self._look(serving, caller, model, question, pool, regions, key, trace)
+                if look is not None and (stored := await look.find()) is not None:
+                    trace.outcome, answer.about_cache = "semantic", look.about
             if stored is not None:
                 trace.enter(RESPOND)
                 answer.replay(stored, pool)
@@ -249,13 +258,13 @@ class Completions:
             if caller.is_lane:
                 answer.room = partial(state.room, priority)
             outcome = trace.outcome
-            while not await self._fly(key, work, trace, answer):
+            while not await self._fly(key, work, trace, answer, look):
                 trace.outcome, trace.coalesced_with = outcome, None
                 trace.stay()
         finally:
             state.release()
 
-    async def _fly(self, key: bytes | None, work: Work, trace: Trace, answer: Answer) -> bool:
+    async def _fly(self, key: bytes | None, work: Work, trace: Trace, answer: Answer, look: Look | None) -> bool:
         """Have the request answered by a flight. False where it joined one that ran out of a stage's time, of which it has some left:
         then it waits for another. Raises ApiError.
         """
@@ -264,7 +273,7 @@ class Completions:
             key if model.cache.coalesce else None,
             (trace.context.trace_id, trace.id),
             work.claim.priority,
-            partial(self._generate, key, work),
+            partial(self._generate, key, work, look),
         )
         try:
             if answer.meter is not None and answer.meter.counts_tokens:
@@ -293,6 +302,22 @@ class Completions:
         answer.follow(plan)
         return plan
 
+    def _look(
+        self,
+        serving: Serving,
+        caller: Caller,
+        model: Model,
+        question: Query,
+        pool: Pool,
+        regions: frozenset[str] | None,
+        key: bytes,
+        trace: Trace,
+    ) -> Look | None:
+        """Look a similar request's answer up, unless the same request is under way or may not be answered for another."""
+        if self.semantic is None or (model.cache.coalesce and self.coalescer.has(key)):
+            return None
+        return self.semantic.begin(serving, caller, model, question, pool, regions, key, trace)
+
     def _refused(self, state: PoolState, model: Model, step: Step, answer: Answer) -> ApiError:
         """The answer to a request that the step does not let through. The pool was wanted for all the same."""
         state.tally.arrived += 1
@@ -300,7 +325,7 @@ class Completions:
         answer.degraded_by(step, state)
         return errors.refused_by_policy(model.name, step.name, step.policy, not step.shed, step.retry_after_s)
 
-    async def _generate(self, key: bytes | None, work: Work, flight: Flight) -> None:
+    async def _generate(self, key: bytes | None, work: Work, look: Look | None, flight: Flight) -> None:
         """The work of a flight: the inference, and then the write to the cache, which its requests do not wait for."""
         pools = (work.pool, *work.fallbacks)
         for pool in pools:
@@ -313,6 +338,8 @@ class Completions:
                 # The key names its variant. While it waited, the pool's endpoints may have changed.
                 if key is not None and flight.pool is not None and flight.pool.name == work.pool.pool.name:
                     self._write_back.start(key, flight, work.model.cache)
+                    if look is not None:
+                        look.learn(flight.answer())
         finally:
             for pool in pools:
                 pool.release()

@@ -18,7 +18,9 @@ class RequestFilters(Schema):
     region: list[Name] = Field([], max_length=MAX_VALUES)
     tier: list[Name] = Field([], max_length=MAX_VALUES)
     tenant: list[Name] = Field([], max_length=MAX_VALUES)
-    cache: list[Name] = Field([], max_length=MAX_VALUES, description="hit, miss, coalesced, bypass or skipped")
+    cache: list[Name] = Field(
+        [], max_length=MAX_VALUES, description="hit, semantic, miss, coalesced, bypass or skipped"
+    )
     prompt_bucket: list[Name] = Field(
         [], max_length=MAX_VALUES, description="Prompt length in tokens, such as 512-1023"
     )

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from controlplane.telemetry.core.query_types import Group, LatencyReport, ReplicaHealth
+from controlplane.telemetry.core.query_types import FROM_CACHE, Group, LatencyReport, ReplicaHealth
 
 COLUMNS = ("client", "gateway", "cache and pools", "replicas", "servers and clusters")
 BEHIND = ("queue", "model")
@@ -115,7 +115,7 @@ def _whole_ms(report: LatencyReport) -> float:
 
 def _looked_up(report: LatencyReport, by_cache: Mapping[str, Group]) -> Flow:
     """Whose outcome is known. A lookup that fails is a miss: its errors are not known here."""
-    lookups = sum(group.requests for outcome, group in by_cache.items() if outcome in ("hit", "miss", "coalesced"))
+    lookups = sum(group.requests for outcome, group in by_cache.items() if outcome in ("miss", *FROM_CACHE))
     stage = report.stages.get("cache")
     return Flow(lookups, None, stage.p95_ms if stage else None, stage.share if stage else None)
 

@@ -31,7 +31,15 @@ from controlplane.incidents.report.standing import standings
 from controlplane.policy.models import Override, Pause
 from controlplane.policy.revisions import pausing
 from controlplane.serving_stack import serving_stack, submit_ledger
-from controlplane.telemetry.core.query_types import Dimension, Failure, Health, LatencyPoint, LatencyReport, ModelCost
+from controlplane.telemetry.core.query_types import (
+    FROM_CACHE,
+    Dimension,
+    Failure,
+    Health,
+    LatencyPoint,
+    LatencyReport,
+    ModelCost,
+)
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.parameters import Parameters, single
 from controlplane.telemetry.query.core.question import Question, parse
@@ -197,7 +205,7 @@ def numbers(
     by_start = {point.start_ns: point for point in points}
     column = [by_start.get(start) for start in grid(window.from_ns, window.to_ns, step)]
     frequent = max(report.ttft_ms, key=lambda name: report.ttft_count.get(name, 0), default="")
-    hits = sum(by_cache[value].requests for value in ("hit", "coalesced") if value in by_cache)
+    hits = sum(by_cache[value].requests for value in FROM_CACHE if value in by_cache)
     looked_up = sum(health.requests for value, health in by_cache.items() if value)
     latency = links.latency(question)
     return [
@@ -239,7 +247,7 @@ def numbers(
             "value": PAGE.share(hits / looked_up) if looked_up else "–",
             "note": PAGE.counted(hits, "request"),
             "spark": "",
-            "href": links.latency(question.with_filter("cache", "hit", "coalesced")),
+            "href": links.latency(question.with_filter("cache", *FROM_CACHE)),
         },
     ]
 

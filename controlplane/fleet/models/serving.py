@@ -9,6 +9,7 @@ from controlplane.fleet.models.calls import ServerCalls
 from controlplane.fleet.models.cluster import Cluster
 from controlplane.fleet.models.failures import FailureRules
 from controlplane.fleet.models.named import Named
+from controlplane.fleet.models.similar_requests import SimilarRequests
 from controlplane.fleet.validators import (
     is_dns_name,
     validate_address,
@@ -43,7 +44,7 @@ class Region(Named):
     name = models.CharField(max_length=63, unique=True, validators=[validate_name])
 
 
-class LLMModel(FailureRules, Named):
+class LLMModel(FailureRules, SimilarRequests, Named):
     """A model, by the name that clients send."""
 
     class CacheMode(models.TextChoices):

@@ -16,7 +16,7 @@ from controlplane.planning.jobs import JobRefusedError
 from controlplane.planning.measured import covering_pool
 from controlplane.planning.models import PoolCapacity
 from controlplane.slo.models import StoredObjective
-from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.core.query_types import FROM_CACHE, Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import StoreError, StoreUnavailableError
 from inference.contract import snapshot
@@ -28,7 +28,6 @@ MAX_TOKENS, MAX_SLOTS, MAX_THRESHOLD_MS = 1_000_000, 100_000, 600_000
 MIX_DAYS, MIX_REQUESTS = 7, 500
 TRAFFIC_S = 120
 """A replica that has answered a user's request in so many seconds takes users' traffic."""
-_NO_REPLICA = ("hit", "coalesced")
 MEASURES: dict[str, Measure] = {"ttft": "ttft", "itl": "itl", "e2e": "e2e"}
 
 
@@ -167,7 +166,7 @@ def measured_lengths(pool: str) -> tuple[tuple[int, int], ...]:
     return tuple(
         (row.prompt_tokens, row.output_tokens)
         for row in rows
-        if row.replica and row.prompt_tokens and row.output_tokens and row.cache_outcome not in _NO_REPLICA
+        if row.replica and row.prompt_tokens and row.output_tokens and row.cache_outcome not in FROM_CACHE
     )
 
 
@@ -218,7 +217,7 @@ def users_traffic(pool: str, replica: str) -> str:
     page = answers.store().requests.page(
         Window(now_ns - TRAFFIC_S * NS_PER_S, now_ns), {"pool": (pool,), "replica": (replica,)}, "newest", 1000
     )
-    count = sum(row.cache_outcome not in _NO_REPLICA for row in page.rows)
+    count = sum(row.cache_outcome not in FROM_CACHE for row in page.rows)
     if not count:
         return ""
     many = f"{count} or more requests" if page.next_cursor else "1 request" if count == 1 else f"{count} requests"

@@ -10,6 +10,9 @@ from typing import Literal
 AT_THE_SERVER = ("queue", "network")
 """Stages that a server's spans measure in part. Where those spans are missing, that part is within `model`."""
 
+FROM_CACHE = ("hit", "semantic", "coalesced")
+"""Outcomes of the cache for requests that were not sent to a replica: the cache, or another request, answered them."""
+
 Dimension = Literal[
     "model",
     "variant",

@@ -85,6 +85,8 @@ def _judged(text: str, rest: Query) -> Fuzzy | str:
     return Fuzzy(text, rest)
 
 
-def bucket(rest_key: bytes, embedder: bytes) -> bytes:
-    """32 bytes. `rest_key` is the key of the exact cache of the request without its text, and `embedder` what vectors are made by."""
-    return blake2b(rest_key + embedder, digest_size=32, person=b"weir-semantic").digest()
+def bucket(rest_key: bytes, embedder: bytes, tenant: str) -> bytes:
+    """32 bytes. `rest_key` is the key of the exact cache of the request without its text, and `embedder` what vectors are made by; both
+    have one length each. `tenant` is whose requests alone may answer for each other; empty where the rule lets tenants share.
+    """
+    return blake2b(rest_key + embedder + tenant.encode(), digest_size=32, person=b"weir-semantic").digest()

@@ -149,6 +149,21 @@ def test_an_owner_says_who_shares_cached_answers(owner: Client, pool: Pool, home
     assert "Select a valid choice" in owner.post(url, model_form(cache_scope="some")).content.decode()
 
 
+def test_an_owner_has_similar_requests_served_by_another_model_that_embeds(
+    owner: Client, pool: Pool, home: Path
+) -> None:
+    chat = LLMModel.objects.get()
+    url, embedder = f"/admin/fleet/llmmodel/{chat.pk}/change/", LLMModel.objects.create(name="embedder")
+    assert "Choose the model that makes vectors" in owner.post(url, model_form(semantic_mode="on")).content.decode()
+    itself = model_form(semantic_mode="on", semantic_embedder=str(chat.pk))
+    assert "Choose another model" in owner.post(url, itself).content.decode()
+    chosen = model_form(semantic_mode="on", semantic_embedder=str(embedder.pk), semantic_wrong_percent="5")
+    assert owner.post(url, chosen).status_code == 302
+    published = snapshot.check((home / "snapshot.json").read_bytes()).snapshot
+    rule = next(model.cache.semantic for model in published.models if model.name == "chat")
+    assert (rule.mode, rule.embedder, rule.wrong_percent, rule.other_words) == ("on", "embedder", 5.0, False)
+
+
 def test_an_owner_reserves_places_and_limits_each_replica(owner: Client, pool: Pool, home: Path) -> None:
     tier = Tier.objects.create(name="premium", priority=1)
     form = {

@@ -48,7 +48,7 @@ def test_fields_of_a_newer_document_are_left_out_and_named() -> None:
     newer = written()
     newer["schema"] = 3
     newer["colour"] = {"of": "the sky"}
-    newer["models"][0]["cache"]["semantic"] = {"threshold": 0.9}
+    newer["models"][0]["cache"]["edge"] = {"seconds": 2}
     newer["pools"][1]["tls"]["pins"] = ["a"]
     newer["tenants"][0]["keys"] = [{"sha256": "00", "scopes": ["read"]}]
     newer["timeouts"]["thinking_ms"] = 5
@@ -58,7 +58,7 @@ def test_fields_of_a_newer_document_are_left_out_and_named() -> None:
     checked = read(newer)
     assert checked.faults == ()
     assert sorted(checked.unknown) == [
-        "colour", "endpoint.zone", "model.cache.semantic", "overlay.degradation.0.summary", "pool.tls.pins",
+        "colour", "endpoint.zone", "model.cache.edge", "overlay.degradation.0.summary", "pool.tls.pins",
         "rule.routes.0.mirror", "tenant.keys.0.scopes", "timeouts.thinking_ms",
     ]  # fmt: skip
     assert checked.snapshot.overlay == GIVEN.overlay

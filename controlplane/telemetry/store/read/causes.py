@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from controlplane.telemetry.core.query_types import Filters, Window
+from controlplane.telemetry.core.query_types import FROM_CACHE, Filters, Window
 from controlplane.telemetry.explain.figures import AttemptFigures, Measured, MixFigures, PoolFigures
 
 from ..client import StorePart
@@ -22,7 +22,7 @@ _REFUSED = f"{FAILED} AND replica = '' AND error_stage = 'model' AND http_status
 
 _GROUPED = ("pool", "model", "region", "replica")
 _COLD = f"cold_start AND {OWN} AND {ANSWERED}"
-_FROM_CACHE = "cache_outcome IN ('hit', 'coalesced')"
+_FROM_CACHE = f"cache_outcome IN {FROM_CACHE}"
 _FIGURES = {
     "requests": f"countIf({ANSWERED})",
     "e2e_ns": f"sumIf(e2e_ns, {ANSWERED})",

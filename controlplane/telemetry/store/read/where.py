@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from controlplane.telemetry.core.query_types import Dimension, Filters, Window, excluded
+from controlplane.telemetry.core.query_types import FROM_CACHE, Dimension, Filters, Window, excluded
 from controlplane.telemetry.ledger.attribute_index import attribute_hash, is_label
 from controlplane.telemetry.ledger.row import RATE_LIMITED
 
@@ -25,7 +25,7 @@ CLIENT_ERROR = f"ifNull({FAILED} AND http_status BETWEEN 400 AND 499 AND http_st
 """Wrong itself: no other replica would have answered it. Time-outs, full queues and clients that left have other statuses."""
 CANCELLED = "status = 'cancelled'"
 UNMEASURED = "status = 'ok' AND unmeasured"
-OWN = "cache_outcome NOT IN ('hit', 'coalesced')"
+OWN = f"cache_outcome NOT IN {FROM_CACHE}"
 """Requests that were sent to a replica, not answered by the cache or another request."""
 
 

@@ -41,7 +41,7 @@ def sent(body: dict[str, Any], path: str = "/v1/chat/completions") -> passed.Pas
 def of(query: Query, model: Model = MODEL, pool: Pool = POOL, tenant: str = "t", embedder: bytes = b"e1") -> bytes:
     parts = split(query)
     assert isinstance(parts, Fuzzy), parts
-    return bucket(cache_key(parts.rest, model, pool, tenant, None), embedder)
+    return bucket(cache_key(parts.rest, model, pool, tenant, None), embedder, tenant)
 
 
 def last(text: Any) -> dict[str, Any]:

@@ -1,0 +1,66 @@
+"""What an owner decides about answers for similar requests (docs/semantic-cache.md)."""
+
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+
+
+class SimilarRequests(models.Model):
+    """Of a model."""
+
+    class SemanticMode(models.TextChoices):
+        OFF = "off", "No"
+        SHADOW = "shadow", "Compare their answers, and serve nothing"
+        ON = "on", "Serve what compared answers have shown to be right"
+
+    semantic_mode = models.CharField(
+        "similar requests",
+        max_length=10,
+        choices=SemanticMode.choices,
+        default=SemanticMode.OFF,
+        help_text="Whether a request may get the answer of one that says the same in other words, and how that begins "
+        "(docs/semantic-cache.md).",
+    )
+    semantic_embedder = models.ForeignKey(
+        "fleet.LLMModel",
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        verbose_name="embedder",
+        help_text="The model that makes vectors of requests' texts, with an /v1/embeddings of its own.",
+    )
+    semantic_wrong_percent = models.FloatField(
+        "wrong at most, %",
+        default=1.0,
+        validators=[MinValueValidator(0.1), MaxValueValidator(20.0)],
+        help_text="Of what is served for similar requests. With 1 it takes some 700 compared answers until anything is, with 5 some 140.",
+    )
+    semantic_other_words = models.BooleanField(
+        "other words",
+        default=False,
+        help_text="Texts that differ in words of which nothing is known are compared too. Without it they are always refused.",
+    )
+    semantic_across_tenants = models.BooleanField(
+        "similar requests across tenants",
+        default=False,
+        help_text="Where the cache is shared by all tenants, the answers of similar requests are too.",
+    )
+    semantic_embed_ms = models.PositiveIntegerField(
+        "embedding, ms",
+        default=50,
+        validators=[MinValueValidator(1)],
+        help_text="A request waits for its vector for so long at most, and only while similar requests are served.",
+    )
+
+    class Meta:
+        abstract = True
+
+    def clean(self) -> None:
+        super().clean()
+        if self.semantic_mode == self.SemanticMode.OFF:
+            return
+        if self.semantic_embedder is None:
+            raise ValidationError({"semantic_embedder": "Choose the model that makes vectors of the texts."})
+        if self.semantic_embedder.pk == self.pk:
+            raise ValidationError({"semantic_embedder": "Choose another model: this one answers."})

@@ -1,0 +1,209 @@
+"""Makes vectors of texts by a model of the fleet. Each embedding is a request of its tenant, with a row of its own in the ledger, linked
+to the request that it is for.
+"""
+
+import asyncio
+import struct
+from base64 import b64decode
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+
+from inference.backends.fleet import PoolState
+from inference.core.cost import Used, cost_usd, price_now
+from inference.core.events import Usage, WholeAnswer
+from inference.core.fair_queue import Claim
+from inference.core.openai.errors import ApiError
+from inference.core.passing.passed import made
+from inference.core.semantic.vectors import CANARY, Canary, pack, similarity, unit
+from inference.observability.metrics import Metrics
+from inference.observability.span_export import SpanExport
+from inference.observability.spans import Trace, now_ns
+from inference.policy.serving import Caller, Served, Serving
+from inference.request.coalesce import Flight
+from inference.request.generate import generate
+from inference.request.parse import ENDPOINTS, Request
+from inference.request.route import choose_pool, for_pool
+from inference.request.work import Work
+from inference.wires.redis import RedisClient, RedisLostError, ReplyError
+
+_PATH = "/v1/embeddings"
+_CANARY = b"weir:semantic:canary:"
+_CANARY_S = 30 * 86_400
+MAX_EMBEDDERS = 64
+
+Vector = tuple[float, ...]
+
+
+class Embedder(NamedTuple):
+    """`name` is what decides its vectors as far as the snapshot says: variant, model and versions."""
+
+    served: Served
+    pool: PoolState
+    name: bytes
+
+
+def embedder_of(serving: Serving, caller: Caller, model: str) -> Embedder | None:
+    """None where the tenant's texts cannot be embedded: no such model, or none where they may be served."""
+    served = serving.models.get(model)
+    if served is None:
+        return None
+    plan = served.plans_for(caller).plain
+    if not plan.routes and not plan.fallbacks:
+        return None
+    state = choose_pool(serving, plan, made(_PATH, "embeddings", {"model": model}), cacheable=False)
+    if not state.available:
+        return None
+    pool = state.pool
+    parts = (model, served.model.prompt_version, pool.variant, pool.model_name, pool.model_version)
+    return Embedder(served, state, blake2b(msgspec.msgpack.encode(parts), digest_size=16).digest())
+
+
+class Embedders:
+    """What embedders were seen. Whether one is still the same is asked now and then: a text that all gateways embed has to keep its
+    vector, which is kept in Redis. With another vector it is another embedder, so that no bucket and no evidence of before counts.
+    """
+
+    def __init__(self, redis: RedisClient, export: SpanExport, metrics: Metrics) -> None:
+        self._redis, self._export, self._metrics = redis, export, metrics
+        self._canaries: dict[bytes, Canary] = {}
+        self.changed = 0  # how often one gave other vectors than before
+
+    def identity(self, embedder: Embedder) -> bytes | None:
+        """What its vectors are known by; None before its first."""
+        canary = self._canaries.get(embedder.name)
+        return _identity(embedder, canary.known) if canary is not None and canary.known else None
+
+    async def embed(
+        self, serving: Serving, embedder: Embedder, caller: Caller, text: str, trace: Trace, timeout_s: float
+    ) -> tuple[Vector, bytes] | None:
+        """The vector of a text, of length 1, and the embedder's identity. None where there is none in time."""
+        canary = self._canaries.get(embedder.name)
+        if canary is None:
+            while len(self._canaries) >= MAX_EMBEDDERS:
+                del self._canaries[next(iter(self._canaries))]
+            canary = self._canaries[embedder.name] = Canary()
+        texts = [text, CANARY] if canary.due() or not canary.known else [text]
+        try:
+            async with asyncio.timeout(timeout_s):
+                vectors = await self._vectors(serving, embedder, caller, texts, trace)
+                if vectors is None or len({len(it) for it in vectors}) != 1:
+                    canary.again()
+                    return None
+                if len(vectors) == 2 and not await self._compare(embedder, canary, vectors[1], timeout_s):
+                    canary.again()
+                    return None
+        except TimeoutError:
+            canary.again()
+            return None
+        return vectors[0], _identity(embedder, canary.known)
+
+    async def _compare(self, embedder: Embedder, canary: Canary, vector: Vector, timeout_s: float) -> bool:
+        """With what all gateways know of it. False where that is not known now."""
+        key = _CANARY + embedder.name
+        known = await self._send(b"GET", key, timeout_s=timeout_s)
+        if isinstance(known, bytes) and similarity(vector, known) >= Canary.SAME:
+            canary.known = known
+            return True
+        if isinstance(known, bytes):
+            self.changed += 1
+        elif known is not None:
+            return False
+        if await self._send(b"SET", key, pack(vector), b"EX", _CANARY_S, timeout_s=timeout_s) != b"OK":
+            return False
+        canary.known = pack(vector)
+        return True
+
+    async def _send(self, *command: bytes | int, timeout_s: float) -> object:
+        try:
+            reply = await self._redis.send(*command, timeout_s=timeout_s)
+        except (RedisLostError, TimeoutError) as error:
+            return error
+        if isinstance(reply, ReplyError):
+            self._redis.note_refusal(reply)
+        return reply
+
+    async def _vectors(
+        self, serving: Serving, embedder: Embedder, caller: Caller, texts: Sequence[str], cause: Trace
+    ) -> list[Vector] | None:
+        served, state = embedder.served, embedder.pool
+        model, plan = served.model, served.plans_for(caller).plain
+        document = {"model": model.name, "input": list(texts)}
+        request = Request(made(_PATH, "embeddings", document), ENDPOINTS[_PATH])
+        trace = Trace(now_ns(), None, "embeddings")
+        trace.caller = (cause.context.trace_id, cause.id)
+        trace.tenant, trace.tier, trace.model = caller.tenant, caller.tier.name, model.name
+        trace.policy_version, trace.caller_region = cause.policy_version, cause.caller_region
+        trace.show(state.pool)
+        tier, context = caller.tier, trace.context
+        flight = Flight(None, (context.trace_id, trace.id), tier.priority, requests=1)
+        self._metrics.arrived(model.name, tier.name)
+        state.hold()
+        try:
+            question, _ = for_pool(request, model, state)
+            claim = Claim(tier.name, caller.tenant, tier.priority, tier.weight, 0)
+            timeouts = serving.timeouts_for(model.name, tier.name)
+            trace.join(flight.marks)
+            await generate(
+                Work(
+                    question,
+                    model,
+                    state,
+                    (),
+                    served.text,
+                    timeouts,
+                    claim,
+                    context.trace_id,
+                    context.flags,
+                    plan,
+                    request,
+                ),
+                flight,
+            )
+            if flight.error is not None:
+                raise flight.error
+            trace.http_status = 200
+            return _read(flight.answer(), len(texts))
+        except ApiError as error:
+            trace.status, trace.http_status = "rejected" if error.status < 500 else "error", error.status
+            trace.error_type, trace.error_stage, trace.shed_reason = error.code, error.stage, error.reason
+            error.__traceback__ = None  # its frames hold what holds the error: a circle
+            return None
+        except asyncio.CancelledError:
+            trace.status, trace.http_status, trace.error_type = "cancelled", 499, "cancelled"
+            raise
+        finally:
+            state.release()
+            if flight.end_ns:
+                trace.leave(flight.end_ns)
+            usage = flight.usage or Usage()
+            trace.replica, trace.cold_start = flight.replica, flight.cold_start
+            trace.input_tokens, trace.tokens_source, trace.output_tokens = flight.prompt_tokens, flight.tokens_source, 0
+            used = Used(flight.prompt_tokens, 0, usage.cached_tokens, usage.audio_tokens, 0)
+            trace.cost_usd = cost_usd(price_now(state.pool), used) if trace.http_status == 200 else None
+            trace.finish()
+            self._metrics.observe(trace)
+            self._export.submit(trace)
+
+
+def _identity(embedder: Embedder, canary: bytes) -> bytes:
+    return blake2b(embedder.name + canary, digest_size=16).digest()
+
+
+def _read(answer: WholeAnswer, wanted: int) -> list[Vector] | None:
+    """The vectors of an answer, in their order; None where they are not as many, or cannot be read."""
+    vectors = list(answer.vectors) if answer.handed is None else _of_body(answer.handed.body)
+    units = [unit(vector) for vector in vectors]
+    whole = [vector for vector in units if vector is not None]
+    return whole if len(whole) == len(units) == wanted else None
+
+
+def _of_body(body: bytes) -> list[bytes]:
+    try:
+        data: list[dict[str, Any]] = msgspec.json.decode(body)["data"]
+        given = [it["embedding"] for it in sorted(data, key=lambda it: int(it.get("index", 0)))]
+        return [b64decode(it) if isinstance(it, str) else struct.pack(f"<{len(it)}f", *it) for it in given]
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, struct.error):
+        return []

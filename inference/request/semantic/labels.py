@@ -1,0 +1,87 @@
+"""The evidence of each route, from labels that all gateways share: a stream in Redis for each route.
+
+All gateways read the same labels in the same order, so all come to the same threshold, and a gateway that starts has what was learnt
+before. A Redis that has lost its data has lost the answers too. The control plane does not keep them: nothing there decides by them, and
+without them nothing is served, which is the safe side.
+"""
+
+import itertools
+from dataclasses import dataclass, field
+
+from inference.core.semantic.evidence import MAX_LABELS, Evidence, Label
+from inference.wires.redis import RedisClient, RedisLostError, ReplyError
+
+_LABELS = b"weir:semantic:labels:"
+_KEPT_S = 30 * 86_400  # after the last label
+_AT_ONCE = 100  # labels read in one turn of the event loop
+MAX_ROUTES = 128
+
+
+@dataclass(slots=True, eq=False)
+class Route:
+    """A model on a variant with an embedder, and what is known of it. `served` counts what this process has served since then."""
+
+    model: str
+    name: bytes
+    evidence: Evidence
+    served: int = 0
+    _last: bytes = b"-"  # label that was read
+    _changes: int = field(default=0)
+
+    def take(self, label: Label) -> None:
+        self.evidence.add(label)
+        if self.evidence.changes != self._changes:
+            self._changes, self.served = self.evidence.changes, 0
+
+
+class Labels:
+    def __init__(self, redis: RedisClient) -> None:
+        self._redis = redis
+        self.routes: dict[bytes, Route] = {}
+
+    def route(self, name: bytes, model: str, delta: float) -> Route:
+        """Where its bound is another than before, its labels are read again."""
+        route = self.routes.get(name)
+        if route is None or route.evidence.delta != delta:
+            while len(self.routes) >= MAX_ROUTES:
+                del self.routes[next(iter(self.routes))]
+            route = self.routes[name] = Route(model, name, Evidence(delta))
+        return route
+
+    def add(self, route: Route, label: Label) -> None:
+        """It counts once it is read again. Never raises: a label that Redis does not take is none."""
+        key = _LABELS + route.name
+        said = (b"s", b"%.4f" % label.similarity, b"w", int(label.wrong))
+        try:
+            self._redis.send(b"XADD", key, b"MAXLEN", b"~", MAX_LABELS, b"*", *said, hurry=False)
+            self._redis.send(b"EXPIRE", key, _KEPT_S, hurry=False)
+        except RedisLostError:
+            return
+
+    async def read(self, timeout_s: float) -> None:
+        """Take the labels that are new. Never raises."""
+        for route in list(self.routes.values()):
+            for _ in itertools.count():
+                if await self._read(route, timeout_s) < _AT_ONCE:
+                    break
+
+    async def _read(self, route: Route, timeout_s: float) -> int:
+        """How many were new."""
+        try:
+            reply = await self._redis.send(
+                b"XRANGE", _LABELS + route.name, route._last, b"+", b"COUNT", _AT_ONCE, timeout_s=timeout_s
+            )
+        except (RedisLostError, TimeoutError):
+            return 0
+        if isinstance(reply, ReplyError):
+            self._redis.note_refusal(reply)
+        if not isinstance(reply, list):
+            return 0
+        for identity, values in reply:
+            route._last = b"(" + identity
+            try:
+                said = dict(zip(values[::2], values[1::2], strict=True))
+                route.take(Label(float(said[b"s"]), said[b"w"] != b"0"))
+            except (ValueError, KeyError, TypeError):
+                continue  # of another version
+        return len(reply)

@@ -1,0 +1,241 @@
+"""The steps of the semantic cache: embed the text, search what is near, verify, choose; and after the answer, learn from it.
+
+Whatever fails is a miss: the request goes on as it would without this. Where nothing may be served, all of it happens after the answer.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import msgspec
+import structlog
+
+from inference.contract.snapshot import Model, Pool
+from inference.contract.snapshot_parts import SemanticRule
+from inference.core.cache_key import cache_key
+from inference.core.events import WholeAnswer
+from inference.core.semantic.bucket import Fuzzy, Query, bucket, split
+from inference.core.semantic.evidence import THRESHOLDS, Label, choose, sample_rate
+from inference.core.semantic.features import features
+from inference.core.semantic.same import same
+from inference.core.semantic.verify import VERSION, difference
+from inference.observability.metrics import Metrics
+from inference.observability.span_export import SpanExport
+from inference.observability.spans import EMBED, SEARCH, Trace
+from inference.policy.serving import Caller, Serving
+from inference.request.cache import Cache
+from inference.request.semantic.embedder import Embedder, Embedders, Vector, embedder_of
+from inference.request.semantic.labels import Labels, Route
+from inference.request.semantic.store import Near, VectorStore
+from inference.tasks import keep
+from inference.wires.redis import RedisClient
+
+_log = structlog.get_logger()
+_EVERY_S = 1.0
+_PATIENT_S = 1.0  # for what no request waits for
+MAX_LEARNING = 64
+"""Answers that are learnt from at the same time. Those beyond are not."""
+
+
+@dataclass(slots=True, eq=False)
+class Look:
+    """One look-up. `near` is the candidate, once there is one, and `label` whether its answer is compared with the request's."""
+
+    rule: SemanticRule
+    serving: Serving
+    caller: Caller
+    model: Model
+    pool: Pool
+    embedder: Embedder
+    text: str
+    rest_key: bytes
+    key: bytes  # of the exact cache
+    trace: Trace
+    timeout_s: float
+    semantic: "Semantic"
+    bucket: bytes = b""
+    words: bytes = b""
+    vector: Vector | None = None
+    route: Route | None = None
+    near: Near | None = None
+    label: bool = False
+    searched: bool = False
+    failed: bool = False  # its text could not be embedded in time
+
+    async def find(self) -> WholeAnswer | None:
+        """The answer that may be given; None where the request is to be generated. Never raises."""
+        try:
+            return await self.semantic.find(self)
+        except Exception:  # noqa: BLE001  (the request is generated, whatever it is: the log has the reason)
+            _log.exception("semantic_cache.failed", request=self.trace.context.trace_id.hex())
+            return None
+
+    def learn(self, answer: WholeAnswer) -> None:
+        """Compare the request's own answer with the candidate's, and keep its text for others. No request waits for it."""
+        self.semantic.learn(self, answer)
+
+    @property
+    def about(self) -> bytes:
+        """What the client is shown of the answer that it gets."""
+        near = self.near
+        return b"" if near is None else b"; entry=%s; similarity=%.3f" % (near.key.hex().encode(), near.similarity)
+
+
+class Semantic:
+    """Of all requests of this process."""
+
+    def __init__(self, redis: RedisClient, cache: Cache, export: SpanExport, metrics: Metrics) -> None:
+        self._cache = cache
+        self.store = VectorStore(redis)
+        self.labels = Labels(redis)
+        self.embedders = Embedders(redis, export, metrics)
+        self.counts: Counter[tuple[str, str]] = Counter()  # of look-ups, by model and what came of them
+        self._learning: set[asyncio.Task[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._used = asyncio.Event()
+
+    def start(self) -> None:
+        self._task = keep("semantic cache", self._follow)
+
+    def close(self) -> None:
+        for task in (self._task, *self._learning):
+            if task is not None:
+                task.cancel()
+
+    async def _follow(self) -> None:
+        """Read what other gateways have learnt. Until the first look-up there is nothing to do."""
+        await self._used.wait()
+        while True:
+            await self.store.probe(_PATIENT_S)
+            await self.labels.read(_PATIENT_S)
+            await asyncio.sleep(_EVERY_S)
+
+    def begin(
+        self,
+        serving: Serving,
+        caller: Caller,
+        model: Model,
+        query: Query,
+        pool: Pool,
+        regions: frozenset[str] | None,
+        key: bytes,
+        trace: Trace,
+    ) -> Look | None:
+        """A look-up for a request that the exact cache does not have; None where it may not be answered for another."""
+        self._used.set()
+        rule = model.cache.semantic
+        parts = split(query)
+        if not isinstance(parts, Fuzzy):
+            self.counts[model.name, f"not_eligible_{parts}"] += 1
+            return None
+        if self.store.reason or model.cache.ttl_s <= 0:
+            self.counts[model.name, "no_store"] += 1
+            return None
+        embedder = embedder_of(serving, caller, rule.embedder)
+        if embedder is None:
+            self.counts[model.name, "no_embedder"] += 1
+            return None
+        rest_key = cache_key(parts.rest, model, pool, caller.tenant, regions)
+        timeout_s = serving.timeouts_for(model.name, caller.tier.name).cache_ms / 1000
+        look = Look(rule, serving, caller, model, pool, embedder, parts.text, rest_key, key, trace, timeout_s, self)
+        look.route = self._route(look, self.embedders.identity(embedder))
+        return look
+
+    async def find(self, look: Look) -> WholeAnswer | None:
+        route = look.route
+        if look.rule.mode != "on" or route is None or route.evidence.threshold is None:
+            return None
+        look.trace.enter(EMBED)
+        await self._embed(look, look.rule.embed_ms / 1000)
+        if look.vector is None:
+            return None
+        look.trace.enter(SEARCH)
+        await self._search(look, look.timeout_s)
+        near, route = look.near, look.route
+        if near is None or route is None:
+            return None
+        rate = sample_rate(route.served, route.evidence.delta)
+        chosen = choose(near.similarity, route.evidence.threshold, rate, random.random())  # noqa: S311  (no secret)
+        look.label = chosen == "label"
+        if chosen != "serve":
+            self.counts[look.model.name, chosen] += 1
+            return None
+        stored = await self._cache.get(near.key, look.timeout_s)
+        if stored.answer is None:
+            look.near = None
+            self.counts[look.model.name, "expired"] += 1
+            return None
+        route.served += 1
+        self.counts[look.model.name, "served"] += 1
+        return stored.answer
+
+    def learn(self, look: Look, answer: WholeAnswer) -> None:
+        if look.failed:
+            return
+        if len(self._learning) >= MAX_LEARNING:
+            self.counts[look.model.name, "not_learnt"] += 1
+            return
+        task = asyncio.get_running_loop().create_task(self._learn(look, answer))
+        self._learning.add(task)
+        task.add_done_callback(self._learning.discard)
+
+    async def _learn(self, look: Look, answer: WholeAnswer) -> None:
+        try:
+            if not look.searched:
+                look.label = True  # nothing is served, so each candidate is labelled
+                await self._embed(look, _PATIENT_S)
+                await self._search(look, _PATIENT_S)
+            if look.vector is None or not look.searched:
+                return
+            if look.near is not None and look.route is not None and look.label:
+                stored = await self._cache.get(look.near.key, _PATIENT_S)
+                if stored.answer is not None:
+                    wrong = not same(answer, stored.answer)
+                    self.labels.add(look.route, Label(look.near.similarity, wrong))
+                    self.counts[look.model.name, "label_wrong" if wrong else "label_right"] += 1
+            ttl_s = look.model.cache.ttl_s
+            await self.store.add(look.bucket, look.key, look.vector, look.words, ttl_s, _PATIENT_S)
+        except Exception:  # noqa: BLE001  (the request has its answer, whatever it is: the log has the reason)
+            _log.exception("semantic_cache.failed", request=look.trace.context.trace_id.hex())
+
+    async def _embed(self, look: Look, timeout_s: float) -> None:
+        made = await self.embedders.embed(look.serving, look.embedder, look.caller, look.text, look.trace, timeout_s)
+        if made is None:
+            look.failed = True
+            self.counts[look.model.name, "embedder_failed"] += 1
+            return
+        look.vector, identity = made
+        shared = look.model.cache.scope == "all" and look.rule.across_tenants
+        look.bucket = bucket(look.rest_key, identity, "" if shared else look.caller.tenant)
+        look.words = features(look.text, look.bucket)
+        look.route = self._route(look, identity)
+
+    async def _search(self, look: Look, timeout_s: float) -> None:
+        if look.vector is None:
+            return
+        nearest = await self.store.nearest(look.bucket, look.vector, look.model.cache.ttl_s, timeout_s)
+        if nearest is None:
+            self.counts[look.model.name, "store_failed"] += 1
+            return
+        look.searched = True
+        allowed, refusal = ("", "word") if look.rule.other_words else ("",), "none_near"
+        for near in nearest:
+            if near.key == look.key or near.similarity < THRESHOLDS[0]:
+                continue
+            reason = difference(look.words, near.words)
+            if reason in allowed:
+                look.near = near
+                return
+            refusal = f"refused_{reason}" if refusal == "none_near" else refusal
+        self.counts[look.model.name, refusal] += 1
+
+    def _route(self, look: Look, identity: bytes | None) -> Route | None:
+        """Whatever decides which answers are right, and for which texts they are given, is in its name."""
+        if identity is None:
+            return None
+        model, pool, rule = look.model, look.pool, look.rule
+        parts = (model.name, model.prompt_version, pool.variant, pool.model_name, pool.model_version, rule.other_words)
+        name = blake2b(msgspec.msgpack.encode((*parts, VERSION)) + identity, digest_size=16).digest()
+        return self.labels.route(name, model.name, rule.wrong_percent / 100)

@@ -1,0 +1,119 @@
+"""Vectors and labels in a real Redis: two sets of a bucket, bounds, another Redis, and what a gateway that starts reads."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from inference.core.semantic.evidence import Label
+from inference.request.semantic import store
+from inference.request.semantic.labels import Labels
+from inference.request.semantic.store import NO_REDIS, NO_VECTOR_SETS, VectorStore
+from inference.wires.redis import RedisClient, open_redis
+from tests.support.wait import eventually_async
+
+NEAR, FAR = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
+TTL_S, WITHIN_S = 3600, 10.0
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[RedisClient]:
+    redis = open_redis(url)
+    redis.start()
+    try:
+        await eventually_async(lambda: redis.up)
+        yield redis
+    finally:
+        await redis.close()
+
+
+async def keys(kept: VectorStore, bucket: bytes) -> list[bytes]:
+    near = await kept.nearest(bucket, NEAR, TTL_S, WITHIN_S)
+    assert near is not None
+    return [it.key for it in near]
+
+
+async def test_what_is_near_comes_first_and_other_buckets_have_nothing(redis_url: str) -> None:
+    async with connected(redis_url) as redis:
+        kept, bucket = VectorStore(redis), secrets.token_bytes(32)
+        assert await kept.add(bucket, b"far\x00", FAR, b"words", TTL_S, WITHIN_S)
+        assert await kept.add(bucket, b"near\xff", NEAR, b"words", TTL_S, WITHIN_S)
+        assert await keys(kept, bucket) == [b"near\xff", b"far\x00"]
+        assert await keys(kept, secrets.token_bytes(32)) == []
+
+
+async def test_a_member_is_added_once_and_a_full_set_takes_no_more(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connected(redis_url) as redis:
+        kept, bucket = VectorStore(redis), secrets.token_bytes(32)
+        assert await kept.add(bucket, b"a", NEAR, b"", TTL_S, WITHIN_S)
+        assert not await kept.add(bucket, b"a", FAR, b"", TTL_S, WITHIN_S)
+        monkeypatch.setattr(store, "MAX_MEMBERS", 1)
+        assert not await kept.add(bucket, b"b", NEAR, b"", TTL_S, WITHIN_S)
+        assert await keys(kept, bucket) == [b"a"]
+
+
+async def test_the_set_of_before_is_still_searched_and_the_one_before_it_not(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connected(redis_url) as redis:
+        kept, bucket = VectorStore(redis), secrets.token_bytes(32)
+        now = [10_000.0 * TTL_S]
+        monkeypatch.setattr("inference.request.semantic.store.time.time", lambda: now[0])
+        for name in (b"1", b"2"):
+            await kept.add(bucket, name, NEAR, b"", TTL_S, WITHIN_S)
+            assert name in await keys(kept, bucket)
+            now[0] += TTL_S
+        assert await keys(kept, bucket) == [b"2"]
+
+
+async def test_a_vector_of_another_length_is_nothing_near(redis_url: str) -> None:
+    async with connected(redis_url) as redis:
+        kept, bucket = VectorStore(redis), secrets.token_bytes(32)
+        await kept.add(bucket, b"a", NEAR, b"", TTL_S, WITHIN_S)
+        assert await kept.nearest(bucket, (1.0, 0.0), TTL_S, WITHIN_S) is None
+        assert kept.reason == ""
+
+
+async def test_a_redis_without_vector_sets_is_said(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with connected(redis_url) as redis:
+        kept = VectorStore(redis)
+        await kept.probe(WITHIN_S)
+        assert kept.reason == ""
+        send = redis.send
+
+        def older(*command: bytes, **options: bool) -> asyncio.Future[object]:  # no older Redis is in the wheel
+            name = b"NOSUCH" + command[0] if command[0][:1] == b"V" else command[0]
+            return send(name, *command[1:], **options)
+
+        monkeypatch.setattr(redis, "send", older)
+        await kept.probe(WITHIN_S)
+        assert kept.reason == NO_VECTOR_SETS
+        assert await kept.nearest(b"b", NEAR, TTL_S, WITHIN_S) is None
+
+
+async def test_without_a_connection_nothing_is_waited_for() -> None:
+    kept = VectorStore(open_redis("redis://127.0.0.1:1/0"))
+    assert kept.reason == NO_REDIS
+    assert await kept.nearest(b"b", NEAR, TTL_S, WITHIN_S) is None
+    assert not await kept.add(b"b", b"k", NEAR, b"", TTL_S, WITHIN_S)
+
+
+async def test_a_gateway_that_starts_has_the_evidence_of_the_others(redis_url: str) -> None:
+    name = secrets.token_bytes(16)
+    async with connected(redis_url) as redis, connected(redis_url) as other:
+        labels, started = Labels(redis), Labels(other)
+        route = labels.route(name, "m", 0.05)
+        for number in range(250):
+            labels.add(route, Label(0.96, number == 0))
+        await labels.read(WITHIN_S)
+        again = started.route(name, "m", 0.05)
+        await started.read(WITHIN_S)
+        assert again.evidence.labels == route.evidence.labels == 250
+        assert again.evidence.threshold == route.evidence.threshold is not None
+        assert started.route(name, "m", 0.01).evidence.labels == 0  # another bound: they are read again
+        await started.read(WITHIN_S)
+        assert started.route(name, "m", 0.01).evidence.labels == 250
