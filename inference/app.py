@@ -31,10 +31,10 @@ from inference.policy.snapshot_watch import SnapshotWatch, unix_ms
 from inference.request.authenticate import authenticate
 from inference.request.cache import Cache
 from inference.request.completions import Completions
-from inference.request.lane import Lane, is_for_lane
+from inference.request.lane import Lane, is_for_lane, model_of
 from inference.request.limits import Limits
 from inference.request.parse import ENDPOINTS
-from inference.request.route import pools_of
+from inference.request.route import find_model, pools_of
 from inference.request.semantic.lookup import Semantic
 from inference.tasks import keep
 from inference.tokenizers.library import Tokenizers
@@ -160,6 +160,8 @@ class Gateway:
                 caller = authenticate(self._current(), request.headers)
                 out.known = True
                 await self.completions.count(caller)
+                if model := model_of(request):
+                    find_model(self._current(), model, caller)
                 await self.lane.serve(request, out, caller)
                 return
             elif path == "/v1/models" or path.startswith("/v1/models/"):

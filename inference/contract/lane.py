@@ -22,7 +22,8 @@ ROOM_HEADER = "x-weir-room"
 TIER = "batch"
 """The tier of other lines, where there is one of this name; else they are served in their tenant's."""
 
-PREFIXES = ("/v1/files", "/v1/batches", "/v1/jobs")
+JOBS = "/v1/jobs"
+PREFIXES = ("/v1/files", "/v1/batches", JOBS)
 RESPONSES = "/v1/responses"
 """POST is for the lane where the body says `background: true`, and whatever lies below always."""
 ENDPOINTS = frozenset(

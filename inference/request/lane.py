@@ -13,7 +13,7 @@ import msgspec
 from inference.backends.resolver import Resolver
 from inference.config import Config
 from inference.contract.address import parse_url
-from inference.contract.lane import END_HEADER, KEY_HEADER, RESPONSES, TENANT_HEADER, authorization, is_below_lane
+from inference.contract.lane import END_HEADER, JOBS, KEY_HEADER, RESPONSES, TENANT_HEADER, authorization, is_below_lane
 from inference.core.openai import errors
 from inference.policy.serving import Caller
 from inference.request.authenticate import digest_of
@@ -38,11 +38,13 @@ _GIVEN = (
 )
 
 
-class _Background(msgspec.Struct):
+class _Wanted(msgspec.Struct):
     background: Any = None
+    model: Any = None
+    body: Any = None  # of a job
 
 
-_background = msgspec.json.Decoder(_Background)
+_wanted = msgspec.json.Decoder(_Wanted)
 
 
 def is_for_lane(request: Request) -> bool:
@@ -51,10 +53,25 @@ def is_for_lane(request: Request) -> bool:
         return is_below_lane(request.path)
     if request.method != "POST" or b'"background"' not in request.body:
         return False
+    return _read(request).background is True
+
+
+def model_of(request: Request) -> str:
+    """That a request for the lane is to run with, if it is a new job or background response which says so: it is looked for at once."""
+    if request.method != "POST" or request.path not in (RESPONSES, JOBS):
+        return ""
+    wanted = _read(request)
+    body = wanted.body if isinstance(wanted.body, dict) else {}
+    model = wanted.model if request.path == RESPONSES else body.get("model")
+    return model if isinstance(model, str) else ""
+
+
+def _read(request: Request) -> _Wanted:
+    """What cannot be read is left to whoever answers it."""
     try:
-        return _background.decode(request.body).background is True
+        return _wanted.decode(request.body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
+        return _Wanted()
 
 
 class Lane:

@@ -1,5 +1,6 @@
 """Files, batches and responses as OpenAI's client reads them."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -106,7 +107,7 @@ def _callback(url: str, sent: Callback | None) -> dict[str, Any]:
     }
 
 
-def listing(rows: list[dict[str, Any]], has_more: bool) -> dict[str, Any]:
+def listing(rows: Sequence[dict[str, Any]], has_more: bool) -> dict[str, Any]:
     return {
         "object": "list",
         "data": rows,

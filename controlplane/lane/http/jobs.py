@@ -8,6 +8,7 @@ from aiohttp import web
 from yarl import URL
 
 from controlplane.incidents.notify.delivery.core.outbound_address import Allowed, BlockedError, check_url
+from controlplane.lane.core import items
 from controlplane.lane.core.jobs import NewJob, new_job, new_response
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.core.states import JOB, RESPONSE
@@ -42,7 +43,10 @@ class JobRoutes:
         self._objects, self._wake, self._allow, self._pulse = objects, wake, allow, pulse
 
     def all(self) -> list[web.RouteDef]:
-        routes = [web.get("/v1/jobs", self.list_jobs)]
+        routes = [
+            web.get("/v1/jobs", self.list_jobs),
+            web.get("/v1/responses/{id}/input_items", self.input_items),
+        ]
         for form in _FORMS:
             routes += [
                 web.post(form.url, partial(self.create, form)),
@@ -82,6 +86,14 @@ class JobRoutes:
 
     async def list_jobs(self, request: web.Request) -> web.Response:
         return await listing(request, _JOBS, _MAX_JOBS, jobs.listed, forms.job_of_list)
+
+    async def input_items(self, request: web.Request) -> web.Response:
+        tenant, name = _named(request)
+        limit, order = number(request, "limit", _JOBS, _MAX_JOBS), choice(request, "order", ("desc", "asc"))
+        given = (await in_thread(lambda: jobs.read(tenant, name, RESPONSE, self._objects))).request
+        after = request.query.get("after", "")
+        rows, has_more = items.page(items.items(name, given), after, limit, falling=order == "desc")
+        return json(forms.listing(rows, has_more))
 
     async def read(self, form: Form, request: web.Request) -> web.StreamResponse:
         tenant, name = _named(request)

@@ -107,6 +107,11 @@ async def test_a_callback_is_signed_and_sent_until_it_is_taken(
     assert len(receiver.taken) == 3
 
 
+def test_an_unknown_model_is_said_at_once(stack: Stack) -> None:
+    status, answer = call(stack, "POST", "/v1/jobs", a_job("x", body={"model": "nothing"}))
+    assert (status, answer["error"]["code"]) == (404, "model_not_found")
+
+
 @pytest.mark.parametrize(
     ("body", "param", "code"),
     [

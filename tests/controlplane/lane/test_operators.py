@@ -49,6 +49,7 @@ def test_the_screen_says_how_far_a_batch_is_and_what_is_not_known(teammate: Clie
     page = text(teammate)
     assert "3 of 4" in page and "/s</span>" in page and "422: 1" in page and "alice" in page
     assert "/cancel" not in page, "a teammate may not"
+    assert "text 1" not in page and "alone, who reads them with its API key" in page
     assert "No batch with these filters" in text(teammate, "/batches?tenant=bob")
 
 

@@ -87,11 +87,41 @@ async def test_a_response_does_not_wait_behind_batches(stack: Stack, model: Echo
 async def test_what_the_gateway_refuses_is_a_failed_response_with_its_reason(stack: Stack) -> None:
     async with stack.client() as client:
         refused = await answered(client, await respond(client, "status:422"))
-        other = await client.responses.create(model="nothing", input="x", background=True)
-        unknown = await answered(client, other)
+        with pytest.raises(openai.NotFoundError, match="'nothing'") as unknown:
+            await client.responses.create(model="nothing", input="x", background=True)
     assert (refused.status, refused.error.code, refused.error.message) == ("failed", "422", "no")
-    assert (unknown.status, unknown.error.code) == ("failed", "model_not_found")
-    assert "'nothing'" in unknown.error.message and unknown.output == []
+    assert unknown.value.code == "model_not_found"
+
+
+async def test_what_was_asked_is_listed_as_items(stack: Stack) -> None:
+    call = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "depth", "arguments": "{}"}
+    given: list[Any] = [
+        {"role": "user", "content": "free and deep"},
+        {"role": "assistant", "content": "Asking."},
+        call,
+        {"type": "function_call_output", "call_id": "c", "output": "3 m"},
+        {"role": "user", "content": [{"type": "input_text", "text": "And wide?"}]},
+    ]
+    async with stack.client() as client:
+        response = await client.responses.create(model=MODEL, input=given, background=True)
+        listing = client.responses.input_items.list
+        every = [it async for it in await listing(response.id, order="asc", limit=2)]
+        assert [it.id for it in every] == [it.id async for it in await listing(response.id, limit=100)][::-1]
+        texts = [it.content[0] for it in every if it.type == "message"]
+        assert [(it.type, it.text) for it in texts] == [
+            ("input_text", "free and deep"),
+            ("output_text", "Asking."),
+            ("input_text", "And wide?"),
+        ]
+        assert every[2].model_dump(exclude_unset=True) == call and every[3].output == "3 m"
+        assert len({it.id for it in every}) == len(given)
+        [single] = [it async for it in await listing((await respond(client, "free and short")).id)]
+        assert (single.role, single.content[0].text) == ("user", "free and short")
+        with pytest.raises(openai.BadRequestError):
+            await listing(response.id, after="no item")
+        async with stack.client(key=OTHER_KEY) as other:
+            with pytest.raises(openai.NotFoundError):
+                await other.responses.input_items.list(response.id)
 
 
 async def test_a_cancelled_or_deleted_response_ends_at_once(stack: Stack, model: EchoServer) -> None:
