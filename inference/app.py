@@ -19,7 +19,7 @@ from inference.contract.metrics_access import may_read_metrics
 from inference.contract.snapshot import Checked, Fault
 from inference.core.openai import errors, writers
 from inference.core.openai.errors import ApiError
-from inference.figures import metrics_page, signals_page
+from inference.figures import metrics_page, signals_page, similar_requests
 from inference.figures.labelled import alone
 from inference.observability.families import render
 from inference.observability.metrics import Labelled, Metrics
@@ -36,6 +36,7 @@ from inference.request.limits import Limits
 from inference.request.parse import ENDPOINTS
 from inference.request.route import find_model, pools_of
 from inference.request.semantic.lookup import Semantic
+from inference.request.semantic.marks import NotSame
 from inference.tasks import keep
 from inference.tokenizers.library import Tokenizers
 from inference.wires.http.cors import Cors
@@ -43,6 +44,7 @@ from inference.wires.http.exchange import JSON, EdgeCounts, Exchange, Headers, R
 from inference.wires.redis import open_redis
 from inference.workers.worker import Worker
 
+NOT_SAME = "/v1/cache/not-same"
 _API = tuple({"/v1/", *ENDPOINTS})
 
 
@@ -106,8 +108,16 @@ class Gateway:
             lambda: self.connections(),
             self.faults,
         )
-        self.metrics.gauges = lambda: [*metrics_page.gauges(observed), *self._standing()]
-        self.metrics.counters = lambda: [*metrics_page.counters(observed), *self._counted()]
+        self.metrics.gauges = lambda: [
+            *metrics_page.gauges(observed),
+            *self._standing(),
+            *similar_requests.gauges(self.serving, self.semantic),
+        ]
+        self.metrics.counters = lambda: [
+            *metrics_page.counters(observed),
+            *self._counted(),
+            *similar_requests.counters(self.semantic),
+        ]
         self.draining = False
         self._watching: list[asyncio.Task[None]] = []
 
@@ -164,6 +174,8 @@ class Gateway:
                     find_model(self._current(), model, caller)
                 await self.lane.serve(request, out, caller)
                 return
+            elif path == NOT_SAME and self.semantic is not None:
+                status, headers, body = await self._not_same(request, self.semantic)
             elif path == "/v1/models" or path.startswith("/v1/models/"):
                 status, headers, body = await self._models(request)
             else:
@@ -212,6 +224,25 @@ class Gateway:
         if name not in current.models or not caller.may_use(name):
             raise errors.no_such_model(name)
         return 200, [JSON], writers.model(name, card(name))
+
+    async def _not_same(self, request: Request, semantic: Semantic) -> tuple[int, Headers, bytes]:
+        """A client says that a similar request's answer was not its own. It counts against the caller's limits. Raises ApiError."""
+        if request.method != "POST":
+            raise errors.method_not_allowed(request.method, request.path, "POST")
+        caller = authenticate(self._current(), request.headers)
+        await self.completions.count(caller)
+        try:
+            mark = msgspec.json.decode(request.body, type=NotSame)
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            raise errors.invalid(
+                f'Send {{"request_id": "…"}}, the answer\'s x-request-id: {error}.', "request_id"
+            ) from None
+        taken = await semantic.marks.not_same(mark.request_id, caller.tenant)
+        if taken == "unavailable":
+            raise errors.unavailable("Redis does not answer: send it again.", 1.0, "cache")
+        if taken == "unknown":
+            raise errors.no_such_answer()
+        return 200, [JSON], b'{"status":"taken"}'
 
     def _may_read(self, request: Request, out: Exchange) -> None:
         """Raises ApiError where the caller may not read the metrics."""
@@ -283,25 +314,12 @@ class Gateway:
             "policy_unknown_fields": list(self.watch.unknown),
             "policy_faults": [str(fault) for fault in self.faults()],
             "cache": "off" if self.redis is None else "up" if self.redis.up else "down",
-            "semantic_cache": self._semantic_cache(),
+            "semantic_cache": similar_requests.standing(self.serving, self.semantic),
             "pools": pools,
         }
         if self.worker is not None:
             body |= {"worker": self.worker.number, "workers": self.worker.workers}
         return 503 if reason else 200, [JSON], msgspec.json.encode(body)
-
-    def _semantic_cache(self) -> str:
-        """Whether similar requests can be looked up, or why not."""
-        rules = {name: it.model.cache.semantic for name, it in self.serving.models.items()} if self.serving else {}
-        used = {name: rule for name, rule in rules.items() if rule.mode != "off"}
-        if not used:
-            return "off"
-        if self.semantic is None:
-            return "off: there is no Redis"
-        without = sorted(name for name, rule in used.items() if rule.embedder not in rules)
-        if reason := self.semantic.store.reason or (without and f"no embedder is known for {', '.join(without)}"):
-            return f"off: {reason}"
-        return "up"
 
     def faults(self) -> list[Fault]:
         """The parts of the snapshot that are not obeyed, at present."""

@@ -16,13 +16,6 @@ from inference.request.limits import Limits
 from inference.wires.http.exchange import EdgeCounts
 from inference.wires.redis import RedisClient
 
-_ABOUT_SEMANTIC = {
-    "labels": "Answers compared with a similar request's, since the evidence began.",
-    "labels_wanted": "How many a threshold needs that has seen nothing wrong.",
-    "threshold": "The least similarity that is served; left out where nothing is.",
-    "changes": "How often answers became wrong, so that the evidence began again.",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Observed:
@@ -50,25 +43,7 @@ def gauges(gateway: Observed) -> list[Labelled]:
     about_held = "Bytes kept for clients: requests being read or answered, and answers not read."
     about_unknown = "Fields of the snapshot obeyed that this gateway does not know."
     about_faults = "1 for each part of the snapshot obeyed that cannot be."
-    semantic = gateway.completions.semantic
-    routes = list(semantic.labels.routes.values()) if semantic is not None else []
-    evidence: dict[str, dict[tuple[str, ...], float]] = {
-        "labels": {},
-        "labels_wanted": {},
-        "changes": {},
-        "threshold": {},
-    }
-    for route in routes:
-        stands, name = route.evidence, (route.model, route.name.hex()[:8])
-        evidence["labels"][name], evidence["labels_wanted"][name] = stands.labels, stands.labels_wanted
-        evidence["changes"][name] = stands.changes
-        if stands.threshold is not None:
-            evidence["threshold"][name] = stands.threshold
     return [
-        *(
-            (f"weir_gateway_semantic_{name}", about, ("model", "route"), evidence[name])
-            for name, about in _ABOUT_SEMANTIC.items()
-        ),
         alone("connections", "Open client connections.", connections),
         alone("buffered_bytes", about_held, held_bytes),
         alone("requests_in_flight", "Completion requests being served.", gateway.completions.in_flight),
@@ -92,9 +67,6 @@ def counters(gateway: Observed) -> list[Labelled]:
     def total(of: Callable[[PoolState], int]) -> int:
         return sum(map(of, gateway.fleet.pools.values()))
 
-    semantic = gateway.completions.semantic
-    looked: dict[tuple[str, ...], float] = dict(semantic.counts.items()) if semantic is not None else {}
-    about_looked = "Look-ups of similar requests, by what came of them."
     about_local = "Requests with limits that this process counted alone."
     return [
         alone("connections_refused", "Connections refused because there were too many.", edge.refused),
@@ -103,7 +75,6 @@ def counters(gateway: Observed) -> list[Labelled]:
         alone("connections_unread", "Connections whose client did not read its answers.", edge.unread),
         alone("connections_shed", "Connections cut because all held too much memory.", edge.shed),
         alone("limits_counted_locally", about_local, limits.counted_locally),
-        ("weir_gateway_semantic_lookups", about_looked, ("model", "result"), looked),
         alone("retries", "Attempts after a failed one, and hedges.", total(lambda it: it.retries.used)),
         alone("retries_denied", "Attempts over the retry budget.", total(lambda it: it.retries.denied)),
         alone("hedges", "Attempts beside a slow one.", total(lambda it: it.tally.hedges)),

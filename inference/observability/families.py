@@ -24,6 +24,8 @@ _LEAST = frozenset(
         "weir_gateway_pool_replicas_up",
         "weir_gateway_replica_signals_age_seconds",
         "weir_gateway_replica_up",
+        "weir_gateway_semantic_labels",
+        "weir_gateway_semantic_up",
     )
 )
 _MOST = frozenset(
@@ -39,6 +41,9 @@ _MOST = frozenset(
         "weir_gateway_replica_running",
         "weir_gateway_replica_waiting",
         "weir_gateway_replica_warming",
+        "weir_gateway_semantic_changes",
+        "weir_gateway_semantic_labels_wanted",
+        "weir_gateway_semantic_threshold",
     )
 )
 """Gauges that are the same in every process, or nearly: the worse value counts. All others are added up."""

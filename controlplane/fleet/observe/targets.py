@@ -22,6 +22,7 @@ GATEWAY = Names(
     faults=(
         Fault("weir_gateway_pool_replicas_up", 0, "no replica is up in pool {pool}"),
         Fault("weir_gateway_cache_up", 0, "it serves without its cache: Redis does not answer it"),
+        Fault("weir_gateway_semantic_up", 0, "similar requests are not looked up: /readyz says why"),
         Fault("weir_gateway_policy_stale", 1, "it obeys an older policy snapshot, because it refused the newest"),
         Fault("weir_gateway_policy_fault", 1, "it refused {kind} {name} of the policy snapshot: /readyz says why"),
     ),

@@ -178,6 +178,13 @@ def refused_model(name: str) -> ApiError:
     return PermanentApiError(503, "server_error", "model_misconfigured", message, "model")
 
 
+def no_such_answer() -> ApiError:
+    message = (
+        "No answer of a similar request is known by this id: it was another's, it is too old, or it was marked before."
+    )
+    return PermanentApiError(404, _INVALID, "answer_not_known", message, "request_id")
+
+
 def no_such_url(method: str, path: str) -> ApiError:
     return PermanentApiError(404, _INVALID, "unknown_url", f"Unknown request URL: {method} {path}.")
 

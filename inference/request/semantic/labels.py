@@ -48,9 +48,9 @@ class Labels:
             route = self.routes[name] = Route(model, name, Evidence(delta))
         return route
 
-    def add(self, route: Route, label: Label) -> None:
+    def add(self, route: bytes, label: Label) -> None:
         """It counts once it is read again. Never raises: a label that Redis does not take is none."""
-        key = _LABELS + route.name
+        key = _LABELS + route
         said = (b"s", b"%.4f" % label.similarity, b"w", int(label.wrong))
         try:
             self._redis.send(b"XADD", key, b"MAXLEN", b"~", MAX_LABELS, b"*", *said, hurry=False)

@@ -28,6 +28,7 @@ from inference.policy.serving import Caller, Serving
 from inference.request.cache import Cache
 from inference.request.semantic.embedder import Embedder, Embedders, Vector, embedder_of
 from inference.request.semantic.labels import Labels, Route
+from inference.request.semantic.marks import Marks, Served
 from inference.request.semantic.store import Near, VectorStore
 from inference.tasks import keep
 from inference.wires.redis import RedisClient
@@ -91,6 +92,7 @@ class Semantic:
         self.store = VectorStore(redis)
         self.labels = Labels(redis)
         self.embedders = Embedders(redis, export, metrics)
+        self.marks = Marks(redis, self.store, self.labels)
         self.counts: Counter[tuple[str, str]] = Counter()  # of look-ups, by model and what came of them
         self._learning: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
@@ -169,6 +171,8 @@ class Semantic:
             return None
         route.served += 1
         self.counts[look.model.name, "served"] += 1
+        served = Served(look.caller.tenant, route.name, look.key, near.key, near.similarity)
+        self.marks.remember(look.trace.context.trace_id.hex(), served)
         return stored.answer
 
     def learn(self, look: Look, answer: WholeAnswer) -> None:
@@ -193,7 +197,7 @@ class Semantic:
                 stored = await self._cache.get(look.near.key, _PATIENT_S)
                 if stored.answer is not None:
                     wrong = not same(answer, stored.answer)
-                    self.labels.add(look.route, Label(look.near.similarity, wrong))
+                    self.labels.add(look.route.name, Label(look.near.similarity, wrong))
                     self.counts[look.model.name, "label_wrong" if wrong else "label_right"] += 1
             ttl_s = look.model.cache.ttl_s
             await self.store.add(look.bucket, look.key, look.vector, look.words, ttl_s, _PATIENT_S)
@@ -215,14 +219,15 @@ class Semantic:
     async def _search(self, look: Look, timeout_s: float) -> None:
         if look.vector is None:
             return
-        nearest = await self.store.nearest(look.bucket, look.vector, look.model.cache.ttl_s, timeout_s)
+        ttl_s = look.model.cache.ttl_s
+        nearest = await self.store.nearest(look.bucket, look.key, look.vector, ttl_s, timeout_s)
         if nearest is None:
             self.counts[look.model.name, "store_failed"] += 1
             return
         look.searched = True
         allowed, refusal = ("", "word") if look.rule.other_words else ("",), "none_near"
         for near in nearest:
-            if near.key == look.key or near.similarity < THRESHOLDS[0]:
+            if near.similarity < THRESHOLDS[0]:
                 continue
             reason = difference(look.words, near.words)
             if reason in allowed:

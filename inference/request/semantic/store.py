@@ -9,6 +9,7 @@ import asyncio
 import struct
 import time
 from collections.abc import Sequence
+from hashlib import blake2b
 
 import msgspec
 
@@ -16,6 +17,8 @@ from inference.core.semantic.vectors import pack, similarity
 from inference.wires.redis import RedisClient, RedisLostError, ReplyError
 
 _SET, _ENTRY = b"weir:semantic:set:", b"weir:semantic:entry:"
+_APART = b"weir:semantic:apart:"
+_APART_S = 30 * 86_400
 _NEAREST = 4  # of each set
 MAX_MEMBERS = 5_000  # of a set, and so 10,000 of a bucket
 NO_VECTOR_SETS = "its Redis has no vector sets: use Redis 8, or one with the module"
@@ -59,20 +62,27 @@ class VectorStore:
             return
         self._refused = NO_VECTOR_SETS if isinstance(reply, ReplyError) else ""
 
-    async def nearest(self, bucket: bytes, vector: Sequence[float], ttl_s: int, timeout_s: float) -> list[Near] | None:
-        """The nearest texts, the nearest first; None where Redis did not say. Never raises."""
+    async def nearest(
+        self, bucket: bytes, own_key: bytes, vector: Sequence[float], ttl_s: int, timeout_s: float
+    ) -> list[Near] | None:
+        """The nearest texts, the nearest first, without the request's own and those that people have set apart from it; None where Redis
+        did not say. Never raises.
+        """
         blob, now = struct.pack(f"<{len(vector)}f", *vector), int(time.time()) // ttl_s
         searches = [(b"VSIM", _set_of(bucket, number), b"FP32", blob, b"COUNT", _NEAREST) for number in (now, now - 1)]
         members = await self._all(searches, timeout_s)
         if members is None:
             return None
         keys = dict.fromkeys(key for reply in members if isinstance(reply, list) for key in reply)
-        known = [key for key in keys if isinstance(key, bytes)]
-        entries = await self._all([(b"GET", _ENTRY + bucket + key) for key in known], timeout_s)
-        if entries is None:
+        known = [key for key in keys if isinstance(key, bytes) and key != own_key]
+        entries = [(b"GET", _ENTRY + bucket + key) for key in known]
+        replies = await self._all([*entries, *((b"EXISTS", _apart(own_key, key)) for key in known)], timeout_s)
+        if replies is None:
             return None
         near = list[Near]()
-        for key, value in zip(known, entries, strict=True):
+        for key, value, apart in zip(known, replies[: len(known)], replies[len(known) :], strict=True):
+            if apart:
+                continue
             try:
                 entry = _decode(value) if isinstance(value, bytes) else None
             except msgspec.DecodeError:
@@ -80,6 +90,10 @@ class VectorStore:
             if entry is not None:
                 near.append(Near(key, similarity(vector, entry.vector), entry.words))
         return sorted(near, key=lambda it: it.similarity, reverse=True)
+
+    async def set_apart(self, key: bytes, other: bytes, timeout_s: float) -> bool:
+        """Let neither of two texts have the other's answer. Never raises."""
+        return await self._all([(b"SET", _apart(key, other), 1, b"EX", _APART_S)], timeout_s) is not None
 
     async def add(
         self, bucket: bytes, key: bytes, vector: Sequence[float], words: bytes, ttl_s: int, timeout_s: float
@@ -115,6 +129,10 @@ class VectorStore:
             if isinstance(reply, BaseException):
                 return None
         return list(replies)
+
+
+def _apart(key: bytes, other: bytes) -> bytes:
+    return _APART + blake2b(min(key, other) + max(key, other), digest_size=16).digest()
 
 
 def _set_of(bucket: bytes, number: int) -> bytes:

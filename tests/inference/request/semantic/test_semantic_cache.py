@@ -13,20 +13,21 @@ from zlib import crc32
 
 import msgspec
 import pytest
-from openai import AsyncOpenAI
+from openai import APIStatusError, AsyncOpenAI
 
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
 from inference.backends.port import CallInfo, Embeddings, Usage
-from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot
+from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tenant, key_digest
 from inference.contract.snapshot_parts import SemanticRule
 from inference.core.backend_errors import FailedError
 from inference.core.events import Event
 from inference.core.question import Question
 from inference.request.semantic import lookup
-from tests.support.gateway.scripted import ScriptedBackend, ScriptedStream, Servers, a_snapshot, serve_pools
+from tests.support.gateway.scripted import KEY, ScriptedBackend, ScriptedStream, Servers, a_snapshot, serve_pools
 from tests.support.wait import eventually_async
 
+OTHER_KEY = "another-tenant's"
 SURE = 20.0  # percent: a bound that few labels certify
 RULE = SemanticRule("on", "e", wrong_percent=SURE, embed_ms=10_000)
 NAMES = [f"{first}{second}" for first in "bcdfglmnprst" for second in ("alia", "evia", "ostan", "uria", "inia")]
@@ -97,6 +98,14 @@ class Bed:
         )
         return str(page["semantic_cache"])
 
+    async def mark(self, body: dict[str, str], key: str = KEY) -> int:
+        client = self.client.with_options(api_key=key)
+        try:
+            await client.post("/cache/not-same", body=body, cast_to=object)
+        except APIStatusError as error:
+            return error.status_code
+        return 200
+
     @property
     def thresholds(self) -> list[float | None]:
         return [route.evidence.threshold for route in self.semantic.labels.routes.values()]
@@ -114,6 +123,8 @@ def snapshot(rule: SemanticRule = RULE, **cache: Any) -> Snapshot:
     )
     version = secrets.token_hex(4)  # so that no test meets the answers of another
     given = a_snapshot(*pools, prompt_version=version, cache=CacheRule(semantic=rule, **cache))
+    other = Tenant("bob", "standard", (key_digest(OTHER_KEY),))
+    given = msgspec.structs.replace(given, tenants=(*given.tenants, other))
     return msgspec.structs.replace(given, models=(*given.models, Model("e", (Route("e"),), prompt_version=version)))
 
 
@@ -155,6 +166,47 @@ async def test_once_labels_have_shown_that_it_may_a_similar_request_is_served(
         served = outcomes.count("semantic")
         assert served > 0, (it.semantic.counts, it.thresholds, outcomes)
         assert len(it.chat.questions) == inferences + len(outcomes) - served
+
+
+async def test_a_client_says_that_an_answer_was_not_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    async with bed(tmp_path, monkeypatch, redis_url) as it:
+        await it.teach(45)
+        served = ("", "", "")
+
+        async def a_hit() -> bool:
+            nonlocal served
+            for name in NAMES[:10]:
+                text = (
+                    f"{secrets.choice(('hi', 'hello', 'hey'))} please tell me what is {name.title()}'s capital, thanks"
+                )
+                raw = await it.client.chat.completions.with_raw_response.create(
+                    model="m", temperature=0, messages=[{"role": "user", "content": text}]
+                )
+                if raw.headers["x-weir-cache"].startswith("semantic; entry="):
+                    served = (text, raw.headers["x-request-id"], raw.headers["x-weir-cache"])
+                    return True
+                await it.learnt()
+            return False
+
+        await eventually_async(a_hit)
+        text, request_id, _ = served
+        (route,) = it.semantic.labels.routes.values()
+        labels = route.evidence.labels
+        assert await it.mark({"request_id": request_id}, OTHER_KEY) == 404
+        assert await it.mark({"request": request_id}) == 400
+        assert await it.mark({"request_id": request_id}) == 200
+        assert await it.mark({"request_id": request_id}) == 404
+        await it.learnt()
+        assert (route.evidence.labels, route.evidence.wrong[0]) == (labels + 1, 1)
+        entry = served[2].partition("entry=")[2].partition(";")[0]
+        for _ in range(10):
+            raw = await it.client.chat.completions.with_raw_response.create(
+                model="m", temperature=0, messages=[{"role": "user", "content": text}]
+            )
+            assert entry not in raw.headers["x-weir-cache"]
+            await it.learnt()
 
 
 async def test_in_shadow_nothing_is_served_and_evidence_grows(

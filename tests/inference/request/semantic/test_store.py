@@ -14,7 +14,7 @@ from inference.request.semantic.store import NO_REDIS, NO_VECTOR_SETS, VectorSto
 from inference.wires.redis import RedisClient, open_redis
 from tests.support.wait import eventually_async
 
-NEAR, FAR = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
+OWN, NEAR, FAR = b"own", (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
 TTL_S, WITHIN_S = 3600, 10.0
 
 
@@ -30,7 +30,7 @@ async def connected(url: str) -> AsyncIterator[RedisClient]:
 
 
 async def keys(kept: VectorStore, bucket: bytes) -> list[bytes]:
-    near = await kept.nearest(bucket, NEAR, TTL_S, WITHIN_S)
+    near = await kept.nearest(bucket, OWN, NEAR, TTL_S, WITHIN_S)
     assert near is not None
     return [it.key for it in near]
 
@@ -70,11 +70,20 @@ async def test_the_set_of_before_is_still_searched_and_the_one_before_it_not(
         assert await keys(kept, bucket) == [b"2"]
 
 
+async def test_neither_the_own_text_nor_those_set_apart_from_it_are_near(redis_url: str) -> None:
+    async with connected(redis_url) as redis:
+        kept, bucket, apart = VectorStore(redis), secrets.token_bytes(32), secrets.token_bytes(32)
+        for key in (OWN, apart, b"other"):
+            await kept.add(bucket, key, NEAR, b"", TTL_S, WITHIN_S)
+        assert await kept.set_apart(apart, OWN, WITHIN_S)
+        assert await keys(kept, bucket) == [b"other"]
+
+
 async def test_a_vector_of_another_length_is_nothing_near(redis_url: str) -> None:
     async with connected(redis_url) as redis:
         kept, bucket = VectorStore(redis), secrets.token_bytes(32)
         await kept.add(bucket, b"a", NEAR, b"", TTL_S, WITHIN_S)
-        assert await kept.nearest(bucket, (1.0, 0.0), TTL_S, WITHIN_S) is None
+        assert await kept.nearest(bucket, OWN, (1.0, 0.0), TTL_S, WITHIN_S) is None
         assert kept.reason == ""
 
 
@@ -92,13 +101,13 @@ async def test_a_redis_without_vector_sets_is_said(redis_url: str, monkeypatch: 
         monkeypatch.setattr(redis, "send", older)
         await kept.probe(WITHIN_S)
         assert kept.reason == NO_VECTOR_SETS
-        assert await kept.nearest(b"b", NEAR, TTL_S, WITHIN_S) is None
+        assert await kept.nearest(b"b", OWN, NEAR, TTL_S, WITHIN_S) is None
 
 
 async def test_without_a_connection_nothing_is_waited_for() -> None:
     kept = VectorStore(open_redis("redis://127.0.0.1:1/0"))
     assert kept.reason == NO_REDIS
-    assert await kept.nearest(b"b", NEAR, TTL_S, WITHIN_S) is None
+    assert await kept.nearest(b"b", OWN, NEAR, TTL_S, WITHIN_S) is None
     assert not await kept.add(b"b", b"k", NEAR, b"", TTL_S, WITHIN_S)
 
 
@@ -108,7 +117,7 @@ async def test_a_gateway_that_starts_has_the_evidence_of_the_others(redis_url: s
         labels, started = Labels(redis), Labels(other)
         route = labels.route(name, "m", 0.05)
         for number in range(250):
-            labels.add(route, Label(0.96, number == 0))
+            labels.add(route.name, Label(0.96, number == 0))
         await labels.read(WITHIN_S)
         again = started.route(name, "m", 0.05)
         await started.read(WITHIN_S)

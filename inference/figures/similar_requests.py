@@ -1,0 +1,50 @@
+"""What is said of answers for similar requests: whether they are looked up, how much evidence there is, and what came of look-ups."""
+
+from inference.figures.labelled import PREFIX
+from inference.observability.metrics import Labelled
+from inference.policy.serving import Serving
+from inference.request.semantic.lookup import Semantic
+
+_EVIDENCE = {
+    "labels": "Answers compared with a similar request's, since the evidence began.",
+    "labels_wanted": "How many a threshold needs that has seen nothing wrong.",
+    "threshold": "The least similarity that is served; left out where nothing is.",
+    "changes": "How often answers became wrong, so that the evidence began again.",
+}
+
+
+def standing(serving: Serving | None, semantic: Semantic | None) -> str:
+    """Whether similar requests are looked up: `off` where no model wants that, `up`, or `off:` and why not."""
+    models = serving.models if serving is not None else {}
+    wanted = {name: it.model.cache.semantic for name, it in models.items() if it.model.cache.semantic.mode != "off"}
+    if not wanted:
+        return "off"
+    if semantic is None:
+        return "off: there is no Redis"
+    without = sorted(name for name, rule in wanted.items() if rule.embedder not in models)
+    reason = semantic.store.reason or (f"no embedder is known for {', '.join(without)}" if without else "")
+    return f"off: {reason}" if reason else "up"
+
+
+def gauges(serving: Serving | None, semantic: Semantic | None) -> list[Labelled]:
+    """Nothing where no model wants similar requests to be looked up."""
+    stands = standing(serving, semantic)
+    if stands == "off":
+        return []
+    evidence: dict[str, dict[tuple[str, ...], float]] = {name: {} for name in _EVIDENCE}
+    for route in semantic.labels.routes.values() if semantic is not None else ():
+        known, labels = route.evidence, (route.model, route.name.hex()[:8])
+        evidence["labels"][labels], evidence["labels_wanted"][labels] = known.labels, known.labels_wanted
+        evidence["changes"][labels] = known.changes
+        if known.threshold is not None:
+            evidence["threshold"][labels] = known.threshold
+    return [
+        (f"{PREFIX}semantic_up", "Whether similar requests are looked up.", (), {(): float(stands == "up")}),
+        *((f"{PREFIX}semantic_{name}", about, ("model", "route"), evidence[name]) for name, about in _EVIDENCE.items()),
+    ]
+
+
+def counters(semantic: Semantic | None) -> list[Labelled]:
+    counts: dict[tuple[str, ...], float] = dict(semantic.counts.items()) if semantic is not None else {}
+    about = "Look-ups of similar requests, by what came of them."
+    return [(f"{PREFIX}semantic_lookups", about, ("model", "result"), counts)]
