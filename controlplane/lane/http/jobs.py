@@ -61,19 +61,20 @@ class JobRoutes:
         wanted = form.parse(body)
         if wanted.callback_url:
             _check_callback(wanted.callback_url, self._allow)
+        made: Standing | None = None
         secret = ""
 
         def make() -> Standing:
-            def created() -> str:
-                nonlocal secret
-                row, secret = jobs.create(who.tenant, who.key_sha256, wanted, draft)
-                return row.name
+            def create() -> str:
+                nonlocal made, secret
+                made, secret = jobs.create(who.tenant, who.key_sha256, wanted, draft)
+                return made.row.name
 
             with self._objects.draft() as draft:
                 draft.write(wanted.text)
                 draft.synchronise()
-                name = once(who.tenant, who.once, digest(body), created)
-            return jobs.read(who.tenant, name, form.kind, self._objects)
+                name = once(who.tenant, who.once, digest(body), create)
+            return made or jobs.read(who.tenant, name, form.kind, self._objects)
 
         standing = await in_thread(make)
         self._wake()

@@ -60,7 +60,7 @@ class Routes:
                 raise RefusedError("The file is empty.", "file")
 
             def place() -> str:
-                limits.check_bytes(tenant, draft.size)
+                limits.check_bytes(limits.of(tenant), tenant, draft.size)
                 return files.create(files.new_file_id(), tenant, purpose, filename, draft, expiry_s).pk
 
             def stored() -> StoredFile:

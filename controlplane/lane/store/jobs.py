@@ -38,14 +38,15 @@ class Standing(NamedTuple):
 class Created(NamedTuple):
     """`secret` is what its webhook is signed with, where it was made with this job."""
 
-    row: Batch
+    it: Standing
     secret: str
 
 
 def create(tenant: str, key_sha256: str, wanted: NewJob, draft: Draft) -> Created:
     """A job whose text is in the draft, and synchronised. Raises FullError, RefusedError, SealError."""
     with transaction.atomic():
-        limits.check_job(tenant, draft.size)
+        its = limits.of(tenant)
+        limits.check_job(its, tenant, draft.size)
         at, is_response = claims.now(), wanted.kind == states.RESPONSE
         batch = Batch.objects.create(
             name=f"{_PREFIXES[wanted.kind]}_{secrets.token_hex(16)}",
@@ -62,12 +63,13 @@ def create(tenant: str, key_sha256: str, wanted: NewJob, draft: Draft) -> Create
             created_at=at,
             in_progress_at=at,
             expires_at=at + timedelta(seconds=jobs.WINDOW_S[wanted.completion_window]),
-            callback_url=wanted.callback_url or (limits.of(tenant).callback_url if is_response else ""),
+            callback_url=wanted.callback_url or (its.callback_url if is_response else ""),
             streams=wanted.streams,
         )
-        Line.objects.create(batch=batch, number=1, offset=0, length=draft.size)
+        line = Line.objects.create(batch=batch, number=1, offset=0, length=draft.size)
         changes.write(batch, at, states.QUEUED)
-        return Created(batch, callbacks.secret_for(tenant) if wanted.callback_url else "")
+        secret = callbacks.secret_for(tenant) if wanted.callback_url else ""
+        return Created(Standing(batch, line, jobs.request_of(wanted.text), (0, None), None), secret)
 
 
 def read(tenant: str, name: str, kind: str, objects: Objects) -> Standing:

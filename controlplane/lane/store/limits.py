@@ -32,20 +32,20 @@ def kept(tenant: str) -> timedelta:
 
 def problems(batch: Batch, lines: int) -> list[Problem]:
     """Why the batch may not run beside the tenant's others."""
-    message = _over(batch.tenant, lines)
+    message = _over(of(batch.tenant), batch.tenant, lines)
     return [Problem(TOO_MANY, message)] if message else []
 
 
-def check_job(tenant: str, size: int) -> None:
+def check_job(its: TenantLimits, tenant: str, size: int) -> None:
     """Raises FullError, RefusedError."""
-    if message := _over(tenant, 1):
+    if message := _over(its, tenant, 1):
         raise FullError(message)
-    check_bytes(tenant, size)
+    check_bytes(its, tenant, size)
 
 
-def _over(tenant: str, lines: int) -> str:
+def _over(its: TenantLimits, tenant: str, lines: int) -> str:
     """What is wrong with so many lines more, if it is."""
-    if not (most := of(tenant).max_lines):
+    if not (most := its.max_lines):
         return ""
     others = Batch.objects.filter(tenant=tenant, status__in=states.OPEN)
     queued = others.aggregate(lines=Sum(F("total") - F("completed") - F("failed")))["lines"] or 0
@@ -56,9 +56,9 @@ def _over(tenant: str, lines: int) -> str:
     )
 
 
-def check_bytes(tenant: str, size: int) -> None:
+def check_bytes(its: TenantLimits, tenant: str, size: int) -> None:
     """Raises RefusedError."""
-    if not (most := of(tenant).max_stored_bytes):
+    if not (most := its.max_stored_bytes):
         return
     of_jobs = Line.objects.filter(batch__tenant=tenant).exclude(batch__kind=states.BATCH)
     stored = sum(

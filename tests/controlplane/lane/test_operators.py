@@ -121,7 +121,7 @@ def test_limits_are_those_of_the_tenant_or_else_of_all(objects: Folder) -> None:
     assert (refused.status, refused.problems[0]["code"]) == ("failed", "too_many_queued_requests")
     assert begun(objects, 6, "bob").status == "in_progress", "bob's own limits have no such"
     with pytest.raises(ValueError, match="delete some"):
-        limits.check_bytes("bob", 1)
+        limits.check_bytes(limits.of("bob"), "bob", 1)
     worker = claims.register()
     answer(objects, worker, claims.claim(worker, 20))
     do_chores(objects)

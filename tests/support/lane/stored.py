@@ -53,7 +53,7 @@ def new_job(
     with objects.draft() as draft:
         draft.write(wanted.text)
         draft.synchronise()
-        return jobs.create(tenant, KEY, wanted, draft).row
+        return jobs.create(tenant, KEY, wanted, draft).it.row
 
 
 def do_chores(objects: Objects) -> None:
