@@ -90,7 +90,7 @@ async def serve(config: Config, worker: Worker | None) -> int:
     _log.info("gateway.started", url=f"{scheme}://{config.gateway_host}:{port}")
     await stop.wait()
     _log.info("gateway.drain_started", in_flight=gateway.completions.in_flight)
-    gateway.draining = True
+    gateway.leave()
     await server.close(config.lame_duck_ms / 1000, config.drain_timeout_ms / 1000, hurry)
     await gateway.close()
     if worker is not None:

@@ -118,7 +118,7 @@ class Gateway:
             *self._counted(),
             *similar_requests.counters(self.semantic),
         ]
-        self.draining = False
+        self.draining = False  # `leave` was called
         self._watching: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -132,6 +132,12 @@ class Gateway:
         self.source.begin()
         self.watch.restore()
         self._watching = [keep("snapshot", self.source.run), keep("overlay", self.watch.run)]
+
+    def leave(self) -> None:
+        """It is to end once the requests in flight have: those that would not end are told to come again."""
+        self.draining = True
+        if self.lane is not None:
+            self.lane.leave()
 
     async def close(self) -> None:
         self.metrics.lag.close()

@@ -40,6 +40,11 @@ ENDPOINTS = frozenset(
 )
 """The URLs that a batch may be for: whatever is answered by a model, and takes JSON."""
 
+FEED = "/events"
+"""How the URLs of streams end that go on for as long as they are read."""
+COME_AGAIN = b'event: end\ndata: {"reason":"again"}\n\n'
+"""The last event of such a stream where a gateway leaves. It goes on at another."""
+
 MIN_LANE_TOKEN_CHARS = 32
 
 MAX_UPLOAD_BYTES = 512 << 20

@@ -13,7 +13,17 @@ import msgspec
 from inference.backends.resolver import Resolver
 from inference.config import Config
 from inference.contract.address import parse_url
-from inference.contract.lane import END_HEADER, JOBS, KEY_HEADER, RESPONSES, TENANT_HEADER, authorization, is_below_lane
+from inference.contract.lane import (
+    COME_AGAIN,
+    END_HEADER,
+    FEED,
+    JOBS,
+    KEY_HEADER,
+    RESPONSES,
+    TENANT_HEADER,
+    authorization,
+    is_below_lane,
+)
 from inference.core.openai import errors
 from inference.policy.serving import Caller
 from inference.request.authenticate import digest_of
@@ -84,6 +94,14 @@ class Lane:
         self._client = HttpClient(Resolver(link_local=config.backend_link_local), _CONNECT_S)
         context = ssl.create_default_context() if self._url.scheme == "https" else None
         self._origin = Origin(self._url.host, self._url.port, context)
+        self._left = False
+        self._feeds: set[asyncio.Timeout] = set()  # of reads that may take long
+
+    def leave(self) -> None:
+        """End streams that would go on for as long as this gateway does."""
+        self._left = True
+        for limit in self._feeds:
+            limit.reschedule(asyncio.get_running_loop().time())
 
     def close(self) -> None:
         self._client.close()
@@ -99,7 +117,7 @@ class Lane:
             may_repeat = request.method != "POST" or b"idempotency-key" in request.headers
             raise _away() if may_repeat else _lost(request) from None
         try:
-            await self._answer(response, out)
+            await self._answer(response, out, is_feed=request.path.endswith(FEED))
         except (LostError, NotHttpError, TooLongError, TimeoutError):
             if not out.started:
                 raise _away() from None
@@ -133,7 +151,7 @@ class Lane:
                 return
             yield data
 
-    async def _answer(self, response: Response, out: Exchange) -> None:
+    async def _answer(self, response: Response, out: Exchange, *, is_feed: bool) -> None:
         headers: Headers = [(name, response.headers[name]) for name in _GIVEN if name in response.headers]
         if response.status != 200 or response.headers.get(b"content-type", b"").startswith(b"application/json"):
             async with asyncio.timeout(_ANSWER_S):
@@ -141,14 +159,30 @@ class Lane:
             out.respond(response.status, headers, body)
             return
         out.start_stream(headers)
-        while True:
-            async with asyncio.timeout(_ANSWER_S):
-                data = await response.read()
+        is_whole = True  # no event is begun
+        while not (is_feed and self._left and is_whole):
+            try:
+                data = await self._read(response, is_feed=is_feed)
+            except TimeoutError:
+                if is_feed and self._left and is_whole:
+                    continue
+                raise
             if not data:
-                break
+                out.end_stream()
+                return
             out.write(data)
             await out.drained(self._unread_s)
-        out.end_stream()
+            is_whole = data.endswith(b"\n\n")
+        out.end_stream(COME_AGAIN)
+
+    async def _read(self, response: Response, *, is_feed: bool) -> bytes:
+        async with asyncio.timeout(_ANSWER_S) as limit:
+            if is_feed:
+                self._feeds.add(limit)
+            try:
+                return await response.read()
+            finally:
+                self._feeds.discard(limit)
 
 
 def _away() -> errors.ApiError:

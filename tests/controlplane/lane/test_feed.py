@@ -1,16 +1,23 @@
 """How batches and jobs stand, pushed to their tenant: through a real gateway and a real lane."""
 
+import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
+from controlplane.lane.http import streams
+from controlplane.lane.streams import Pulse
 from tests.support.gateway.process import KEY, OTHER_KEY
 from tests.support.lane.model_server import EchoServer
 from tests.support.lane.process import Stack, a_line, ended, submit
+from tests.support.wait import eventually_async
 
 pytestmark = pytest.mark.processes
 
@@ -141,5 +148,34 @@ async def test_a_stream_ends_with_what_it_is_of_and_with_the_lane(stack: Stack, 
             model.let_go()
             name = new_job(stack, "after the lane")
             assert (await until(events, (name, "completed")))[-1].told == (name, "completed")
+            stack.gateway.process.terminate()
+            last = [it async for it in events][-1]
+            assert (last.kind, last.data) == ("end", {"reason": "again"})
+        await eventually_async(lambda: not stack.gateway.process.alive)
+        stack.gateway.process.start().wait_ready()
     finally:
         model.let_go()
+
+
+async def test_a_reader_that_takes_nothing_holds_little_and_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "_UNREAD_S", 0.2)
+    part, given, ended = b"x" * (1 << 20), Counter[str](), asyncio.Event()
+
+    def read() -> tuple[bytes, bool]:
+        given["parts"] += 1
+        return part, False
+
+    async def serve(request: web.Request) -> web.StreamResponse:
+        try:
+            return await streams.relay(request, Pulse(), 0.0, read)
+        finally:
+            ended.set()
+
+    application = web.Application()
+    application.router.add_get("/", serve)
+    async with TestServer(application) as server:
+        _, writer = await asyncio.open_connection(server.host, server.port, limit=1 << 10)
+        writer.write(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
+        await ended.wait()
+        writer.close()
+    assert given["parts"] < 20, "as much as sockets take, and no more"
