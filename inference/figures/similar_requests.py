@@ -8,6 +8,7 @@ from inference.request.semantic.lookup import Semantic
 _EVIDENCE = {
     "labels": "Answers compared with a similar request's, since the evidence began.",
     "labels_wanted": "How many a threshold needs that has seen nothing wrong.",
+    "certified": "Whether there is enough evidence to serve.",
     "threshold": "The least similarity that is served; left out where nothing is.",
     "changes": "How often answers became wrong, so that the evidence began again.",
 }
@@ -32,10 +33,11 @@ def gauges(serving: Serving | None, semantic: Semantic | None) -> list[Labelled]
     if stands == "off":
         return []
     evidence: dict[str, dict[tuple[str, ...], float]] = {name: {} for name in _EVIDENCE}
-    for route in semantic.labels.routes.values() if semantic is not None else ():
+    for route in semantic.labels.in_use() if semantic is not None else ():
         known, labels = route.evidence, (route.model, route.name.hex()[:8])
         evidence["labels"][labels], evidence["labels_wanted"][labels] = known.labels, known.labels_wanted
         evidence["changes"][labels] = known.changes
+        evidence["certified"][labels] = known.threshold is not None
         if known.threshold is not None:
             evidence["threshold"][labels] = known.threshold
     return [

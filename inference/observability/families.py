@@ -25,6 +25,7 @@ _LEAST = frozenset(
         "weir_gateway_replica_signals_age_seconds",
         "weir_gateway_replica_up",
         "weir_gateway_semantic_labels",
+        "weir_gateway_semantic_certified",
         "weir_gateway_semantic_up",
     )
 )

@@ -26,6 +26,14 @@ GATEWAY = Names(
         Fault("weir_gateway_policy_stale", 1, "it obeys an older policy snapshot, because it refused the newest"),
         Fault("weir_gateway_policy_fault", 1, "it refused {kind} {name} of the policy snapshot: /readyz says why"),
     ),
+    notes=(
+        Fault(
+            "weir_gateway_semantic_certified",
+            0,
+            "similar requests of {model}: not enough evidence to serve, {0:.0f} of at least {1:.0f} compared answers",
+            ("weir_gateway_semantic_labels", "weir_gateway_semantic_labels_wanted"),
+        ),
+    ),
 )
 TELEMETRY = Names(
     counts=(
@@ -47,8 +55,8 @@ TELEMETRY = Names(
         Fault(
             "weir_rollup_catching_up",
             1,
-            "it fills rollups of the past, {figure:.0%} done: pages of it are slow until then",
-            "weir_rollup_done_ratio",
+            "it fills rollups of the past, {0:.0%} done: pages of it are slow until then",
+            ("weir_rollup_done_ratio",),
         ),
     ),
 )

@@ -6,6 +6,7 @@ without them nothing is served, which is the safe side.
 """
 
 import itertools
+import time
 from dataclasses import dataclass, field
 
 from inference.core.semantic.evidence import MAX_LABELS, Evidence, Label
@@ -13,6 +14,7 @@ from inference.wires.redis import RedisClient, RedisLostError, ReplyError
 
 _LABELS = b"weir:semantic:labels:"
 _KEPT_S = 30 * 86_400  # after the last label
+_IN_USE_S = 900.0
 _AT_ONCE = 100  # labels read in one turn of the event loop
 MAX_ROUTES = 128
 
@@ -25,6 +27,7 @@ class Route:
     name: bytes
     evidence: Evidence
     served: int = 0
+    used_s: float = 0.0  # when it was looked up for last, on the monotonic clock
     _last: bytes = b"-"  # label that was read
     _changes: int = field(default=0)
 
@@ -46,7 +49,13 @@ class Labels:
             while len(self.routes) >= MAX_ROUTES:
                 del self.routes[next(iter(self.routes))]
             route = self.routes[name] = Route(model, name, Evidence(delta))
+        route.used_s = time.monotonic()
         return route
+
+    def in_use(self) -> list[Route]:
+        """Not those of a version, or of an embedder, that nobody asks for any more."""
+        since_s = time.monotonic() - _IN_USE_S
+        return [route for route in self.routes.values() if route.used_s >= since_s]
 
     def add(self, route: bytes, label: Label) -> None:
         """It counts once it is read again. Never raises: a label that Redis does not take is none."""
@@ -60,7 +69,7 @@ class Labels:
 
     async def read(self, timeout_s: float) -> None:
         """Take the labels that are new. Never raises."""
-        for route in list(self.routes.values()):
+        for route in self.in_use():
             for _ in itertools.count():
                 if await self._read(route, timeout_s) < _AT_ONCE:
                     break

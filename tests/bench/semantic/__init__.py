@@ -7,10 +7,13 @@ that. The static threshold is the best in hindsight: of the grid's thresholds th
 with the most hits. DATA=FILE adds a stream of a file's pairs.
 """
 
+import asyncio
 import math
 import os
 import random
+import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -18,6 +21,7 @@ from typing import NamedTuple
 from inference.core.semantic.evidence import THRESHOLDS, Evidence, Label, choose, sample_rate
 from inference.core.semantic.vectors import CANARY, Canary, pack, similarity
 from tests.bench.figures import Figure, say
+from tests.bench.semantic import lookups
 from tests.bench.semantic.pairs import Pair, embed, of_file, pool
 
 RUNS = 20
@@ -41,6 +45,9 @@ class Outcome(NamedTuple):
 
 
 def run() -> Iterator[Figure]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-")))
+        yield from asyncio.run(lookups.measure(folder, stack))
     file = os.environ.get("DATA")
     given = tuple(of_file(Path(file))) if file else ()
     for name, delta in DELTAS.items():

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from controlplane.core.formatting import shortened
-from controlplane.fleet.observe.core.prometheus_text import Page, families, known, total
+from controlplane.fleet.observe.core.prometheus_text import Labels, Page, families, known, total
 from controlplane.fleet.observe.core.reading import Reading
 
 OK = 200
@@ -24,13 +24,13 @@ class Count:
 class Fault:
     """The process serves, but not as it should, while a series of `metric` shows `value`.
 
-    `text` may name its labels, and `{figure}`, the sum of another metric.
+    `text` may name its labels, and by `{0}` and so on other metrics: the sums of their series with these labels.
     """
 
     metric: str
     value: float
     text: str
-    figure: str = ""
+    figures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,16 @@ def _texts(page: Page, fault: Fault) -> list[str]:
     """The fault's text for each series that shows it."""
     family = page.get(fault.metric)
     samples = family.samples if family is not None else ()
-    figure = total(page, fault.figure) if fault.figure else None
-    return [fault.text.format(figure=figure or 0, **sample.labels) for sample in samples if sample.value == fault.value]
+    return [
+        fault.text.format(*(_beside(page, metric, sample.labels) for metric in fault.figures), **sample.labels)
+        for sample in samples
+        if sample.value == fault.value
+    ]
+
+
+def _beside(page: Page, metric: str, labels: Labels) -> float:
+    """The sum of the metric's series that have these labels."""
+    return total(page, metric, lambda others: labels.items() <= others.items()) or 0.0
 
 
 def _reason(text: str) -> str:

@@ -57,6 +57,18 @@ def test_a_fault_is_said_of_each_series_that_shows_it() -> None:
     assert (seen.state, seen.error) == ("degraded", "no replica is up in pool a; no replica is up in pool c")
 
 
+def test_a_note_has_the_figures_of_its_own_series() -> None:
+    note = Fault("app_serving", 0, "{model}: {0:.0f} of {1:.0f}", ("app_labels", "app_wanted"))
+    stands = {"app_serving": (0, 1, 0), "app_labels": (212, 900, 5), "app_wanted": (677, 677, 677)}
+    page = "".join(
+        f"# TYPE {metric} gauge\n"
+        + "".join(f'{metric}{{model="{model}"}} {value}\n' for model, value in zip("abc", values, strict=True))
+        for metric, values in stands.items()
+    )
+    seen = ready.reading(200, "", 200, page, Names(counts=(), notes=(note,)))
+    assert (seen.state, seen.error) == ("up", "a: 212 of 677; c: 5 of 677")
+
+
 def test_hidden_metrics_leave_it_up_without_figures() -> None:
     seen = ready.reading(200, "", 401, "", NAMES)
     assert (seen.state, seen.counters) == ("up", {})

@@ -14,6 +14,7 @@ from zlib import crc32
 import msgspec
 import pytest
 from openai import APIStatusError, AsyncOpenAI
+from redis.asyncio import Redis as Client
 
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
@@ -75,11 +76,12 @@ class Bed:
     def __init__(self, client: AsyncOpenAI, chat: Chat, embed: Embed, semantic: lookup.Semantic) -> None:
         self.client, self.chat, self.embed, self.semantic = client, chat, embed, semantic
 
-    async def ask(self, text: str, **options: Any) -> tuple[str, str]:
+    async def ask(self, text: str, key: str = KEY, **options: Any) -> tuple[str, str]:
         """The cache's outcome and the text, once all has been learnt from it."""
         messages = [{"role": "user", "content": text}]
         given: dict[str, Any] = {"model": "m", "temperature": 0, "messages": messages, **options}
-        raw = await self.client.chat.completions.with_raw_response.create(**given)
+        client = self.client.with_options(api_key=key)
+        raw = await client.chat.completions.with_raw_response.create(**given)
         await self.learnt()
         return raw.headers["x-weir-cache"], raw.parse().choices[0].message.content or ""
 
@@ -209,6 +211,25 @@ async def test_a_client_says_that_an_answer_was_not_the_same(
             await it.learnt()
 
 
+@pytest.mark.parametrize(
+    ("cache", "across_tenants", "shared"),
+    [({}, True, False), ({"scope": "all"}, False, False), ({"scope": "all"}, True, True)],
+)
+async def test_tenants_share_similar_answers_only_where_both_rules_say_so(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    redis_url: str,
+    cache: dict[str, Any],
+    across_tenants: bool,
+    shared: bool,
+) -> None:
+    rule = msgspec.structs.replace(RULE, across_tenants=across_tenants)
+    async with bed(tmp_path, monkeypatch, redis_url, snapshot(rule, **cache)) as it:
+        await it.teach(45)
+        asked = [await it.ask(f"please tell me what is {name.title()}'s capital?", OTHER_KEY) for name in NAMES[:30]]
+        assert any(outcome.startswith("semantic") for outcome, _ in asked) is shared
+
+
 async def test_in_shadow_nothing_is_served_and_evidence_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
 ) -> None:
@@ -275,6 +296,18 @@ async def test_redis_that_is_killed_fails_no_request(
         for name in NAMES[:5]:
             outcome, text = await it.ask(f"please tell me what is {name.title()}'s capital?")
             assert (outcome, text) == ("skipped", f"{name.upper()}-CITY")
+
+
+async def test_redis_that_is_full_fails_no_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_redis: tuple[Redis, Managed]
+) -> None:
+    redis, _ = own_redis
+    async with bed(tmp_path, monkeypatch, redis.url) as it, Client.from_url(redis.url) as client:
+        await it.teach(45)
+        await client.config_set("maxmemory-policy", "noeviction")
+        await client.config_set("maxmemory", 1)
+        for name in NAMES[50:55]:
+            assert (await it.ask(f"please tell me what is {name.title()}'s capital?"))[1] == f"{name.upper()}-CITY"
 
 
 async def test_off_costs_no_look_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
