@@ -1,160 +1,32 @@
 """The semantic cache from end to end, on a real Redis: what it serves, to whom, and that nothing of it fails a request."""
 
-import asyncio
 import os
 import secrets
 import signal
-import struct
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import msgspec
 import pytest
-from openai import APIStatusError, AsyncOpenAI
 from redis.asyncio import Redis as Client
 
+from controlplane.telemetry.ledger import close
+from controlplane.telemetry.ledger.row import LedgerRow
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
-from inference.backends.port import CallInfo, Embeddings, Usage
-from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tenant, key_digest
 from inference.contract.snapshot_parts import SemanticRule
+from inference.core import otlp
 from inference.core.backend_errors import FailedError
-from inference.core.events import Event
-from inference.core.question import Question
-from inference.request.semantic import lookup
-from tests.support.gateway.scripted import KEY, ScriptedBackend, ScriptedStream, Servers, a_snapshot, serve_pools
+from tests.support.gateway.similar import NAMES, OTHER_KEY, RULE, bed, snapshot
+from tests.support.telemetry.otlp_payloads import spans_in
 from tests.support.wait import eventually_async
 
-OTHER_KEY = "another-tenant's"
-SURE = 20.0  # percent: a bound that few labels certify
-RULE = SemanticRule("on", "e", wrong_percent=SURE, embed_ms=10_000)
-NAMES = [f"{first}{second}" for first in "bcdfglmnprst" for second in ("alia", "evia", "ostan", "uria", "inia")]
 
-
-class Chat(ScriptedBackend):
-    """Answers each text with what `answer` makes of it."""
-
-    def __init__(self, answer: Callable[[str], str]) -> None:
-        super().__init__(())
-        self.answer = answer
-
-    async def generate(self, question: Question, call: CallInfo) -> ScriptedStream:
-        self.questions.append(question)
-        text = question.messages[-1].content
-        assert isinstance(text, str)
-        steps = (Event(self.answer(text)), Event(finish_reason="stop", usage=Usage(10, 2)))
-        self.streams.append(ScriptedStream(steps, 1))
-        return self.streams[-1]
-
-
-class Embed(ScriptedBackend):
-    """Texts with the same words, but for the shortest, have nearly the same vector."""
-
-    seed = 0
-    error: Exception | None = None
-
-    async def embed(self, question: Question, call: CallInfo) -> Embeddings:
-        self.questions.append(question)
-        if self.error is not None:
-            raise self.error
-        return Embeddings(tuple(self.vector(str(text)) for text in question.input), Usage(5))
-
-    def vector(self, text: str) -> bytes:
-        numbers = [0.0] * 256
-        for word in text.lower().replace("'s", "").strip("?").split():
-            if len(word) > 3 and word not in ("please", "tell", "what"):
-                numbers[crc32(word.encode(), self.seed) % 256] += 1.0
-        return struct.pack("<256f", *numbers)
-
-
-class Bed:
-    """A gateway with a chat model `m` and an embedder `e`."""
-
-    def __init__(self, client: AsyncOpenAI, chat: Chat, embed: Embed, semantic: lookup.Semantic) -> None:
-        self.client, self.chat, self.embed, self.semantic = client, chat, embed, semantic
-
-    async def ask(self, text: str, key: str = KEY, **options: Any) -> tuple[str, str]:
-        """The cache's outcome and the text, once all has been learnt from it."""
-        messages = [{"role": "user", "content": text}]
-        given: dict[str, Any] = {"model": "m", "temperature": 0, "messages": messages, **options}
-        client = self.client.with_options(api_key=key)
-        raw = await client.chat.completions.with_raw_response.create(**given)
-        await self.learnt()
-        return raw.headers["x-weir-cache"], raw.parse().choices[0].message.content or ""
-
-    async def learnt(self) -> None:
-        await asyncio.gather(*self.semantic._learning)
-        await self.semantic.labels.read(10)
-
-    async def teach(self, pairs: int, names: list[str] = NAMES) -> None:
-        for name in names[:pairs]:
-            await self.ask(f"What is the capital of {name.title()}?")
-            await self.ask(f"what is {name.title()}'s capital")
-
-    async def ready(self) -> str:
-        page: Any = await self.client.with_options(base_url=str(self.client.base_url).removesuffix("v1/")).get(
-            "/readyz", cast_to=object
-        )
-        return str(page["semantic_cache"])
-
-    async def mark(self, body: dict[str, str], key: str = KEY) -> int:
-        client = self.client.with_options(api_key=key)
-        try:
-            await client.post("/cache/not-same", body=body, cast_to=object)
-        except APIStatusError as error:
-            return error.status_code
-        return 200
-
-    @property
-    def thresholds(self) -> list[float | None]:
-        return [route.evidence.threshold for route in self.semantic.labels.routes.values()]
-
-
-def capital(text: str) -> str:
-    name = next(word for word in text.replace("'s", "").replace("?", "").lower().split() if word in NAMES)
-    return f"{name.upper()}-CITY"
-
-
-def snapshot(rule: SemanticRule = RULE, **cache: Any) -> Snapshot:
-    pools = tuple(
-        Pool(name, name, "r", name, "", (Endpoint("r0", url=f"http://127.0.0.1:{port}/v1"),), protocol="openai")
-        for port, name in enumerate(("m", "e"), 1)
-    )
-    version = secrets.token_hex(4)  # so that no test meets the answers of another
-    given = a_snapshot(*pools, prompt_version=version, cache=CacheRule(semantic=rule, **cache))
-    other = Tenant("bob", "standard", (key_digest(OTHER_KEY),))
-    given = msgspec.structs.replace(given, tenants=(*given.tenants, other))
-    return msgspec.structs.replace(given, models=(*given.models, Model("e", (Route("e"),), prompt_version=version)))
-
-
-@asynccontextmanager
-async def bed(
-    folder: Path,
-    patch: pytest.MonkeyPatch,
-    redis_url: str,
-    given: Snapshot | None = None,
-    answer: Callable[[str], str] = capital,
-) -> AsyncIterator[Bed]:
-    chat, embed, made = Chat(answer), Embed(()), list[lookup.Semantic]()
-
-    def semantic(*parts: Any) -> lookup.Semantic:
-        made.append(lookup.Semantic(*parts))
-        return made[-1]
-
-    patch.setattr("inference.app.Semantic", semantic)
-    servers = Servers(m=chat, e=embed)
-    async with serve_pools(lambda *_, **__: servers, given or snapshot(), folder, patch, redis_url=redis_url) as client:
-        await eventually_async(lambda: client.models.list())
-        yield Bed(client, chat, embed, made[0] if made else None)  # type: ignore[arg-type]
-
-
+@pytest.mark.parametrize("passes", [False, True], ids=["question", "as it came"])
 async def test_once_labels_have_shown_that_it_may_a_similar_request_is_served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str, passes: bool
 ) -> None:
-    async with bed(tmp_path, monkeypatch, redis_url) as it:
+    async with bed(tmp_path, monkeypatch, redis_url, passes=passes) as it:
         await it.teach(1)
         wanted = next(iter(it.semantic.labels.routes.values())).evidence.labels_wanted
         assert it.thresholds == [None]
@@ -335,3 +207,28 @@ async def test_readiness_says_whether_similar_requests_are_looked_up(
             return await it.ready() == said
 
         await eventually_async(answered)
+
+
+async def test_hits_and_embeddings_have_rows_whose_stages_add_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    async with bed(tmp_path, monkeypatch, redis_url) as it:
+        await it.teach(45)
+        it.encoded.clear()
+        asked = [await it.ask(f"please tell me what is {name.title()}'s capital?") for name in NAMES[:20]]
+        spans = spans_in(otlp.request(it.encoded, "weir.gateway", ()))
+    rows = list[LedgerRow]()
+    for trace in {span.trace_id for span in spans}:
+        rows += close([span for span in spans if span.trace_id == trace])
+    hits = [row for row in rows if row.cache_outcome == "semantic"]
+    embedded = [row for row in rows if row.model == "e"]
+    assert len(hits) == sum(outcome.startswith("semantic") for outcome, _ in asked) > 0
+    assert len(embedded) == len(asked) == len(rows) - len(embedded)
+    assert {(row.status, row.operation, row.tenant, row.http_status) for row in embedded} == {
+        ("ok", "embeddings", "alice", 200)
+    }
+    assert all(row.stages["cache"] > 0 for row in hits)
+    for row in rows:
+        assert sum(row.stages.values()) + row.unattributed_ns == row.e2e_ns
+    names = {span.name for span in spans}
+    assert {"cache.lookup", "cache.embed", "cache.search", "embeddings e"} <= names
