@@ -11,9 +11,10 @@ from django.utils.decorators import sync_and_async_middleware
 from django.utils.deprecation import MiddlewareMixin
 
 from controlplane.accounts.bearer import bearer_text, find_token
+from controlplane.accounts.client_ip import client_ip
 from controlplane.accounts.core.scopes import READ
 from controlplane.accounts.models import TokenUser
-from controlplane.core.acting import acting
+from controlplane.core.acting import Actor, acting
 from inference.contract.metrics_access import has_metrics_token
 
 METRICS_PATH = "/metrics"
@@ -89,8 +90,11 @@ class LoginRequired(LoginRequiredMiddleware):
 def acting_user(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
     """What a request does is done by its user (`controlplane.core.acting`)."""
 
-    def who(request: HttpRequest) -> Callable[[], str]:
-        return lambda: request.user.get_username()
+    def who(request: HttpRequest) -> Callable[[], Actor]:
+        token = getattr(request, "api_token", None)
+        place = "admin" if request.path_info.startswith("/admin/") else "page"
+        via = f"api, token {token.name}" if token else "api" if request.path_info.startswith("/api/") else place
+        return lambda: Actor(request.user.get_username(), via, client_ip(request))
 
     async def served(request: HttpRequest) -> HttpResponseBase:
         with acting(who(request)):

@@ -7,6 +7,7 @@ from controlplane.api import problems
 from controlplane.api.docs_page import DocsPage
 from controlplane.api.document import DocumentedAPI
 from controlplane.api.endpoints import (
+    audit,
     batches,
     changes,
     deliveries,
@@ -55,6 +56,7 @@ api.add_router("/maintenance", maintenance.router)
 api.add_router("/incidents", incidents.router)
 api.add_router("/silences", silences.router)
 api.add_router("/changes", changes.router)
+api.add_router("/audit", audit.router)
 api.add_router("", deliveries.router)
 api.add_router("", batches.router)
 api.add_router("/planning", forecasts.router)

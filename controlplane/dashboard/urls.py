@@ -1,6 +1,7 @@
 from django.urls import path
 
 from controlplane.dashboard.views import batches, incidents, silences
+from controlplane.dashboard.views.audit import audit
 from controlplane.dashboard.views.causes import causes
 from controlplane.dashboard.views.deliveries import deliveries
 from controlplane.dashboard.views.entry.begin import begin
@@ -77,6 +78,7 @@ urlpatterns = [
     path("decisions/<str:key>", decision, name="decision"),
     path("decisions/<str:key>/replay", decision_replay, name="decision-replay"),
     path("deliveries", deliveries, name="deliveries"),
+    path("audit", audit, name="audit"),
     path("batches", batches.batches, name="batches"),
     path("batches/<str:name>/cancel", batches.cancel_batch, name="batch-cancel"),
     path("batches/<str:name>/retry", batches.retry_batch, name="batch-retry"),

@@ -14,7 +14,7 @@ class Covered(NamedTuple):
 
 
 SCOPES: Mapping[str, Covered] = {
-    "read": Covered("read everything that the API and /metrics show", frozenset()),
+    "read": Covered("read what the API and /metrics show, but for the audit", frozenset()),
     "respond": Covered(
         "acknowledge, resolve and annotate incidents, silence, record changes", frozenset({"incidents", "delivery"})
     ),

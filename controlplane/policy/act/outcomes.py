@@ -42,8 +42,10 @@ def write_outcomes(decision: Decision) -> bool:
         )
         entered = {row.name: row.weight for row in rows}
         if winner in entered:
-            for name, weight in weights_after(winner, entered, entered).items():
-                Pool.objects.filter(name=name).update(weight=weight)
+            weights = weights_after(winner, entered, entered)
+            for row in rows:
+                row.weight = weights.get(row.name, row.weight)
+                row.save(update_fields=["weight"])
         why = next(change.reason for change in model.transitions if change.kind == "canary")
         _write_rules(model.model, winner, model.canary, author, why)
     return changed

@@ -78,7 +78,9 @@ def apply(
             try:
                 _carry_out(step, by_name.get(step.name), label, who, source, goal, note)
                 if adopt and step.action != "retire":
-                    PolicyRevision.objects.filter(name=step.name).exclude(state=STATE.RETIRED).update(label=label)
+                    for row in PolicyRevision.objects.filter(name=step.name).exclude(state=STATE.RETIRED):
+                        row.label = label
+                        row.save(update_fields=["label"])
             except (ValidationError, PolicyTextError) as error:
                 refusals += _refused(by_name.get(step.name), error)
         done = not dry_run and not refusals

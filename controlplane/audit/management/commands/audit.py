@@ -1,0 +1,65 @@
+"""`manage.py audit verify`, `head` and `export`."""
+
+import json
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.core.signing import BadSignature, Signer
+
+from controlplane.audit.core.chain import START, first_break
+from controlplane.audit.models import Entry, Head
+
+_SIGNER = Signer(salt="weir.audit-head", sep=" ")
+
+
+class Command(BaseCommand):
+    help = "Checks the audit's chain, prints its signed head, or exports it as JSON lines."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        steps = parser.add_subparsers(dest="step", required=True)
+        verify = steps.add_parser("verify", help="exits with 1 where an entry was changed, removed, moved or added")
+        verify.add_argument(
+            "--head", type=Path, help="a file with a head that was printed before: it has to be in the chain"
+        )
+        steps.add_parser(
+            "head", help="prints the number and hash of the last entry, signed with the installation's key"
+        )
+        export = steps.add_parser("export", help="prints entries as JSON lines, the oldest first")
+        export.add_argument("--after", type=int, default=0, help="only entries with a higher number")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        getattr(self, f"_{options['step']}")(options)
+
+    def _verify(self, options: dict[str, Any]) -> None:
+        head = Head.objects.filter(pk=Head.ONLY).first() or Head()
+        broken = first_break(Entry.links(), (head.number, head.hash))
+        if not broken and options["head"]:
+            broken = self._kept(options["head"])
+        if broken:
+            raise CommandError(broken)
+        self.stdout.write(f"{head.number} entries, whole: the last has the hash {head.hash}")
+
+    def _kept(self, path: Path) -> str:
+        """What is wrong with the head in the file, or the chain since."""
+        try:
+            number, digest = _SIGNER.unsign(path.read_text().strip()).split()
+        except (OSError, ValueError, BadSignature) as error:
+            raise CommandError(f"{path} has no head of this installation: {error}") from error
+        if int(number) == 0 and digest == START:
+            return ""
+        if not Entry.objects.filter(number=int(number), hash=digest).exists():
+            return (
+                f"the head in {path} is not in the chain: entry {number} was removed, or the chain was made anew since"
+            )
+        return ""
+
+    def _head(self, options: dict[str, Any]) -> None:
+        self.stdout.write(_SIGNER.sign(str(Head.objects.filter(pk=Head.ONLY).first() or Head())))
+
+    def _export(self, options: dict[str, Any]) -> None:
+        for entry in Entry.objects.filter(number__gt=options["after"]).order_by("number").iterator(chunk_size=1000):
+            line = {"number": entry.number, **entry.told, "previous": entry.previous, "hash": entry.hash}
+            sys.stdout.write(json.dumps(line) + "\n")

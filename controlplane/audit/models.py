@@ -1,0 +1,88 @@
+"""Who changed what, append-only."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.db import models, transaction
+from django.utils import timezone
+
+from controlplane.audit.core.chain import START, Link, hash_of
+from controlplane.core.acting import Actor
+
+MAX_SUBJECT = 300
+
+
+class Head(models.Model):
+    """The last entry. Whoever writes one holds this row's lock, so numbers have no gaps."""
+
+    ONLY = 1
+    number = models.BigIntegerField(default=0)
+    hash = models.CharField(max_length=64, default=START)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.hash}"
+
+    @classmethod
+    def locked(cls) -> "Head":
+        """The row, until the end of the transaction."""
+        return cls.objects.select_for_update().get_or_create(pk=cls.ONLY)[0]
+
+
+class Entry(models.Model):
+    """One change or refusal. It is complete without what it speaks of, which may be gone."""
+
+    number = models.BigIntegerField(primary_key=True)
+    at = models.DateTimeField()
+    who = models.CharField(max_length=150, blank=True)
+    via = models.CharField(max_length=100)
+    address = models.CharField(max_length=45, blank=True)
+    action = models.CharField(max_length=20)
+    kind = models.CharField(max_length=100, blank=True)
+    subject = models.CharField(max_length=MAX_SUBJECT, blank=True)
+    subject_id = models.CharField(max_length=100, blank=True)
+    before = models.JSONField(null=True)
+    after = models.JSONField(null=True)
+    note = models.TextField(blank=True)
+    previous = models.CharField(max_length=64)
+    hash = models.CharField(max_length=64)
+
+    class Meta:
+        verbose_name_plural = "entries"
+        ordering = ["-number"]
+        default_permissions = ("view",)
+        indexes = [models.Index(fields=["kind", "-number"]), models.Index(fields=["who", "-number"])]
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.who or self.via} {self.action} {self.kind} {self.subject}"
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """All that it says, as it is hashed."""
+        return {
+            "at": self.at.isoformat(), "who": self.who, "via": self.via, "address": self.address, "action": self.action,
+            "kind": self.kind, "subject": self.subject, "subject_id": self.subject_id, "before": self.before,
+            "after": self.after, "note": self.note,
+        }  # fmt: skip
+
+    @classmethod
+    def write(cls, by: Actor, action: str, **said: Any) -> "Entry":
+        """Append an entry, in the caller's transaction: both are kept, or neither."""
+        with transaction.atomic():
+            head = Head.locked()
+            entry = cls(
+                number=head.number + 1, at=timezone.now(), action=action, previous=head.hash, **by._asdict(), **said
+            )
+            entry.subject, entry.via = entry.subject[:MAX_SUBJECT], entry.via[:100]
+            entry.hash = hash_of(entry.number, entry.told, entry.previous)
+            entry.save(force_insert=True)
+            head.number, head.hash = entry.number, entry.hash
+            head.save(update_fields=["number", "hash"])
+        return entry
+
+    @classmethod
+    def links(cls) -> Iterator[Link]:
+        for entry in cls.objects.order_by("number").iterator(chunk_size=1000):
+            yield Link(entry.number, entry.told, entry.previous, entry.hash)

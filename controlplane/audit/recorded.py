@@ -1,0 +1,144 @@
+"""Writes an entry for every change of what people decide about: which models these are, and which are left out and why."""
+
+import json
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.apps import apps
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import models, transaction
+from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete, pre_save
+
+from controlplane.audit.core.told import changes
+from controlplane.audit.models import Entry, Head
+from controlplane.core.acting import actor
+
+RECORDED = (
+    "accounts.ApiToken", "accounts.SharedLink", "auth.Group", "auth.User",
+    "fleet.AllowedRegion", "fleet.Cluster", "fleet.Fallback", "fleet.GatewayKey", "fleet.LLMModel", "fleet.Pool", "fleet.Price",
+    "fleet.Region", "fleet.Replica", "fleet.RoutingRules", "fleet.StageTimeouts", "fleet.Team", "fleet.Tenant", "fleet.Tier",
+    "fleet.TimeoutRule", "fleet.Variant", "fleet.Workload",
+    "slo.Maintenance", "slo.StoredObjective", "openslo.AppliedDocument",
+    "incidents.ChangeRecord", "incidents.Entry", "incidents.SilenceRecord",
+    "delivery.Destination", "delivery.Endpoint", "delivery.HookSecret",
+    "planning.GpuQuota", "planning.GpuType", "planning.PlanSettings", "planning.PlannedEvent", "planning.PoolCapacity",
+    "planning.RegionCalendar", "planning.ReplicaCapacityEntry",
+    "policy.Override", "policy.Pause", "policy.PolicyRevision", "policy.RevisionEvent",
+    "lane.CallbackSecret", "lane.TenantLimits",
+)  # fmt: skip
+LEFT_OUT = {
+    "what Weir itself observes, concludes and counts": (
+        "core.Lease", "fleet.Observation", "slo.ObjectiveState", "incidents.Incident", "planning.CandidateChange",
+        "planning.ForecastRecord", "planning.MeasuredHitRate", "planning.MeasuredPool", "planning.StoredForecast", "policy.Memory",
+        "policy.Spent",
+    ),
+    "it has a record of its own that nothing overwrites": (
+        "fleet.PublishedSnapshot", "fleet.SnapshotRevision", "slo.ObjectiveRevision", "policy.Action", "policy.DecisionChange",
+        "policy.DecisionRecord", "planning.DemoHistory", "planning.PlanJob",
+    ),
+    "work that passes through": (
+        "delivery.Delivery", "delivery.Heartbeat", "delivery.HookEvent", "lane.Batch", "lane.Callback", "lane.Change", "lane.Line",
+        "lane.Once", "lane.StoredFile", "lane.Worker",
+    ),
+    "a person's own view, session or attempt to log in": (
+        "accounts.SavedView", "accounts.TokenUser", "admin.LogEntry", "auth.Permission", "axes.AccessAttempt",
+        "axes.AccessAttemptExpiration", "axes.AccessFailureLog", "axes.AccessLog", "contenttypes.ContentType", "sessions.Session",
+    ),
+    "the audit itself": ("audit.Entry", "audit.Head"),
+}  # fmt: skip
+BY_PEOPLE = {"incidents.Entry": ("by", "weir")}
+"""Of these, only rows whose field does not say that Weir itself made them."""
+
+_BEFORE = "_audit_before"
+
+
+def connect() -> None:
+    """Record every change of RECORDED from now on, in the transaction of the change."""
+    for label in RECORDED:
+        model = apps.get_model(label)
+        _save_in_a_transaction(model)
+        for signal, receiver in (
+            (pre_save, _looks), (post_save, _saved), (pre_delete, _reads), (post_delete, _deleted),
+        ):  # fmt: skip
+            signal.connect(receiver, sender=model, dispatch_uid=f"audit {receiver.__name__} {label}")
+        for field in model._meta.many_to_many:
+            through = field.remote_field.through  # type: ignore[union-attr]
+            m2m_changed.connect(_linked, sender=through, dispatch_uid=f"audit {label}.{field.name}")
+
+
+def _save_in_a_transaction(model: type[models.Model]) -> None:
+    """Django sends `post_save` after the transaction of a save, where a kill would lose the entry. A delete sends it inside."""
+    saves: Callable[..., None] = model.save_base
+
+    @wraps(saves)
+    def save_base(self: models.Model, *given: Any, **named: Any) -> None:
+        with transaction.atomic():
+            saves(self, *given, **named)
+
+    if not hasattr(saves, "__wrapped__"):
+        model.save_base = save_base  # type: ignore[method-assign]
+
+
+def _looks(sender: type[models.Model], instance: models.Model, raw: bool, **_: Any) -> None:
+    Head.locked()  # before any row of the change: two that write take their locks in one order
+    _reads(sender, instance)
+
+
+def _reads(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
+    stored = None if instance.pk is None else sender._base_manager.filter(pk=instance.pk).first()
+    setattr(instance, _BEFORE, _values(stored) if stored else None)
+
+
+def _saved(
+    sender: type[models.Model], instance: models.Model, created: bool, update_fields: frozenset[str] | None, **_: Any
+) -> None:
+    stored, values = getattr(instance, _BEFORE, None), _values(instance)
+    if stored and update_fields is not None:
+        values = stored | {name: value for name, value in values.items() if name in update_fields}
+    before, after = changes(None if created else stored, values)
+    if (before or after) and _is_told(instance):
+        _write("created" if created else "changed", instance, before=before, after=after)
+
+
+def _deleted(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
+    before, _after = changes(getattr(instance, _BEFORE, None) or _values(instance), None)
+    if _is_told(instance):
+        _write("deleted", instance, before=before)
+
+
+def _linked(sender: type[models.Model], instance: models.Model, action: str, model: Any, pk_set: Any, **_: Any) -> None:
+    said = {"post_add": "added", "post_remove": "removed", "pre_clear": "removed"}.get(action)
+    if said is None or not (pk_set or action == "pre_clear"):
+        return
+    name = sender._meta.model_name or ""
+    if action == "pre_clear":
+        field = next(each for each in instance._meta.many_to_many if each.remote_field.through is sender)  # type: ignore[union-attr]
+        linked = [str(each) for each in getattr(instance, field.name).all()]
+    else:
+        linked = [str(each) for each in model._base_manager.filter(pk__in=pk_set)]
+    if linked:
+        side = {name: sorted(linked)}
+        _write(said, instance, **{"before" if said == "removed" else "after": side})
+
+
+def _is_told(instance: models.Model) -> bool:
+    by = BY_PEOPLE.get(instance._meta.label)
+    return by is None or getattr(instance, by[0]) != by[1]
+
+
+def _write(action: str, instance: models.Model, **sides: Any) -> None:
+    label, key = instance._meta.label_lower, str(instance.pk or "")
+    Entry.write(actor(), action, kind=label, subject=str(instance), subject_id=key[:100], **sides)
+
+
+def _values(instance: models.Model) -> dict[str, Any]:
+    """Of every column, as JSON has it."""
+    values = {field.name: field.value_from_object(instance) for field in instance._meta.concrete_fields}
+    plain: dict[str, Any] = json.loads(json.dumps(values, cls=_Encoder))
+    return plain
+
+
+class _Encoder(DjangoJSONEncoder):
+    def default(self, o: Any) -> Any:
+        return o.hex() if isinstance(o, (bytes, memoryview)) else super().default(o)

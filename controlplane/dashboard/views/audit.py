@@ -1,0 +1,61 @@
+"""The page of the audit: who changed what, or was refused."""
+
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from controlplane.audit.listing import FILTERS, listed, require
+from controlplane.audit.models import Entry
+from controlplane.dashboard.views.common import list_links, page
+from controlplane.telemetry.query.core.parameters import whole_number
+
+PAGE_ROWS = 50
+MAX_VALUE = 80
+"""Characters of a value on the page; the API has all."""
+CHOICES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("all", ()),
+    ("changes", ("created", "changed", "deleted", "added", "removed")),
+    ("refusals", ("refused",)),
+    ("log-ins", ("logged in", "logged out")),
+)
+
+
+@page
+def audit(request: HttpRequest) -> HttpResponse:
+    """`who`, `via`, `action`, `kind` and `subject_id`, each repeatable; `before` is where a page begins."""
+    require(request.user)
+    wanted = {name: request.GET.getlist(name)[:20] for name in FILTERS}
+    before = whole_number(dict(request.GET.lists()), "before", 0, 0, 2**62) or None
+    found = listed(wanted, before, PAGE_ROWS)
+    kept = [(name, value) for name, values in wanted.items() if name != "action" for value in values]
+    context = {
+        "rows": [_row(entry) for entry in found.rows],
+        "chosen": kept,
+        **list_links(kept, "action", wanted["action"], CHOICES, before, found.next_before),
+    }
+    return render(request, "dashboard/audit.html", context)
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    names = sorted({*(entry.before or {}), *(entry.after or {})})
+    return {
+        "entry": entry,
+        "changes": [
+            {"field": name, "before": _text(entry.before, name), "after": _text(entry.after, name)} for name in names
+        ],
+        "who_href": f"{reverse('audit')}?{urlencode({'who': entry.who})}",
+        "subject_href": f"{reverse('audit')}?{urlencode({'kind': entry.kind, 'subject_id': entry.subject_id})}",
+    }
+
+
+def _text(side: dict[str, Any] | None, name: str) -> str:
+    """A value as JSON has it, shortened; empty where the side does not have it."""
+    if side is None or name not in side:
+        return ""
+    value = side[name]
+    text = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}…"
