@@ -45,11 +45,18 @@ def _row(entry: Entry) -> dict[str, Any]:
     return {
         "entry": entry,
         "changes": [
-            {"field": name, "before": _text(entry.before, name), "after": _text(entry.after, name)} for name in names
+            {"field": name, "before": _text(entry.before, name), "after": _text(entry.after, name)}
+            for name in names
+            if _is_set(entry.before, name) or _is_set(entry.after, name)
         ],
         "who_href": f"{reverse('audit')}?{urlencode({'who': entry.who})}",
         "subject_href": f"{reverse('audit')}?{urlencode({'kind': entry.kind, 'subject_id': entry.subject_id})}",
     }
+
+
+def _is_set(side: dict[str, Any] | None, name: str) -> bool:
+    """Not empty: of a new row most fields are, and say nothing."""
+    return side is not None and side.get(name) not in (None, "", [], {})
 
 
 def _text(side: dict[str, Any] | None, name: str) -> str:

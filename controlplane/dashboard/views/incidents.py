@@ -1,11 +1,12 @@
 """Incidents: the list, one, one as Markdown, and the actions on them."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import messages
 from django.core.paginator import Paginator
+from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -39,7 +40,7 @@ def incidents(request: HttpRequest) -> HttpResponse:
         query = query.filter(status=Incident.Status.RESOLVED)
     elif status != "all":
         status, query = "open", query.exclude(status=Incident.Status.RESOLVED)
-    query = query.filter(**{"scope__model" if name == "model" else name: value for name, value in chosen.items()})
+    query = query.filter(**_fields(chosen))
     shown = Paginator(query, PAGE).get_page(request.GET.get("page"))
     filters_too = is_fragment(request) and not is_refresh(request)
     context = {
@@ -47,6 +48,7 @@ def incidents(request: HttpRequest) -> HttpResponse:
         "shown": shown,
         "unjudged": unjudged(now),
         "summed": summed(open_ones, now),
+        "opened": opened(chosen, now),
         "status": status,
         "chosen": chosen,
         "statuses": [
@@ -60,6 +62,26 @@ def incidents(request: HttpRequest) -> HttpResponse:
     }
     name = "incidents/_incidents.html" if is_fragment(request) else "incidents/incidents.html"
     return render(request, name, context)
+
+
+def _fields(chosen: dict[str, str]) -> dict[str, str]:
+    return {"scope__model" if name == "model" else name: value for name, value in chosen.items()}
+
+
+def opened(chosen: dict[str, str], now: datetime) -> list[dict[str, Any]]:
+    """How many incidents were opened in the last 24 hours, and how many in the same hours of earlier days: pages and all."""
+    days = {
+        name: Q(opened_at__gt=now - timedelta(days=back + 1), opened_at__lte=now - timedelta(days=back))
+        for name, back in (("in the last 24 hours", 0), ("in the 24 hours before", 1), ("in the same a week ago", 7))
+    }
+    counts: dict[str, int] = Incident.objects.filter(**_fields(chosen)).aggregate(
+        **{f"{number}_{kind}": Count("pk", filter=day & only) for number, day in enumerate(days.values())
+           for kind, only in (("all", Q()), ("pages", Q(severity="page")))}
+    )  # fmt: skip
+    return [
+        {"day": name, "all": counts[f"{number}_all"], "pages": counts[f"{number}_pages"]}
+        for number, name in enumerate(days)
+    ]
 
 
 def unjudged(now: datetime) -> str:

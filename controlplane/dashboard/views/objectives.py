@@ -1,7 +1,7 @@
 """Objectives with their error budgets and burn rates."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -12,6 +12,7 @@ from django.utils import timezone
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.changes import changes_in, marked
+from controlplane.dashboard.compare import LABELS
 from controlplane.dashboard.core.figures.burndown import burndown_figure
 from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.views.common import facet, freshness_context, page, render_page
@@ -28,20 +29,23 @@ from controlplane.slo.core.period import period_at
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.queries import ObjectiveStatus
 from controlplane.slo.replay.burndown import history
+from controlplane.slo.replay.days import two_days
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query.core.parameters import choice
 from controlplane.telemetry.query.core.question import UNKNOWN, Question, parse
 from controlplane.telemetry.store import StoreUnavailableError
 
+EARLIER = {"yesterday": 1, "last-week": 7}
 DAYS = {0: "the last 24 hours", 1: "the 24 hours before", 7: "the same a week ago"}
 SHOWN_STATES = ("firing", "unknown", "quiet", "disabled")
 
 
 @page
 def objectives(request: HttpRequest) -> HttpResponse:
-    """`?owner=`, `?model=`, `?state=` choose some; the worst come first."""
+    """`?owner=`, `?model=`, `?state=` choose some; the worst come first. `?compare=` puts the last 24 hours beside an earlier day."""
     parameters = dict(request.GET.lists())
     state = choice(parameters, "state", ("", *SHOWN_STATES), "")
+    compare = choice(parameters, "compare", ("", *EARLIER), "")
     owner, model = request.GET.get("owner", ""), request.GET.get("model", "")
     every = queries.all_statuses()
     chosen = [
@@ -51,9 +55,20 @@ def objectives(request: HttpRequest) -> HttpResponse:
         and owner in ("", _owner(status))
         and model in ("", status.scope.get("model", ""))
     ]
+    kept = [("owner", owner), ("model", model), ("state", state)]
     context = {
         **_fresh(),
-        "rows": [row(status) for status in chosen],
+        **_beside(chosen, compare),
+        "comparisons": [
+            {
+                "text": LABELS[text],
+                "current": text == compare,
+                "query": link_query(
+                    [*filter(lambda pair: pair[1], kept), *([("compare", text)] if text != compare else [])]
+                ),
+            }
+            for text in EARLIER
+        ],
         "total": len(every),
         "facets": [
             _facet("owner", owner, {_owner(status) for status in every}),
@@ -107,6 +122,27 @@ def objective(request: HttpRequest, slug: str) -> HttpResponse:
     if defined:
         context |= _chart(defined, shown)
     return render_page(request, "dashboard/objective.html", context)
+
+
+def _beside(statuses: Sequence[ObjectiveStatus], compare: str) -> dict[str, Any]:
+    """`rows`, each with its last 24 hours beside the same hours of an earlier day where that is asked for."""
+    rows = [row(status) for status in statuses]
+    if not compare:
+        return {"rows": rows}
+    back = EARLIER[compare]
+    try:
+        days = two_days(statuses, back, time.time_ns())
+    except StoreUnavailableError:
+        days = {}
+    for each in rows:
+        last, then = days.get(each["id"], (Day(0), Day(back)))
+        each |= {
+            "last_day": _day(last),
+            "other_day": _day(then),
+            "change": words.change(last.good_share, then.good_share),
+        }
+        each["change_look"] = ("▲", "bad") if "worse" in each["change"] else ("", "")
+    return {"rows": rows, "other_day": DAYS[back], "compare": compare}
 
 
 def row(status: ObjectiveStatus) -> dict[str, Any]:

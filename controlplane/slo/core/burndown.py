@@ -97,6 +97,14 @@ def days(points: Sequence[Point]) -> list[Day]:
     return out if any(day.counted for day in out[1:]) else []
 
 
+def day_of(counts: Mapping[int, tuple[int, int]], end: int, back: int) -> Day:
+    """The 24 hours before the hour `end` (since the epoch), so many days back, out of bad and total events by counted hour."""
+    hours = range(end - 24 * (back + 1), end - 24 * back)
+    if not all(hour in counts for hour in hours):
+        return Day(back)
+    return Day(back, (sum(counts[hour][0] for hour in hours), sum(counts[hour][1] for hour in hours)))
+
+
 def left(objective: Objective, bad: int, total: int) -> float | None:
     return 1 - bad / (error_budget(objective.target) * total) if total else None
 

@@ -122,6 +122,14 @@ def no_requests(objective: Objective) -> str:
     return f"no request {over}{each}"
 
 
+def change(now: float | None, then: float | None) -> str:
+    """How a share of good events differs from an earlier one, in percentage points; empty where one of them is not known."""
+    if now is None or then is None:
+        return ""
+    points = f"{abs(now - then) * 100:.2g}"
+    return "the same" if float(points) == 0 else f"{points} points {'better' if now > then else 'worse'}"
+
+
 def used_up_in(seconds: float | None, left: float | None) -> str:
     """When the budget is used up at this rate."""
     if left is not None and left <= 0:

@@ -166,7 +166,9 @@ def test_pages_of_the_list_follow_one_another(owner: Client) -> None:
         Tier.objects.create(name=f"t{number}", priority=1)
     seen, before = [], None
     while True:
-        page = owner.get("/api/v1/audit", {"kind": "fleet.tier", "limit": 25, **({"before": before} if before else {})}).json()
+        page = owner.get(
+            "/api/v1/audit", {"kind": "fleet.tier", "limit": 25, **({"before": before} if before else {})}
+        ).json()
         seen += [row["subject"] for row in page["rows"]]
         if (before := page["next_before"]) is None:
             break

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from html import unescape
 
+import pyarrow as pa
 import pytest
 from django.test import Client
 from django.utils import timezone
@@ -14,12 +15,15 @@ from controlplane.core.formatting import minute
 from controlplane.dashboard.views import objectives
 from controlplane.fleet.models import Team
 from controlplane.slo.core.burndown import HOUR_S, Point
+from controlplane.slo.core.count_plan import definition
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.period import SECOND_NS, Span
 from controlplane.slo.core.sli import Availability, Histogram, Latency
 from controlplane.slo.models import ObjectiveState, StoredObjective
 from controlplane.slo.replay.burndown import Seen
 from controlplane.slo.save import save_objective
+from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.read.objectives import TALLY_SCHEMA
 from tests.support.slo.ticks import ticked
 from tests.support.web.served import Filled
 
@@ -53,6 +57,38 @@ def judged(state: str = "firing", seconds_ago: float = 1, **document: object) ->
 
 def text(response: object) -> str:
     return " ".join(response.content.decode().replace("\u202f", " ").split())  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("compare", "back", "says"),
+    [("yesterday", 1, "in the 24 hours before"), ("last-week", 7, "in the same a week ago")],
+)
+def test_the_list_puts_the_last_24_hours_beside_an_earlier_day(
+    teammate: Client, served: Filled, annexed: Store, compare: str, back: int, says: str
+) -> None:
+    judged()
+    hour = int(time.time()) // HOUR_S
+
+    def count(hours: range, bad: int) -> None:
+        rows = [
+            {"definition": definition(SLOW), "hour": each, "version": 1, "splits": ["[]"], "bad": [bad], "total": [100]}
+            for each in hours
+        ]
+        annexed.objectives.insert_tallies(pa.Table.from_pylist(rows, schema=TALLY_SCHEMA))
+
+    assert says not in text(teammate.get("/objectives"))
+    count(range(hour - 24, hour), 5)
+    count(range(hour - 24 * (back + 1) + 1, hour - 24 * back), 1)
+    page = text(teammate.get(f"/objectives?compare={compare}"))
+    assert says in page
+    assert ">95 %<" in page
+    assert page.count("not known") == 1, "an hour of the earlier day was not counted"
+    count(range(hour - 24 * (back + 1), hour - 24 * (back + 1) + 1), 1)
+    page = text(teammate.get(f"/objectives?compare={compare}&model=chat-large"))
+    assert "not known" not in page
+    assert ">99 %<" in page
+    assert "4 points worse" in page
+    assert teammate.get("/objectives?compare=tomorrow").status_code == 400
 
 
 def test_what_burns_is_said_in_words_icon_and_figures(teammate: Client, served: Filled) -> None:

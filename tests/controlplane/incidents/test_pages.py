@@ -32,6 +32,25 @@ def burning(served: Filled) -> Incident:
     return Incident.objects.get()
 
 
+def test_the_list_says_how_many_were_opened_in_the_last_day_and_in_earlier_ones(
+    reader: Client, burning: Incident
+) -> None:
+    opened = timezone.now()
+    for days in (1.5, 7.5, 7.9, 8.5):
+        Incident.objects.create(
+            alert_key=f"k{days}",
+            notice_key=f"n{days}",
+            severity="ticket",
+            status=Incident.Status.RESOLVED,
+            opened_at=opened - timedelta(days=days),
+        )
+    Incident.objects.filter(pk=burning.pk).update(opened_at=opened - timedelta(hours=1))
+    page = " ".join(re.sub("<[^>]+>", " ", html_of(reader.get("/incidents"))).split())
+    assert "Opened: 1 in the last 24 hours (1 page), 1 in the 24 hours before, 2 in the same a week ago" in page
+    page = " ".join(re.sub("<[^>]+>", " ", html_of(reader.get("/incidents?severity=ticket"))).split())
+    assert "Opened with these filters: 0 in the last 24 hours, 1 in the 24 hours before" in page
+
+
 def test_the_list_shows_what_is_wrong_and_the_frame_counts_it(reader: Client, burning: Incident) -> None:
     page = html_of(reader.get("/incidents"))
     assert "chat-large TTFT p95 is" in page
