@@ -12,10 +12,10 @@ from controlplane.audit.models import Entry
 from controlplane.core.acting import Actor, actor
 
 AGAIN_S = 60
-"""The same refusal is told once in this time by each process, so that a program that tries for ever does not fill the audit."""
+"""The same refusal is written once in this time by each process, so that a program that tries for ever does not fill the audit."""
 MAX_REMEMBERED = 10_000
 
-_told: dict[tuple[str, str, str], float] = {}
+_recent: dict[tuple[str, str, str], float] = {}
 
 
 class Refusals(MiddlewareMixin):
@@ -33,11 +33,11 @@ class Refusals(MiddlewareMixin):
 
 def _is_new(refusal: tuple[str, str, str]) -> bool:
     now_s = time.monotonic()
-    if now_s - _told.get(refusal, -AGAIN_S) < AGAIN_S:
+    if now_s - _recent.get(refusal, -AGAIN_S) < AGAIN_S:
         return False
-    if len(_told) >= MAX_REMEMBERED:
-        _told.clear()
-    _told[refusal] = now_s
+    if len(_recent) >= MAX_REMEMBERED:
+        _recent.clear()
+    _recent[refusal] = now_s
     return True
 
 

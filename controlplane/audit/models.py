@@ -59,7 +59,7 @@ class Entry(models.Model):
         return f"{self.number}: {self.who or self.via} {self.action} {self.kind} {self.subject}"
 
     @property
-    def told(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """All that it says, as it is hashed."""
         return {
             "at": self.at.isoformat(), "who": self.who, "via": self.via, "address": self.address, "action": self.action,
@@ -76,7 +76,7 @@ class Entry(models.Model):
                 number=head.number + 1, at=timezone.now(), action=action, previous=head.hash, **by._asdict(), **said
             )
             entry.subject, entry.via = entry.subject[:MAX_SUBJECT], entry.via[:100]
-            entry.hash = hash_of(entry.number, entry.told, entry.previous)
+            entry.hash = hash_of(entry.number, entry.content, entry.previous)
             entry.save(force_insert=True)
             head.number, head.hash = entry.number, entry.hash
             head.save(update_fields=["number", "hash"])
@@ -85,4 +85,4 @@ class Entry(models.Model):
     @classmethod
     def links(cls) -> Iterator[Link]:
         for entry in cls.objects.order_by("number").iterator(chunk_size=1000):
-            yield Link(entry.number, entry.told, entry.previous, entry.hash)
+            yield Link(entry.number, entry.content, entry.previous, entry.hash)

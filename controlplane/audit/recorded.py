@@ -10,7 +10,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete, pre_save
 
-from controlplane.audit.core.told import changes
+from controlplane.audit.core.differences import changes
 from controlplane.audit.models import Entry, Head
 from controlplane.core.acting import actor
 
@@ -63,7 +63,7 @@ def connect() -> None:
         ):  # fmt: skip
             signal.connect(receiver, sender=model, dispatch_uid=f"audit {receiver.__name__} {label}")
         for field in model._meta.many_to_many:
-            through = field.remote_field.through  # type: ignore[union-attr]
+            through = field.remote_field.through
             m2m_changed.connect(_linked, sender=through, dispatch_uid=f"audit {label}.{field.name}")
 
 
@@ -97,13 +97,13 @@ def _saved(
     if stored and update_fields is not None:
         values = stored | {name: value for name, value in values.items() if name in update_fields}
     before, after = changes(None if created else stored, values)
-    if (before or after) and _is_told(instance):
+    if (before or after) and _is_recorded(instance):
         _write("created" if created else "changed", instance, before=before, after=after)
 
 
 def _deleted(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
     before, _after = changes(getattr(instance, _BEFORE, None) or _values(instance), None)
-    if _is_told(instance):
+    if _is_recorded(instance):
         _write("deleted", instance, before=before)
 
 
@@ -113,7 +113,7 @@ def _linked(sender: type[models.Model], instance: models.Model, action: str, mod
         return
     name = sender._meta.model_name or ""
     if action == "pre_clear":
-        field = next(each for each in instance._meta.many_to_many if each.remote_field.through is sender)  # type: ignore[union-attr]
+        field = next(each for each in instance._meta.many_to_many if each.remote_field.through is sender)
         linked = [str(each) for each in getattr(instance, field.name).all()]
     else:
         linked = [str(each) for each in model._base_manager.filter(pk__in=pk_set)]
@@ -122,7 +122,7 @@ def _linked(sender: type[models.Model], instance: models.Model, action: str, mod
         _write(said, instance, **{"before" if said == "removed" else "after": side})
 
 
-def _is_told(instance: models.Model) -> bool:
+def _is_recorded(instance: models.Model) -> bool:
     by = BY_PEOPLE.get(instance._meta.label)
     return by is None or getattr(instance, by[0]) != by[1]
 

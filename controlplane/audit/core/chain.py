@@ -10,17 +10,17 @@ START = "0" * 64
 
 
 class Link(NamedTuple):
-    """An entry as it is stored. `number` counts from 1 without gaps; `told` is all that the entry says."""
+    """An entry as it is stored. `number` counts from 1 without gaps; `content` is all that the entry says."""
 
     number: int
-    told: Mapping[str, Any]
+    content: Mapping[str, Any]
     previous: str
     hash: str
 
 
-def hash_of(number: int, told: Mapping[str, Any], previous: str) -> str:
+def hash_of(number: int, content: Mapping[str, Any], previous: str) -> str:
     """Hex SHA-256 over the entry as JSON with sorted keys. Values are text, numbers, booleans, null, lists and objects."""
-    text = json.dumps([previous, number, told], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    text = json.dumps([previous, number, content], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -34,7 +34,7 @@ def first_break(links: Iterable[Link], head: tuple[int, str]) -> str:
             return (
                 f"entry {link.number} does not follow entry {number} as it stands: one of them was changed or replaced"
             )
-        if link.hash != hash_of(link.number, link.told, link.previous):
+        if link.hash != hash_of(link.number, link.content, link.previous):
             return f"entry {link.number} was changed: what it says does not have its hash"
         number, previous = link.number, link.hash
     if (number, previous) != head:

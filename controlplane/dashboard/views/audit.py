@@ -30,12 +30,12 @@ def audit(request: HttpRequest) -> HttpResponse:
     require(request.user)
     wanted = {name: request.GET.getlist(name)[:20] for name in FILTERS}
     before = whole_number(dict(request.GET.lists()), "before", 0, 0, 2**62) or None
-    found = listed(wanted, before, PAGE_ROWS)
+    listing = listed(wanted, before, PAGE_ROWS)
     kept = [(name, value) for name, values in wanted.items() if name != "action" for value in values]
     context = {
-        "rows": [_row(entry) for entry in found.rows],
+        "rows": [_row(entry) for entry in listing.rows],
         "chosen": kept,
-        **list_links(kept, "action", wanted["action"], CHOICES, before, found.next_before),
+        **list_links(kept, "action", wanted["action"], CHOICES, before, listing.next_before),
     }
     return render(request, "dashboard/audit.html", context)
 

@@ -46,12 +46,12 @@ def end(row: Kept, who: str) -> bool:
     """End it now, or before it begins. False where it was over already."""
     now = timezone.now()
     open_ones = type(row)._default_manager.select_for_update().filter(pk=row.pk, ended_at__isnull=True, ends_at__gt=now)
-    if found := open_ones.first():
-        found.ended_at, found.ended_by = now, who[:150]
-        found.save(update_fields=["ended_at", "ended_by"])
+    if open_one := open_ones.first():
+        open_one.ended_at, open_one.ended_by = now, who[:150]
+        open_one.save(update_fields=["ended_at", "ended_by"])
         log.info(f"{row._meta.model_name}.ended", number=row.pk, target=str(row), by=who)
     row.refresh_from_db()
-    return found is not None
+    return open_one is not None
 
 
 def in_force(table: type[Kept], *, over: bool = False) -> QuerySet[Kept]:

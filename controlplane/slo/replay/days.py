@@ -36,8 +36,8 @@ def _by_hour(
 ) -> Mapping[str, Mapping[int, Mapping[str, tuple[int, int]]]]:
     """Bad and total events by definition, hour and split, of the hours that the controller counted."""
     table = answers.store().objectives.tallies(sorted(definitions), from_hour, to_hour)
-    found: dict[str, dict[int, dict[str, tuple[int, int]]]] = {}
+    counted: dict[str, dict[int, dict[str, tuple[int, int]]]] = {}
     columns = (table[name].to_pylist() for name in ("definition", "hour", "splits", "bad", "total"))
     for name, hour, splits, bad, total in zip(*columns, strict=True):
-        found.setdefault(name, {})[hour] = dict(zip(splits, zip(bad, total, strict=True), strict=True))
-    return found
+        counted.setdefault(name, {})[hour] = dict(zip(splits, zip(bad, total, strict=True), strict=True))
+    return counted

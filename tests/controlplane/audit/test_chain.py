@@ -27,9 +27,9 @@ class Chain:
 
 def chain_of(entries: list[dict[str, Any]]) -> Chain:
     links: list[Link] = []
-    for number, told in enumerate(entries, 1):
+    for number, content in enumerate(entries, 1):
         previous = links[-1].hash if links else START
-        links.append(Link(number, told, previous, hash_of(number, told, previous)))
+        links.append(Link(number, content, previous, hash_of(number, content, previous)))
     return Chain(links)
 
 
@@ -44,11 +44,13 @@ def test_any_touched_entry_is_found(entries: list[dict[str, Any]], data: st.Data
     chain = chain_of(entries)
     links, at = list(chain.links), data.draw(st.integers(0, len(entries) - 1), "at")
     link = links[at]
-    how = data.draw(st.sampled_from(["told", "told and hash", "number", "previous", "removed", "repeated", "swapped"]))
-    if how.startswith("told"):
-        other = data.draw(TOLD.filter(lambda told: told != link.told))
-        digest = hash_of(link.number, other, link.previous) if how == "told and hash" else link.hash
-        links[at] = link._replace(told=other, hash=digest)
+    how = data.draw(
+        st.sampled_from(["content", "content and hash", "number", "previous", "removed", "repeated", "swapped"])
+    )
+    if how.startswith("content"):
+        other = data.draw(TOLD.filter(lambda content: content != link.content))
+        digest = hash_of(link.number, other, link.previous) if how == "content and hash" else link.hash
+        links[at] = link._replace(content=other, hash=digest)
     elif how == "removed":
         del links[at]
     elif how == "repeated":

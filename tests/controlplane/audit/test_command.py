@@ -77,7 +77,7 @@ def test_the_export_has_all_that_is_hashed(three: list[Entry], capsys: pytest.Ca
     assert [line["number"] for line in lines] == [three[1].number, three[2].number]
     assert lines[0] == {
         "number": three[1].number,
-        **three[1].told,
+        **three[1].content,
         "previous": three[1].previous,
         "hash": three[1].hash,
     }

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from controlplane.accounts.models import ApiToken
 from controlplane.audit.core.chain import first_break
-from controlplane.audit.core.told import HIDDEN
+from controlplane.audit.core.differences import HIDDEN
 from controlplane.audit.models import Entry, Head
 from controlplane.audit.recorded import LEFT_OUT, RECORDED
 from controlplane.core.acting import Actor, acting
@@ -22,7 +22,7 @@ from controlplane.fleet.models import GatewayKey, LLMModel, Tenant, Tier
 pytestmark = pytest.mark.django_db
 
 
-def told(**filters: Any) -> list[tuple[str, str, Any, Any]]:
+def content(**filters: Any) -> list[tuple[str, str, Any, Any]]:
     entries = Entry.objects.filter(**filters).order_by("number")
     return [(entry.action, entry.subject, entry.before, entry.after) for entry in entries]
 
@@ -68,13 +68,13 @@ def test_links_between_rows_are_changes() -> None:
     key.only_models.set(models)
     key.only_models.remove(models[0])
     key.only_models.clear()
-    linked = told(kind="fleet.gatewaykey")[1:]
+    linked = content(kind="fleet.gatewaykey")[1:]
     assert [(action, *(side["gatewaykey_only_models"] for side in (before, after) if side)) for action, _, before, after in linked] == [
         ("added", ["large", "small"]), ("removed", ["small"]), ("removed", ["large"]),
     ]  # fmt: skip
     user = User.objects.create_user("rita")
     user.groups.add(Group.objects.get(name="On call"))
-    assert told(kind="auth.user")[-1] == ("added", "rita", None, {"user_groups": ["On call"]})
+    assert content(kind="auth.user")[-1] == ("added", "rita", None, {"user_groups": ["On call"]})
 
 
 def test_no_entry_has_a_secret() -> None:
@@ -89,7 +89,7 @@ def test_no_entry_has_a_secret() -> None:
     assert HIDDEN in everything
     for secret in (text, key, token.sha256, user.password, "correct horse"):
         assert secret not in everything
-    assert told(kind="auth.user")[-1][2:] == ({"password": HIDDEN}, {"password": HIDDEN})
+    assert content(kind="auth.user")[-1][2:] == ({"password": HIDDEN}, {"password": HIDDEN})
 
 
 @pytest.mark.django_db(transaction=True)
@@ -99,7 +99,7 @@ def test_a_change_that_is_rolled_back_has_no_entry_and_leaves_no_gap() -> None:
         Tier.objects.create(name="silver", priority=2)
         raise RuntimeError
     Tier.objects.create(name="bronze", priority=3)
-    assert [subject for _, subject, _, _ in told(kind="fleet.tier")] == ["gold", "bronze"]
+    assert [subject for _, subject, _, _ in content(kind="fleet.tier")] == ["gold", "bronze"]
     assert is_whole()
 
 
