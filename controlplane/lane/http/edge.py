@@ -5,6 +5,7 @@ import errno
 import hmac
 import secrets
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
@@ -12,7 +13,7 @@ import msgspec
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError, connection
 
 from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.lane.core.lines import RefusedError
@@ -40,17 +41,23 @@ def caller(request: web.Request) -> Caller:
     return Caller(unquote(headers[TENANT_HEADER]), headers.get(KEY_HEADER, ""), headers.get("idempotency-key", ""))
 
 
+_threads = ThreadPoolExecutor(16, thread_name_prefix="lane-routes")
+"""Each keeps its connection to the database: to make one costs more than most requests."""
+
+
 async def in_thread(call: Callable[[], T]) -> T:
     """Work that waits for the database or the disk."""
 
     def work() -> T:
-        close_old_connections()
+        if connection.connection is not None and not connection.is_usable():
+            connection.close()  # the database has restarted
         try:
             return call()
-        finally:
-            close_old_connections()
+        except DatabaseError:
+            connection.close()
+            raise
 
-    return await asyncio.to_thread(work)
+    return await asyncio.get_running_loop().run_in_executor(_threads, work)
 
 
 def json(body: object, status: int = 200, **headers: str) -> web.Response:

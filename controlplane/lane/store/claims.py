@@ -26,6 +26,7 @@ from controlplane.lane.core.results import Usage
 from controlplane.lane.core.states import Again
 from controlplane.lane.models import Batch, Line, Worker
 from controlplane.lane.store import changes, limits
+from controlplane.lane.store.turns import turn
 
 LEASE = timedelta(seconds=30)
 _CANDIDATES = 200  # batches that are compared for a claim: the next of each tenant before the second of any
@@ -118,7 +119,7 @@ def claim(
 
     Raises LeaseLostError.
     """
-    with transaction.atomic():
+    with turn(), transaction.atomic():
         renew(worker, lease)
         at = now()
         due = Line.objects.filter(Q(not_before=None) | Q(not_before__lte=at), state=states.WAITING)
@@ -226,7 +227,7 @@ def commit(results: Sequence[Result]) -> int:
     for result in results:
         by_batch[result.of.batch].append(result)
     counted = 0
-    with transaction.atomic():
+    with turn(), transaction.atomic():
         at = now()
         for batch in Batch.objects.filter(pk__in=by_batch).order_by("pk").select_for_update():
             if batch.status == states.IN_PROGRESS:

@@ -9,6 +9,7 @@ from django.db import transaction
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.models import Once
 from controlplane.lane.store import claims
+from controlplane.lane.store.turns import turn
 
 MAX_KEY_CHARS = 255
 KEPT = timedelta(days=7)
@@ -29,6 +30,11 @@ def once(tenant: str, key: str, body_sha256: str, make: Callable[[], str]) -> st
 
     Raises OtherBodyError, RefusedError, and whatever `make` raises.
     """
+    with turn():
+        return _once(tenant, key, body_sha256, make)
+
+
+def _once(tenant: str, key: str, body_sha256: str, make: Callable[[], str]) -> str:
     if not key:
         return make()
     if len(key) > MAX_KEY_CHARS:
