@@ -86,10 +86,10 @@ class Labels:
             self._redis.note_refusal(reply)
         if not isinstance(reply, list):
             return 0
-        for identity, values in reply:
+        for identity, values in reply:  # of a cluster, redis-py has made a dict of the values
             route._last = b"(" + identity
             try:
-                said = dict(zip(values[::2], values[1::2], strict=True))
+                said = values if isinstance(values, dict) else dict(zip(values[::2], values[1::2], strict=True))
                 route.take(Label(float(said[b"s"]), said[b"w"] != b"0"))
             except (ValueError, KeyError, TypeError):
                 continue  # of another version

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,8 @@ from inference.request.semantic import store
 from inference.request.semantic.labels import Labels
 from inference.request.semantic.store import NO_REDIS, NO_VECTOR_SETS, VectorStore
 from inference.wires.redis import RedisClient, open_redis
+from tests.support.gateway.redis_nodes import start_cluster
+from tests.support.start import Start
 from tests.support.wait import eventually_async
 
 OWN, NEAR, FAR = b"own", (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
@@ -126,3 +129,24 @@ async def test_a_gateway_that_starts_has_the_evidence_of_the_others(redis_url: s
         assert started.route(name, "m", 0.01).evidence.labels == 0  # another bound: they are read again
         await started.read(WITHIN_S)
         assert started.route(name, "m", 0.01).evidence.labels == 250
+
+
+async def test_a_cluster_keeps_vectors_and_evidence(start: Start, tmp_path: Path) -> None:
+    async with connected(start_cluster(start, tmp_path).url) as redis:
+        kept, labels, name = VectorStore(redis), Labels(redis), secrets.token_bytes(16)
+        await kept.probe(WITHIN_S)
+        assert kept.reason == ""
+        for number in range(8):  # on both nodes
+            bucket = secrets.token_bytes(32)
+            assert await kept.add(bucket, b"near", NEAR, b"words", TTL_S, WITHIN_S), number
+            assert not await kept.add(bucket, b"near", NEAR, b"words", TTL_S, WITHIN_S)
+            assert await kept.set_apart(OWN, b"another", WITHIN_S)
+            assert await keys(kept, bucket) == [b"near"]
+        route = labels.route(name, "m", 0.05)
+        labels.add(name, Label(0.96, wrong=True))
+
+        async def learnt() -> bool:
+            await labels.read(WITHIN_S)
+            return route.evidence.labels == 1
+
+        await eventually_async(learnt)
