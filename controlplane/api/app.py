@@ -9,6 +9,7 @@ from controlplane.api.document import DocumentedAPI
 from controlplane.api.endpoints import (
     audit,
     batches,
+    cache,
     changes,
     deliveries,
     explain,
@@ -57,6 +58,7 @@ api.add_router("/incidents", incidents.router)
 api.add_router("/silences", silences.router)
 api.add_router("/changes", changes.router)
 api.add_router("/audit", audit.router)
+api.add_router("/cache", cache.router)
 api.add_router("", deliveries.router)
 api.add_router("", batches.router)
 api.add_router("/planning", forecasts.router)

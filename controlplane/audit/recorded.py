@@ -135,6 +135,8 @@ def _write(action: str, instance: models.Model, **sides: Any) -> None:
 def _values(instance: models.Model) -> dict[str, Any]:
     """Of every column, as JSON has it."""
     values = {field.name: field.value_from_object(instance) for field in instance._meta.concrete_fields}
+    if any(hasattr(value, "resolve_expression") for value in values.values()):  # the database computes it
+        values = type(instance)._base_manager.filter(pk=instance.pk).values(*values).get()
     plain: dict[str, Any] = json.loads(json.dumps(values, cls=_Encoder))
     return plain
 

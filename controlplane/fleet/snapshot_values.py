@@ -69,6 +69,7 @@ def _model(row: LLMModel) -> snapshot.Model:
             ttl_s=row.cache_ttl_s,
             coalesce=row.cache_coalesce,
             scope=row.cache_scope,  # type: ignore[arg-type]
+            purges=row.cache_purges,
             semantic=SemanticRule(
                 mode=row.semantic_mode,  # type: ignore[arg-type]
                 embedder=row.semantic_embedder.name if row.semantic_embedder else "",
@@ -194,6 +195,7 @@ def _tenant(row: Tenant) -> snapshot.Tenant:
             if key.has_settings
         ),
         regions=_regions(row),
+        cache_purges=row.cache_purges,
     )
 
 

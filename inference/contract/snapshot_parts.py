@@ -132,6 +132,7 @@ class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ttl_s: Count = 3600
     coalesce: bool = True  # identical requests in flight at the same time share one inference
     scope: Literal["tenant", "all"] = "tenant"
+    purges: Count = 0  # how often its answers were purged: none from before the last time is met again
     semantic: SemanticRule = SemanticRule()
 
 
@@ -196,6 +197,7 @@ class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key_sha256: tuple[str, ...]
     keys: tuple[Key, ...] = ()
     regions: tuple[str, ...] = ()  # the only ones where its requests may be served; none is all
+    cache_purges: Count = 0  # how often its cached answers were purged
 
 
 class StageTimeouts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

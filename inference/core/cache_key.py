@@ -13,23 +13,24 @@ from inference.core import question as questions
 from inference.core.passing.passed import Passed
 from inference.core.question import Question
 
-_FORMAT = b"weir-answer-4"  # bump when the meaning of a part, or the value's layout, changes
+_FORMAT = b"weir-answer-5"  # bump when the meaning of a part, or the value's layout, changes
 _limit, _lengths = struct.Struct(">q"), struct.Struct(">10q")
 
 
 def cache_key(
-    query: Question | Passed, model: Model, pool: Pool, tenant: str, regions: frozenset[str] | None = None
+    query: Question | Passed, model: Model, pool: Pool, cached_as: str, regions: frozenset[str] | None = None
 ) -> bytes:
-    """32 bytes. `pool` stands for the variant that would answer. Its region and replicas cannot change the answer and are
-    not hashed; `regions` are, the only ones where the request may be served: an answer from elsewhere is not for it. The model's limit
-    on output counts where the question has none.
+    """32 bytes. `cached_as` is the caller's: its tenant, with the number of its purges. `pool` stands for the variant
+    that would answer. Its region and replicas cannot change the answer and are not hashed; `regions` are, the only
+    ones where the request may be served: an answer from elsewhere is not for it. The model's limit on output counts
+    where the question has none.
     """
     parts = (
         _FORMAT,
-        (tenant if model.cache.scope == "tenant" else "").encode(),
+        (cached_as if model.cache.scope == "tenant" else "").encode(),
         b"" if regions is None else "\0".join(sorted(regions)).encode(),
         model.name.encode(),
-        model.prompt_version.encode(),
+        b"%d\0%s" % (model.cache.purges, model.prompt_version.encode()),
         pool.variant.encode(),
         pool.model_name.encode(),
         pool.model_version.encode(),

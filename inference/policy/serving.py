@@ -21,6 +21,7 @@ class Caller(NamedTuple):
     """
 
     tenant: str
+    cached_as: str  # whose cached answers it meets again: the tenant's since their last purge
     tier: Tier
     limits: tuple[Limit, ...]
     regions: frozenset[str] = frozenset()  # the only ones where its requests may be served; none is all
@@ -98,13 +99,15 @@ def build(
     for tenant in snapshot.tenants:
         tier = tiers[tenant.tier]
         regions = frozenset(tenant.regions)
-        of_tenant = Caller(tenant.name, tier, limits_of(tenant.name, tier), regions)
+        cached_as = f"{tenant.name}\0{tenant.cache_purges}" if tenant.cache_purges else tenant.name
+        of_tenant = Caller(tenant.name, cached_as, tier, limits_of(tenant.name, tier), regions)
         callers.update(dict.fromkeys(tenant.key_sha256, of_tenant))
         callers.update(
             (
                 key.sha256,
                 Caller(
                     tenant.name,
+                    cached_as,
                     tier,
                     limits_of(tenant.name, tier, key),
                     regions,

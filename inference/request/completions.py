@@ -196,7 +196,7 @@ class Completions:
                 tokens = prompt_estimate(len(request.body), model.max_prompt_tokens) + expected
                 answer.meter = self._limits.begin(caller.limits, caller.tier.name, tokens, timeouts.cache_ms / 1000)
             stored = None
-            key = cache_key(question, model, pool, caller.tenant, regions) if cacheable else None
+            key = cache_key(question, model, pool, caller.cached_as, regions) if cacheable else None
             if key is not None:
                 trace.enter(LOOKUP)
                 if self._cache is None:
@@ -204,7 +204,7 @@ class Completions:
                 elif whole is None:
                     stored, trace.outcome = await self._cache.get(key, timeouts.cache_ms / 1000)
                 else:  # the answer as it is without the step is better than the degraded one
-                    better = cache_key(whole.question, model, whole.state.pool, caller.tenant, regions)
+                    better = cache_key(whole.question, model, whole.state.pool, caller.cached_as, regions)
                     (stored, trace.outcome), number = await self._cache.first((better, key), timeouts.cache_ms / 1000)
                     if number == 0:
                         pool = whole.state.pool

@@ -22,7 +22,7 @@ SCOPES: Mapping[str, Covered] = {
     "policies": Covered("propose, approve, activate, pause and override policies", frozenset({"policy"})),
     "plan": Covered("start and cancel jobs of the plan", frozenset({"planning"})),
     "fleet": Covered(
-        "cancel and retry batches, record changes of what is served",
+        "cancel and retry batches, purge cached answers, record changes of what is served",
         frozenset({"fleet", "lane", "incidents.add_changerecord"}),
     ),
     "scores": Covered("send scores of answers", frozenset({"policy.score_answers"})),

@@ -120,6 +120,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=100, unique=True, validators=[controlplane.fleet.validators.validate_name])),
                 ('enabled', models.BooleanField(default=True, help_text="A disabled tenant's keys are refused.")),
+                ('cache_purges', models.PositiveIntegerField(default=0, editable=False)),
             ],
             options={
                 'ordering': ['name'],
@@ -187,6 +188,7 @@ class Migration(migrations.Migration):
                 ('panic_percent', models.PositiveSmallIntegerField(default=50, help_text="While fewer of a pool's replicas are left, no ejection counts; with 0 they always do.", validators=[django.core.validators.MaxValueValidator(100)], verbose_name='panic below, %')),
                 ('max_prompt_tokens', models.PositiveIntegerField(default=32768, validators=[django.core.validators.MinValueValidator(1)])),
                 ('max_output_tokens', models.PositiveIntegerField(default=4096, validators=[django.core.validators.MinValueValidator(1)])),
+                ('cache_purges', models.PositiveIntegerField(default=0, editable=False)),
                 ('prompt_version', models.CharField(default='1', help_text='Part of the cache key: change it to start with an empty cache.', max_length=50)),
                 ('cache_mode', models.CharField(choices=[('deterministic', 'Deterministic requests (temperature 0 or a fixed seed)'), ('always', 'Every request'), ('never', 'Nothing')], default='deterministic', max_length=20)),
                 ('cache_ttl_s', models.PositiveIntegerField(default=3600, validators=[django.core.validators.MinValueValidator(1)], verbose_name='cache time to live, s')),

@@ -109,6 +109,7 @@ class LLMModel(FailureRules, SimilarRequests, Named):
     prompt_version = models.CharField(
         max_length=50, default="1", help_text="Part of the cache key: change it to start with an empty cache."
     )
+    cache_purges = models.PositiveIntegerField(default=0, editable=False)
     cache_mode = models.CharField(max_length=20, choices=CacheMode.choices, default=CacheMode.DETERMINISTIC)
     cache_ttl_s = models.PositiveIntegerField("cache time to live, s", default=3_600, validators=[MinValueValidator(1)])
     cache_scope = models.CharField(

@@ -58,6 +58,7 @@ class Tenant(Named):
     name = models.CharField(max_length=100, unique=True, validators=[validate_name])
     tier = models.ForeignKey(Tier, on_delete=models.PROTECT, related_name="tenants")
     enabled = models.BooleanField(default=True, help_text="A disabled tenant's keys are refused.")
+    cache_purges = models.PositiveIntegerField(default=0, editable=False)
 
 
 class AllowedRegion(models.Model):

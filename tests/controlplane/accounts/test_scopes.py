@@ -38,6 +38,7 @@ WRITES: dict[str, tuple[str, Any]] = {
     "POST /changes": ("respond fleet", {"identity": "a/1", "summary": "one", "source": "ci"}),
     "POST /batches/{name}/cancel": ("fleet", None),
     "POST /batches/{name}/retry": ("fleet", None),
+    "POST /cache/purge": ("fleet", {"model": "chat"}),
     "POST /planning/jobs": ("plan", {"kind": "refresh"}),
     "POST /planning/jobs/{number}/cancel": ("plan", None),
     "POST /policy-files/check": ("read", YAML),

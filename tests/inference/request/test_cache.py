@@ -5,6 +5,7 @@ import signal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
@@ -82,6 +83,23 @@ async def test_a_new_prompt_version_starts_afresh(
     await ask(gateway, messages=messages)
     gateway.obey(with_model(snapshot, SMALL, prompt_version="2"))
     assert (await ask(gateway, messages=messages))[0] == "miss"
+
+
+async def test_what_was_purged_is_met_by_nobody(
+    start_gateway: StartGateway, snapshot: Snapshot, redis_url: str
+) -> None:
+    gateway = start_gateway(snapshot, redis_url=redis_url)
+    messages = unique()
+
+    async def outcomes() -> list[str]:
+        return [(await ask(gateway, key, messages=messages))[0] for key in (KEY, OTHER_KEY)]
+
+    assert [await outcomes(), await outcomes()] == [["miss", "miss"], ["hit", "hit"]]
+    tenants = tuple(replace(it, cache_purges=int(it == snapshot.tenants[0])) for it in snapshot.tenants)
+    gateway.obey(with_model(replace(snapshot, tenants=tenants), SMALL))
+    assert await outcomes() == ["miss", "hit"], "only the first tenant's were purged"
+    gateway.obey(with_model(replace(snapshot, tenants=tenants), SMALL, cache=CacheRule(purges=1)))
+    assert [await outcomes(), await outcomes()] == [["miss", "miss"], ["hit", "hit"]]
 
 
 async def test_a_redis_that_hangs_is_given_up_and_taken_up_again(

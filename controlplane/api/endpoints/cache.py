@@ -1,0 +1,26 @@
+"""`POST cache/purge`: no answer from before is met again."""
+
+from django.http import Http404, HttpRequest
+from ninja import Body, Router
+
+from controlplane.accounts import groups
+from controlplane.api.schemas.cache import PurgedOut, PurgeIn
+from controlplane.fleet.models import LLMModel, Tenant
+from controlplane.fleet.purge import purge_answers
+from controlplane.telemetry.query.core.errors import BadQuestionError
+
+router = Router(tags=["cache"])
+RIGHTS = {LLMModel: "fleet.change_llmmodel", Tenant: "fleet.change_tenant"}
+
+
+@router.post("/purge", response=PurgedOut, summary="Purge the cached answers of a model or a tenant")
+def purge(request: HttpRequest, given: Body[PurgeIn]) -> PurgedOut:
+    """Every gateway obeys it within a second. Answers that requests in flight write later are not met either."""
+    kind: type[LLMModel] | type[Tenant] = Tenant if given.model is None else LLMModel
+    groups.require(request.user, RIGHTS[kind], "purge cached answers", "a right to change models or tenants")
+    if (given.model is None) == (given.tenant is None):
+        raise BadQuestionError("model", given.model or "", "is to be given, or else a tenant", "Give one of both")
+    row = kind._default_manager.filter(name=given.model or given.tenant).first()
+    if row is None:
+        raise Http404(f"there is no {kind._meta.verbose_name} {given.model or given.tenant!r}")
+    return PurgedOut(purges=purge_answers(row))
