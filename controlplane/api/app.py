@@ -9,7 +9,6 @@ from controlplane.api.document import DocumentedAPI
 from controlplane.api.endpoints import (
     audit,
     batches,
-    cache,
     changes,
     deliveries,
     explain,
@@ -29,6 +28,7 @@ from controlplane.api.endpoints import (
     stack,
     traces,
 )
+from controlplane.api.endpoints.fleet import cache
 from controlplane.api.endpoints.policies import decisions, files, pauses, revisions, scores
 
 api = DocumentedAPI(

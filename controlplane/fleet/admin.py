@@ -38,22 +38,7 @@ from controlplane.fleet.models import (
 from controlplane.fleet.models.calls import ServerCalls
 from controlplane.fleet.models.failures import FailureRules
 from controlplane.fleet.models.similar_requests import SimilarRequests
-from controlplane.fleet.purge import purge_answers
-
-
-class PurgesAnswers(ModelAdmin):
-    """Of what has cached answers: models and tenants."""
-
-    actions = ["purge"]
-
-    @admin.action(description="Purge the cached answers", permissions=["change"])
-    def purge(self, request: HttpRequest, queryset: QuerySet[LLMModel] | QuerySet[Tenant]) -> None:
-        for row in queryset:
-            purge_answers(row)
-        names = ", ".join(str(row) for row in queryset)
-        self.message_user(
-            request, f"No gateway meets an answer again that was cached for {names} until now.", messages.SUCCESS
-        )
+from controlplane.fleet.purge import PurgesAnswers
 
 
 class VariantInline(TabularInline):
@@ -172,7 +157,7 @@ class ClusterAdmin(GuidedAdmin):
 
 
 @admin.register(LLMModel)
-class LLMModelAdmin(PurgesAnswers):
+class LLMModelAdmin(PurgesAnswers, ModelAdmin):
     list_display = ["name", "team", "enabled", "cache_mode", "cache_ttl_s", "max_prompt_tokens", "max_output_tokens"]
     list_filter = ["enabled", "team"]
     search_fields = ["name", "variants__pools__name"]
@@ -325,7 +310,7 @@ class TierAdmin(ModelAdmin):
 
 
 @admin.register(Tenant)
-class TenantAdmin(PurgesAnswers):
+class TenantAdmin(PurgesAnswers, ModelAdmin):
     list_display = ["name", "tier", "enabled"]
     list_filter = ["tier", "enabled"]
     search_fields = ["name"]

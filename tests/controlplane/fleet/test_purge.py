@@ -26,9 +26,9 @@ def test_each_purge_is_another_number_in_the_snapshot_and_in_the_audit(owner: Cl
     assert [purge(owner, model="chat"), purge(owner, model="chat"), purge(owner, tenant="acme")] == [
         (200, {"purges": 1}), (200, {"purges": 2}), (200, {"purges": 1}),
     ]  # fmt: skip
-    assert [entry.after for entry in Entry.objects.filter(kind="fleet.llmmodel", action="changed")][0] == {
-        "cache_purges": 2
-    }
+    newest = Entry.objects.filter(kind="fleet.llmmodel", action="changed").first()
+    assert newest is not None
+    assert newest.after == {"cache_purges": 2}
     values = fleet_values()
     assert [model.cache.purges for model in values.models] == [2]
     assert [tenant.cache_purges for tenant in values.tenants] == [1]
