@@ -18,6 +18,7 @@ from django.db import DatabaseError, connection
 from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.http import forms
+from controlplane.lane.objects.port import AwayError
 from controlplane.lane.store.batches import ConflictError
 from controlplane.lane.store.files import NotThereError
 from controlplane.lane.store.limits import FullError
@@ -111,6 +112,9 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     except DatabaseError as error:
         log.warning("lane.database_failed", reason=str(error))
         return _later("The database does not answer: try again shortly.")
+    except AwayError as error:
+        log.warning("lane.objects_away", reason=str(error))
+        return _later("The files do not answer: try again shortly.")
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise

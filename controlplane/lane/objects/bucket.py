@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, TypeVar
 
@@ -18,6 +18,7 @@ from obstore.store import S3Store
 
 from controlplane.lane.objects.port import (
     GRACE_S,
+    AwayError,
     Draft,
     Objects,
     Place,
@@ -31,7 +32,7 @@ from controlplane.lane.objects.port import (
 
 T = TypeVar("T")
 
-_PART_BYTES = 1 << 20
+_PART_BYTES = 4 << 20
 _IN_MEMORY_BYTES = 1 << 20  # of a draft; a longer one is in a temporary file until it is whole
 _AT_A_TIME = 16  # segments
 _RETRIES = 3
@@ -60,7 +61,8 @@ class Bucket(Objects):
                 yield draft
             finally:
                 if draft.was_sent and not draft.referred:
-                    self.remove(draft.key)
+                    with suppress(AwayError):  # it is swept
+                        self.remove(draft.key)
 
     def put(self, name: str, data: BinaryIO | bytes) -> None:
         """It is there whole or not at all."""
@@ -75,9 +77,9 @@ class Bucket(Objects):
             yield file
 
     def parts(self, key: str) -> Iterator[bytes]:
-        stream = _say(lambda: obstore.get(self._store, _file(key)).stream(_PART_BYTES))
-        while data := _say(lambda: bytes(next(stream, b""))):
-            yield data
+        size = _say(lambda: obstore.head(self._store, _file(key)))["size"]
+        for begin in range(0, size, _PART_BYTES):  # each a request of its own: whoever reads may take long
+            yield self.read(key, begin, min(_PART_BYTES, size - begin))
 
     def read(self, key: str, offset: int, length: int) -> bytes:
         return whole(self._range(_file(key), offset, length), length)
@@ -181,8 +183,8 @@ def _events(batch: int, attempt: int) -> str:
 
 
 def _say(call: Callable[[], T]) -> T:
-    """What the store cannot do is an OSError. Its messages go on for pages: the first line says it."""
+    """Raises FileNotFoundError, AwayError. The store's messages go on for pages: the first line says it."""
     try:
         return call()
     except BaseError as error:
-        raise OSError(str(error).partition("\n")[0]) from None
+        raise AwayError(str(error).partition("\n")[0]) from None

@@ -20,6 +20,10 @@ GRACE_S = 3_600.0
 _KEY = re.compile(r"[0-9a-f]{32}")
 
 
+class AwayError(OSError):
+    """Retryable: the place cannot be reached, or does not do what it is asked."""
+
+
 class Draft(ABC):
     """An object that is being written."""
 

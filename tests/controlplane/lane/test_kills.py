@@ -4,13 +4,14 @@ import random
 from contextlib import ExitStack
 from pathlib import Path
 
+import openai
 import pytest
 
 from deploy.local.ports import free_port
 from tests.support.lane.model_server import MODEL, EchoServer
 from tests.support.lane.nursery import ForkedLane, Nursery
-from tests.support.lane.process import a_fleet, a_line, answered, ended, lines_of, start_stack, submit
-from tests.support.lane.s3 import BUCKET, s3
+from tests.support.lane.process import Stack, a_fleet, a_line, answered, ended, lines_of, start_stack, submit
+from tests.support.lane.s3 import BUCKET, S3, s3
 from tests.support.soak import sized
 from tests.support.start import Start
 from tests.support.wait import eventually_async
@@ -27,8 +28,7 @@ async def test_each_line_has_one_result_however_often_lanes_are_killed(
 ) -> None:
     draw = random.Random(23)
     with ExitStack() as within:
-        if where:
-            within.enter_context(s3())
+        bucket = within.enter_context(s3()) if where else None
         model = EchoServer(delay_s=0.01).start()
         within.callback(model.stop)
         settings = {"lane_concurrency": str(PLACES), "lane_lease_s": "2", "lane_objects": where}
@@ -53,6 +53,8 @@ async def test_each_line_has_one_result_however_often_lanes_are_killed(
                     answers = [stack.gateway.get(f"/v1/{path}")[0] for path in ("files", "batches", "models")]
                     assert answers == [503, 503, 200]
                 killed.start().wait_ready()
+            if bucket is not None:
+                await _while_away(bucket, stack, model)
             batch = await ended(client, batch)
             responses = [await answered(client, response) for response in responses]
             output = await lines_of(client, batch.output_file_id)
@@ -67,6 +69,19 @@ async def test_each_line_has_one_result_however_often_lanes_are_killed(
     assert batch.usage.output_tokens == 3 * len(output)
     repeated = sum(count - 1 for text, count in model.asked.items() if text.startswith("text"))
     assert repeated <= KILLS * PLACES
+
+
+async def _while_away(bucket: S3, stack: Stack, model: EchoServer) -> None:
+    """What cannot be kept is refused, and what runs goes on afterwards."""
+    model.hold()
+    await eventually_async(lambda: model.running > 0)
+    bucket.stop()
+    model.let_go()
+    async with stack.client() as client:
+        with pytest.raises(openai.InternalServerError, match="files do not answer") as refused:
+            await client.responses.create(model=MODEL, input="while it is away", background=True)
+    assert refused.value.status_code == 503
+    bucket.start()
 
 
 @pytest.mark.soak

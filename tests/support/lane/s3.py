@@ -8,29 +8,51 @@ from unittest.mock import patch
 
 from moto.server import ThreadedMotoServer
 
-from deploy.local.ports import LOOPBACK
+from deploy.local.ports import LOOPBACK, free_port
 
 BUCKET = "weir"
 
 
-@contextmanager
-def s3() -> Iterator[dict[str, str]]:
-    """Until the block ends. Yields where it is and how to log in, as the environment says it, which has it too."""
-    server = ThreadedMotoServer(ip_address=LOOPBACK, port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        connection = http.client.HTTPConnection(host, port)
+class S3:
+    """It keeps what it has while it is away."""
+
+    def __init__(self) -> None:
+        self._port = free_port()
+        self._server: ThreadedMotoServer | None = None
+
+    def start(self) -> None:
+        self._server = ThreadedMotoServer(ip_address=LOOPBACK, port=self._port, verbose=False)
+        self._server.start()
+
+    def stop(self) -> None:
+        assert self._server is not None
+        self._server.stop()
+
+    def make_bucket(self) -> None:
+        connection = http.client.HTTPConnection(LOOPBACK, self._port)
         connection.request("PUT", f"/{BUCKET}")
         assert connection.getresponse().status == 200
         connection.close()
-        where = {
-            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Where it is and how to log in."""
+        return {
+            "AWS_ENDPOINT_URL": f"http://{LOOPBACK}:{self._port}",
             "AWS_REGION": "us-east-1",
             "AWS_ACCESS_KEY_ID": "of-the-tests",
             "AWS_SECRET_ACCESS_KEY": "secret-of-the-tests",
         }
-        with patch.dict(os.environ, where):
-            yield where
+
+
+@contextmanager
+def s3() -> Iterator[S3]:
+    """Until the block ends. The environment says where it is."""
+    server = S3()
+    server.start()
+    try:
+        server.make_bucket()
+        with patch.dict(os.environ, server.environment):
+            yield server
     finally:
         server.stop()
