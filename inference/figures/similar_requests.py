@@ -10,8 +10,10 @@ _EVIDENCE = {
     "labels_wanted": "How many a threshold needs that has seen nothing wrong.",
     "certified": "Whether there is enough evidence to serve.",
     "threshold": "The least similarity that is served; left out where nothing is.",
+    "broke": "1 for an hour after answers were seen to have become wrong.",
     "changes": "How often answers became wrong, so that the evidence began again.",
 }
+_SAID_FOR_S = 3600.0
 
 
 def standing(serving: Serving | None, semantic: Semantic | None) -> str:
@@ -37,6 +39,7 @@ def gauges(serving: Serving | None, semantic: Semantic | None) -> list[Labelled]
         known, labels = route.evidence, (route.model, route.name.hex()[:8])
         evidence["labels"][labels], evidence["labels_wanted"][labels] = known.labels, known.labels_wanted
         evidence["changes"][labels] = known.changes
+        evidence["broke"][labels] = route.broke_lately(_SAID_FOR_S)
         evidence["certified"][labels] = known.threshold is not None
         if known.threshold is not None:
             evidence["threshold"][labels] = known.threshold

@@ -23,6 +23,11 @@ GATEWAY = Names(
         Fault("weir_gateway_pool_replicas_up", 0, "no replica is up in pool {pool}"),
         Fault("weir_gateway_cache_up", 0, "it serves without its cache: Redis does not answer it"),
         Fault("weir_gateway_semantic_up", 0, "similar requests are not looked up: /readyz says why"),
+        Fault(
+            "weir_gateway_semantic_broke",
+            1,
+            "answers for similar requests of {model} have become wrong: none is given until there is new evidence, its log has examples",
+        ),
         Fault("weir_gateway_policy_stale", 1, "it obeys an older policy snapshot, because it refused the newest"),
         Fault("weir_gateway_policy_fault", 1, "it refused {kind} {name} of the policy snapshot: /readyz says why"),
     ),

@@ -7,14 +7,20 @@ without them nothing is served, which is the safe side.
 
 import itertools
 import time
+from collections import deque
 from dataclasses import dataclass, field
+
+import structlog
 
 from inference.core.semantic.evidence import MAX_LABELS, Evidence, Label
 from inference.wires.redis import RedisClient, RedisLostError, ReplyError
 
+_log = structlog.get_logger()
 _LABELS = b"weir:semantic:labels:"
 _KEPT_S = 30 * 86_400  # after the last label
 _IN_USE_S = 900.0
+_NEWS_S = 60.0
+_EXAMPLES = 5
 _AT_ONCE = 100  # labels read in one turn of the event loop
 MAX_ROUTES = 128
 
@@ -28,13 +34,23 @@ class Route:
     evidence: Evidence
     served: int = 0
     used_s: float = 0.0  # when it was looked up for last, on the monotonic clock
-    _last: bytes = b"-"  # label that was read
-    _changes: int = field(default=0)
+    broke_ms: int = 0  # when answers were last seen to have become wrong, Unix time
+    wrong: deque[str] = field(default_factory=lambda: deque(maxlen=_EXAMPLES))  # the newest requests with a wrong label
+    last: bytes = b"-"  # label that was read
 
-    def take(self, label: Label) -> None:
-        self.evidence.add(label)
-        if self.evidence.changes != self._changes:
-            self._changes, self.served = self.evidence.changes, 0
+    def take(self, label: Label, request: str, at_ms: int) -> None:
+        """A label of the time `at_ms`."""
+        if label.wrong:
+            self.wrong.append(request)
+        if not self.evidence.add(label):
+            return
+        self.served, self.broke_ms = 0, at_ms
+        if self.broke_lately(_NEWS_S):  # else it is known, and a gateway that starts reads it again
+            effect = "nothing is served for similar requests until there is new evidence"
+            _log.warning("semantic_cache.became_wrong", model=self.model, requests=list(self.wrong), effect=effect)
+
+    def broke_lately(self, within_s: float) -> bool:
+        return time.time() - self.broke_ms / 1000 < within_s
 
 
 class Labels:
@@ -57,10 +73,12 @@ class Labels:
         since_s = time.monotonic() - _IN_USE_S
         return [route for route in self.routes.values() if route.used_s >= since_s]
 
-    def add(self, route: bytes, label: Label) -> None:
-        """It counts once it is read again. Never raises: a label that Redis does not take is none."""
+    def add(self, route: bytes, label: Label, request: str) -> None:
+        """`request` is the id of the one whose answer was compared. It counts once it is read again. Never raises: a label that Redis
+        does not take is none.
+        """
         key = _LABELS + route
-        said = (b"s", b"%.4f" % label.similarity, b"w", int(label.wrong))
+        said = (b"s", b"%.4f" % label.similarity, b"w", int(label.wrong), b"r", request)
         try:
             self._redis.send(b"XADD", key, b"MAXLEN", b"~", MAX_LABELS, b"*", *said, hurry=False)
             self._redis.send(b"EXPIRE", key, _KEPT_S, hurry=False)
@@ -78,7 +96,7 @@ class Labels:
         """How many were new."""
         try:
             reply = await self._redis.send(
-                b"XRANGE", _LABELS + route.name, route._last, b"+", b"COUNT", _AT_ONCE, timeout_s=timeout_s
+                b"XRANGE", _LABELS + route.name, route.last, b"+", b"COUNT", _AT_ONCE, timeout_s=timeout_s
             )
         except (RedisLostError, TimeoutError):
             return 0
@@ -87,10 +105,11 @@ class Labels:
         if not isinstance(reply, list):
             return 0
         for identity, values in reply:  # of a cluster, redis-py has made a dict of the values
-            route._last = b"(" + identity
+            route.last = b"(" + identity
             try:
                 said = values if isinstance(values, dict) else dict(zip(values[::2], values[1::2], strict=True))
-                route.take(Label(float(said[b"s"]), said[b"w"] != b"0"))
-            except (ValueError, KeyError, TypeError):
+                label = Label(float(said[b"s"]), said[b"w"] != b"0")
+                route.take(label, said[b"r"].decode(), int(identity.partition(b"-")[0]))
+            except (ValueError, KeyError, TypeError, AttributeError):
                 continue  # of another version
         return len(reply)

@@ -197,7 +197,8 @@ class Semantic:
                 stored = await self._cache.get(look.near.key, _PATIENT_S)
                 if stored.answer is not None:
                     wrong = not same(answer, stored.answer)
-                    self.labels.add(look.route.name, Label(look.near.similarity, wrong))
+                    request = look.trace.context.trace_id.hex()
+                    self.labels.add(look.route.name, Label(look.near.similarity, wrong), request)
                     self.counts[look.model.name, "label_wrong" if wrong else "label_right"] += 1
             ttl_s = look.model.cache.ttl_s
             await self.store.add(look.bucket, look.key, look.vector, look.words, ttl_s, _PATIENT_S)

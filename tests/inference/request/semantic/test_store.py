@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from inference.core.semantic.evidence import Label
 from inference.request.semantic import store
@@ -120,7 +121,7 @@ async def test_a_gateway_that_starts_has_the_evidence_of_the_others(redis_url: s
         labels, started = Labels(redis), Labels(other)
         route = labels.route(name, "m", 0.05)
         for number in range(250):
-            labels.add(route.name, Label(0.96, number == 0))
+            labels.add(route.name, Label(0.96, number == 0), "id")
         await labels.read(WITHIN_S)
         again = started.route(name, "m", 0.05)
         await started.read(WITHIN_S)
@@ -129,6 +130,22 @@ async def test_a_gateway_that_starts_has_the_evidence_of_the_others(redis_url: s
         assert started.route(name, "m", 0.01).evidence.labels == 0  # another bound: they are read again
         await started.read(WITHIN_S)
         assert started.route(name, "m", 0.01).evidence.labels == 250
+
+
+async def test_that_answers_have_become_wrong_is_said_with_examples(redis_url: str) -> None:
+    async with connected(redis_url) as redis:
+        labels, name = Labels(redis), secrets.token_bytes(16)
+        route = labels.route(name, "m", 0.05)
+        for number in range(400):
+            labels.add(name, Label(0.96, number >= 398), f"request-{number}")
+        with capture_logs() as said:
+            await labels.read(WITHIN_S)
+        assert (route.evidence.threshold, route.evidence.changes) == (None, 1)
+        assert route.broke_lately(3600)
+        assert list(route.wrong) == ["request-398", "request-399"]
+        route.broke_ms -= 3_600_000
+        assert not route.broke_lately(3600)
+    assert [(it["event"], it["model"]) for it in said] == [("semantic_cache.became_wrong", "m")]
 
 
 async def test_a_cluster_keeps_vectors_and_evidence(start: Start, tmp_path: Path) -> None:
@@ -143,7 +160,7 @@ async def test_a_cluster_keeps_vectors_and_evidence(start: Start, tmp_path: Path
             assert await kept.set_apart(OWN, b"another", WITHIN_S)
             assert await keys(kept, bucket) == [b"near"]
         route = labels.route(name, "m", 0.05)
-        labels.add(name, Label(0.96, wrong=True))
+        labels.add(name, Label(0.96, wrong=True), "id")
 
         async def learnt() -> bool:
             await labels.read(WITHIN_S)
