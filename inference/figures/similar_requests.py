@@ -1,6 +1,6 @@
 """What is said of answers for similar requests: whether they are looked up, how much evidence there is, and what came of look-ups."""
 
-from inference.figures.labelled import PREFIX
+from inference.figures.labelled import PREFIX, alone
 from inference.observability.metrics import Labelled
 from inference.policy.serving import Serving
 from inference.request.semantic.lookup import Semantic
@@ -51,5 +51,11 @@ def gauges(serving: Serving | None, semantic: Semantic | None) -> list[Labelled]
 
 def counters(semantic: Semantic | None) -> list[Labelled]:
     counts: dict[tuple[str, ...], float] = dict(semantic.counts.items()) if semantic is not None else {}
+    changed = semantic.embedders.changed if semantic is not None else 0
     about = "Look-ups of similar requests, by what came of them."
-    return [(f"{PREFIX}semantic_lookups", about, ("model", "result"), counts)]
+    return [
+        (f"{PREFIX}semantic_lookups", about, ("model", "result"), counts),
+        alone(
+            "semantic_embedder_changes", "How often an embedder gave other vectors than before under its name.", changed
+        ),
+    ]

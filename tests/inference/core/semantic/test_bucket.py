@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.contract.snapshot import Model, Pool
+from inference.contract.snapshot import CacheRule, Model, Pool
 from inference.core.cache_key import cache_key
 from inference.core.passing import passed
 from inference.core.question import Message, Question
@@ -67,8 +67,9 @@ def test_what_serves_and_who_asks_are_in_it() -> None:
         of(sent(BASE), msgspec.structs.replace(MODEL, prompt_version="2")),
         of(sent(BASE), pool=msgspec.structs.replace(POOL, model_version="2")),
         of(sent(BASE), pool=msgspec.structs.replace(POOL, variant="w")),
+        of(sent(BASE), msgspec.structs.replace(MODEL, cache=CacheRule(purges=1))),
     }
-    assert len(others) == 6
+    assert len(others) == 7
 
 
 JSON = st.one_of(
