@@ -81,8 +81,9 @@ def _save_in_a_transaction(model: type[models.Model]) -> None:
 
 
 def _looks(sender: type[models.Model], instance: models.Model, raw: bool, **_: Any) -> None:
-    Head.locked()  # before any row of the change: two that write take their locks in one order
-    _reads(sender, instance)
+    if _is_recorded(instance):
+        Head.locked()  # before any row of the change: two that write take their locks in one order
+        _reads(sender, instance)
 
 
 def _reads(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
