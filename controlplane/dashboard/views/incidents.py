@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import Count, Q
+from django.db.models import Count, Min, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -21,6 +21,7 @@ from controlplane.incidents.act import actions, rights
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.health.heartbeat import are_judged, judged_at
 from controlplane.incidents.report.postmortem import postmortem
+from controlplane.slo.models import ObjectiveRevision
 
 PAGE = 100
 UNDO = "undo-"
@@ -69,11 +70,18 @@ def _fields(chosen: dict[str, str]) -> dict[str, str]:
 
 
 def opened(chosen: dict[str, str], now: datetime) -> list[dict[str, Any]]:
-    """How many incidents were opened in the last 24 hours, and how many in the same hours of earlier days: pages and all."""
+    """How many incidents were opened in the last 24 hours, and how many in the same hours of earlier days: pages and all.
+
+    Of days before the first objective nothing is known, and nothing said.
+    """
+    first = ObjectiveRevision.objects.aggregate(first=Min("at"))["first"]
+    if first is None:
+        return []
     days = {
         name: Q(opened_at__gt=now - timedelta(days=back + 1), opened_at__lte=now - timedelta(days=back))
         for name, back in (("in the last 24 hours", 0), ("in the 24 hours before", 1), ("in the same a week ago", 7))
-    }
+        if first <= now - timedelta(days=back + 1)
+    } or {f"since {zone.at(first)}, when the first objective was made": Q(opened_at__gte=first)}
     counts: dict[str, int] = Incident.objects.filter(**_fields(chosen)).aggregate(
         **{f"{number}_{kind}": Count("pk", filter=day & only) for number, day in enumerate(days.values())
            for kind, only in (("all", Q()), ("pages", Q(severity="page")))}

@@ -37,6 +37,7 @@ from controlplane.telemetry.store import StoreUnavailableError
 
 EARLIER = {"yesterday": 1, "last-week": 7}
 DAYS = {0: "the last 24 hours", 1: "the 24 hours before", 7: "the same a week ago"}
+SHORT = {1: "24 h before", 7: "a week ago"}
 SHOWN_STATES = ("firing", "unknown", "quiet", "disabled")
 
 
@@ -142,7 +143,7 @@ def _beside(statuses: Sequence[ObjectiveStatus], compare: str) -> dict[str, Any]
             "change": words.change(last.good_share, then.good_share),
         }
         each["change_look"] = ("▲", "bad") if "worse" in each["change"] else ("", "")
-    return {"rows": rows, "other_day": DAYS[back], "compare": compare}
+    return {"rows": rows, "other_day": SHORT[back], "compare": compare}
 
 
 def row(status: ObjectiveStatus) -> dict[str, Any]:

@@ -14,6 +14,10 @@ from controlplane.incidents.decide import engine
 from controlplane.incidents.decide.core.machine import subject
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
 from controlplane.incidents.notify.delivery import enqueue
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Latency
+from controlplane.slo.models import ObjectiveRevision
+from controlplane.slo.save import save_objective
 from tests.support.incidents.alerts import NOW, TTFT, UP, alert
 from tests.support.incidents.burning import SLOW, at_the_end
 from tests.support.incidents.notices import notice, pagerduty
@@ -45,10 +49,19 @@ def test_the_list_says_how_many_were_opened_in_the_last_day_and_in_earlier_ones(
             opened_at=opened - timedelta(days=days),
         )
     Incident.objects.filter(pk=burning.pk).update(opened_at=opened - timedelta(hours=1))
-    page = " ".join(re.sub("<[^>]+>", " ", html_of(reader.get("/incidents"))).split())
-    assert "Opened: 1 in the last 24 hours (1 page), 1 in the 24 hours before, 2 in the same a week ago" in page
-    page = " ".join(re.sub("<[^>]+>", " ", html_of(reader.get("/incidents?severity=ticket"))).split())
-    assert "Opened with these filters: 0 in the last 24 hours, 1 in the 24 hours before" in page
+
+    def said(query: str = "") -> str:
+        return " ".join(re.sub("<[^>]+>", " ", html_of(reader.get(f"/incidents{query}"))).split())
+
+    assert "Opened" not in said(), "nobody made an objective: nothing could be opened"
+    save_objective(Objective("fast", "Fast", Latency("e2e", 1.0), 0.9), who="olga")
+    first = ObjectiveRevision.objects
+    assert re.search(r"Opened: 0 since [^,]+, when the first objective was made\.", said())
+    first.update(at=opened - timedelta(days=2.5))
+    assert "Opened: 1 in the last 24 hours (1 page), 1 in the 24 hours before." in said()
+    first.update(at=opened - timedelta(days=9))
+    assert "Opened: 1 in the last 24 hours (1 page), 1 in the 24 hours before, 2 in the same a week ago." in said()
+    assert "Opened with these filters: 0 in the last 24 hours, 1 in the 24 hours before" in said("?severity=ticket")
 
 
 def test_the_list_shows_what_is_wrong_and_the_frame_counts_it(reader: Client, burning: Incident) -> None:
