@@ -135,7 +135,7 @@ class Worker:
         soonest = 0 if full else self._places - len(self._soonest)
         places = 0 if full else self._places - len(self._running) + len(self._soonest)
         try:
-            claimed, mine = await self._in_thread(lambda: self._exchange(ended, places, soonest, idle=idle))
+            claimed, mine = await self._in_thread(lambda: self._exchange(ended, before, places, soonest, idle=idle))
         except LeaseLostError:
             log.warning("lane.lease_lost", worker=self.id, lines=len(self._running))
             self._forget()
@@ -166,7 +166,7 @@ class Worker:
             self._at_rest()
 
     def _exchange(
-        self, ended: Sequence[Ended], places: int, soonest: int, *, idle: bool
+        self, ended: Sequence[Ended], running: set[tuple[int, int]], places: int, soonest: int, *, idle: bool
     ) -> tuple[list[Claimed], set[tuple[int, int]]]:
         """In the thread. Raises LeaseLostError, DatabaseError, OSError."""
         if not self.id:
@@ -174,6 +174,8 @@ class Worker:
         if ended:
             with COMMIT_SECONDS.time():
                 claims.commit(self._stored(ended))
+        if self._failed:  # the last may have been done all the same
+            claims.give_back(self.id, running)
         if time.monotonic() >= self._alone_at_s:
             self._alone_at_s = time.monotonic() + ALONE_EVERY_S
             self._drains = claims.has_lonely()

@@ -10,7 +10,7 @@ Whatever locks several rows locks workers before batches before lines, each by i
 import secrets
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -345,6 +345,14 @@ def take_over() -> int:
     return _release(dead, deaths=1) if dead else 0
 
 
+def give_back(worker: int, known: Collection[tuple[int, int]]) -> None:
+    """Lines that are in flight by the worker without its knowing of their line and attempt: a reply to a claim was lost."""
+    with transaction.atomic():
+        mine = Line.objects.filter(worker=worker, state=states.RUNNING)
+        stray = [line for line, attempt in mine.values_list("pk", "attempt") if (line, attempt) not in known]
+        _wait_again(mine.filter(pk__in=stray), 0, now())
+
+
 def _release(workers: Sequence[int], deaths: int) -> int:
     with transaction.atomic():
         at = now()
@@ -352,25 +360,28 @@ def _release(workers: Sequence[int], deaths: int) -> int:
         if deaths:
             rows = rows.filter(leased_until__lt=at)  # it may have been renewed meanwhile
         ended = [row.pk for row in rows]
-        lines = Line.objects.filter(worker__in=ended, state=states.RUNNING)
-        batches = lines.values_list("batch", flat=True).distinct()
-        for batch in Batch.objects.filter(pk__in=list(batches)).order_by("pk").select_for_update():
-            mine = lines.filter(batch=batch)
-            if batch.status == states.IN_PROGRESS:
-                again = mine.filter(deaths__lt=states.MAX_DEATHS - 1) if deaths else mine
-                again.filter(is_read=False).update(**_WAITS, deaths=F("deaths") + deaths)
-                batch.failed += mine.update(
-                    state=states.REFUSED,
-                    code=states.LOST_CODE,
-                    worker=None,
-                    attempt=None,
-                    deaths=F("deaths") + deaths,
-                )
-                end_if_all_ended(batch, at)
-                batch.save()
-            mine.update(**_WAITS, deaths=F("deaths") + deaths)
+        _wait_again(Line.objects.filter(worker__in=ended, state=states.RUNNING), deaths, at)
         Worker.objects.filter(pk__in=ended).delete()
     return len(ended)
+
+
+def _wait_again(lines: QuerySet[Line], deaths: int, at: datetime) -> None:
+    batches = lines.values_list("batch", flat=True).distinct()
+    for batch in Batch.objects.filter(pk__in=list(batches)).order_by("pk").select_for_update():
+        mine = lines.filter(batch=batch)
+        if batch.status == states.IN_PROGRESS:
+            again = mine.filter(deaths__lt=states.MAX_DEATHS - 1) if deaths else mine
+            again.filter(is_read=False).update(**_WAITS, deaths=F("deaths") + deaths)
+            batch.failed += mine.update(
+                state=states.REFUSED,
+                code=states.LOST_CODE,
+                worker=None,
+                attempt=None,
+                deaths=F("deaths") + deaths,
+            )
+            end_if_all_ended(batch, at)
+            batch.save()
+        mine.update(**_WAITS, deaths=F("deaths") + deaths)
 
 
 def has_lonely() -> bool:
