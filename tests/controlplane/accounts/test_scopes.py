@@ -1,6 +1,5 @@
 """What API tokens may do: each operation of the API with each scope, by a user who may do everything."""
 
-import itertools
 import json
 from typing import Any
 
@@ -83,15 +82,16 @@ def test_no_operation_is_forgotten() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("name", "scope"), list(itertools.product(WRITES, SCOPES)))
-def test_a_token_changes_what_its_scope_names_and_nothing_else(name: str, scope: str, away: None) -> None:
+@pytest.mark.parametrize("name", WRITES)
+def test_a_token_changes_what_its_scope_names_and_nothing_else(name: str, away: None) -> None:
     wanted = WRITES[name][0].split()
-    status, text = call(name, scope)
-    if scope in (*wanted, "admin"):
-        assert status not in (401, 403, 422), text
-    else:
-        assert (status, "its scopes lack" in text) == (403, True), text
-        assert all(repr(each) in text for each in wanted), text
+    for scope in SCOPES:
+        status, text = call(name, scope)
+        if scope in (*wanted, "admin"):
+            assert status not in (401, 403, 422), (scope, text)
+        else:
+            assert (status, "its scopes lack" in text) == (403, True), (scope, text)
+            assert all(repr(each) in text for each in wanted), text
 
 
 @pytest.mark.django_db
