@@ -38,6 +38,7 @@ PAGES = {
     "pauses": "/pauses",
     "decisions": "/decisions",
     "decision": "/decisions > tr[data-row] a[data-open-row]",
+    "audit": "/audit",
     "deliveries": "/deliveries",
     "batches": "/batches",
     "silences": "/silences",
@@ -51,8 +52,10 @@ PARTS = {
 }  # fmt: skip
 """Parts of pages, answers to forms, and text."""
 OTHERS = (
-    "/latency?view=heatmap", "/requests?model=nobody&compare=previous&tz=UTC", "/objectives?state=quiet", "/objectives/queue-by-pool",
+    "/latency?view=heatmap", "/requests?model=nobody&compare=previous&tz=UTC", "/objectives?state=quiet&compare=yesterday",
+    "/objectives/queue-by-pool",
     "/signals?metric=nv_inference_request_success", "/signals?metric=nobody", "/policies/try-fp8", "/api/v1/docs", "/admin/",
+    "/admin/accounts/apitoken/add/",
     "/admin/password_change/", "/admin/policy/policyrevision/add/?kind=Scaling&as=fields", "/nowhere",
 )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """`POST cache/purge`: no answer from before is met again."""
 
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
 from ninja import Body, Router
 
 from controlplane.accounts import groups
@@ -22,5 +22,8 @@ def purge(request: HttpRequest, given: Body[PurgeIn]) -> PurgedOut:
         raise BadQuestionError("model", given.model or "", "is to be given, or else a tenant", "Give one of both")
     row = kind._default_manager.filter(name=given.model or given.tenant).first()
     if row is None:
-        raise Http404(f"there is no {kind._meta.verbose_name} {given.model or given.tenant!r}")
+        field = "tenant" if given.model is None else "model"
+        raise BadQuestionError(
+            field, given.model or given.tenant or "", "is not one that is served", "Give its name as the admin has it"
+        )
     return PurgedOut(purges=purge_answers(row))
