@@ -1,6 +1,7 @@
 """A figure: one measured number with a stable name, printed as one JSON object per line."""
 
 import json
+import math
 import sys
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -28,7 +29,7 @@ def percentile(values: list[int], share: float) -> int:
     if not values:
         raise ValueError("no values to take a percentile of: the load generator completed no request")
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    return ordered[max(0, math.ceil(share * len(ordered) - 1e-9) - 1)]
 
 
 def over_rounds(values: list[float]) -> float:

@@ -78,7 +78,9 @@ async def _measured(site: Site) -> list[Figure]:
                 took.setdefault(path, []).append(time.perf_counter_ns() - began)
         p95 = {path: percentile(each, 0.95) / 1e6 for path, each in took.items()}
         for path, ms in sorted(p95.items(), key=lambda item: -item[1]):
-            say(f"{ms:8.1f} ms  {path}")
+            say(
+                f"{ms:8.1f} ms  {path}: {median(took[path]) / 1e6:.0f} at the median, {max(took[path]) / 1e6:.0f} at most"
+            )
         slowest = max(p95, key=lambda path: p95[path])
         figures = [
             Figure("pages.slowest_p95_ms", p95[slowest], "ms", f"{slowest}; {SPANS:,} spans"),
