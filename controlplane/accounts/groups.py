@@ -12,13 +12,12 @@ from controlplane.accounts.core.scopes import READ, scopes_for
 from controlplane.accounts.models import TokenUser
 
 
-def require(user: AbstractBaseUser | AnonymousUser, right: str, action: str, group: str) -> None:
+def require(user: AbstractBaseUser | AnonymousUser, right: str, action: str, group: str = "") -> None:
     """Raises PermissionDenied, which says what the user may not do, and which group or scope to ask for."""
     require_scope(user, right, action)
     if not user.has_perm(right):  # type: ignore[union-attr]
-        raise PermissionDenied(
-            f"{user.get_username()!r} may not {action}: ask an administrator for the group {group!r}"
-        )
+        wanted = f" for the group {group!r}" if group else ""
+        raise PermissionDenied(f"{user.get_username()!r} may not {action}: ask an administrator{wanted}")
 
 
 def require_reading(user: AbstractBaseUser | AnonymousUser) -> None:

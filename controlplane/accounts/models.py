@@ -125,7 +125,8 @@ class TokenUser(User):
 
     @classmethod
     def of(cls, token: ApiToken) -> "TokenUser":
-        user = cls.objects.get(pk=token.user_id)
+        names = [field.attname for field in cls._meta.concrete_fields]
+        user = cls.from_db(token._state.db, names, [getattr(token.user, name) for name in names])
         user.token = token
         return user
 

@@ -80,7 +80,7 @@ def _save_in_a_transaction(model: type[models.Model]) -> None:
         model.save_base = save_base  # type: ignore[method-assign]
 
 
-def _looks(sender: type[models.Model], instance: models.Model, raw: bool, **_: Any) -> None:
+def _looks(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
     if _is_recorded(instance):
         Head.locked()  # before any row of the change: two that write take their locks in one order
         _reads(sender, instance)

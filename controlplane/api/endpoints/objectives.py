@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Body, Router, Status
@@ -140,7 +140,4 @@ def _row(slug: str) -> StoredObjective:
 
 def may(request: HttpRequest, action: str, model: str = "storedobjective", words: str = "objectives") -> None:
     """Raises PermissionDenied."""
-    right = f"slo.{action}_{model}"
-    groups.require_scope(request.user, right, f"{action} {words}")
-    if not request.user.has_perm(right):
-        raise PermissionDenied(f"{request.user.get_username()!r} may not {action} {words}: ask an administrator")
+    groups.require(request.user, f"slo.{action}_{model}", f"{action} {words}")

@@ -29,7 +29,7 @@ from controlplane.slo.core.period import period_at
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.queries import ObjectiveStatus
 from controlplane.slo.replay.burndown import history
-from controlplane.slo.replay.days import two_days
+from controlplane.slo.replay.counted import two_days
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query.core.parameters import choice
 from controlplane.telemetry.query.core.question import UNKNOWN, Question, parse

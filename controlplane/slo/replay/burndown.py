@@ -1,6 +1,5 @@
 """Reads how an objective's budget went over the part of its period that was seen."""
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from controlplane.slo.core.burndown import HOUR_S, Point, burndown, left, needed, range_of
-from controlplane.slo.core.count_plan import definition
 from controlplane.slo.core.objective import Objective, Rolling, Timeslices
 from controlplane.slo.core.period import SECOND_NS, Span
 from controlplane.slo.core.sli import Histogram
@@ -16,6 +14,7 @@ from controlplane.slo.core.windows import MINUTE_S
 from controlplane.slo.models.planned_maintenance import enabled_maintenance
 from controlplane.slo.queries import ObjectiveStatus
 from controlplane.slo.replay.core.history import Sums
+from controlplane.slo.replay.counted import hours_of
 from controlplane.slo.replay.recorded import histories
 from controlplane.telemetry.query import answers
 
@@ -35,7 +34,8 @@ def history(status: ObjectiveStatus, now_ns: int | None = None) -> Seen:
     """By hour; by minute while less than YOUNG_S was seen. Raises StoreUnavailableError, ValueError."""
     now_ns = now_ns or time.time_ns()
     objective = status.row.to_objective()
-    shown, hours = range_of(objective, now_ns), _hours(objective, status.scope, now_ns)
+    shown = range_of(objective, now_ns)
+    hours = hours_of({"": (objective, status.scope)}, *needed(objective, now_ns))[""]
     begun = [hour * HOUR_S * SECOND_NS for hour, (_, total) in hours.items() if total]
     is_ledgers = not isinstance(objective.indicator, Histogram)
     if is_ledgers and (oldest_ns := answers.store().objectives.oldest_entry()) is not None:
@@ -52,17 +52,6 @@ def history(status: ObjectiveStatus, now_ns: int | None = None) -> Seen:
 
 def _hour(at_s: float) -> int:
     return int(at_s) // HOUR_S
-
-
-def _hours(objective: Objective, scope: Mapping[str, str], now_ns: int) -> dict[int, tuple[int, int]]:
-    """Bad and total events of the hours that the controller counted."""
-    split = json.dumps([scope.get(name, "") for name in objective.split_by])
-    table = answers.store().objectives.tallies([definition(objective)], *needed(objective, now_ns))
-    columns = (table[name].to_pylist() for name in ("hour", "splits", "bad", "total"))
-    return {
-        hour: (bad[splits.index(split)], total[splits.index(split)]) if split in splits else (0, 0)
-        for hour, splits, bad, total in zip(*columns, strict=True)
-    }
 
 
 def _minutes(objective: Objective, scope: Mapping[str, str], seen: Span) -> list[Point]:

@@ -17,7 +17,7 @@ RIGHTS = {LLMModel: "fleet.change_llmmodel", Tenant: "fleet.change_tenant"}
 def purge(request: HttpRequest, given: Body[PurgeIn]) -> PurgedOut:
     """Every gateway obeys it within a second. Answers that requests in flight write later are not met either."""
     kind: type[LLMModel] | type[Tenant] = Tenant if given.model is None else LLMModel
-    groups.require(request.user, RIGHTS[kind], "purge cached answers", "a right to change models or tenants")
+    groups.require(request.user, RIGHTS[kind], "purge cached answers")
     if (given.model is None) == (given.tenant is None):
         raise BadQuestionError("model", given.model or "", "is to be given, or else a tenant", "Give one of both")
     row = kind._default_manager.filter(name=given.model or given.tenant).first()
