@@ -35,20 +35,22 @@ def incidents(request: HttpRequest) -> HttpResponse:
     """`status` (open by default), and `owner`, `severity`, `objective`, `model`: the URL holds all filters."""
     status, now = request.GET.get("status", "open"), timezone.now()
     chosen = {name: request.GET[name] for name in FILTERS if request.GET.get(name)}
-    open_ones = list(Incident.objects.exclude(status=Incident.Status.RESOLVED))
-    query = Incident.objects.all()
+    of_filters = Incident.objects.filter(**_fields(chosen))
+    open_ones = of_filters.exclude(status=Incident.Status.RESOLVED)
     if status == "resolved":
-        query = query.filter(status=Incident.Status.RESOLVED)
-    elif status != "all":
-        status, query = "open", query.exclude(status=Incident.Status.RESOLVED)
-    query = query.filter(**_fields(chosen))
+        query = of_filters.filter(status=Incident.Status.RESOLVED)
+    elif status == "all":
+        query = of_filters
+    else:
+        status, query = "open", open_ones
     shown = Paginator(query, PAGE).get_page(request.GET.get("page"))
     filters_too = is_fragment(request) and not is_refresh(request)
     context = {
         "groups": grouped(list(shown), now),
         "shown": shown,
         "unjudged": unjudged(now),
-        "summed": summed(open_ones, now),
+        "summed": summed(list(open_ones), now),
+        "open_in_all": Incident.open_ones().count() if chosen else None,
         "opened": opened(chosen, now),
         "status": status,
         "chosen": chosen,
@@ -57,6 +59,7 @@ def incidents(request: HttpRequest) -> HttpResponse:
         ],
         "facets": facets(chosen),
         "filters_too": filters_too,
+        "over": _query(chosen | {"status": "resolved"}),
         "unfiltered": _query({} if status == "open" else {"status": status}) if chosen else "",
         "here": request.get_full_path(),
         "next_page": _query({**chosen, "status": status, "page": str(shown.number + 1)}) if shown.has_next() else "",

@@ -1,9 +1,9 @@
-"""What a person sees of a screen of requests, and where a click can lead: its filters, its links, and what its forms would ask for."""
+"""What a person sees of a screen with filters, and where a click can lead: its filters, its links, and what its forms would ask for."""
 
 import html
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -46,7 +46,8 @@ class Screen:
     @property
     def bar(self) -> str:
         """The form of the filters."""
-        return self.main[self.main.index('<form id="filters"') :].partition("</form>")[0]
+        [form] = re.findall(r'<form\b[^>]*aria-label="Filters"[^>]*>.*?</form>', self.main, re.S)
+        return form
 
     def words(self, begins: str = "<main", ends: str = "</main>") -> str:
         """The text between two marks as it is read."""
@@ -77,13 +78,13 @@ class Screen:
             for name, value in re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', self.bar)
         )
 
-    def links(self) -> Iterator[Click]:
-        """Every link to a screen of requests, those of the frame and of the chart too."""
+    def links(self, paths: Collection[str] = SCREENS) -> Iterator[Click]:
+        """Every link to one of `paths`, those of the frame and of the chart too."""
         for href, tag in re.findall(r'<a\b[^>]*?href="([^"#]*)"(.*?)</a>', self.text, re.S):
             says = " ".join(html.unescape(re.sub(r"<[^>]*>|^[^>]*>", " ", tag)).split())
             title = "".join(re.findall(r'title="([^"]*)"', tag))
             url = html.unescape(href)
-            if urlsplit(url).path in SCREENS and "noreferrer" not in tag:
+            if urlsplit(url).path in paths and "noreferrer" not in tag:
                 yield Click(url, f"{says} {html.unescape(title)}")
         for figure in re.findall(r'<script id="figure" type="application/json">(.*?)</script>', self.text, re.S):
             for url in json.loads(figure)["layout"].get("meta", {}).get("hrefs") or ():
