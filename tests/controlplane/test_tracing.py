@@ -1,10 +1,9 @@
 """Spans of the control plane arrive at an OTLP receiver, marked so that the ledger counts none as a request."""
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from aiohttp import web
 from celery import Celery
 from django.conf import settings
 from django.http import HttpResponse
@@ -18,6 +17,7 @@ from pytest_django import Settings
 
 from controlplane.observability import tasks, tracing
 from inference.contract.stages import INTERNAL
+from tests.support.http_server import ThreadedServer
 
 
 @pytest.fixture
@@ -128,16 +128,12 @@ def test_a_task_is_a_span_that_says_whether_it_failed(exported: InMemorySpanExpo
 def test_any_collector_gets_the_spans_that_the_usual_settings_name(monkeypatch: pytest.MonkeyPatch) -> None:
     received: list[tuple[str, str | None, bytes]] = []
 
-    class Collector(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            received.append((self.path, self.headers["x-tenant"], body))
-            self.send_response(200)
-            self.end_headers()
+    async def collect(request: web.Request) -> web.Response:
+        received.append((request.path, request.headers.get("x-tenant"), await request.read()))
+        return web.Response()
 
-    with HTTPServer(("127.0.0.1", 0), Collector) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    with ThreadedServer(web.post("/{path:.*}", collect)) as server:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=search")
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
         monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=staging")
@@ -147,7 +143,6 @@ def test_any_collector_gets_the_spans_that_the_usual_settings_name(monkeypatch: 
         with providers[0].get_tracer("test").start_as_current_span("page"):
             pass
         providers[0].shutdown()
-        server.shutdown()
     ((path, tenant, body),) = received
     assert (path, tenant) == ("/v1/traces", "search")
     assert all(part in body for part in (b"weir-worker", b"staging", b"page"))

@@ -1,13 +1,12 @@
 """What the launcher finds out of the servers of WEIR_BACKEND_URL, and what it says when it cannot."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from controlplane.fleet import seed
 from controlplane.fleet.models import LLMModel, Pool, Replica
@@ -18,6 +17,7 @@ from deploy.local.errors import CannotRunError
 from deploy.local.options import Options
 from deploy.local.ports import free_port
 from tests.support import fleet as demo
+from tests.support.http_server import ThreadedServer
 
 VLLM = {"object": "list", "data": [{"id": "Qwen/Qwen3-8B", "owned_by": "vllm", "max_model_len": 2048}]}
 
@@ -26,26 +26,13 @@ VLLM = {"object": "list", "data": [{"id": "Qwen/Qwen3-8B", "owned_by": "vllm", "
 def listing(status: int, body: str, key: str = "") -> Iterator[str]:
     """A server that answers so to GET /v1/models, and 401 without its key."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            known = not key or self.headers["Authorization"] == f"Bearer {key}"
-            self.send_response(status if self.path == "/v1/models" and known else 404 if known else 401)
-            self.send_header("Location", "http://127.0.0.1:1/v1/models")
-            self.end_headers()
-            self.wfile.write(body.encode())
+    async def answer(request: web.Request) -> web.Response:
+        known = not key or request.headers.get("Authorization") == f"Bearer {key}"
+        said = status if request.path == "/v1/models" and known else 404 if known else 401
+        return web.Response(status=said, text=body, headers={"Location": "http://127.0.0.1:1/v1/models"})
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with ThreadedServer(web.get("/{path:.*}", answer)) as server:
+        yield f"{server.url}/v1"
 
 
 def test_the_models_of_a_server_are_listed_with_its_key() -> None:

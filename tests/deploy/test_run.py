@@ -1,12 +1,10 @@
 """`python -m deploy.local` as a newcomer has it: everything, for real; and in front of a model server, on the same home, after that. The
 tests of this file share one run and go from top to bottom."""
 
-import asyncio
 import json
 import signal
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ import pytest
 
 from deploy.local.process import ROOT
 from tests.support.deploy.run import PATIENCE_S, START_S, Run
+from tests.support.http_server import on_a_thread
 from tests.support.servers.standins import MODEL, SGLang
 from tests.support.wait import eventually
 
@@ -161,19 +160,8 @@ def test_parts_end_with_a_launcher_that_is_killed(run: Run) -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[SGLang]:
-    """A stand-in for SGLang, on an event loop of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    standin = SGLang()
-    asyncio.run_coroutine_threadsafe(standin.start(), loop).result(120)
-    try:
+    with on_a_thread(SGLang()) as standin:
         yield standin
-    finally:
-        asyncio.run_coroutine_threadsafe(standin.stop(), loop).result(120)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 def test_data_and_secrets_survive_a_restart_in_front_of_a_model_server(run: Run, server: SGLang) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 
 from controlplane.telemetry.process.watchdog import watch
+from tests.support.http_server import listen
 
 
 class Store:
@@ -28,13 +29,8 @@ class Store:
 
 @contextlib.asynccontextmanager
 async def watched(store: Store) -> AsyncIterator[web.AppRunner]:
-    application = web.Application()
-    application.router.add_get("/ping", store.ping)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}/ping"
-    task = asyncio.create_task(watch(store, url, every_s=0.01, patience_s=0.05))  # type: ignore[arg-type]
+    runner, url = await listen([web.get("/ping", store.ping)])
+    task = asyncio.create_task(watch(store, f"{url}/ping", every_s=0.01, patience_s=0.05))  # type: ignore[arg-type]
     try:
         yield runner
     finally:

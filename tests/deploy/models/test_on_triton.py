@@ -1,20 +1,19 @@
 """The chat models as a real Triton serves them: the contract of docs/models.md."""
 
-import json
 import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from deploy.local.fleet import CONFIG
 from deploy.local.ports import free_ports
 from deploy.local.process import Managed
 from deploy.local.triton import Triton, triton
 from tests.support.gateway.triton_client import Stream, ask
+from tests.support.http_server import ThreadedServer
 from tests.support.servers.triton import load
 from tests.support.start import Start
 from tests.support.wait import eventually
@@ -134,24 +133,16 @@ def test_a_full_queue_refuses(own_triton: tuple[Triton, Managed]) -> None:
     stream.cancel()
 
 
-class Spans:
+class Spans(ThreadedServer):
     """An OTLP receiver. It gives the spans that Triton sent by name."""
 
     def __init__(self) -> None:
+        super().__init__(web.post("/{path:.*}", self._take))
         self.bodies: list[dict[str, Any]] = []
-        spans = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                spans.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        Thread(target=self.server.serve_forever, daemon=True).start()
+    async def _take(self, request: web.Request) -> web.Response:
+        self.bodies.append(await request.json())
+        return web.Response()
 
     def three_of(self, trace_id: str) -> dict[str, dict[str, Any]]:
         """The trace's spans, once as many have come as Triton makes of a request; empty where none come."""
@@ -173,17 +164,13 @@ class Spans:
 
 @pytest.fixture
 def spans() -> Iterator[Spans]:
-    receiver = Spans()
-    yield receiver
-    receiver.server.shutdown()
-    receiver.server.server_close()
+    with Spans() as receiver:
+        yield receiver
 
 
 def test_the_trace_covers_the_stream_as_the_docs_say(start: Start, spans: Spans) -> None:
     grpc, http, metrics = free_ports(3)
-    server = triton(
-        (grpc, http, metrics), otlp_endpoint=f"http://127.0.0.1:{spans.server.server_port}", models=(SMALL,)
-    )
+    server = triton((grpc, http, metrics), otlp_endpoint=spans.url, models=(SMALL,))
     start(server.command)
     for attempt in range(1, 6):  # Triton now and then ignores the caller's trace context, see docs/models.md
         trace_id = f"{attempt:032x}"

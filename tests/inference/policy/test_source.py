@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from deploy.local.ports import LOOPBACK
 from inference.contract import snapshot as policy
 from inference.contract.snapshot import Snapshot
 from tests.support.gateway.process import StartGateway
+from tests.support.http_server import serving
 from tests.support.wait import eventually_async
 
 TOKEN = "of-web"
@@ -35,14 +35,9 @@ class Web:
 @pytest.fixture
 async def source() -> AsyncIterator[Web]:
     source = Web()
-    app = web.Application()
-    app.router.add_get("/internal/snapshot", source.serve)
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, LOOPBACK, 0).start()
-    source.url = f"http://{LOOPBACK}:{runner.addresses[0][1]}/internal/snapshot"
-    yield source
-    await runner.cleanup()
+    async with serving(web.get("/internal/snapshot", source.serve)) as url:
+        source.url = f"{url}/internal/snapshot"
+        yield source
 
 
 async def test_each_new_document_is_obeyed_and_a_bad_one_is_not(

@@ -1,7 +1,5 @@
 """What people do in the admin that turns out to do harm, with what it takes: a candidate that fails, a pool to fail over to."""
 
-import asyncio
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,6 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.support.deploy.outage import in_shell
 from tests.support.deploy.run import Run
+from tests.support.http_server import on_a_thread
 from tests.support.servers.standins import ModelServer, VLlm
 
 CANARY = """\
@@ -44,6 +43,7 @@ for number, server in enumerate(servers):
 """
 _DISABLED = """
 from controlplane.fleet.models import Pool
+from tests.support.http_server import on_a_thread
 pool = Pool.objects.get(name="{name}")
 pool.enabled = False
 pool.save()
@@ -83,20 +83,11 @@ def _step(page: Page, name: str, done: str) -> None:
 @contextmanager
 def failing_candidate(run: Run) -> Iterator[ModelServer]:
     """`chat-small-next`, a pool whose server is ready and answers each inference with an error."""
-    server, loop = VLlm(), asyncio.new_event_loop()
-    server.fault = "500"
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    asyncio.run_coroutine_threadsafe(server.start(), loop).result()
-    try:
+    with on_a_thread(VLlm()) as server:
+        server.fault = "500"
         fields = {"protocol": "openai", "server": "vllm", "model_name": server.model, "cluster": None}
         with _pool(run, "chat-small-next", fields, repr([{"url": server.url}])):
             yield server
-    finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from inference.contract import snapshot as policy
 from inference.contract import snapshot_file
 from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier
 from inference.contract.snapshot_parts import StageTimeouts
+from tests.support.http_server import listen
 from tests.support.wait import WITHIN_S, eventually, eventually_async
 
 KEY, OTHER_KEY = "weir-test-alice", "weir-test-bob"
@@ -226,14 +227,7 @@ class Receiver:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> "Receiver":
-        app = web.Application(client_max_size=1 << 26)
-        app.router.add_post("/v1/traces", self._take)
-        self._runner = web.AppRunner(app)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, LOOPBACK, 0)
-        await site.start()
-        assert site._server is not None
-        self.url = f"http://{LOOPBACK}:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined]
+        self._runner, self.url = await listen([web.post("/v1/traces", self._take)])
         return self
 
     async def stop(self) -> None:

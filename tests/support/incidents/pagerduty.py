@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 from aiohttp import web
 from jsonschema import Draft4Validator, FormatChecker
+
+from tests.support.http_server import ThreadedServer
 
 CONTRACT = Path("fixtures") / "pagerduty" / "events-v2.openapi.json"
 """PagerDuty's OpenAPI document, in the folder of recorded fixtures."""
@@ -60,8 +61,8 @@ class Alert:
     taken: list[tuple[str, dict[str, Any]]] = field(default_factory=list)  # every accepted event
 
 
-class PagerDuty:
-    """A context manager; `url` is what a destination is pointed at."""
+class PagerDuty(ThreadedServer):
+    """`url` is what a destination is pointed at."""
 
     def __init__(self, openapi: Path) -> None:
         self.openapi = openapi
@@ -73,6 +74,7 @@ class PagerDuty:
             )
             for path, operation in document["paths"].items()
         }
+        super().__init__(*(web.post(path, self._take) for path in self._schemas))
         self.storm: Storm | None = None
         self.answer: Callable[[dict[str, Any]], int] = lambda event: 202
         """Overrides the status, such as 400 for a routing key that is not known any more."""
@@ -80,32 +82,7 @@ class PagerDuty:
         self.changes: list[dict[str, Any]] = []
         self.violations: list[str] = []
         self.seen: Counter[str] = Counter()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._new = threading.Condition()
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(120)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(120)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(120)
-        self._loop.close()
-
-    async def _start(self) -> None:
-        application = web.Application(client_max_size=MAX_BYTES * 4)
-        for path in self._schemas:
-            application.router.add_post(path, self._take)
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
 
     def wait(self, question: Callable[["PagerDuty"], bool], timeout_s: float = 30.0) -> bool:
         """Until an accepted event makes `question` true."""

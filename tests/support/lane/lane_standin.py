@@ -1,42 +1,21 @@
 """A lane for tests of the gateway: it says what came, or behaves as `does` says."""
 
 import asyncio
-import threading
 from typing import Any
 
 from aiohttp import web
 
-from deploy.local.ports import LOOPBACK
+from tests.support.http_server import ThreadedServer
 
 
-class LaneStandin:
+class LaneStandin(ThreadedServer):
     """`does`: `whole` reads the body and says its size, `early` refuses before it reads, `lost` reads it and says nothing."""
 
     def __init__(self) -> None:
-        self.url = ""
+        super().__init__(web.route("*", "/v1/{path:.*}", self._answer))
         self.does = "whole"
         self.headers: dict[str, str] = {}
         self.begun = self.cut = 0  # requests, and bodies that did not come whole
-        self._loop = asyncio.new_event_loop()
-        self._runner: web.AppRunner | None = None
-
-    def start(self) -> "LaneStandin":
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
-        return self
-
-    def stop(self) -> None:
-        assert self._runner is not None
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-
-    async def _start(self) -> None:
-        app = web.Application(client_max_size=1 << 30)
-        app.router.add_route("*", "/v1/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, LOOPBACK, 0).start()
-        self.url = f"http://{LOOPBACK}:{self._runner.addresses[0][1]}"
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.begun += 1
@@ -47,7 +26,7 @@ class LaneStandin:
         try:
             async for part in request.content.iter_any():
                 size += len(part)
-        except (ConnectionError, web.RequestPayloadError, asyncio.IncompleteReadError):
+        except (ConnectionError, web.RequestPayloadError, asyncio.CancelledError):
             self.cut += 1
             raise
         if self.does == "lost":

@@ -2,23 +2,29 @@
 
 import asyncio
 import json
-import threading
 from collections import Counter
 from typing import Any
 
 from aiohttp import web
 
-from deploy.local.ports import LOOPBACK
+from tests.support.http_server import ThreadedServer
 
 MODEL = "echo"
 INPUT_TOKENS, OUTPUT_TOKENS = 7, 3
 
 
-class EchoServer:
-    """At `url`, on a thread of its own. A text that begins with `status:` is answered with that status."""
+class EchoServer(ThreadedServer):
+    """A text that begins with `status:` is answered with that status."""
+
+    path = "/v1"
 
     def __init__(self, delay_s: float = 0.0) -> None:
-        self.url = ""
+        super().__init__(
+            web.get("/v1/models", self._models),
+            web.get("/health", self._healthy),
+            web.post("/v1/chat/completions", self._chat),
+            web.post("/v1/responses", self._response),
+        )
         self.asked: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.headers: list[dict[str, str]] = []
@@ -28,39 +34,16 @@ class EchoServer:
         self._gate = asyncio.Event()
         self._gate.set()
         self._middle = asyncio.Event()
-        self._runner: web.AppRunner | None = None
-        self._loop = asyncio.new_event_loop()
-
-    def start(self) -> "EchoServer":
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
-        return self
 
     def hold(self) -> None:
         """Hold back every answer but to texts that begin with `free`."""
-        self._loop.call_soon_threadsafe(self._gate.clear)
+        self.loop.call(self._gate.clear)
 
     def let_go(self) -> None:
-        self._loop.call_soon_threadsafe(self._gate.set)
+        self.loop.call(self._gate.set)
 
     def go_on(self) -> None:
-        self._loop.call_soon_threadsafe(self._middle.set)
-
-    def stop(self) -> None:
-        assert self._runner is not None
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-
-    async def _start(self) -> None:
-        app = web.Application()
-        app.router.add_get("/v1/models", self._models)
-        app.router.add_get("/health", self._healthy)
-        app.router.add_post("/v1/chat/completions", self._chat)
-        app.router.add_post("/v1/responses", self._response)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, LOOPBACK, 0).start()
-        self.url = f"http://{LOOPBACK}:{self._runner.addresses[0][1]}/v1"
+        self.loop.call(self._middle.set)
 
     async def _models(self, _: web.Request) -> web.Response:
         card = {"id": MODEL, "object": "model", "created": 1, "owned_by": "vllm", "max_model_len": 32_768}

@@ -5,6 +5,7 @@ import asyncio
 from aiohttp import web
 
 from deploy.local.ports import LOOPBACK
+from tests.support.http_server import listen
 
 
 class MetricsPage:
@@ -27,11 +28,7 @@ class MetricsPage:
         return f"http://{host}:{self.port}/metrics"
 
     async def start(self) -> "MetricsPage":
-        application = web.Application()
-        application.add_routes([web.get("/metrics", self._answer)])
-        self._runner = web.AppRunner(application, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, LOOPBACK, 0).start()
+        self._runner, _ = await listen([web.get("/metrics", self._answer)])
         self.port = self._runner.addresses[0][1]
         return self
 

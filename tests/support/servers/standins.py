@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from aiohttp import web
 
-from deploy.local.ports import LOOPBACK
+from tests.support.http_server import listen
 
 MODEL = "llm"
 _OPENAI = {
@@ -62,21 +62,16 @@ class ModelServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self, tls: ssl.SSLContext | None = None) -> "ModelServer":
-        app = web.Application(client_max_size=1 << 26)
-        app.router.add_post("/v1/chat/completions", self._infer)
-        app.router.add_post("/v1/completions", self._infer)
-        app.router.add_post("/v1/embeddings", self._embed)
-        app.router.add_get("/v1/models", self._models)
-        for path in self.pages():
-            app.router.add_get(path, self._page)
-        for path, route in self.routes().items():
-            app.router.add_post(path, route)
-        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, LOOPBACK, 0, ssl_context=tls)
-        await site.start()
-        assert site._server is not None
-        self.url = f"http{'s' if tls else ''}://{LOOPBACK}:{site._server.sockets[0].getsockname()[1]}/v1"  # type: ignore[attr-defined]
+        routes = [
+            web.post("/v1/chat/completions", self._infer),
+            web.post("/v1/completions", self._infer),
+            web.post("/v1/embeddings", self._embed),
+            web.get("/v1/models", self._models),
+            *(web.get(path, self._page) for path in self.pages()),
+            *(web.post(path, route) for path, route in self.routes().items()),
+        ]
+        self._runner, url = await listen(routes, tls)
+        self.url = f"{url}/v1"
         return self
 
     async def stop(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from deploy.local.ports import LOOPBACK
+from tests.support.http_server import listen
 
 MODEL = "Qwen/Qwen3-8B"
 FAULT = "weir_fault"
@@ -40,15 +40,14 @@ class Recorder:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> "Recorder":
-        app = web.Application(client_max_size=1 << 26)
-        app.router.add_get("/v1/models", self._models)
-        app.router.add_get("/version", self._version)
-        app.router.add_get("/health", self._healthy)
-        app.router.add_post("/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, LOOPBACK, 0).start()
-        self.url = f"http://{LOOPBACK}:{self._runner.addresses[0][1]}/v1"
+        routes = [
+            web.get("/v1/models", self._models),
+            web.get("/version", self._version),
+            web.get("/health", self._healthy),
+            web.post("/{path:.*}", self._answer),
+        ]
+        self._runner, url = await listen(routes)
+        self.url = f"{url}/v1"
         return self
 
     async def stop(self) -> None:

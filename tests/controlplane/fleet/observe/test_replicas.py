@@ -14,6 +14,7 @@ from controlplane.fleet.observe.core.gateway_report import reports
 from controlplane.fleet.observe.core.reading import Reading
 from controlplane.fleet.observe.round import Target, look
 from deploy.local.ports import free_port
+from tests.support.http_server import serving
 
 PAGE = """\
 # TYPE vllm:num_requests_waiting gauge
@@ -34,16 +35,9 @@ async def server(pages: dict[str, tuple[int, str]]) -> AsyncIterator[str]:
         return web.Response(status=status, text=text)
 
     seen: list[str] = []
-    application = web.Application()
-    application.add_routes([web.get(path, answer) for path in pages])
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with serving(*(web.get(path, answer) for path in pages)) as url:
+        yield url
         assert seen.count("/readyz") <= 1
-    finally:
-        await runner.cleanup()
 
 
 def ready(**replica: Any) -> dict[str, tuple[int, str]]:

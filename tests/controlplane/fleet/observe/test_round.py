@@ -14,6 +14,7 @@ from controlplane.fleet.observe.round import Seen, Target, look
 from deploy.local.ports import free_port
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
+from tests.support.http_server import serving
 
 NAMES = Names((Count("requests", "app_requests_total"),))
 
@@ -28,16 +29,8 @@ async def server(metrics: str, status: int = 200) -> AsyncIterator[str]:
             return web.Response(status=401)
         return web.Response(text=metrics)
 
-    application = web.Application()
-    application.add_routes([web.get("/readyz", ready), web.get("/metrics", page)])
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with serving(web.get("/readyz", ready), web.get("/metrics", page)) as url:
+        yield url
 
 
 async def one(probe: probes.Probe, timeout_s: float = 5) -> Reading:

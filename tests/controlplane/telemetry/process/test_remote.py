@@ -12,6 +12,7 @@ from aiohttp import web
 
 from controlplane.telemetry.process import remote
 from controlplane.telemetry.process.remote import Remote
+from tests.support.http_server import serving
 from tests.support.wait import eventually_async
 
 
@@ -42,16 +43,11 @@ class Web:
 @pytest.fixture
 async def elsewhere() -> AsyncIterator[Web]:
     made = Web()
-    application = web.Application()
-    application.router.add_get("/internal/snapshot", made.serve_snapshot)
-    application.router.add_get("/internal/scrape-targets", made.serve_targets)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/internal/snapshot"
-    yield made
-    await runner.cleanup()
+    async with serving(
+        web.get("/internal/snapshot", made.serve_snapshot), web.get("/internal/scrape-targets", made.serve_targets)
+    ) as url:
+        made.url = f"{url}/internal/snapshot"
+        yield made
 
 
 def read(path: Path) -> Any:

@@ -16,6 +16,7 @@ from inference.contract.credentials import Header
 from inference.contract.snapshot import Tls
 from inference.core.backend_errors import FailedError, UnreachableError
 from tests.support.gateway.tls import issue
+from tests.support.http_server import serving
 from tests.support.servers.calls import CALL, Connect, chat, events_of
 from tests.support.servers.standins import MODEL
 
@@ -40,16 +41,8 @@ async def hosted(folder: Path) -> AsyncIterator[str]:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(clients.certificate))
     context.load_cert_chain(own.certificate, own.key)
     context.verify_mode = ssl.CERT_REQUIRED
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, LOOPBACK, 0, ssl_context=context)
-    await site.start()
-    try:
-        yield f"https://hosted.test:{runner.addresses[0][1]}/d/gpt?v={VERSION}"
-    finally:
-        await runner.cleanup()
+    async with serving(web.route("*", "/{path:.*}", answer), tls=context) as url:
+        yield f"{url.replace(LOOPBACK, 'hosted.test')}/d/gpt?v={VERSION}"
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from tests.support.http_server import serving
 from tests.support.servers.calls import Connect
 
 PAGE = 'vllm:num_requests_waiting{engine="0"} 3.0\nvllm:num_requests_running{engine="0"} 8.0\n'
@@ -26,14 +27,8 @@ class Pages:
 @pytest.fixture
 async def pages() -> AsyncIterator[Pages]:
     pages = Pages()
-    application = web.Application()
-    application.add_routes([web.get("/metrics", pages.answer)])
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    pages.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield pages
-    await runner.cleanup()
+    async with serving(web.get("/metrics", pages.answer)) as pages.url:
+        yield pages
 
 
 async def test_the_secret_goes_to_the_server_and_to_no_other_page(

@@ -17,6 +17,7 @@ from controlplane.incidents.notify.delivery.core.outbound_address import (
     is_public,
 )
 from controlplane.incidents.notify.delivery.send.http_client import Client
+from tests.support.http_server import serving
 
 NOTHING = Allowed()
 LOCAL = allowed(["127.0.0.1"])
@@ -115,13 +116,8 @@ async def server() -> AsyncIterator[tuple[int, list[str]]]:
             raise web.HTTPFound("/inside")
         return web.Response(text="x" * 100_000)
 
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", handle)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield runner.addresses[0][1], asked
-    await runner.cleanup()
+    async with serving(web.route("*", "/{path:.*}", handle)) as url:
+        yield int(url.rpartition(":")[2]), asked
 
 
 async def test_a_redirect_is_not_followed(server: tuple[int, list[str]]) -> None:

@@ -11,6 +11,7 @@ from pytest_django import Settings
 from controlplane.incidents.notify.delivery.health.health import health
 from controlplane.incidents.notify.delivery.health.heartbeat import HeartbeatThread, are_judged, ping
 from controlplane.incidents.notify.delivery.models import Heartbeat
+from tests.support.http_server import serving
 from tests.support.incidents.notices import pagerduty
 from tests.support.slo.ticks import ticked
 
@@ -44,18 +45,12 @@ async def test_the_heartbeat_is_an_ordinary_guarded_get(settings: Settings) -> N
         asked.append(request.method)
         return web.Response()
 
-    application = web.Application()
-    application.router.add_get("/ping", take)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}/ping"
-    await ping(url)
-    assert asked == []
-    settings.CONFIG = settings.CONFIG.model_copy(update={"outbound_allow": ["127.0.0.1"]})
-    await ping(url)
+    async with serving(web.get("/ping", take)) as url:
+        await ping(f"{url}/ping")
+        assert asked == []
+        settings.CONFIG = settings.CONFIG.model_copy(update={"outbound_allow": ["127.0.0.1"]})
+        await ping(f"{url}/ping")
     assert asked == ["GET"]
-    await runner.cleanup()
 
 
 def test_a_worker_that_does_not_send_or_looks_at_no_component_sends_no_heartbeat(pinged: list[str]) -> None:
@@ -81,15 +76,9 @@ async def _refuse(request: web.Request) -> web.Response:
     [([], "127.0.0.1 is not a public address: list it in WEIR_OUTBOUND_ALLOW"), (["127.0.0.1"], "404 no such check")],
 )
 async def test_a_heartbeat_that_is_not_accepted_says_why(allowed: list[str], says: str, settings: Settings) -> None:
-    application = web.Application()
-    application.router.add_get("/ping", _refuse)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
     settings.CONFIG = settings.CONFIG.model_copy(update={"outbound_allow": allowed})
-    scheme = "http" if allowed else "https"
-    assert says in await ping(f"{scheme}://127.0.0.1:{runner.addresses[0][1]}/ping")
-    await runner.cleanup()
+    async with serving(web.get("/ping", _refuse)) as url:
+        assert says in await ping(f"{url if allowed else url.replace('http:', 'https:')}/ping")
 
 
 @pytest.mark.usefixtures("away")
