@@ -2,12 +2,12 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin import ModelAdmin
+from django.contrib.admin import ModelAdmin, TabularInline
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from controlplane.accounts.core.scopes import READ, SCOPES
-from controlplane.accounts.models import ApiToken, SharedLink
+from controlplane.accounts.models import ApiToken, Membership, SharedLink
 
 
 class ApiTokenForm(forms.ModelForm):
@@ -47,6 +47,22 @@ class ApiTokenAdmin(ModelAdmin):
         text = obj.renew()
         super().save_model(request, obj, form, change)
         self.message_user(request, f"Copy the token now, it is not shown again: {text}", messages.WARNING)
+
+
+class MembershipInline(TabularInline):
+    """Who is in the team, as what."""
+
+    model = Membership
+    extra = 0
+    autocomplete_fields = ["user"]
+
+
+@admin.register(Membership)
+class MembershipAdmin(ModelAdmin):
+    list_display = ["user", "role", "team"]
+    list_filter = ["team", "role"]
+    search_fields = ["user__username", "team__name"]
+    autocomplete_fields = ["team", "user"]
 
 
 @admin.register(SharedLink)

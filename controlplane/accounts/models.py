@@ -1,4 +1,4 @@
-"""Tokens for the REST API, of which only the digest is stored; views that people save; and links that show one view to whoever has them."""
+"""API tokens, of which only the digest is stored; what people are in teams; saved views; links that show one view to whoever has them."""
 
 import hashlib
 from collections.abc import Collection
@@ -12,6 +12,7 @@ from django.core.signing import BadSignature, Signer
 from django.db import models, transaction
 from django.utils import timezone
 
+from controlplane.accounts.core.rule import ROLES
 from controlplane.accounts.core.scopes import READ, SCOPES, Scope, covers, unknown
 from controlplane.config.secrets import new_secret
 
@@ -135,6 +136,23 @@ class TokenUser(User):
 
     def has_perm(self, perm: str, obj: models.Model | None = None) -> bool:
         return self.covers(perm) and super().has_perm(perm, obj)
+
+
+class Membership(models.Model):
+    """What a person is in a team. Of several roles, each is a row."""
+
+    team = models.ForeignKey("fleet.Team", on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, verbose_name="person", on_delete=models.CASCADE, related_name="memberships"
+    )
+    role = models.CharField(max_length=20, choices=[(name, f"{name}: {what}") for name, what in ROLES.items()])
+
+    class Meta:
+        ordering = ["team__name", "user__username", "role"]
+        constraints = [models.UniqueConstraint(fields=["team", "user", "role"], name="one_membership_of_a_role")]
+
+    def __str__(self) -> str:
+        return f"{self.user} is {self.role} of {self.team}"
 
 
 class SavedView(models.Model):

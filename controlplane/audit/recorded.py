@@ -15,7 +15,7 @@ from controlplane.audit.models import Entry, Head
 from controlplane.core.acting import actor
 
 RECORDED = (
-    "accounts.ApiToken", "accounts.SharedLink", "auth.Group", "auth.User",
+    "accounts.ApiToken", "accounts.Membership", "accounts.SharedLink", "auth.Group", "auth.User",
     "fleet.AllowedRegion", "fleet.Cluster", "fleet.Fallback", "fleet.GatewayKey", "fleet.LLMModel", "fleet.Pool", "fleet.Price",
     "fleet.Region", "fleet.Replica", "fleet.RoutingRules", "fleet.StageTimeouts", "fleet.Team", "fleet.Tenant", "fleet.Tier",
     "fleet.TimeoutRule", "fleet.Variant", "fleet.Workload",

@@ -48,7 +48,11 @@ GROUPS = (
             "planning.StoredForecast", "planning.CandidateChange", "planning.PlanJob", "planning.MeasuredPool", "planning.DemoHistory",
         ),
     ),
-    Group("People", "who may read and change what", ("fleet.Team", "auth.User", "auth.Group", "accounts.ApiToken", "accounts.SharedLink")),
+    Group(
+        "People",
+        "who may read and change what",
+        ("fleet.Team", "auth.User", "accounts.Membership", "auth.Group", "accounts.ApiToken", "accounts.SharedLink"),
+    ),
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from django.forms import BaseInlineFormSet, ModelForm
 from django.http import HttpRequest
 from django.utils.html import format_html
 
+from controlplane.accounts.admin import MembershipInline
 from controlplane.core.admin import GuidedAdmin, ReadOnlyAdmin, ShownInline
 from controlplane.fleet import workload_manifests
 from controlplane.fleet.core.detected import describe
@@ -139,6 +140,7 @@ class GatewayKeyInline(ShownInline):
 
 @admin.register(Team)
 class TeamAdmin(ModelAdmin):
+    inlines = [MembershipInline]
     list_display = ["name", "contact", "requires_approval"]
     search_fields = ["name", "contact"]
 
@@ -197,16 +199,8 @@ class VariantAdmin(ModelAdmin):
 @admin.register(Pool)
 class PoolAdmin(GuidedAdmin):
     list_display = [
-        "name",
-        "state",
-        "variant",
-        "region",
-        "protocol",
-        "enabled",
-        "weight",
-        "max_concurrency",
-        "max_queue",
-    ]
+        "name", "state", "variant", "region", "protocol", "enabled", "weight", "max_concurrency", "max_queue",
+    ]  # fmt: skip
     list_filter = ["enabled", "protocol", "region", "cluster", "variant__model"]
     search_fields = ["name", "variant__name", "variant__model__name"]
     autocomplete_fields = ["variant", "region", "cluster"]

@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.db import models, transaction
 
 from controlplane.fleet.core.local_cluster import ReplicaAddresses
-from controlplane.fleet.models import Cluster, LLMModel, Pool, Price, Region, Replica, Variant
+from controlplane.fleet.models import Cluster, LLMModel, Pool, Price, Region, Replica, Team, Variant
 
 Row = TypeVar("Row", bound=models.Model)
 
@@ -118,7 +118,7 @@ def _clusters(names: set[str]) -> list[str]:
 
 
 def _model(seed: SeedModel) -> list[str]:
-    model, done = _get_or_make(LLMModel, {"name": seed.name}, _limits(seed))
+    model, done = _get_or_make(LLMModel, {"name": seed.name}, {"team": first_team(), **_limits(seed)})
     if done and seed.price is not None:
         done += _get_or_make(Price, {"model": model}, msgspec.structs.asdict(seed.price))[1]
     for pool in seed.pools:
@@ -142,6 +142,11 @@ def _model(seed: SeedModel) -> list[str]:
             done.append(f"enabled pool {served}")
         done += made_variant + made_region + made_pool + _replicas(served, pool.replicas)
     return done
+
+
+def first_team() -> Team:
+    """Who owns what comes with a set-up, until somebody says otherwise."""
+    return Team.objects.get_or_create(name="serving", defaults={"contact": "#serving-oncall"})[0]
 
 
 def _limits(seed: SeedModel) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Sets up an installation, and is safe to repeat: user, API token, gateway keys, fleet, first objectives and policies, snapshot.
+"""Sets up an installation, and is safe to repeat: administrator, API token, gateway keys, fleet, first objectives and policies, snapshot.
 
 Each secret is in one file of WEIR_HOME. A later run keeps it. Where the file is lost a new secret is issued, because only a
 digest of the old one is stored. A secret that an owner has revoked stays revoked.
@@ -12,8 +12,9 @@ from pathlib import Path
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from controlplane.accounts.core.rule import ROLES
 from controlplane.accounts.core.scopes import EVERYDAY
-from controlplane.accounts.models import TOKEN_PREFIX, ApiToken
+from controlplane.accounts.models import TOKEN_PREFIX, ApiToken, Membership
 from controlplane.config.secrets import new_secret, read_secret, write_secret
 from controlplane.fleet import seed
 from controlplane.fleet.models import GatewayKey, StageTimeouts, Tenant, Tier
@@ -50,7 +51,8 @@ def bootstrap(
     demo: bool = False,
     policy_texts: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Create what is missing, and return a line for each thing done; secrets are named by their file. `demo` adds tenants with keys.
+    """Create what is missing, and return a line for each thing done; secrets are named by their file. `demo` adds tenants with keys, and a
+    person of each role.
     `policy_texts` are by file, which come into force where there was no policy of their name yet, and the fleet has what they name.
 
     Raises seed.SeedError, policies.PoliciesError.
@@ -61,6 +63,7 @@ def bootstrap(
         if sown:
             done += seed.apply_seed(sown)
             done += capacities.create_missing(pool for model in sown.models for pool in model.pools)
+        done += _people(home) if demo else []
         done += objectives.make_first_objectives()
         done += policies.create_missing(policy_texts or {})
     revision = publish()
@@ -98,6 +101,18 @@ def _api_token(home: Path) -> list[str]:
     text, _ = _secret(path, TOKEN_PREFIX)
     _, made = ApiToken.objects.adopt(User.objects.get(username=ADMIN), path.name, text, EVERYDAY)
     return [f"made an API token, it is in {path}"] if made else []
+
+
+def _people(home: Path) -> list[str]:
+    """A person of each role, called by it, in the team that owns what comes with the set-up; unless somebody is in a team already."""
+    if Membership.objects.exists() or User.objects.filter(username__in=ROLES).exists():
+        return []
+    path = home / "demo-password"
+    password, _ = _secret(path)
+    team = seed.first_team()
+    for role in ROLES:
+        Membership.objects.create(team=team, user=User.objects.create_user(role, password=password), role=role)
+    return [f"made users {', '.join(ROLES)} of team {team}, their password is in {path}"]
 
 
 def _tiers(demo: bool) -> list[str]:

@@ -3,14 +3,14 @@
 from django.db import transaction
 
 from controlplane.core.formatting import TEXT
-from controlplane.fleet.models import LLMModel, Team
+from controlplane.fleet.models import LLMModel
+from controlplane.fleet.seed import first_team
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Latency
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.save import save_objective
 
 WHO = "set-up"
-TEAM = Team(name="serving", contact="#serving-oncall")
 TTFT_MS, E2E_MS = 1_000.0, 10_000.0
 """Lenient enough to hold on a laptop. Owners should set their own."""
 
@@ -21,7 +21,7 @@ def make_first_objectives() -> list[str]:
     models = list(LLMModel.objects.filter(enabled=True).values_list("name", flat=True))
     if StoredObjective.objects.exists() or not models:
         return []
-    team, _ = Team.objects.get_or_create(name=TEAM.name, defaults={"contact": TEAM.contact})
+    team = first_team()
     return [
         f"made objective {save_objective(objective, who=WHO).row.slug}" for objective in defaults(models, team.name)
     ]

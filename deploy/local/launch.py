@@ -78,6 +78,7 @@ def _welcome(options: Options, servers: Sequence[Server]) -> None:
     print(
         f"""
   dashboard   http://localhost:{options.web_port}/   user admin, password in {home}/admin-password
+              or users viewer, responder, owner, approver of team serving, password in {home}/demo-password
   API         http://localhost:{options.web_port}/api/v1/docs   token in {home}/api-token
   gateway     {"https" if options.tls_certificate else "http"}://localhost:{options.gateway_port}/v1   key in {home}/gateway-key
 {_served(servers)}  OTLP        http://localhost:{options.otlp_http_port} and grpc://localhost:{options.otlp_grpc_port}

@@ -30,11 +30,12 @@ SCOPES: Mapping[str, Covered] = {
 }
 EVERYDAY: tuple[Scope, ...] = ("read", "respond", "objectives", "policies", "plan", "fleet", "scores")
 READ: Scope = "read"
+ADMIN: Scope = "admin"
 
 
 def covers(scopes: Collection[str], right: str) -> bool:
     """Whether a token with these scopes may use a right of its user: READ, or a permission such as `slo.add_objective`."""
-    return "admin" in scopes or bool(scopes_for(right) & set(scopes))
+    return ADMIN in scopes or bool(scopes_for(right) & set(scopes))
 
 
 def scopes_for(right: str) -> set[str]:

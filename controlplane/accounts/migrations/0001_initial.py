@@ -14,6 +14,7 @@ class Migration(migrations.Migration):
     dependencies = [
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
         ('auth', '0012_alter_user_first_name_max_length'),
+        ('fleet', '0001_initial'),
     ]
 
     operations = [
@@ -48,6 +49,19 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'API token',
                 'ordering': ['-created_at'],
+            },
+        ),
+        migrations.CreateModel(
+            name='Membership',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('role', models.CharField(choices=[('viewer', 'viewer: sees everything'), ('responder', 'responder: acknowledges, silences, notes and resolves'), ('owner', "owner: responds, and edits what is the team's: objectives, policies, destinations, keys, models and their pools"), ('approver', 'approver: approves what another person wrote')], max_length=20)),
+                ('team', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to='fleet.team')),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to=settings.AUTH_USER_MODEL, verbose_name='person')),
+            ],
+            options={
+                'ordering': ['team__name', 'user__username', 'role'],
+                'constraints': [models.UniqueConstraint(fields=('team', 'user', 'role'), name='one_membership_of_a_role')],
             },
         ),
         migrations.CreateModel(

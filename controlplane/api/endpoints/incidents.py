@@ -8,6 +8,8 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from ninja import Query, Router
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import RESPOND
 from controlplane.api.formats import Number
 from controlplane.api.listing import newest_first
 from controlplane.api.schemas.incidents import (
@@ -19,7 +21,7 @@ from controlplane.api.schemas.incidents import (
     TextIn,
     TickIn,
 )
-from controlplane.incidents.act import actions, rights
+from controlplane.incidents.act import actions
 from controlplane.incidents.core import runbook
 from controlplane.incidents.models import Incident
 
@@ -52,16 +54,14 @@ def incident_detail(request: HttpRequest, number: Number) -> Incident:
 
 @router.post("/{int:number}/acknowledge", response=DoneOut, summary="Acknowledge an incident")
 def acknowledge(request: HttpRequest, number: Number, given: NoteIn) -> dict[str, Any]:
-    rights.require(request.user, rights.ACT)
-    incident = get_object_or_404(Incident, pk=number)
+    incident = rights.row_for(request.user, RESPOND, Incident, pk=number)
     changed = actions.acknowledge(incident.notice_key, request.user.get_username(), timezone.now(), given.note)
     return _done(incident, changed)
 
 
 @router.post("/{int:number}/resolve", response=DoneOut, summary="Resolve an incident")
 def resolve(request: HttpRequest, number: Number, given: NoteIn) -> dict[str, Any]:
-    rights.require(request.user, rights.ACT)
-    incident = get_object_or_404(Incident, pk=number)
+    incident = rights.row_for(request.user, RESPOND, Incident, pk=number)
     changed = actions.resolve(incident.notice_key, request.user.get_username(), timezone.now(), given.note)
     return _done(incident, changed)
 
@@ -69,8 +69,7 @@ def resolve(request: HttpRequest, number: Number, given: NoteIn) -> dict[str, An
 @router.post("/{int:number}/reopen", response=DoneOut, summary="Reopen a resolved incident")
 def reopen(request: HttpRequest, number: Number, given: NoteIn) -> dict[str, Any]:
     """Possible for some minutes after it was resolved, or while it cools down; refused with 409 and the reason after that."""
-    rights.require(request.user, rights.ACT)
-    incident = get_object_or_404(Incident, pk=number)
+    incident = rights.row_for(request.user, RESPOND, Incident, pk=number)
     now = timezone.now()
     if why_not := actions.why_not_reopened(incident, now):
         raise ValidationError({"number": why_not})
@@ -79,8 +78,7 @@ def reopen(request: HttpRequest, number: Number, given: NoteIn) -> dict[str, Any
 
 @router.post("/{int:number}/notes", response=DoneOut, summary="Add a note to the timeline")
 def note(request: HttpRequest, number: Number, given: TextIn) -> dict[str, Any]:
-    rights.require(request.user, rights.ACT)
-    incident = get_object_or_404(Incident, pk=number)
+    incident = rights.row_for(request.user, RESPOND, Incident, pk=number)
     return _done(incident, actions.note(incident.notice_key, request.user.get_username(), timezone.now(), given.note))
 
 
@@ -89,8 +87,7 @@ def note(request: HttpRequest, number: Number, given: TextIn) -> dict[str, Any]:
 )
 def step(request: HttpRequest, number: Number, step: Number, given: TickIn) -> dict[str, Any]:
     """404 where the runbook that the incident keeps has no such step."""
-    rights.require(request.user, rights.ACT)
-    incident = get_object_or_404(Incident, pk=number)
+    incident = rights.row_for(request.user, RESPOND, Incident, pk=number)
     if step not in {each.number for each in runbook.steps(incident.runbook_text)}:
         raise Http404(f"The runbook of incident {number} has no step {step}.")
     by, now = request.user.get_username(), timezone.now()

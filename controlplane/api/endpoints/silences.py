@@ -8,10 +8,12 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from ninja import Query, Router, Status
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import SILENCE
 from controlplane.api.formats import Number
 from controlplane.api.listing import newest_first
 from controlplane.api.schemas.silences import SilenceChange, SilenceIn, SilenceOut, SilenceParameters, SilencesOut
-from controlplane.incidents.act import rights, silencing
+from controlplane.incidents.act import silencing
 from controlplane.incidents.models import SilenceRecord
 from controlplane.telemetry.query.core.errors import BadQuestionError
 
@@ -34,12 +36,19 @@ def all_silences(request: HttpRequest, parameters: Query[SilenceParameters]) -> 
     summary="Silence what matches",
 )
 def new_silence(request: HttpRequest, given: SilenceIn) -> Status[SilenceRecord]:
-    rights.require(request.user, rights.SILENCE)
+    rights.require_anywhere(request.user, SILENCE)
     starts, ends = given.starts_at or timezone.now(), given.ends_at
     if ends <= timezone.now():
         raise BadQuestionError("ends_at", str(given.ends_at), "is over already", "Choose a time to come")
     try:
-        made = silencing.add(given.matchers, starts, ends, request.user.get_username(), given.reason)
+        made = silencing.add(
+            given.matchers,
+            starts,
+            ends,
+            request.user.get_username(),
+            given.reason,
+            lambda made: rights.require(request.user, SILENCE, made),
+        )
     except ValidationError as error:
         raise _refused(error) from None
     return Status(201, made)
@@ -56,8 +65,7 @@ def one_silence(request: HttpRequest, number: Number) -> SilenceRecord:
     summary="Change its end or its reason",
 )
 def change_silence(request: HttpRequest, number: Number, given: SilenceChange) -> SilenceRecord:
-    rights.require(request.user, rights.END_SILENCE)
-    silence = get_object_or_404(SilenceRecord, pk=number)
+    silence = rights.row_for(request.user, SILENCE, SilenceRecord, pk=number)
     try:
         silencing.change(silence, given.ends_at, given.reason, request.user.get_username())
     except ValidationError as error:
@@ -71,8 +79,7 @@ def change_silence(request: HttpRequest, number: Number, given: SilenceChange) -
     summary="End it now; the record stays",
 )
 def end_silence(request: HttpRequest, number: Number) -> SilenceRecord:
-    rights.require(request.user, rights.END_SILENCE)
-    silence = get_object_or_404(SilenceRecord, pk=number)
+    silence = rights.row_for(request.user, SILENCE, SilenceRecord, pk=number)
     silencing.end(silence, timezone.now(), request.user.get_username())
     return silence
 

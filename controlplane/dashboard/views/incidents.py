@@ -14,10 +14,12 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from django.views.decorators.http import require_POST
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import RESPOND
 from controlplane.dashboard.core import zone
 from controlplane.dashboard.incident_screen import detail, grouped, summed
 from controlplane.dashboard.views.common import back, facet, is_fragment, is_refresh, page
-from controlplane.incidents.act import actions, rights
+from controlplane.incidents.act import actions
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.health.heartbeat import are_judged, judged_at
 from controlplane.incidents.report.postmortem import postmortem
@@ -132,26 +134,25 @@ def incident_markdown(request: HttpRequest, number: int) -> HttpResponse:
 
 @require_POST
 def acknowledge(request: HttpRequest, number: int) -> HttpResponse:
-    rights.require(request.user, rights.ACT)
-    return _done(request, number, actions.acknowledge, "acknowledged")
+    return _done(
+        request, rights.row_for(request.user, RESPOND, Incident, pk=number), actions.acknowledge, "acknowledged"
+    )
 
 
 @require_POST
 @page
 def resolve(request: HttpRequest, number: int) -> HttpResponse:
     """Without `confirmed` in the form, shows a page that asks for it. A browser with scripts asks in a dialog."""
-    rights.require(request.user, rights.ACT)
+    row = rights.row_for(request.user, RESPOND, Incident, pk=number)
     if not request.POST.get("confirmed"):
-        row = get_object_or_404(Incident, pk=number)
         context = {"incident": row, "next": request.POST.get("next", "")}
         return render(request, "incidents/resolve.html", context)
-    return _done(request, number, actions.resolve, "resolved", undo=True)
+    return _done(request, row, actions.resolve, "resolved", undo=True)
 
 
 @require_POST
 def reopen(request: HttpRequest, number: int) -> HttpResponse:
-    rights.require(request.user, rights.ACT)
-    row = get_object_or_404(Incident, pk=number)
+    row = rights.row_for(request.user, RESPOND, Incident, pk=number)
     why_not = actions.why_not_reopened(row, timezone.now())
     if not why_not and actions.reopen(row.notice_key, request.user.get_username(), timezone.now()):
         messages.success(request, f"#{number} is open again. The next tick sends it, if it still fires.")
@@ -162,8 +163,7 @@ def reopen(request: HttpRequest, number: int) -> HttpResponse:
 
 @require_POST
 def note(request: HttpRequest, number: int) -> HttpResponse:
-    rights.require(request.user, rights.ACT)
-    row = get_object_or_404(Incident, pk=number)
+    row = rights.row_for(request.user, RESPOND, Incident, pk=number)
     actions.note(row.notice_key, request.user.get_username(), timezone.now(), request.POST.get("note", ""))
     return back(request, reverse("incident", args=[number]))
 
@@ -171,8 +171,7 @@ def note(request: HttpRequest, number: int) -> HttpResponse:
 @require_POST
 def step(request: HttpRequest, number: int) -> HttpResponse:
     """`number` of a step of the runbook; `open`: it is not done after all."""
-    rights.require(request.user, rights.ACT)
-    row = get_object_or_404(Incident, pk=number)
+    row = rights.row_for(request.user, RESPOND, Incident, pk=number)
     given = request.POST.get("number", "")
     ticked = given.isdecimal() and actions.tick(
         row.notice_key, request.user.get_username(), timezone.now(), int(given), "open" not in request.POST
@@ -183,16 +182,15 @@ def step(request: HttpRequest, number: int) -> HttpResponse:
 
 
 def _done(
-    request: HttpRequest, number: int, change: Callable[..., bool], word: str, undo: bool = False
+    request: HttpRequest, row: Incident, change: Callable[..., bool], word: str, undo: bool = False
 ) -> HttpResponse:
-    row = get_object_or_404(Incident, pk=number)
     by, at, said = request.user.get_username(), timezone.now(), request.POST.get("note", "")
     if change(row.notice_key, by, at, said):
-        messages.success(request, f"#{number} {word}.", extra_tags=f"{UNDO}{number}" if undo else "")
+        messages.success(request, f"#{row.pk} {word}.", extra_tags=f"{UNDO}{row.pk}" if undo else "")
     else:
         row.refresh_from_db()
-        messages.info(request, f"#{number} was {row.status} already.")
-    return back(request, reverse("incident", args=[number]))
+        messages.info(request, f"#{row.pk} was {row.status} already.")
+    return back(request, reverse("incident", args=[row.pk]))
 
 
 def _query(pairs: dict[str, str]) -> str:

@@ -7,14 +7,16 @@ from typing import Any
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import SILENCE
 from controlplane.dashboard.core import zone
 from controlplane.dashboard.views.common import LENGTHS, back, length_of, page
-from controlplane.incidents.act import existing, rights, silencing
+from controlplane.incidents.act import existing, silencing
 from controlplane.incidents.core.silences import FIELDS
 from controlplane.incidents.models import Incident, SilenceRecord
 
@@ -31,7 +33,7 @@ def silences(request: HttpRequest) -> HttpResponse:
     form |= _chosen(request.GET.getlist("matcher")[:20], known)
     errors: dict[str, list[str]] = {}
     if request.method == "POST":
-        rights.require(request.user, rights.SILENCE)
+        rights.require_anywhere(request.user, SILENCE)
         form = {name: request.POST.get(name, "") for name in (*PICKED, "matchers", "length", "reason")}
         try:
             made = _made(request, form)
@@ -59,8 +61,7 @@ def silences(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def end_silence(request: HttpRequest, number: int) -> HttpResponse:
-    rights.require(request.user, rights.END_SILENCE)
-    silence = get_object_or_404(SilenceRecord, pk=number)
+    silence = rights.row_for(request.user, SILENCE, SilenceRecord, pk=number)
     if silencing.end(silence, timezone.now(), request.user.get_username()):
         messages.success(request, "Ended. The next tick sends what still fires.")
     return HttpResponseRedirect(reverse("silences"))
@@ -75,7 +76,10 @@ def _made(request: HttpRequest, form: dict[str, str]) -> SilenceRecord:
     now = timezone.now()
     matchers = [f"{name}={form[name]}" for name in PICKED if form[name]]
     matchers += [line.strip() for line in form["matchers"].replace(",", "\n").splitlines() if line.strip()]
-    return silencing.add(matchers, now, now + length_of(form["length"]), request.user.get_username(), form["reason"])
+    author, until = request.user.get_username(), now + length_of(form["length"])
+    return silencing.add(
+        matchers, now, until, author, form["reason"], lambda made: rights.require(request.user, SILENCE, made)
+    )
 
 
 def _chosen(matchers: Sequence[str], known: Mapping[str, Sequence[str]]) -> dict[str, str]:

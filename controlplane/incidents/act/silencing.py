@@ -1,6 +1,6 @@
 """Makes, changes and ends silences. Open incidents follow in the same transaction; the next tick sends what is no longer silenced."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from django.db import transaction
@@ -27,13 +27,21 @@ def change(silence: SilenceRecord, ends_at: datetime | None, reason: str | None,
 
 
 @transaction.atomic
-def add(matchers: Sequence[str], starts_at: datetime, ends_at: datetime, author: str, reason: str) -> SilenceRecord:
-    """Raises ValidationError, by field."""
+def add(
+    matchers: Sequence[str],
+    starts_at: datetime,
+    ends_at: datetime,
+    author: str,
+    reason: str,
+    guard: Callable[[SilenceRecord], None] = lambda silence: None,
+) -> SilenceRecord:
+    """`guard` refuses one that its author may not make. Raises ValidationError, by field."""
     made = SilenceRecord(
         matchers=list(matchers), starts_at=starts_at, ends_at=ends_at, author=author[:200], reason=reason.strip()
     )
     _keep(made)
     existing.check(made.matchers, existing.existing())
+    guard(made)
     apply(timezone.now(), made.author, made)
     return made
 

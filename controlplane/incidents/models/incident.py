@@ -2,6 +2,8 @@
 
 from django.db import models
 
+from controlplane.accounts.core.rule import Owned
+
 MAX_KEY = 1000  # characters: slug and a scope of every dimension
 MAX_NOTICE_KEY = 255  # PagerDuty's limit for a dedup_key
 
@@ -105,6 +107,9 @@ class Incident(models.Model):
     @classmethod
     def open_ones(cls) -> models.QuerySet["Incident"]:
         return cls.objects.exclude(status=cls.Status.RESOLVED)
+
+    def owned(self) -> Owned:
+        return Owned.by(self.owner)
 
     @property
     def is_open(self) -> bool:

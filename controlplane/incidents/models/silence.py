@@ -5,7 +5,10 @@ from datetime import timedelta
 from django.core.exceptions import ValidationError
 from django.db import models
 
+from controlplane.accounts.core.rule import EVERY_TEAM, Owned
 from controlplane.incidents.core.silences import Matcher, Silence, matcher
+from controlplane.incidents.models.incident import Incident
+from controlplane.slo.models import StoredObjective
 
 LONGEST = timedelta(days=92)
 MAX_MATCHERS = 20
@@ -52,6 +55,18 @@ class SilenceRecord(models.Model):
             raise ValidationError({"ends_at": [longest]})
         if isinstance(self.matchers, list) and len(self.matchers) > MAX_MATCHERS:
             raise ValidationError({"matchers": [f"Give at most {MAX_MATCHERS} matchers."]})
+
+    def owned(self) -> Owned:
+        """Whose incidents it can hide: of the owner, the objective or the component that it names; else every team's."""
+        exact = {each.name: each.value for each in self.value().matchers if each.op == "=" and "*" not in each.value}
+        if "owner" in exact:
+            return Owned.by(exact["owner"])
+        named = {name: exact[name] for name in ("objective", "component") if name in exact}
+        objective = StoredObjective.objects.select_related("owner").filter(slug=named.get("objective", "")).first()
+        if objective is not None:
+            return objective.owned()
+        incident = Incident.objects.filter(**named).order_by("-pk").first() if named else None
+        return incident.owned() if incident is not None else Owned.by(EVERY_TEAM)
 
     def value(self) -> Silence:
         matchers: tuple[Matcher, ...] = tuple(matcher(text) for text in self.matchers)

@@ -22,7 +22,9 @@ class Command(BaseCommand):
             help="A folder of policies (*.yaml) that come into force the first time.",
         )
         parser.add_argument(
-            "--demo", action="store_true", help="Make tenants and gateway keys to try the gateway with."
+            "--demo",
+            action="store_true",
+            help="Make tenants and gateway keys to try the gateway with, and a person of each role.",
         )
 
     def handle(self, **options: Any) -> None:

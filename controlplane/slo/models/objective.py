@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
+from controlplane.accounts.core.rule import Owned
 from controlplane.fleet.models import Team
 from controlplane.fleet.validators import validate_name
 from controlplane.slo.core.burn import MinimumEvents
@@ -165,6 +166,9 @@ class StoredObjective(models.Model):
             self.calendar_start, self.calendar_zone = period.start.isoformat(timespec="seconds"), period.zone
         if isinstance(method, Timeslices):
             self.slice_s, self.slice_target = method.slice_s, method.slice_target
+
+    def owned(self) -> Owned:
+        return Owned.by(self.owner.name if self.owner else None)
 
     def clean(self) -> None:
         """Report a value that the objective refuses at the field that its message names."""

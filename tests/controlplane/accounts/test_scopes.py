@@ -112,7 +112,7 @@ def test_a_scope_gives_no_right_that_its_user_lacks() -> None:
         headers={"Authorization": f"Bearer {token}"},
     )
     assert answer.status_code == 403
-    assert "ask an administrator for the group 'On call'" in answer.json()["detail"]
+    assert "an owner or responder of any team, or an administrator" in answer.json()["detail"]
 
 
 @pytest.mark.django_db

@@ -74,7 +74,10 @@ def test_acknowledge_note_and_resolve_bear_the_callers_name(caller: Client, burn
 def test_silences_are_made_read_changed_and_ended(caller: Client) -> None:
     ends = timezone.now() + timedelta(hours=2)
     made = send(
-        caller, "post", "silences", {"matchers": ["severity=page"], "ends_at": ends.isoformat(), "reason": "test"}
+        caller,
+        "post",
+        "silences",
+        {"matchers": ["owner=serving", "severity=page"], "ends_at": ends.isoformat(), "reason": "test"},
     )
     assert made.status_code == 201
     number = made.json()["number"]
@@ -169,7 +172,7 @@ def test_who_is_not_on_call_changes_nothing(
     reader = Client(headers={"authorization": f"Bearer {token}"})
     answer = send(reader, method, path.format(number=burning.pk), body)
     assert (answer.status_code, answer["Content-Type"]) == (403, "application/problem+json")
-    assert "On call" in answer.json()["detail"]
+    assert "ask an owner or responder of" in answer.json()["detail"]
     burning.refresh_from_db()
     assert burning.status == "open" and not SilenceRecord.objects.exists()
 

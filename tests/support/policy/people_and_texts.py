@@ -9,7 +9,7 @@ from controlplane.policy.rights import APPROVERS, AUTHORS, OPERATORS
 
 def small_fleet(*, requires_approval: bool = False) -> Team:
     """Model `chat` of team `serving`, in pools `chat-eu` and `chat-us`, and a pool `chat-mini` of a smaller variant."""
-    team = Team.objects.create(name="serving", requires_approval=requires_approval)
+    team, _ = Team.objects.update_or_create(name="serving", defaults={"requires_approval": requires_approval})
     model = LLMModel.objects.create(name="chat", team=team)
     for pool, variant in (("chat-eu", "chat-fp16"), ("chat-us", "chat-fp16"), ("chat-mini", "chat-int8")):
         region, _ = Region.objects.get_or_create(name="us" if pool == "chat-us" else "eu")

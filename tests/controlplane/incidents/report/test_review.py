@@ -94,7 +94,7 @@ def test_an_incident_of_a_component_names_what_was_changed_before_it_and_what_po
 def test_a_view_is_saved_pinned_for_a_team_and_removed_by_its_author_alone(
     reader: Client, django_user_model: type[User]
 ) -> None:
-    Team.objects.create(name="serving")
+    Team.objects.get_or_create(name="serving")
     path = "/latency?from=now-1h&to=now&model=chat-large&compare=yesterday"
     reader.post("/views", {"name": "large now", "team": "serving", "pinned": "1", "next": path})
     other = Client()

@@ -1,0 +1,98 @@
+"""Asks the rule: who the person is, by the database as it is now, and whose the object is, by its own `owned()`."""
+
+from typing import Protocol, TypeVar, runtime_checkable
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model, QuerySet
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+
+from controlplane.accounts.core import rule
+from controlplane.accounts.core.rule import Action, Owned, Person
+from controlplane.accounts.models import Membership, TokenUser
+
+Row = TypeVar("Row", bound=Model)
+_PERSON = "_weir_person"
+
+
+@runtime_checkable
+class HasOwners(Protocol):
+    def owned(self) -> Owned: ...
+
+
+def person_of(user: AbstractBaseUser | AnonymousUser) -> Person:
+    """Looked up once for each user object, of which every request has its own: a role that is taken is gone at the next request."""
+    known: Person | None = getattr(user, _PERSON, None)
+    if known is None:
+        known = _read(user)
+        setattr(user, _PERSON, known)
+    return known
+
+
+def _read(user: AbstractBaseUser | AnonymousUser) -> Person:
+    if not user.is_active:
+        return Person(user.get_username(), scopes=frozenset())
+    roles: dict[str, set[str]] = {}
+    for team, role in Membership.objects.filter(user_id=user.pk).values_list("team__name", "role"):
+        roles.setdefault(team, set()).add(role)
+    token = user.token if isinstance(user, TokenUser) else None
+    return Person(
+        user.get_username(),
+        bool(getattr(user, "is_superuser", False)),
+        roles,
+        frozenset(token.scopes) if token else None,
+        token.name if token else "",
+    )
+
+
+def owned(thing: object) -> Owned:
+    """Whose it is. What does not say so is nobody's."""
+    if isinstance(thing, Owned):
+        return thing
+    return thing.owned() if isinstance(thing, HasOwners) else Owned()
+
+
+def may(user: AbstractBaseUser | AnonymousUser, action: Action, thing: object = None) -> bool:
+    return rule.may(person_of(user), action, owned(thing))
+
+
+def may_anywhere(user: AbstractBaseUser | AnonymousUser, action: Action) -> bool:
+    """Whether there may be an object with which the user may do this."""
+    return rule.may_anywhere(person_of(user), action)
+
+
+def who_may(action: Action, thing: object = None) -> str:
+    """`an owner or responder of serving, or an administrator`."""
+    return rule.who_may(action, owned(thing))
+
+
+def why_not(user: AbstractBaseUser | AnonymousUser, action: Action, thing: object = None) -> str:
+    """Why not, and who may, as a sentence; empty where the user may."""
+    return rule.why_not(person_of(user), action, owned(thing))
+
+
+def require(user: AbstractBaseUser | AnonymousUser, action: Action, thing: object = None) -> None:
+    """Raises PermissionDenied, which says who may."""
+    if sentence := why_not(user, action, thing):
+        raise PermissionDenied(sentence)
+
+
+def require_anywhere(user: AbstractBaseUser | AnonymousUser, action: Action) -> None:
+    """Raises PermissionDenied where there is no object with which the user may do this."""
+    if not may_anywhere(user, action):
+        raise PermissionDenied(why_not(user, action))
+
+
+def row_for(
+    user: AbstractBaseUser | AnonymousUser, action: Action, rows: type[Row] | QuerySet[Row], **wanted: object
+) -> Row:
+    """The row with which the user wants to do this. Raises PermissionDenied; Http404 to who might do it with another row."""
+    try:
+        row = get_object_or_404(rows, **wanted)
+    except Http404:
+        require_anywhere(user, action)
+        raise
+    require(user, action, row)
+    return row
