@@ -67,8 +67,8 @@ def latency(request: HttpRequest) -> HttpResponse:
     )
     pairs = answers.submit_query(answers.cells, answers.stored(question), (by, across), MAX_PAIRS) if across else None
     side = query_side(other, by) if other else None
-    values = facet_values(request, question)
     failed = answers.submit_query(answers.failures, question)
+    values = facet_values(request, question)
     report = report_query.result()
     points, groups = series.result(), grouped[by].result()
     line = line_of(side) if side else None

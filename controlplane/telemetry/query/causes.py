@@ -73,11 +73,14 @@ def _measurements(window: Window, question: Question, serving: Mapping[str, Serv
         total[1] += group.requests
     # A pool that `long_prompts_block_short` names has at least one short prompt in a hundred that waits NOTABLE_MS longer.
     waiting = [pool for pool, (queue_ns, requests) in waited.items() if queue_ns >= requests * NOTABLE_MS * 1e6 / 100]
+    attempts = store.submit_query(
+        store.causes.attempt_figures, window, sorted({group.pool for group in now}), level=one_in
+    )
     return Measurements(
         now=now,
-        before=earlier.result(),
-        attempts=store.causes.attempt_figures(window, sorted({group.pool for group in now}), one_in),
         mixes=store.causes.prompt_mixes(window, waiting, one_in),
+        before=earlier.result(),
+        attempts=attempts.result(),
         gauges=gauges.result(),
         counters=counters.result(),
         serving=serving,

@@ -5,7 +5,7 @@ from typing import Literal
 
 Kind = Literal["rollups", "demand", "metrics"]
 
-SAMPLED = 8
+SAMPLED = 16
 """`request_samples` has one trace in so many (read/sample.py)."""
 HOUR_S, HALF_DAY_S = 3600, 43_200
 """The steps of rollups that are kept longest: by one dimension, and by all."""

@@ -7,6 +7,7 @@ import pytest
 from django.test import Client
 
 from controlplane.telemetry.store.read import sample
+from controlplane.telemetry.store.tiers import SAMPLED
 from tests.support.web.served import Filled
 
 
@@ -42,12 +43,13 @@ def test_by_default_the_slow_are_those_above_p95_and_counts_are_exact(caller: Cl
 def test_of_many_requests_it_says_of_which_sample_its_figures_are(
     caller: Client, served: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert (get(caller, **served.range)["one_in"], get(caller, **served.range)["causes_one_in"]) == (1, 1)
+    whole = get(caller, **served.range, above="p50")
+    assert (whole["one_in"], whole["causes_one_in"]) == (1, 1)
     monkeypatch.setattr(sample, "MAX_READ", len(served.rows) // 4)
     found = get(caller, **served.range, above="p50")
-    assert (found["one_in"], found["causes_one_in"]) == (8, 8)
+    assert (found["one_in"], found["causes_one_in"]) == (SAMPLED, SAMPLED)
     assert 0 < found["chosen"] + found["rest"] < len(served.answered) / 4
-    assert found["findings"][0]["dimension"] == "model"
+    assert found["stages"][0]["stage"] == whole["stages"][0]["stage"]
 
 
 def test_its_means_and_stages_are_those_of_the_rows(caller: Client, served: Filled) -> None:

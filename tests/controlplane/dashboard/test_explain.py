@@ -39,8 +39,8 @@ def test_it_says_that_it_read_a_sample(reader: Client, served: Filled, monkeypat
     assert "sample" not in words(panel(reader, **served.range))
     monkeypatch.setattr(sample, "MAX_READ", len(served.rows) // 4)
     said = words(panel(reader, **served.range))
-    assert "Of a sample: one request in 8 was read, and counts are of these." in said
-    assert "Causes are of one request in 8 of these pools" in said
+    assert "Of a sample: one request in 16 was read, and counts are of these." in said
+    assert "Causes are of one request in 16 of these pools" in said
 
 
 def test_it_says_from_when_on_it_has_requests_where_the_rest_of_the_range_is_rollups(

@@ -102,7 +102,14 @@ def test_a_sparser_sample_is_of_parts_of_the_whole_time(store: Store) -> None:
 def test_as_many_requests_are_read_as_can_be(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.writer.insert_requests(ROWS, version=1)
     [(sampled,)] = store.rows("SELECT count() FROM request_samples")
-    for most, level in ((sampled * 8, 1), (sampled * 8 - 1, 8), (sampled, 8), (sampled - 1, 64)):
+    of_all = sampled * SAMPLED
+    for most, level in (
+        (of_all, 1),
+        (of_all - 1, SAMPLED),
+        (sampled, SAMPLED),
+        (sampled - 1, 2 * SAMPLED),
+        (sampled // 2 - 1, 4 * SAMPLED),
+    ):
         monkeypatch.setattr(sample, "MAX_READ", most)
         assert store.explain.one_in(HOUR) == level
     assert store.explain.one_in(HOUR, {"model": ("unheard-of",)}) == 1
