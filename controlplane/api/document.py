@@ -10,12 +10,11 @@ from functools import wraps
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import NinjaAPI
+from ninja import NinjaAPI, Schema
 from ninja.errors import ValidationErrorContext
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
-from controlplane.api.schemas.problems import ProblemOut
 from controlplane.telemetry.query.core.parameters import refuse_undocumented
 
 PROBLEM = "application/problem+json"
@@ -32,6 +31,18 @@ TEXTS: Mapping[int, str] = {
 _CONVERTER = re.compile(r"<(?:\w+:)?(\w+)>")
 
 Parameters = dict[str, dict[str, Any]]
+
+
+class ProblemOut(Schema):
+    """RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+    value: str | None = None
+    remedy: str | None = None
 
 
 class InvalidInputError(ValueError):

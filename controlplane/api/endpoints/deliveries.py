@@ -1,17 +1,101 @@
 """`GET deliveries`, `GET destinations`: what was sent where, how well delivery works, and which destinations there are, without secrets."""
 
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Query, Router
+from ninja import Field, Query, Router, Schema
 
-from controlplane.api.schemas.deliveries import DeliveriesOut, DeliveryParameters, DestinationsOut
+from controlplane.api.formats import Name, Number
+from controlplane.incidents.notify.delivery.destinations import KINDS
 from controlplane.incidents.notify.delivery.health.health import health
 from controlplane.incidents.notify.delivery.listing import listed
-from controlplane.incidents.notify.delivery.models import Destination
+from controlplane.incidents.notify.delivery.models import Delivery, Destination
 
 router = Router(tags=["paging"])
+Action = Literal["trigger", "acknowledge", "resolve", "change"]
+State = Literal["pending", "delivered", "dead", "dropped"]
+
+
+class DeliveryParameters(Schema):
+    key: list[Name] = Field([], max_length=50, description="The incident's key, as PagerDuty's dedup_key")
+    destination: list[Name] = Field([], max_length=50, description="Names of destinations")
+    state: list[State] = Field([], max_length=4, description="`dead` was refused; `dropped` was no longer needed")
+    action: list[Action] = Field([], max_length=4)
+    before: Number | None = Field(None, description="`next_before` of the page before")
+    limit: int = Field(50, ge=1, le=1000)
+
+
+class DeliveryOut(Schema):
+    id: int
+    key: str
+    sequence: int
+    action: Action
+    destination: str | None
+    state: State
+    enqueued_at: datetime
+    settled_at: datetime | None
+    took_s: float | None
+    attempts: int
+    due_at: datetime | None
+    status: int | None
+    error: str
+    stands_in_for: int | None = Field(validation_alias="stands_in_for_id")
+
+    @staticmethod
+    def resolve_destination(delivery: Delivery) -> str | None:
+        return delivery.destination.name if delivery.destination else None
+
+    @staticmethod
+    def resolve_took_s(delivery: Delivery) -> float | None:
+        return (delivery.settled_at - delivery.enqueued_at).total_seconds() if delivery.settled_at else None
+
+    @staticmethod
+    def resolve_due_at(delivery: Delivery) -> datetime | None:
+        return delivery.due_at if delivery.state == Delivery.State.PENDING else None
+
+
+class HealthOut(Schema):
+    """Of pages; `_1d` is the last day's. Null: nothing to measure."""
+
+    state: Literal["up", "degraded", "down", "unknown"]
+    detail: str
+    pending: int = Field(validation_alias="figures.pending")
+    oldest_pending_age_s: float | None = Field(validation_alias="figures.oldest_pending_age_s")
+    delivered_1d: int = Field(validation_alias="figures.delivered_1d")
+    refused_1d: int = Field(validation_alias="figures.refused_1d")
+    delivered_within_30s_share_1d: float | None = Field(validation_alias="share_within_30s_1d")
+    sender_age_s: float | None = Field(validation_alias="figures.sender_age_s")
+
+
+class DeliveriesOut(Schema):
+    health: HealthOut
+    rows: list[DeliveryOut]
+    next_before: int | None
+
+
+class DestinationOut(Schema):
+    name: str
+    kind: str = Field(json_schema_extra={"enum": list(KINDS)})
+    team: str | None
+    enabled: bool
+    severities: list[str]
+    takes_changes: bool
+    fallback: str | None
+    fallback_after_s: int
+
+    @staticmethod
+    def resolve_team(destination: Destination) -> str | None:
+        return destination.team.name if destination.team else None
+
+    @staticmethod
+    def resolve_fallback(destination: Destination) -> str | None:
+        return destination.fallback.name if destination.fallback else None
+
+
+class DestinationsOut(Schema):
+    rows: list[DestinationOut]
 
 
 @router.get(

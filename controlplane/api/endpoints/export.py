@@ -7,8 +7,8 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Query, Router
 
-from controlplane.api.query_parameters import question_of
-from controlplane.api.schemas.requests import ExportParameters
+from controlplane.api.endpoints.requests import ExportParameters
+from controlplane.api.filters import question_of
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store.read.export import CONTENT_TYPES, Format
 

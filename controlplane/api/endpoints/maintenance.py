@@ -1,38 +1,72 @@
 """`/maintenance`: planned times, in which requests do not count."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
-from ninja import Body, Router, Status
+from ninja import Body, Field, Router, Schema, Status
 
-from controlplane.api.endpoints.objectives import may
-from controlplane.api.formats import Number
-from controlplane.api.schemas import objectives
+from controlplane.api.endpoints.objectives import Scope, may
+from controlplane.api.formats import Given, Name, Number, Slug, Text, WallTime, Words
+from controlplane.slo.core.maintenance_windows import MAX_S
 from controlplane.slo.models import Maintenance, StoredObjective
 
 router = Router(tags=["objectives"])
 
 
-@router.get("", response=list[objectives.MaintenanceOut], summary="Planned maintenance")
+class MaintenanceIn(Given):
+    """A change keeps `enabled` as it is where it is left out."""
+
+    name: Name
+    start: WallTime = Field(description="Wall time, such as 2026-11-22T02:00:00; of a recurring one, the first.")
+    zone: Name = Field("UTC", max_length=64)
+    duration_s: Annotated[int, Field(ge=60, le=MAX_S)]
+    rule: Words = Field("", max_length=300, description="RFC 5545, such as FREQ=WEEKLY;BYDAY=SU; empty is once.")
+    scope: Scope = Field({}, description="Of requests; empty is all traffic.")
+    objectives: list[Slug] = Field([], max_length=1000, description="Slugs; none is all.")
+    reason: Text = Field(max_length=500)
+    enabled: bool | None = Field(None, description="True for a new one.")
+    id: Any = Field(None, description="As it was read; ignored.")
+    author: Any = Field(None, description="As it was read; ignored.")
+
+
+class MaintenanceOut(Schema):
+    id: int
+    name: str
+    start: str
+    zone: str
+    duration_s: int
+    rule: str
+    scope: dict[str, str]
+    objectives: list[str]
+    reason: str
+    enabled: bool
+    author: str
+
+    @staticmethod
+    def resolve_objectives(row: Maintenance) -> list[str]:
+        return sorted(objective.slug for objective in row.objectives.all())
+
+
+@router.get("", response=list[MaintenanceOut], summary="Planned maintenance")
 def maintenance(request: HttpRequest) -> Any:
     return Maintenance.objects.prefetch_related("objectives")
 
 
-@router.post("", response={201: objectives.MaintenanceOut}, summary="Plan a maintenance window")
-def add_maintenance(request: HttpRequest, given: Body[objectives.MaintenanceIn]) -> Status[Maintenance]:
+@router.post("", response={201: MaintenanceOut}, summary="Plan a maintenance window")
+def add_maintenance(request: HttpRequest, given: Body[MaintenanceIn]) -> Status[Maintenance]:
     may(request, "add", "maintenance", "maintenance")
     return Status(201, _save(Maintenance(author=request.user.get_username()), given))
 
 
-@router.get("/{number}", response=objectives.MaintenanceOut, summary="One maintenance window")
+@router.get("/{number}", response=MaintenanceOut, summary="One maintenance window")
 def one_maintenance(request: HttpRequest, number: Number) -> Maintenance:
     return _maintenance(number)
 
 
-@router.put("/{number}", response=objectives.MaintenanceOut, summary="Change a maintenance window")
-def change_maintenance(request: HttpRequest, number: Number, given: Body[objectives.MaintenanceIn]) -> Maintenance:
+@router.put("/{number}", response=MaintenanceOut, summary="Change a maintenance window")
+def change_maintenance(request: HttpRequest, number: Number, given: Body[MaintenanceIn]) -> Maintenance:
     may(request, "change", "maintenance", "maintenance")
     return _save(_maintenance(number), given)
 
@@ -45,7 +79,7 @@ def remove_maintenance(request: HttpRequest, number: Number) -> HttpResponse:
 
 
 @transaction.atomic
-def _save(row: Maintenance, given: objectives.MaintenanceIn) -> Maintenance:
+def _save(row: Maintenance, given: MaintenanceIn) -> Maintenance:
     for name, value in given.model_dump(exclude={"objectives", "id", "author"}, exclude_none=True).items():
         setattr(row, name, value)
     chosen = list(StoredObjective.objects.filter(slug__in=given.objectives))

@@ -3,30 +3,194 @@
 import time
 from dataclasses import asdict
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 from django.http import HttpRequest
-from ninja import Query, Router
+from ninja import Field, Query, Router, Schema
 
-from controlplane.api.schemas.signals import (
-    MetricParameters,
-    MetricsOut,
-    PointParameters,
-    PointsOut,
-    ServersOut,
-    SignalParameters,
-    SignalsOut,
-    TargetParameters,
-    TargetsOut,
-)
+from controlplane.api.formats import TIME, Finite, Instant, Match, Name, NsAsMs
+from controlplane.telemetry.core.metric_types import Newest, TargetState
 from controlplane.telemetry.query import exemplars, metric_answers
 from controlplane.telemetry.query.core import metric_question
 from controlplane.telemetry.query.core.errors import BadQuestionError
-from controlplane.telemetry.query.core.metric_question import Drawn, Signal
+from controlplane.telemetry.query.core.metric_question import MAX_MATCHES, Drawn, Shown, Signal
+from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO
 from controlplane.telemetry.query.core.timerange import SECOND_NS
+from controlplane.telemetry.query.exemplars import MOST as MAX_EXEMPLARS
+from controlplane.telemetry.query.metric_answers import target_state
+from controlplane.telemetry.store.read.metrics.exemplars import StoredExemplar
 
 router = Router(tags=["metrics"])
 MAX_SERIES = 50
+
+
+def age_s(time_ns: int) -> float:
+    return max(0.0, (time.time_ns() - time_ns) / SECOND_NS)
+
+
+class TargetParameters(Schema):
+    """The range of scrapes: a target that was not scraped in it is left out."""
+
+    from_: Instant = Field(DEFAULT_FROM, alias="from", description=TIME)
+    to: Instant = Field(DEFAULT_TO, description=TIME)
+
+
+class SignalParameters(TargetParameters):
+    """A metric's series; conditions on labels are joined by and."""
+
+    metric: Name = Field(description="Its name, as it was sent")
+    match: list[Match] = Field(
+        [],
+        max_length=MAX_MATCHES,
+        description="`label=value`, `label!=value`, `label=~expression` or `label!~expression`",
+    )
+
+
+class PointParameters(SignalParameters):
+    as_: Shown | None = Field(
+        None, alias="as", description="By default, counters are rates per second, and gauges values"
+    )
+    step_s: int | None = Field(
+        None, ge=1, le=86_400, description="Least seconds a point covers; it is longer where samples are further apart."
+    )
+
+
+class MetricParameters(Schema):
+    text: Name | None = Field(None, description="Words in the name, in any case")
+
+
+class TargetOut(Schema):
+    """A target's newest scrape. `stale`: it has not been tried for three of its intervals."""
+
+    job: str
+    instance: str
+    url: str
+    state: Literal["up", "down", "stale"]
+    since_ns: int = Field(description="Up or down since, as far back as the range goes")
+    scraped_ns: int = Field(validation_alias="time_ns")
+    age_s: float
+    duration_ms: NsAsMs = Field(validation_alias="duration_ns")
+    samples: int
+    error: str
+
+    @staticmethod
+    def resolve_age_s(target: TargetState) -> float:
+        return age_s(target.time_ns)
+
+    @staticmethod
+    def resolve_state(target: TargetState) -> str:
+        return target_state(target, age_s(target.time_ns))
+
+
+class TargetEventOut(Schema):
+    time_ns: int
+    job: str
+    instance: str
+    up: bool
+    error: str
+
+
+class TargetsOut(Schema):
+    from_ns: int
+    to_ns: int
+    targets: list[TargetOut]
+    events: list[TargetEventOut] = Field(description="When targets went down and came back, the newest first")
+
+
+class SignalIdentityOut(Schema):
+    labels: dict[str, str] = Field(validation_alias="info.labels")
+    kind: str = Field(validation_alias="info.kind", description="counter, gauge or unknown")
+    unit: str = Field(validation_alias="info.unit")
+
+
+class SignalOut(SignalIdentityOut):
+    """A series' newest value in the range. `ended`: the series has no value now."""
+
+    value: Finite = Field(description="Null where it is infinite")
+    time_ns: int
+    age_s: float
+    ended: bool
+    samples: int
+
+    @staticmethod
+    def resolve_age_s(series: Newest) -> float:
+        return age_s(series.time_ns)
+
+
+class SignalsOut(Schema):
+    metric: str
+    series: list[SignalOut]
+
+
+class SignalPointOut(Schema):
+    start_ns: int
+    value: Finite
+    highest: Finite = Field(description="The highest sample of the step; null where points are not `rolled_up`")
+    resets: int = Field(description="How often the counter was reset in this step")
+
+
+class SignalPointsOut(SignalIdentityOut):
+    points: list[SignalPointOut] = Field(description="Steps without samples are left out")
+
+
+class ExemplarOut(SignalIdentityOut):
+    """A single measurement and the trace in which it was made."""
+
+    metric: str = Field(
+        validation_alias="info.metric",
+        description="The series it came with; of a histogram's `_count` and `_sum`, its bucket's",
+    )
+    time_ns: int
+    value: float = Field(description="What was measured, in `unit` where that is known")
+    trace_id: str = Field(description="32 hexadecimal digits, as `GET traces/{trace_id}` takes them")
+    span_id: str | None = Field(description="16 hexadecimal digits; null where it was not sent")
+
+    @staticmethod
+    def resolve_span_id(exemplar: StoredExemplar) -> str | None:
+        return exemplar.span_id or None
+
+
+class PointsOut(Schema):
+    metric: str
+    as_: Shown = Field(alias="as")
+    step_s: int
+    rolled_up: bool = Field(
+        description="Whether points are of rollups by five minutes (but for the last hour), as of gauges of load over more than 6 hours"
+    )
+    series: list[SignalPointsOut]
+    exemplars: list[ExemplarOut] = Field(
+        description=f"At most {MAX_EXEMPLARS}, spread over the range: of each part of it the highest values; the newest first"
+    )
+    exemplar_count: int = Field(description="How many there are in the range")
+
+
+class AveragesOut(Schema):
+    """Means per request from the counters of a Triton server, without traces; never a quantile."""
+
+    instance: str
+    model: str
+    statistic: Literal["average"]
+    requests: int
+    queue_ms: float
+    compute_ms: float = Field(description="Input, inference and output together")
+    compute_input_ms: float
+    compute_infer_ms: float
+    compute_output_ms: float
+
+
+class ServersOut(Schema):
+    servers: list[AveragesOut]
+
+
+class MetricOut(Schema):
+    metric: str
+    kind: str
+    unit: str
+    series: int
+
+
+class MetricsOut(Schema):
+    metrics: list[MetricOut] = Field(description="At most 200, by name")
 
 
 @router.get("/targets", response=TargetsOut, summary="Targets that are scraped: up, down or stale, and since when")

@@ -1,23 +1,65 @@
 """`silences`: lists, makes, changes and ends them."""
 
+from datetime import datetime
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
-from ninja import Query, Router, Status
+from ninja import Field, Query, Router, Schema, Status
 
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import SILENCE
-from controlplane.api.formats import Number
-from controlplane.api.listing import newest_first
-from controlplane.api.schemas.silences import SilenceChange, SilenceIn, SilenceOut, SilenceParameters, SilencesOut
+from controlplane.api.formats import Given, Matcher, Moment, Number, Text
+from controlplane.api.listing import ListParameters, newest_first
 from controlplane.incidents.act import silencing
 from controlplane.incidents.models import SilenceRecord
+from controlplane.incidents.models.silence import MAX_MATCHERS
 from controlplane.telemetry.query.core.errors import BadQuestionError
 
 router = Router(tags=["silences"])
+
+
+class SilenceParameters(ListParameters):
+    over: bool = Field(False, description="Include those that are over")
+
+
+class SilenceIn(Given):
+    matchers: list[Matcher] = Field(
+        min_length=1,
+        max_length=MAX_MATCHERS,
+        description="NAME=VALUE or NAME!=VALUE, all of which must match; `*` stands for anything",
+    )
+    starts_at: Moment | None = Field(None, description="Now, if left out")
+    ends_at: Moment
+    reason: Text = Field(max_length=500)
+
+
+class SilenceChange(Given):
+    ends_at: Moment | None = None
+    reason: Text | None = Field(None, max_length=500)
+
+
+class SilenceOut(Schema):
+    number: int = Field(validation_alias="pk")
+    matchers: list[str]
+    starts_at: datetime
+    ends_at: datetime
+    author: str
+    reason: str
+    hides: int = Field(description="Open incidents whose pages it holds back")
+
+    @staticmethod
+    def resolve_hides(silence: SilenceRecord) -> int:
+        return silencing.hidden(silence)
+
+
+class SilencesOut(Schema):
+    """The newest first."""
+
+    silences: list[SilenceOut]
+    next_before: int | None = Field(description="Give it as `before` for the next page")
 
 
 @router.get(

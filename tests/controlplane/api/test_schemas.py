@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from controlplane.api.schemas.filters import RequestFilters
-from controlplane.api.schemas.plan_jobs import BenchmarkIn
+from controlplane.api.endpoints.plan_jobs import BenchmarkIn
+from controlplane.api.filters import RequestFilters
 from controlplane.telemetry.query.core.question import DIMENSIONS
 
 

@@ -1,16 +1,27 @@
 """`POST cache/purge`: no answer from before is met again."""
 
 from django.http import HttpRequest
-from ninja import Body, Router
+from ninja import Body, Field, Router
 
 from controlplane.accounts import groups
-from controlplane.api.schemas.cache import PurgedOut, PurgeIn
+from controlplane.api.formats import Given, Name
 from controlplane.fleet.models import LLMModel, Tenant
 from controlplane.fleet.purge import purge_answers
 from controlplane.telemetry.query.core.errors import BadQuestionError
 
 router = Router(tags=["cache"])
 RIGHTS = {LLMModel: "fleet.change_llmmodel", Tenant: "fleet.change_tenant"}
+
+
+class PurgeIn(Given):
+    """One of both."""
+
+    model: Name | None = Field(None, description="Its answers for all tenants")
+    tenant: Name | None = Field(None, description="Its answers of all models that do not share them between tenants")
+
+
+class PurgedOut(Given):
+    purges: int = Field(description="How often its answers were purged")
 
 
 @router.post("/purge", response=PurgedOut, summary="Purge the cached answers of a model or a tenant")

@@ -1,26 +1,129 @@
 """`policies`: lists policies and their revisions, proposes revisions, and takes them from state to state."""
 
-from typing import Any
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
 
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
-from ninja import Query, Router, Status
+from ninja import Field, Query, Router, Schema, Status
 
 from controlplane.accounts import groups
 from controlplane.api.endpoints.openslo import as_file
-from controlplane.api.formats import Number
-from controlplane.api.schemas.policies import revisions as schemas
+from controlplane.api.formats import Count, Given, Number, Words
 from controlplane.core.documents.writing import join_documents
 from controlplane.fleet.validators import NAME
 from controlplane.policy import rights
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import names, previews, steps
 from controlplane.policy.revisions.apply import export
-from controlplane.policy.revisions.read import try_policy_of
+from controlplane.policy.revisions.core import lifecycle
+from controlplane.policy.revisions.core.lifecycle import RevisionStep
+from controlplane.policy.revisions.read import plain_of, try_policy_of
 
 router = Router(tags=["policies"])
 STATE = PolicyRevision.State
 MAX_LISTED = 200
+Kind = Literal["Scaling", "Routing", "Degradation", "Canary"]
+StepName = Literal["shadow", "approve", "activate", "retire"]
+MAX_TEXT_CHARS = 200_000
+
+
+class PolicyParameters(Schema):
+    kind: Kind | None = None
+    in_force: bool | None = Field(None, description="Only policies with a revision in force, or only those without one")
+
+
+class ProposalIn(Given):
+    text: Words = Field(min_length=1, max_length=MAX_TEXT_CHARS, description="YAML or JSON: one policy")
+    note: Words = Field("", max_length=500, description="Why it was written")
+
+
+class StepIn(Given):
+    note: Words = Field("", max_length=500)
+
+
+class RollBackIn(Given):
+    number: Count | None = Field(None, description="A revision that was in force; else what was in force before")
+    note: Words = Field("", max_length=500)
+
+
+class StepTakenOut(Schema):
+    at: datetime
+    who: str
+    what: str = Field(description="proposed, previewed, shadow, shadow_ended, approved, activated or retired")
+    note: str
+
+
+class PolicyRevisionOut(Schema):
+    policy: str = Field(validation_alias="name")
+    kind: str
+    number: int
+    state: str = Field(description="draft, previewed, shadow, approved, active or retired")
+    team: str = Field(description="That owns the policy; empty: none")
+    author: str
+    source: str = Field(description="Where it was written: admin, api, file, bootstrap, canary or roll_back")
+    label: str = Field(description="The owner label of the files it is applied from; empty: none")
+    note: str
+    restores: int | None = Field(description="The revision whose text a roll-back brought into force again")
+    text_sha256: str
+    created_at: datetime
+    previewed_at: datetime | None
+    shadow_since: datetime | None
+    approved_by: str
+    approved_at: datetime | None
+    activated_by: str
+    activated_at: datetime | None
+    retired_by: str
+    retired_at: datetime | None
+
+
+class PolicyRevisionDetailOut(PolicyRevisionOut):
+    text: str
+    document: dict[str, Any] = Field(description="The text as JSON")
+    preview: dict[str, Any] = Field(description="What the preview measured; empty before")
+    needs_approval: bool = Field(description="Whether another person than the author has to approve it")
+    steps: list[RevisionStep] = Field(description="What the caller could do with it now, rights left aside")
+    events: list[StepTakenOut] = Field(description="Who took which step, the newest first")
+
+    @staticmethod
+    def resolve_document(row: PolicyRevision) -> dict[str, Any]:
+        return plain_of(row)
+
+    @staticmethod
+    def resolve_needs_approval(row: PolicyRevision) -> bool:
+        return steps.revision_facts(row).needs_approval
+
+    @staticmethod
+    def resolve_steps(row: PolicyRevision, context: dict[str, Any]) -> Sequence[RevisionStep]:
+        return lifecycle.possible(steps.revision_facts(row), context["request"].user.get_username())
+
+
+class PolicyOut(Schema):
+    name: str
+    kind: str
+    team: str
+    target: str = Field(
+        description="What it is for: pool:NAME, gateway:NAME or model:NAME; empty where its text cannot be read"
+    )
+    active: int | None = Field(description="The number of the revision in force")
+    shadow: int | None = Field(description="The number of the revision in shadow")
+    newest: int
+    newest_state: str
+
+
+class PoliciesOut(Schema):
+    policies: list[PolicyOut]
+
+
+class PolicyDetailOut(PolicyOut):
+    revisions: list[PolicyRevisionOut] = Field(description="The newest first, at most 200")
+    rolls_back_to: int | None = Field(description="What a roll-back would bring back")
+
+
+class PreviewJobOut(Schema):
+    job: int = Field(description="Its progress: /api/v1/planning/jobs/NUMBER")
+    state: str
 
 
 @router.get("/policies.yaml", summary="The texts of all policies in force")
@@ -36,10 +139,8 @@ def policy_as_yaml(request: HttpRequest, name: str) -> HttpResponse:
     return as_file(text, f"{name}.yaml")
 
 
-@router.get(
-    "/policies", response=schemas.PoliciesOut, summary="Every policy, with its revisions in force and in shadow"
-)
-def all_policies(request: HttpRequest, parameters: Query[schemas.PolicyParameters]) -> dict[str, Any]:
+@router.get("/policies", response=PoliciesOut, summary="Every policy, with its revisions in force and in shadow")
+def all_policies(request: HttpRequest, parameters: Query[PolicyParameters]) -> dict[str, Any]:
     by_name: dict[str, list[PolicyRevision]] = {}
     for row in PolicyRevision.objects.order_by("name", "-number").defer("preview"):
         by_name.setdefault(row.name, []).append(row)
@@ -50,17 +151,17 @@ def all_policies(request: HttpRequest, parameters: Query[schemas.PolicyParameter
 
 @router.post(
     "/policies",
-    response={200: schemas.PolicyRevisionDetailOut, 201: schemas.PolicyRevisionDetailOut},
+    response={200: PolicyRevisionDetailOut, 201: PolicyRevisionDetailOut},
     summary="Propose a revision; 200 where the newest has this text already",
 )
-def propose(request: HttpRequest, given: schemas.ProposalIn) -> Status[PolicyRevision]:
+def propose(request: HttpRequest, given: ProposalIn) -> Status[PolicyRevision]:
     """The draft decides nothing: preview, shadow, approve or activate it next."""
     rights.require(request.user, rights.PROPOSE)
     proposed = steps.propose(given.text, who=request.user.get_username(), source="api", note=given.note)
     return Status(201 if proposed.created else 200, proposed.revision)
 
 
-@router.get("/policies/{name}", response=schemas.PolicyDetailOut, summary="One policy, with its revisions")
+@router.get("/policies/{name}", response=PolicyDetailOut, summary="One policy, with its revisions")
 def one_policy(request: HttpRequest, name: str) -> dict[str, Any]:
     rows = list(_rows(name)[:MAX_LISTED])
     if not rows:
@@ -75,10 +176,10 @@ def one_policy(request: HttpRequest, name: str) -> dict[str, Any]:
 
 @router.post(
     "/policies/{name}/roll-back",
-    response=schemas.PolicyRevisionDetailOut,
+    response=PolicyRevisionDetailOut,
     summary="Bring an earlier text into force again",
 )
-def roll_back(request: HttpRequest, name: str, given: schemas.RollBackIn) -> PolicyRevision:
+def roll_back(request: HttpRequest, name: str, given: RollBackIn) -> PolicyRevision:
     """As a new revision, and at once: it was approved when it was new."""
     rights.require(request.user, rights.ACTIVATE)
     if not _rows(name).exists():
@@ -86,14 +187,14 @@ def roll_back(request: HttpRequest, name: str, given: schemas.RollBackIn) -> Pol
     return steps.roll_back(name, request.user.get_username(), given.number, given.note)
 
 
-@router.get("/policies/{name}/revisions/{int:number}", response=schemas.PolicyRevisionDetailOut, summary="One revision")
+@router.get("/policies/{name}/revisions/{int:number}", response=PolicyRevisionDetailOut, summary="One revision")
 def one_revision(request: HttpRequest, name: str, number: Number) -> PolicyRevision:
     return _row(name, number)
 
 
 @router.post(
     "/policies/{name}/revisions/{int:number}/preview",
-    response={202: schemas.PreviewJobOut},
+    response={202: PreviewJobOut},
     summary="Begin its preview on recorded traffic; one that is open is answered instead",
 )
 def preview(request: HttpRequest, name: str, number: Number) -> Status[dict[str, Any]]:
@@ -104,12 +205,10 @@ def preview(request: HttpRequest, name: str, number: Number) -> Status[dict[str,
 
 @router.post(
     "/policies/{name}/revisions/{int:number}/{step}",
-    response=schemas.PolicyRevisionDetailOut,
+    response=PolicyRevisionDetailOut,
     summary="Put it in shadow, approve what another person wrote, activate it, or retire it",
 )
-def take_step(
-    request: HttpRequest, name: str, number: Number, step: schemas.StepName, given: schemas.StepIn
-) -> PolicyRevision:
+def take_step(request: HttpRequest, name: str, number: Number, step: StepName, given: StepIn) -> PolicyRevision:
     """Each wants a right of its own. 409 where the revision's state, or its team, does not allow it."""
     groups.require_scope(request.user, rights.PROPOSE, f"{step} policies")  # before it learns which there are
     row = _row(name, number)

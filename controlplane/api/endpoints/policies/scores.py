@@ -1,16 +1,33 @@
 """`POST scores`: what clients and evaluators say of answers. Canaries compare it."""
 
 import time
+from typing import Annotated
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Field, Router, Schema
 
-from controlplane.api.schemas.policies.scores import ScoredOut, ScoresIn
+from controlplane.api.formats import Given, Slug, TraceId
 from controlplane.policy import rights
 from controlplane.telemetry.core.canary_rows import Score
 from controlplane.telemetry.query import answers
 
 router = Router(tags=["scores"])
+MAX_SCORES = 1_000
+MAX_VALUE = 1e12
+
+
+class ScoreIn(Given):
+    request_id: TraceId = Field(description="`x-request-id` of the answer, which is the request's trace")
+    name: Annotated[Slug, Field(max_length=63)] = Field(description="What is scored, such as helpfulness")
+    value: float = Field(ge=-MAX_VALUE, le=MAX_VALUE, description="A higher one is better")
+
+
+class ScoresIn(Given):
+    scores: list[ScoreIn] = Field(min_length=1, max_length=MAX_SCORES)
+
+
+class ScoredOut(Schema):
+    stored: int
 
 
 @router.post("/scores", response=ScoredOut, summary="Say how good answers were")

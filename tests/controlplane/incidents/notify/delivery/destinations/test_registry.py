@@ -20,7 +20,7 @@ def test_each_module_with_a_kind_is_registered_and_has_tests() -> None:
 
 
 def test_model_form_and_rest_api_read_the_registry() -> None:
-    from controlplane.api.schemas.deliveries import DestinationOut
+    from controlplane.api.endpoints.deliveries import DestinationOut
 
     for model in (Destination, Endpoint):
         assert list(model._meta.get_field("kind").flatchoices) == choices()

@@ -1,9 +1,19 @@
 """Query parameters that choose requests."""
 
+import time
+
+from django.http import HttpRequest
 from ninja import Field, Schema
 
 from controlplane.api.formats import TIME, Attribute, Instant, Name, TokenBound
-from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO, MAX_ATTRIBUTES, MAX_VALUES
+from controlplane.telemetry.query.core.question import (
+    DEFAULT_FROM,
+    DEFAULT_TO,
+    MAX_ATTRIBUTES,
+    MAX_VALUES,
+    Question,
+    parse,
+)
 
 
 class RequestFilters(Schema):
@@ -43,3 +53,8 @@ class RequestFilters(Schema):
         max_length=MAX_ATTRIBUTES,
         description="key=value that must not hold: of a filter above, such as model=chat-small, or of an attribute",
     )
+
+
+def question_of(request: HttpRequest) -> Question:
+    """Raises BadQuestionError."""
+    return parse(dict(request.GET.lists()), time.time_ns())

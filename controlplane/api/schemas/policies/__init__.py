@@ -1,1 +1,0 @@
-"""Shapes of what the endpoints of policies take and answer."""
