@@ -1,13 +1,12 @@
 """Lists of rows by falling number, and the parameters that page through them."""
 
-from typing import Any, TypeVar
+from typing import Any
 
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from ninja import Field, Schema
 
 from controlplane.api.formats import Number
-
-Row = TypeVar("Row", bound=Model)
+from controlplane.core import listing
 
 
 class ListParameters(Schema):
@@ -15,11 +14,7 @@ class ListParameters(Schema):
     before: Number | None = Field(None, description="Only those of a lower number: `next_before` of the page before")
 
 
-def newest_first(query: QuerySet[Row], parameters: ListParameters, name: str) -> dict[str, Any]:
+def newest_first(query: QuerySet[Any], parameters: ListParameters, name: str) -> dict[str, Any]:
     """The query's rows by falling number, as `name`, and the number before which the next page begins; None on the last page."""
-    query = query.order_by("-pk")
-    if parameters.before is not None:
-        query = query.filter(pk__lt=parameters.before)
-    rows = list(query[: parameters.limit + 1])
-    shown = rows[: parameters.limit]
-    return {name: shown, "next_before": shown[-1].pk if len(rows) > len(shown) else None}
+    page = listing.newest_first(query, {}, {}, parameters.before, parameters.limit)
+    return {name: page.rows, "next_before": page.next_before}

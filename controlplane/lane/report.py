@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from django.db.models import Count, Min, Q
 
+from controlplane.core.listing import newest_first
 from controlplane.lane.core import states
 from controlplane.lane.models import Batch, Callback, Line
-from controlplane.lane.store import files
+
+FILTERS = {"tenant": "tenant", "status": "status"}
 
 
 class Standing(NamedTuple):
@@ -25,18 +27,11 @@ class Standing(NamedTuple):
 
 
 def listed(
-    tenants: Collection[str], statuses: Collection[str], before: int | None, limit: int, now: datetime
+    wanted: Mapping[str, Sequence[str]], before: int | None, limit: int, now: datetime
 ) -> tuple[list[Standing], int | None]:
-    """The newest first, and where the next page begins; None on the last page."""
-    rows = Batch.objects.filter(kind=states.BATCH).order_by("-pk")
-    if tenants:
-        rows = rows.filter(tenant__in=tenants)
-    if statuses:
-        rows = rows.filter(status__in=statuses)
-    if before is not None:
-        rows = rows.filter(pk__lt=before)
-    shown, has_more = files.page(rows, limit)
-    return standings(shown, now), shown[-1].pk if has_more else None
+    """The newest first, and where the next page begins; None on the last page. `wanted` are tenants and statuses by FILTERS."""
+    page = newest_first(Batch.objects.filter(kind=states.BATCH), FILTERS, wanted, before, limit)
+    return standings(page.rows, now), page.next_before
 
 
 def standings(batches: Sequence[Batch], now: datetime) -> list[Standing]:

@@ -86,9 +86,7 @@ class WaitingJobsOut(Schema):
 
 @router.get("/batches", response=BatchesOut, summary="Batches of every tenant, the newest first, and how far they are")
 def all_batches(request: HttpRequest, parameters: Query[BatchParameters]) -> dict[str, Any]:
-    rows, next_before = report.listed(
-        parameters.tenant, parameters.status, parameters.before, parameters.limit, timezone.now()
-    )
+    rows, next_before = report.listed(parameters.dict(), parameters.before, parameters.limit, timezone.now())
     return {"rows": rows, "next_before": next_before}
 
 

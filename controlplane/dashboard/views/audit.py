@@ -10,8 +10,7 @@ from django.utils.http import urlencode
 
 from controlplane.audit.listing import FILTERS, listed, require
 from controlplane.audit.models import Entry
-from controlplane.dashboard.views.common import list_links, page
-from controlplane.telemetry.query.core.parameters import whole_number
+from controlplane.dashboard.views.common import list_filters, list_links, page
 
 PAGE_ROWS = 50
 MAX_VALUE = 80
@@ -28,14 +27,11 @@ CHOICES: tuple[tuple[str, tuple[str, ...]], ...] = (
 def audit(request: HttpRequest) -> HttpResponse:
     """`who`, `via`, `action`, `kind` and `subject_id`, each repeatable; `before` is where a page begins."""
     require(request.user)
-    wanted = {name: request.GET.getlist(name)[:20] for name in FILTERS}
-    before = whole_number(dict(request.GET.lists()), "before", 0, 0, 2**62) or None
+    wanted, before = list_filters(request, FILTERS)
     listing = listed(wanted, before, PAGE_ROWS)
-    kept = [(name, value) for name, values in wanted.items() if name != "action" for value in values]
     context = {
         "rows": [_row(entry) for entry in listing.rows],
-        "chosen": kept,
-        **list_links(kept, "action", wanted["action"], CHOICES, before, listing.next_before),
+        **list_links(wanted, "action", CHOICES, before, listing.next_before),
     }
     return render(request, "dashboard/audit.html", context)
 

@@ -9,12 +9,11 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from controlplane.dashboard.views.common import back, list_links, page
+from controlplane.dashboard.views.common import back, list_filters, list_links, page
 from controlplane.lane import report, rights
 from controlplane.lane.core import states
 from controlplane.lane.models import Batch
 from controlplane.lane.store import batches as stored
-from controlplane.telemetry.query.core.parameters import whole_number
 
 PAGE_ROWS = 50
 LOOKS = {
@@ -39,15 +38,14 @@ CHOICES: tuple[tuple[str, tuple[str, ...]], ...] = (
 @page
 def batches(request: HttpRequest) -> HttpResponse:
     """`tenant` and `status`, each repeatable; `before` is where a page begins."""
-    tenants, statuses = request.GET.getlist("tenant")[:20], request.GET.getlist("status")[:20]
-    before = whole_number(dict(request.GET.lists()), "before", 0, 0, 2**62) or None
+    wanted, before = list_filters(request, report.FILTERS)
     now = timezone.now()
-    rows, next_before = report.listed(tenants, statuses, before, PAGE_ROWS, now)
+    rows, next_before = report.listed(wanted, before, PAGE_ROWS, now)
     context = {
         "rows": [_row(row, now) for row in rows],
-        "tenants": tenants,
-        "jobs": [_jobs(it, now) for it in report.jobs(tenants)] if before is None else [],
-        **list_links([("tenant", tenant) for tenant in tenants], "status", statuses, CHOICES, before, next_before),
+        "tenants": wanted["tenant"],
+        "jobs": [_jobs(it, now) for it in report.jobs(wanted["tenant"])] if before is None else [],
+        **list_links(wanted, "status", CHOICES, before, next_before),
         "may_act": request.user.has_perm(rights.ACT),
         "next": request.get_full_path(),
     }

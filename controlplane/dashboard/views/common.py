@@ -21,6 +21,7 @@ from controlplane.dashboard.core.screen import Screen, link_query
 from controlplane.telemetry.core.query_types import Dimension, Filter, excluded
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.errors import BadQuestionError
+from controlplane.telemetry.query.core.parameters import whole_number
 from controlplane.telemetry.query.core.question import DIMENSIONS, UNKNOWN, Question, parse
 from controlplane.telemetry.query.core.timerange import UNIT_S
 from controlplane.telemetry.store import StoreUnavailableError
@@ -233,25 +234,31 @@ def _without_filters(question: Question) -> Question:
     return question
 
 
+def list_filters(request: HttpRequest, names: Iterable[str]) -> tuple[dict[str, list[str]], int | None]:
+    """What the URL of a list chooses by these names, each repeatable, and `before`, where its page begins. Raises BadQuestionError."""
+    before = whole_number(dict(request.GET.lists()), "before", 0, 0, 2**62) or None
+    return {name: request.GET.getlist(name)[:20] for name in names}, before
+
+
 def list_links(
-    kept: Sequence[tuple[str, str]],
+    wanted: Mapping[str, Sequence[str]],
     name: str,
-    chosen: Sequence[str],
     choices: Sequence[tuple[str, Sequence[str]]],
     before: int | None,
     next_before: int | None,
 ) -> dict[str, Any]:
-    """Of a list whose parameter `name` is one of `choices`, each a text and its values, and whose pages begin at `before`. `kept` are its
-    other parameters.
-    """
+    """Of a list whose filter `name` is one of `choices`, each a text and its values. `chosen` are the other filters."""
+    kept = [(other, value) for other, values in wanted.items() if other != name for value in values]
 
     def link(values: Sequence[str], *more: tuple[str, int]) -> str:
         return f"?{urlencode([*kept, *((name, value) for value in values), *more])}"
 
     return {
+        "chosen": kept,
         "choices": [
-            {"text": text, "href": link(values), "current": set(values) == set(chosen)} for text, values in choices
+            {"text": text, "href": link(values), "current": set(values) == set(wanted[name])}
+            for text, values in choices
         ],
-        "first_href": link(chosen) if before else "",
-        "next_href": link(chosen, ("before", next_before)) if next_before else "",
+        "first_href": link(wanted[name]) if before else "",
+        "next_href": link(wanted[name], ("before", next_before)) if next_before else "",
     }

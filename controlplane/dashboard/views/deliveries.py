@@ -6,13 +6,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from controlplane.dashboard.views.common import list_links, page
+from controlplane.dashboard.views.common import list_filters, list_links, page
 from controlplane.dashboard.views.overview import STATE_LOOKS
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.health.health import health
 from controlplane.incidents.notify.delivery.listing import FILTERS, listed
 from controlplane.incidents.notify.delivery.models import Delivery
-from controlplane.telemetry.query.core.parameters import whole_number
 
 PAGE_ROWS = 50
 LOOKS = {
@@ -33,18 +32,15 @@ CHOICES: tuple[tuple[str, tuple[str, ...]], ...] = (
 @page
 def deliveries(request: HttpRequest) -> HttpResponse:
     """`key`, `destination`, `state` and `action`, each repeatable; `before` is where a page begins."""
-    wanted = {name: request.GET.getlist(name)[:20] for name in FILTERS}
-    before = whole_number(dict(request.GET.lists()), "before", 0, 0, 2**62) or None
+    wanted, before = list_filters(request, FILTERS)
     page = listed(wanted, before, PAGE_ROWS)
-    without_state = [(name, value) for name, values in wanted.items() if name != "state" for value in values]
     now = timezone.now()
     well = health(now)
     context = {
         "rows": rows(page.rows, now),
         "health": well,
         "look": STATE_LOOKS[well.state],
-        "chosen": without_state,
-        **list_links(without_state, "state", wanted["state"], CHOICES, before, page.next_before),
+        **list_links(wanted, "state", CHOICES, before, page.next_before),
     }
     return render(request, "incidents/deliveries.html", context)
 
