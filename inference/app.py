@@ -29,6 +29,8 @@ from inference.policy.serving import Serving
 from inference.policy.snapshot_source import FileSource, HttpSource, Source
 from inference.policy.snapshot_watch import SnapshotWatch, unix_ms
 from inference.request.authenticate import authenticate
+from inference.request.by_input.lists import ByInput
+from inference.request.by_input.store import InputStore
 from inference.request.cache import Cache
 from inference.request.completions import Completions
 from inference.request.lane import Lane, is_for_lane, model_of
@@ -87,6 +89,8 @@ class Gateway:
         )
         cache = Cache(self.redis) if self.redis else None
         self.semantic = Semantic(self.redis, cache, self.export, self.metrics) if self.redis and cache else None
+        store = InputStore(open_redis(config.redis_url)) if config.redis_url else None
+        self.by_input = ByInput(store, self.export) if store else None
         self.completions = Completions(
             lambda: self.serving,
             cache,
@@ -96,6 +100,7 @@ class Gateway:
             keepalive_s=config.keepalive_ms / 1000,
             region=config.region,
             semantic=self.semantic,
+            by_input=self.by_input,
         )
         observed = metrics_page.Observed(
             self.fleet,
@@ -129,6 +134,8 @@ class Gateway:
         self.limits.start()
         if self.semantic is not None:
             self.semantic.start()
+        if self.by_input is not None:
+            self.by_input.start()
         self.source.begin()
         self.watch.restore()
         self._watching = [keep("snapshot", self.source.run), keep("overlay", self.watch.run)]
@@ -146,6 +153,8 @@ class Gateway:
         await self.completions.close(FLUSH_CACHE_S)
         if self.semantic is not None:
             self.semantic.close()
+        if self.by_input is not None:
+            await self.by_input.close()
         await self.fleet.close()
         if self.lane is not None:
             self.lane.close()

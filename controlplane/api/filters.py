@@ -29,7 +29,7 @@ class RequestFilters(Schema):
     tier: list[Name] = Field([], max_length=MAX_VALUES)
     tenant: list[Name] = Field([], max_length=MAX_VALUES)
     cache: list[Name] = Field(
-        [], max_length=MAX_VALUES, description="hit, semantic, miss, coalesced, bypass or skipped"
+        [], max_length=MAX_VALUES, description="hit, semantic, partial, miss, coalesced, bypass or skipped"
     )
     prompt_bucket: list[Name] = Field(
         [], max_length=MAX_VALUES, description="Prompt length in tokens, such as 512-1023"

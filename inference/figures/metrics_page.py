@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from inference.backends import report
 from inference.backends.fleet import Fleet, PoolState
 from inference.contract.snapshot import Fault
-from inference.figures.labelled import alone, of_pool, of_replica
+from inference.figures.labelled import PREFIX, alone, of_pool, of_replica
 from inference.observability.metrics import Labelled
 from inference.observability.span_export import SpanExport
 from inference.policy.snapshot_watch import SnapshotWatch
@@ -68,6 +68,9 @@ def counters(gateway: Observed) -> list[Labelled]:
         return sum(map(of, gateway.fleet.pools.values()))
 
     about_local = "Requests with limits that this process counted alone."
+    about_inputs = "Inputs of lists to embed, by whether the cache had them."
+    by_input = gateway.completions.by_input
+    inputs: dict[tuple[str, ...], float] = dict(by_input.counts.items()) if by_input is not None else {}
     return [
         alone("connections_refused", "Connections refused because there were too many.", edge.refused),
         alone("connections_evicted", "Waiting connections without a key, ended to make room.", edge.evicted),
@@ -75,6 +78,7 @@ def counters(gateway: Observed) -> list[Labelled]:
         alone("connections_unread", "Connections whose client did not read its answers.", edge.unread),
         alone("connections_shed", "Connections cut because all held too much memory.", edge.shed),
         alone("limits_counted_locally", about_local, limits.counted_locally),
+        (f"{PREFIX}cache_inputs", about_inputs, ("model", "result"), inputs),
         alone("retries", "Attempts after a failed one, and hedges.", total(lambda it: it.retries.used)),
         alone("retries_denied", "Attempts over the retry budget.", total(lambda it: it.retries.denied)),
         alone("hedges", "Attempts beside a slow one.", total(lambda it: it.tally.hedges)),

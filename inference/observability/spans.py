@@ -96,6 +96,7 @@ class Trace:
     tier: str = ""
     tenant: str = ""
     outcome: str = "bypass"
+    inputs: tuple[int, int] | None = None  # of a list: how many the cache had, and of how many
     status: str = "ok"
     http_status: int = 0
     error_type: str = ""

@@ -65,7 +65,7 @@ class Answer:
         self._deadline_s = _deadline_s(deadline)
         self._deadline_rule = ""  # whose deadline it is; the client's own if empty
         self._keepalive_s = keepalive_s
-        self.about_cache = b""  # what a similar request's answer is known by
+        self.about_cache = b""  # what a similar request's answer is known by, or how many inputs the cache had
         self._policy: Headers = []  # headers that say what policies have done
 
     def follow(self, plan: Plan) -> None:
@@ -245,8 +245,17 @@ class Answer:
         self._trace.http_status = 200
 
     def _landed(self, flight: Flight) -> None:
-        self._trace.leave(flight.end_ns)
-        self._trace.finish_reason = flight.finish_reason
+        trace = self._trace
+        trace.leave(flight.end_ns)
+        trace.finish_reason = flight.finish_reason
+        if flight.inputs is not None and trace.outcome == "miss":
+            trace.outcome = "partial"
+            self.of_inputs(flight.inputs)
+
+    def of_inputs(self, inputs: tuple[int, int]) -> None:
+        """Say how many of a list's inputs the cache had, and of how many."""
+        self._trace.inputs = inputs
+        self.about_cache = b"; hits=%d; of=%d" % inputs
 
     async def _wait_for_reader(self, flight: Flight, egress_ms: int) -> None:
         flight.blocked += 1

@@ -30,6 +30,10 @@ class Flight:
     events: list[Event] = field(default_factory=list)
     given: bool = False  # a client has something of the answer, so that no other can take its place
     prompt_tokens: int = -1
+    whole_tokens: int = -1  # of the prompt, where only a part of it went to the server
+    inputs: tuple[int, int] | None = (
+        None  # of a list that was answered in part from the cache: how many of them, and of how many
+    )
     tokens_source: str = ""  # of the prompt's number
     output_tokens: int = 0
     vectors: tuple[bytes, ...] = ()  # of embeddings
@@ -61,7 +65,12 @@ class Flight:
     @property
     def used_tokens(self) -> int:
         """Tokens so far: the prompt's from its admission on, and the output's as they come."""
-        return self.prompt_tokens + self.output_tokens if self.admitted else 0
+        return self._prompt_tokens + self.output_tokens if self.admitted else 0
+
+    @property
+    def _prompt_tokens(self) -> int:
+        """As the client counts them."""
+        return self.whole_tokens if self.whole_tokens >= 0 else self.prompt_tokens
 
     @property
     def says_its_error(self) -> bool:
@@ -78,7 +87,7 @@ class Flight:
                 handed = Handed(head.headers, b"".join([event.raw for event in self.events]), self.finish_reason)
             self._answer = WholeAnswer(
                 assemble(self.events) if handed is None else (),
-                self.prompt_tokens,
+                self._prompt_tokens,
                 self.output_tokens,
                 usage.cached_tokens,
                 usage.reasoning_tokens,

@@ -28,6 +28,7 @@ from inference.observability.spans import LIMIT, LOOKUP, RESPOND, Trace
 from inference.policy.serving import Caller, Serving
 from inference.request.answer import Answer
 from inference.request.authenticate import authenticate
+from inference.request.by_input.lists import ByInput, Listed
 from inference.request.cache import SKIPPED, Cache
 from inference.request.coalesce import Coalescer, Flight
 from inference.request.degrade import Degraded, degrade, least
@@ -64,10 +65,12 @@ class Completions:
         keepalive_s: float,
         region: str = "",
         semantic: Semantic | None = None,
+        by_input: ByInput | None = None,
     ) -> None:
         self._serving = serving
         self._cache = cache
         self.semantic = semantic
+        self.by_input = by_input
         self._limits = limits
         self._outputs = OutputMeans()
         self._export = export
@@ -224,6 +227,14 @@ class Completions:
                 look = self._look(serving, caller, model, question, pool, regions, key, trace)
                 if look is not None and (stored := await look.find()) is not None:
                     trace.outcome, answer.about_cache = "semantic", look.about
+            listed = None
+            if trace.outcome == "miss" and question.operation == "embeddings" and step is None and key is not None:
+                if self.by_input is not None and not self.coalescer.has(key):
+                    timeout_s = timeouts.cache_ms / 1000
+                    listed = await self.by_input.find(question, model, pool, caller.cached_as, regions, timeout_s)
+                if self.by_input is not None and listed is not None and not listed.sends:
+                    stored, trace.outcome = await self.by_input.whole(listed), "hit"
+                    answer.of_inputs(listed.hits)
             if stored is not None:
                 trace.enter(RESPOND)
                 answer.replay(stored, pool)
@@ -258,13 +269,15 @@ class Completions:
             if caller.is_lane:
                 answer.room = partial(state.room, priority)
             outcome = trace.outcome
-            while not await self._fly(key, work, trace, answer, look):
+            while not await self._fly(key, work, trace, answer, look, listed):
                 trace.outcome, trace.coalesced_with = outcome, None
                 trace.stay()
         finally:
             state.release()
 
-    async def _fly(self, key: bytes | None, work: Work, trace: Trace, answer: Answer, look: Look | None) -> bool:
+    async def _fly(
+        self, key: bytes | None, work: Work, trace: Trace, answer: Answer, look: Look | None, listed: Listed | None
+    ) -> bool:
         """Have the request answered by a flight. False where it joined one that ran out of a stage's time, of which it has some left:
         then it waits for another. Raises ApiError.
         """
@@ -273,7 +286,7 @@ class Completions:
             key if model.cache.coalesce else None,
             (trace.context.trace_id, trace.id),
             work.claim.priority,
-            partial(self._generate, key, work, look),
+            partial(self._generate, key, work, look, listed),
         )
         try:
             if answer.meter is not None and answer.meter.counts_tokens:
@@ -325,13 +338,18 @@ class Completions:
         answer.degraded_by(step, state)
         return errors.refused_by_policy(model.name, step.name, step.policy, not step.shed, step.retry_after_s)
 
-    async def _generate(self, key: bytes | None, work: Work, look: Look | None, flight: Flight) -> None:
+    async def _generate(
+        self, key: bytes | None, work: Work, look: Look | None, listed: Listed | None, flight: Flight
+    ) -> None:
         """The work of a flight: the inference, and then the write to the cache, which its requests do not wait for."""
         pools = (work.pool, *work.fallbacks)
         for pool in pools:
             pool.hold()
         try:
-            await generate(work, flight)
+            if listed is not None and self.by_input is not None:
+                await self.by_input.generate(listed, work, flight)
+            else:
+                await generate(work, flight)
             if flight.error is None:
                 if work.question.operation in GENERATION:
                     self._outputs.observe(work.model.name, flight.output_tokens)

@@ -24,12 +24,18 @@ class Read(NamedTuple):
 
 
 _Result = TypeVar("_Result")
+_SHORT_BYTES = 64 << 10
 _thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="long-body")
 
 
 async def aside(work: Callable[[], _Result]) -> _Result:
     """Do this in the thread."""
     return await asyncio.get_running_loop().run_in_executor(_thread, work)
+
+
+async def at_once_or_aside(work: Callable[[], _Result], size_bytes: int) -> _Result:
+    """Do this at once where it has little to do, and else in the thread."""
+    return work() if size_bytes <= _SHORT_BYTES else await aside(work)
 
 
 def read_long(endpoint: Endpoint, sent: exchange.Request, serving: Serving, caller: Caller) -> Read:

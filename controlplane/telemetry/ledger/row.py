@@ -75,7 +75,7 @@ class LedgerRow:
     tenant: str
     prompt_tokens: int | None
     output_tokens: int | None
-    cache_outcome: str  # "hit", "semantic", "miss", "coalesced", "bypass", "skipped", ""
+    cache_outcome: str  # "hit", "semantic", "partial", "miss", "coalesced", "bypass", "skipped", ""
     stream: bool
     cold_start: bool
     cost_usd: float | None

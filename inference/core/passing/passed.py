@@ -1,7 +1,7 @@
 """A request as its client sent it, for servers that read it by themselves."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -11,6 +11,7 @@ from inference.core.openai import errors
 from inference.core.openai.shape import takes_long
 from inference.core.passing import canonical, form, media, members, parts
 from inference.core.passing.form import Form
+from inference.core.passing.inputs import Inputs, inputs_of
 from inference.core.passing.members import Member
 from inference.core.passing.routes import ROUTES, prompt_of
 from inference.core.question import GENERATION, Operation
@@ -30,6 +31,7 @@ MAX_MEMBERS = 1024
 MAX_UNKNOWN = 64
 """Parameters of one request that are left out: each is named to its client."""
 _decode = msgspec.json.decode
+_decode_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encode = msgspec.json.encode
 _NOTHING: Changes = {}
 
@@ -43,9 +45,11 @@ class _Known:
     tokens: int | None = None
     images: int | None = None
     choices: int | None = None
+    several: bool | None = None
     head: bytes | None = None
     digest: bytes | None = None
     members: list[Member] | None = None
+    inputs: Inputs | None = None
 
     def __init__(self, form: Form | None = None) -> None:
         self.form = form  # where the body is one
@@ -161,8 +165,43 @@ class Passed:
 
     @property
     def is_one_prompt(self) -> bool:
-        """Whether it has one prompt for the model to take whole. A ranking has many, and a request for tokens none."""
-        return self.path not in ROUTES
+        """Whether it has one prompt for the model to take whole. A ranking and a list to embed have many, and a request for tokens none."""
+        known = self._known
+        if known.several is None:
+            many = self.document.get("input") if self.operation == "embeddings" else None
+            known.several = self.path in ROUTES or (
+                isinstance(many, list) and len(many) > 1 and isinstance(many[0], str | list)
+            )
+        return not known.several
+
+    @property
+    def inputs(self) -> Inputs | None:
+        """Its inputs, where each has an answer of its own. Of a long body they are known once that is read through."""
+        known = self._known
+        if known.inputs is None and not known.is_long and "input" not in self.changes:
+            known.inputs = inputs_of(self.operation, self.document)
+        return known.inputs
+
+    def with_inputs(self, numbers: Sequence[int]) -> "Passed":
+        """The same for those of its inputs alone."""
+        at, elements = self._elements()
+        body = b"".join(
+            (self.body[: at.value], b"[", b",".join([elements[it] for it in numbers]), b"]", self.body[at.end :])
+        )
+        other = read(self.path, self.operation, body)
+        other.changes = self.changes
+        if other._known.is_long:
+            other.read_through()
+        return other
+
+    def inputs_at(self, numbers: Sequence[int]) -> list[Any]:
+        """What those of its inputs say."""
+        _, elements = self._elements()
+        return [_decode(elements[it]) for it in numbers]
+
+    def _elements(self) -> tuple[Member, list[msgspec.Raw]]:
+        at = next(it for it in self._known.members or members.members(self.body) if it.name == "input")
+        return at, _decode_elements(self.body[at.value : at.end])
 
     @property
     def prompt_param(self) -> str:
@@ -188,6 +227,8 @@ class Passed:
         """Work out what takes long with a long body, and keep no more of it than that."""
         known = self._known
         _ = self.canonical, self.texts, self.prompt_tokens, self.images, self.choices, self.head, self.prompt_digest
+        _ = self.is_one_prompt
+        known.inputs = inputs_of(self.operation, self.document) if "input" not in self.changes else None
         known.members = members.members(self.body) if known.form is None else None
         heavy = [name for name, it in self.document.items() if isinstance(it, list | dict) and name != "stream_options"]
         values = [self.document[name] for name in heavy]

@@ -1,0 +1,127 @@
+"""Keeps the items of answers in Redis, by input. Every failure counts as if nothing were kept.
+
+It has a connection of its own, so that the many items of a list hold up no other lookup.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from inference.core.passing.embeddings import Frame
+from inference.request.long_body import at_once_or_aside
+from inference.wires.redis import RedisClient, RedisLostError, ReplyError
+
+_PREFIX = b"weir:input:{%s}:"  # with a hash tag: in a cluster, all of a list lies on one node
+_FRAME = b"frame"
+MAX_ITEM_BYTES = 32 << 10
+"""A list of the most inputs is then as long as an answer may be (`inference/request/attempt.py`)."""
+_WRITE_BYTES = 256 << 10  # sent to Redis before its replies are awaited
+_WRITE_TIMEOUT_S = 1.0
+_INPUTS_PER_TIMEOUT = 128
+"""A lookup of so many inputs may take as long as that of an answer; one of more takes longer, and saves more."""
+
+
+class KeptItem(msgspec.Struct, frozen=True, array_like=True):
+    """What is kept of an input: its tokens, and its item of an answer."""
+
+    tokens: int
+    before: bytes
+    after: bytes
+
+
+class KeptFrame(msgspec.Struct, frozen=True, array_like=True):
+    """What is kept of an answer beside its items."""
+
+    frame: Frame
+    headers: tuple[tuple[bytes, bytes], ...]
+
+
+class Kept(NamedTuple):
+    """What there is for a list. `items` are by the digests of their inputs; without a frame there are none."""
+
+    frame: KeptFrame | None
+    items: dict[bytes, KeptItem]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_item = msgspec.msgpack.Decoder(KeptItem).decode
+_decode_frame = msgspec.msgpack.Decoder(KeptFrame).decode
+
+
+class InputStore:
+    def __init__(self, redis: RedisClient) -> None:
+        self._redis = redis
+
+    @property
+    def up(self) -> bool:
+        return self._redis.up
+
+    def start(self) -> None:
+        self._redis.start()
+
+    async def close(self) -> None:
+        await self._redis.close()
+
+    async def get(self, rest_key: bytes, digests: Sequence[bytes], timeout_s: float) -> Kept | None:
+        """What is kept for inputs with these digests of requests whose rest has this key; None where Redis does not say. Never
+        raises.
+        """
+        prefix = _PREFIX % rest_key.hex().encode()
+        timeout_s *= 1 + len(digests) // _INPUTS_PER_TIMEOUT
+        try:
+            command = (b"MGET", prefix + _FRAME, *(prefix + digest for digest in digests))
+            reply = await self._redis.send(*command, timeout_s=timeout_s)
+        except (RedisLostError, TimeoutError):
+            return None
+        if not isinstance(reply, list):
+            self._note(reply)
+            return None
+        return await at_once_or_aside(partial(_read, reply, digests), sum(len(it) for it in reply if it))
+
+    async def put(self, rest_key: bytes, frame: KeptFrame | None, items: Mapping[bytes, KeptItem], ttl_s: int) -> bool:
+        """Keep these, a part after the other, so that not more than a little of them waits in memory. Whether Redis took all. Never
+        raises.
+        """
+        prefix = _PREFIX % rest_key.hex().encode()
+        values = [(digest, it) for digest, it in items.items() if len(it.before) + len(it.after) <= MAX_ITEM_BYTES]
+        size, replies, taken = 0, list[asyncio.Future[object]](), True
+        for name, value in (*values, *([(_FRAME, frame)] if frame is not None else [])):
+            encoded = _encode(value)
+            command = (b"SET", prefix + name, encoded, b"EX", ttl_s)
+            try:
+                replies.append(self._redis.send(*command, timeout_s=_WRITE_TIMEOUT_S))
+            except RedisLostError:
+                return False
+            size += len(encoded)
+            if size >= _WRITE_BYTES or value is frame:
+                taken &= self._took(await asyncio.gather(*replies, return_exceptions=True))
+                size, replies = 0, []
+        return taken & self._took(await asyncio.gather(*replies, return_exceptions=True))
+
+    def _took(self, replies: Sequence[object]) -> bool:
+        for reply in replies:
+            self._note(reply)
+        return all(reply == b"OK" for reply in replies)
+
+    def _note(self, reply: object) -> None:
+        if isinstance(reply, ReplyError):
+            self._redis.note_refusal(reply)
+
+
+def _read(reply: Sequence[object], digests: Sequence[bytes]) -> Kept:
+    frame_value, *values = reply
+    try:
+        frame = _decode_frame(frame_value) if isinstance(frame_value, bytes) else None
+    except msgspec.DecodeError:
+        frame = None
+    items = dict[bytes, KeptItem]()
+    for digest, value in zip(digests, values if frame is not None else (), strict=False):
+        if isinstance(value, bytes):
+            try:
+                items[digest] = _decode_item(value)
+            except msgspec.DecodeError:
+                continue  # of another layout: it will be overwritten
+    return Kept(frame, items)
