@@ -56,7 +56,7 @@ INSTALLED_APPS = [
     "template_partials",
 ]
 MIDDLEWARE = [
-    "controlplane.observability.tracing.Tracing",
+    "controlplane.observability.middleware.Tracing",
     "controlplane.web.metrics.Metrics",
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",

@@ -6,24 +6,18 @@ They go to Weir's own telemetry (`WEIR_OTLP_ENDPOINT`), and to any other collect
 
 import atexit
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Literal
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
-from django.core.exceptions import MiddlewareNotUsed
-from django.http import HttpRequest, HttpResponseBase
 from opentelemetry import trace
 from opentelemetry.propagate import extract, inject
-from opentelemetry.trace import Span, SpanKind, StatusCode
+from opentelemetry.trace import Span, SpanKind
 
 from controlplane.config import Config
 from inference.contract.stages import INTERNAL
 
 SCOPE = "weir.controlplane"
-SERVER_ERROR = 500
-UNTRACED = ("/static/", "/healthz", "/readyz", "/metrics")
-"""Machines request these every few seconds: their spans would bury the others."""
 
 
 def is_wanted(config: Config) -> bool:
@@ -87,58 +81,3 @@ def traceparent() -> str:
     carrier: dict[str, str] = {}
     inject(carrier)
     return carrier.get("traceparent", "")
-
-
-class Tracing:
-    """Django middleware, the outermost: a SERVER span per request, named by its route."""
-
-    sync_capable = async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
-        from django.conf import settings
-
-        if not is_wanted(settings.CONFIG):
-            raise MiddlewareNotUsed
-        self.get_response: Callable[[HttpRequest], Any] = get_response
-        self.is_async = iscoroutinefunction(get_response)
-        if self.is_async:
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        if self.is_async:
-            return self._async(request)
-        with _request_span(request) as current:
-            response: HttpResponseBase = self.get_response(request)
-            _finish(current, request, response)
-        return response
-
-    async def _async(self, request: HttpRequest) -> HttpResponseBase:
-        with _request_span(request) as current:
-            response: HttpResponseBase = await self.get_response(request)
-            _finish(current, request, response)
-        return response
-
-
-@contextmanager
-def _request_span(request: HttpRequest) -> Iterator[Span]:
-    if request.path_info.startswith(UNTRACED):
-        yield trace.INVALID_SPAN
-        return
-    method = request.method or "GET"
-    with trace.get_tracer(SCOPE).start_as_current_span(
-        method,
-        context=extract({name.lower(): value for name, value in request.headers.items()}),
-        kind=SpanKind.SERVER,
-        attributes={INTERNAL: True, "http.request.method": method, "url.path": request.path_info},
-    ) as current:
-        yield current
-
-
-def _finish(current: Span, request: HttpRequest, response: HttpResponseBase) -> None:
-    match = request.resolver_match
-    if match is not None and match.route:
-        current.update_name(f"{request.method} /{match.route.lstrip('/')}")
-        current.set_attribute("http.route", f"/{match.route.lstrip('/')}")
-    current.set_attribute("http.response.status_code", response.status_code)
-    if response.status_code >= SERVER_ERROR:
-        current.set_status(StatusCode.ERROR)

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from pytest_django import Settings
 
-from controlplane.observability import tasks, tracing
+from controlplane.observability import middleware, tasks, tracing
 from inference.contract.stages import INTERNAL
 from tests.support.http_server import ThreadedServer
 
@@ -72,7 +72,7 @@ def test_what_machines_ask_every_few_seconds_is_not_traced(
 
 
 def test_an_answer_of_500_is_an_error(exported: InMemorySpanExporter) -> None:
-    tracing.Tracing(lambda _: HttpResponse(status=500))(RequestFactory().get("/boom"))
+    middleware.Tracing(lambda _: HttpResponse(status=500))(RequestFactory().get("/boom"))
     assert only(exported).status.status_code is StatusCode.ERROR
 
 
