@@ -18,6 +18,7 @@ from controlplane.audit.models import Entry, Head
 from controlplane.audit.recorded import LEFT_OUT, RECORDED
 from controlplane.core.acting import Actor, acting
 from controlplane.fleet.models import GatewayKey, LLMModel, Tenant, Tier
+from deploy.local.process import ROOT
 
 pytestmark = pytest.mark.django_db
 
@@ -173,3 +174,11 @@ def test_pages_of_the_list_follow_one_another(owner: Client) -> None:
         if (before := page["next_before"]) is None:
             break
     assert seen == [f"t{number}" for number in reversed(range(60))]
+
+
+def test_the_product_cannot_write_past_the_audit(db: None) -> None:
+    product = ROOT / "controlplane" / "fleet" / "changes.py"
+    for source in ("LLMModel.objects.update(enabled=False)", "LLMModel.objects.bulk_create([])"):
+        with pytest.raises(AssertionError, match="has no entry in the audit"):
+            exec(compile(source, str(product), "exec"), {"LLMModel": LLMModel})
+    LLMModel.objects.update(enabled=False)
