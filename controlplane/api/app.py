@@ -28,7 +28,7 @@ from controlplane.api.endpoints import (
     stack,
     traces,
 )
-from controlplane.api.endpoints.fleet import cache
+from controlplane.api.endpoints.fleet import cache, capacity
 from controlplane.api.endpoints.policies import decisions, files, pauses, revisions, scores
 
 api = DocumentedAPI(
@@ -64,6 +64,7 @@ api.add_router("", batches.router)
 api.add_router("/planning", forecasts.router)
 api.add_router("/planning", plan.router)
 api.add_router("/planning", plan_jobs.router)
+api.add_router("/planning", capacity.router)
 api.add_router("", files.router)
 api.add_router("", revisions.router)
 api.add_router("", pauses.router)

@@ -12,8 +12,8 @@ from django.contrib.auth.models import AnonymousUser
 from controlplane.accounts import groups
 
 PLANNERS = "Capacity planners"
-START_JOB, CANCEL_JOB = "planning.add_planjob", "planning.change_planjob"
-WHAT = {START_JOB: "start jobs of the plan", CANCEL_JOB: "cancel jobs of the plan"}
+START_JOB, CANCEL_JOB, ENTER = "planning.add_planjob", "planning.change_planjob", "planning.change_replicacapacityentry"
+WHAT = {START_JOB: "start jobs of the plan", CANCEL_JOB: "cancel jobs of the plan", ENTER: "enter what replicas carry"}
 EDITED = (
     "gpuquota",
     "gputype",

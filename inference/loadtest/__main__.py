@@ -17,12 +17,13 @@ from inference.loadtest.core.result import Outcome, Result, result_of
 from inference.loadtest.core.search import Highest
 from inference.loadtest.core.unhappy import Report
 from inference.loadtest.core.workload import Planned
+from inference.loadtest.entering import EnteringError
 from inference.loadtest.options import Options
 from inference.loadtest.run import Conversation, Load, allow_many_connections
 from inference.loadtest.searching import Search
 from inference.loadtest.unhappy.suite import Suite
 
-MISSED, INVALID, UNMEASURED, CUT = 1, 3, 4, 130
+MISSED, INVALID, UNMEASURED, NOT_ENTERED, CUT = 1, 3, 4, 5, 130
 PROGRESS_S = 5.0
 
 
@@ -36,7 +37,12 @@ def main(argv: list[str]) -> int:
     wanted = options.read(argv[1:])
     allow_many_connections()
     try:
+        if wanted.fleet is not None:
+            wanted.fleet.check()
         result = uvloop.run(_bench(wanted))
+    except EnteringError as error:
+        sys.stderr.write(f"weir bench: --into-fleet could enter nothing, so nothing was measured: {error}\n")
+        return NOT_ENTERED
     except TargetError as error:
         sys.stderr.write(f"weir bench: the server cannot be measured: {error}\n")
         return UNMEASURED
@@ -51,6 +57,12 @@ def main(argv: list[str]) -> int:
     except OSError as error:
         sys.stderr.write(f"weir bench: the result cannot be written: {error}\n")
         return 2
+    if wanted.fleet is not None and not result.cut_short:
+        try:
+            people.write(wanted.fleet.enter(result) + "\n")
+        except EnteringError as error:
+            sys.stderr.write(f"weir bench: nothing was entered: {error}\n")
+            return max(NOT_ENTERED, status(result, wanted.max_failed))
     return status(result, wanted.max_failed)
 
 

@@ -9,21 +9,22 @@ from typing import Any
 
 import msgspec
 
-from inference.contract.address import Url, parse_base_url
+from inference.contract.address import Url, parse_base_url, parse_url
 from inference.loadtest.core import objective, schedule, workload
 from inference.loadtest.core.objective import Objective
 from inference.loadtest.core.schedule import Segment
 from inference.loadtest.core.workload import Lengths
+from inference.loadtest.entering import Fleet
 from inference.loadtest.unhappy.cases import CASES
 
-KEY_VARIABLE = "WEIR_BENCH_KEY"
+KEY_VARIABLE, TOKEN_VARIABLE, WEIR_VARIABLE = "WEIR_BENCH_KEY", "WEIR_API_TOKEN", "WEIR_URL"
 FORMS = (".json", ".csv", ".parquet", ".html")
 _ROUTES = {"chat": "/chat/completions", "completions": "/completions"}
 _EXIT = """\
 exit status: 0 measured, and every objective was kept; 1 an objective was missed, or a badly
 behaved client did harm; 2 the command line cannot be understood;
 3 the client lagged, so the figures are not the server's; 4 the server could not be measured, or failed more requests than
---max-failed allows; 130 the run was cut short. Of several the highest that holds.
+--max-failed allows; 5 --into-fleet has entered nothing; 130 the run was cut short. Of several the highest that holds.
 
 weir bench --compare BEFORE.json AFTER.json says what differs between two results (weir bench --compare --help).
 """
@@ -56,6 +57,7 @@ class Options:
     search_s: float | None
     unhappy: tuple[str, ...]
     patience_s: float
+    fleet: Fleet | None
     out: tuple[Path, ...]
     settings: dict[str, Any]
 
@@ -157,6 +159,16 @@ def parser() -> argparse.ArgumentParser:
         "--search", nargs="?", const="20m", metavar="TIME",
         help="for the highest rate that keeps the objectives, from --rate on, for so long at most (default 20m)",
     )  # fmt: skip
+    judge.add_argument(
+        "--into-fleet", metavar="POOL",
+        help="enter a confirmed highest rate as what a replica of this pool of Weir carries: URL is to be one replica's own",
+    )  # fmt: skip
+    judge.add_argument(
+        "--weir",
+        metavar="URL",
+        help=f"the Weir that has the pool (default ${WEIR_VARIABLE}); its API token, of scope plan, is in ${TOKEN_VARIABLE}",
+    )
+    judge.add_argument("--gpu", default="", metavar="TYPE", help="the replica's GPU type (default: the pool's)")
     unhappy = made.add_argument_group("badly behaved clients")
     unhappy.add_argument(
         "--unhappy",
@@ -231,6 +243,7 @@ def _options(given: argparse.Namespace) -> Options:
         search_s=schedule.duration_s(given.search) if given.search else None,
         unhappy=_cases(given.unhappy),
         patience_s=patience_s,
+        fleet=_fleet(given),
         out=tuple(given.out),
         settings={name: value for name, value in settings.items() if name not in ("url", "model", "out", "key_file")},
     )
@@ -260,6 +273,18 @@ def _check(given: argparse.Namespace) -> None:
             raise ValueError(f"--out {path}: its name must end with one of {', '.join(FORMS)}")
         if str(path) != "-" and not path.absolute().parent.is_dir():
             raise ValueError(f"--out {path}: there is no folder {path.absolute().parent}")
+
+
+def _fleet(given: argparse.Namespace) -> Fleet | None:
+    """Raises ValueError."""
+    if given.into_fleet is None:
+        return None
+    url, token = given.weir or os.environ.get(WEIR_VARIABLE, ""), os.environ.get(TOKEN_VARIABLE, "").strip()
+    if not given.search:
+        raise ValueError("--into-fleet enters what a search finds: give --search and an --objective")
+    if not url or not re.fullmatch(r"[!-~]+", token):
+        raise ValueError(f"--into-fleet needs Weir's URL (--weir) and an API token of scope plan in ${TOKEN_VARIABLE}")
+    return Fleet(parse_url(url), token, given.into_fleet, given.gpu)
 
 
 def _cases(text: str | None) -> tuple[str, ...]:

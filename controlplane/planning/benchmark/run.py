@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import structlog
-from django.db import transaction
 from django.utils import timezone
 
 from controlplane.planning import jobs
@@ -16,8 +15,9 @@ from controlplane.planning.benchmark.replica import Replica
 from controlplane.planning.benchmark.wanted import Wanted, request_of, users_traffic, wanted_of
 from controlplane.planning.core import judging
 from controlplane.planning.core.judging import StepFigures
+from controlplane.planning.entered import enter_benchmark
 from controlplane.planning.jobs import OPEN, JobRefusedError, Progress
-from controlplane.planning.models import GpuType, PlanJob, PoolCapacity, ReplicaCapacityEntry
+from controlplane.planning.models import PlanJob
 from controlplane.telemetry.store import StoreError, StoreUnavailableError
 from forecasting.capacity.benchmark import Conclusion, conclusion, is_quick, next_rate, step_length, steps_left
 from inference.contract.benchmark_messages import Alone, Load, Sample, Setup
@@ -171,26 +171,16 @@ def enter(wanted: Wanted, result: Conclusion, steps: Sequence[StepFigures], auth
         f"{timezone.now():%Y-%m-%d %H:%M} UTC{by}: {sent} requests to {wanted.endpoint.replica}, "
         f"{'; '.join(map(str, wanted.criteria))}. {result.reason}{beside}"
     )[:300]
-    with transaction.atomic():
-        gpu, _ = GpuType.objects.get_or_create(name=wanted.gpu, defaults={"usd_per_hour": 0.0})
-        own, _ = PoolCapacity.objects.get_or_create(pool=wanted.row)
-        if own.gpu_type is None:
-            own.gpu_type = gpu
-            own.save(update_fields=["gpu_type"])
-        inputs, outputs = (sum(each) / len(wanted.lengths) for each in zip(*wanted.lengths, strict=True))
-        ReplicaCapacityEntry.objects.update_or_create(
-            pool=own,
-            gpu_type=gpu,
-            source=ReplicaCapacityEntry.Source.BENCHMARK,
-            defaults={
-                "requests_per_s": float(f"{result.requests_per_s:.4g}"),
-                "input_tokens": round(best.input_tokens or inputs, 1),  # as wanted, where the server does not count
-                "output_tokens": round(best.output_tokens or outputs, 1),
-                "batching_factor": round(best.batch, 2) or None,
-                "slots": wanted.slots or None,
-                "lower_bound": result.lower_bound,
-                "measured_at": timezone.now(),
-                "note": note,
-            },
-        )
+    inputs, outputs = (sum(each) / len(wanted.lengths) for each in zip(*wanted.lengths, strict=True))
+    enter_benchmark(
+        wanted.row,
+        wanted.gpu,
+        requests_per_s=best.requests_per_s,
+        input_tokens=round(best.input_tokens or inputs, 1),  # as wanted, where the server does not count
+        output_tokens=round(best.output_tokens or outputs, 1),
+        batching_factor=round(best.batch, 2) or None,
+        slots=wanted.slots or None,
+        lower_bound=result.lower_bound,
+        note=note,
+    )
     return note

@@ -40,6 +40,7 @@ WRITES: dict[str, tuple[str, Any]] = {
     "POST /cache/purge": ("fleet", {"model": "chat"}),
     "POST /planning/jobs": ("plan", {"kind": "refresh"}),
     "POST /planning/jobs/{number}/cancel": ("plan", None),
+    "PUT /planning/capacities/{pool}": ("plan", {"requests_per_s": 4}),
     "POST /policy-files/check": ("read", YAML),
     "POST /policy-files/apply": ("policies", YAML),
     "POST /policies": ("policies", {"text": "name: x"}),
@@ -53,7 +54,7 @@ WRITES: dict[str, tuple[str, Any]] = {
     "POST /scores": ("policies scores", {"scores": [{"request_id": "0" * 31 + "1", "name": "good", "value": 1}]}),
 }
 """Of every operation that is no GET: the scopes, each of which suffices, and a body that the document allows."""
-VALUES = {"slug": "one", "name": "one", "number": "1", "step": "1", "trace_id": "0" * 32, "key": "one"}
+VALUES = {"slug": "one", "name": "one", "number": "1", "step": "1", "trace_id": "0" * 32, "key": "one", "pool": "one"}
 FOR_ADMIN = {"GET /audit"}
 """What `read` does not cover."""
 OPERATIONS = {

@@ -24,9 +24,9 @@ def test_the_manual_names_every_endpoint_and_no_other(caller: Client) -> None:
 
 @pytest.mark.parametrize("endpoint", PATHS)
 def test_every_parameter_is_in_the_manual(endpoint: str) -> None:
-    methods = PATHS[endpoint]
-    for parameter in methods["get" if "get" in methods else "post"].get("parameters", ()):
-        assert f"`{parameter['name']}`" in MANUAL, parameter["name"]
+    for operation in PATHS[endpoint].values():
+        for parameter in operation.get("parameters", ()):
+            assert f"`{parameter['name']}`" in MANUAL, parameter["name"]
 
 
 def test_the_docs_page_loads_only_from_this_server(caller: Client) -> None:

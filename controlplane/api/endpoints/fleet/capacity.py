@@ -1,0 +1,67 @@
+"""`PUT planning/capacities/{pool}`: enters what a benchmark outside of Weir, such as `weir bench`, has found."""
+
+from typing import Annotated
+
+from django.http import HttpRequest
+from ninja import Body, Field, Router
+
+from controlplane.api.formats import Given, Name, Slug, Text
+from controlplane.fleet.models import Pool
+from controlplane.planning import rights
+from controlplane.planning.benchmark.wanted import MAX_SLOTS, MAX_TOKENS
+from controlplane.planning.entered import enter_benchmark
+from controlplane.telemetry.query.core.errors import BadQuestionError
+
+router = Router(tags=["planning"])
+Tokens = Annotated[float, Field(ge=1, le=MAX_TOKENS)]
+
+
+class CapacityIn(Given):
+    """What one replica carries."""
+
+    requests_per_s: float = Field(ge=1e-6, le=1e6, description="The most at which it keeps its objectives")
+    gpu: Slug = Field("", description="The replica's GPU type; empty: the pool's")
+    input_tokens: Tokens | None = Field(None, description="The mean of a request at that load, with output_tokens")
+    output_tokens: Tokens | None = None
+    batching_factor: float | None = Field(
+        None, ge=1e-6, le=MAX_SLOTS, description="Mean requests that it works on at that load"
+    )
+    lower_bound: bool = Field(False, description="No higher load was tried that lost the objectives")
+    note: Text = Field("", max_length=300, description="Such as the objectives and the day")
+    dry_run: bool = Field(False, description="Only says what would be entered")
+
+
+class CapacityOut(Given):
+    pool: str
+    gpu: str
+    requests_per_s: float
+    entered: bool
+
+
+@router.put("/capacities/{pool}", response=CapacityOut, summary="Enter what a benchmark found that a replica carries")
+def capacity(request: HttpRequest, pool: Name, given: Body[CapacityIn]) -> CapacityOut:
+    """It replaces what an earlier benchmark of the pool on that GPU type found. A capacity that the ledger measured counts before it."""
+    rights.require(request.user, rights.ENTER)
+    row = Pool.objects.filter(name=pool).select_related("capacity__gpu_type").first()
+    if row is None:
+        raise BadQuestionError("pool", pool, "is not one of the fleet", "Give its name as the admin has it")
+    own = getattr(row, "capacity", None)
+    gpu = given.gpu or (own.gpu_type.name if own and own.gpu_type else "")
+    if not gpu:
+        raise BadQuestionError(
+            "gpu", "", f"is not known of {pool}", "Give it, or enter the pool's GPU type in the admin"
+        )
+    if (given.input_tokens is None) != (given.output_tokens is None):
+        missing = "input_tokens" if given.input_tokens is None else "output_tokens"
+        raise BadQuestionError(
+            missing, "", "is missing", "Give the means of both, input and output tokens, or of neither"
+        )
+    rate = given.requests_per_s
+    if not given.dry_run:
+        rate = enter_benchmark(
+            row,
+            gpu,
+            slots=None,
+            **given.model_dump(exclude={"gpu", "dry_run"}),
+        ).requests_per_s
+    return CapacityOut(pool=pool, gpu=gpu, requests_per_s=rate, entered=not given.dry_run)
