@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from controlplane.fleet.models import LLMModel, Observation, Pool, Region, Replica, Variant
+from controlplane.fleet.models import Observation, Replica
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
+from tests.support.stored_pool import stored_pool
 from tests.support.telemetry.samples import S, row
 from tests.support.telemetry.stored_metrics import write
 from tests.support.web.served import Filled
@@ -39,9 +40,7 @@ def window(annex: str) -> Window:
 @pytest.fixture
 def fleet(db: None) -> None:
     """The pool as the worker saw it: it batches for 100 ms."""
-    variant = Variant.objects.create(name="sick-fp16", model=LLMModel.objects.create(name="sick"))
-    region = Region.objects.create(name="eu")
-    pool = Pool.objects.create(name="sick-pool", variant=variant, region=region, model_name="sick")
+    pool = stored_pool("sick-pool", "sick", "eu")
     Replica.objects.create(pool=pool, name="sick-0", grpc="gpu-1:8001", metrics="gpu-1:8002")
     Observation.objects.create(
         component="sick-pool/sick-0", kind="replica", state="up", observed_at="2026-11-21T00:00:00Z",

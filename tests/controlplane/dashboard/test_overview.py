@@ -8,10 +8,11 @@ from django.test import Client
 from controlplane.dashboard.core.zone import clock
 from controlplane.dashboard.views.overview import figures
 from controlplane.fleet.core.stack_rows import Row
-from controlplane.fleet.models import LLMModel, Pool, Region, Replica, Variant
+from controlplane.fleet.models import Replica
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
+from tests.support.stored_pool import stored_pool
 from tests.support.telemetry.samples import S, row
 from tests.support.web.served import Filled
 
@@ -68,10 +69,7 @@ def test_the_rate_is_not_averaged_over_the_time_before_the_first_request(reader:
     ],
 )
 def test_what_the_launcher_started_is_said(reader: Client, address: dict[str, str], says: str) -> None:
-    variant = Variant.objects.create(name="chat-8b", model=LLMModel.objects.create(name="chat"))
-    region = Region.objects.create(name="here")
-    pool = Pool.objects.create(name="near", variant=variant, region=region, model_name="chat")
-    replica = Replica.objects.create(pool=pool, name="r0", **address)
+    replica = Replica.objects.create(pool=stored_pool(), name="r0", **address)
     assert says not in reader.get("/").content.decode(), "an owner's own servers need no such words"
     replica.managed_by = Replica.ManagedBy.LAUNCHER
     replica.save()

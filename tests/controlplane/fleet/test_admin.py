@@ -13,17 +13,16 @@ from controlplane.fleet.models import (
     GatewayKey,
     LLMModel,
     Pool,
-    Region,
     Replica,
     SnapshotRevision,
     StageTimeouts,
     Tenant,
     Tier,
-    Variant,
 )
 from controlplane.fleet.validators import validate_address
 from inference.contract import snapshot
 from inference.contract.snapshot import key_digest
+from tests.support.stored_pool import stored_pool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -47,10 +46,7 @@ NO_LIMITS = {"requests_per_minute": "0", "tokens_per_minute": "0", "max_in_fligh
 @pytest.fixture
 def pool(home: Path) -> Pool:
     with transaction.atomic():
-        variant = Variant.objects.create(name="chat-8b", model=LLMModel.objects.create(name="chat"))
-        return Pool.objects.create(
-            name="near", variant=variant, region=Region.objects.create(name="local"), model_name="chat"
-        )
+        return stored_pool()
 
 
 def replica_form(pool: Pool, **values: str) -> dict[str, str]:

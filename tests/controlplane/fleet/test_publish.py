@@ -19,17 +19,16 @@ from controlplane.fleet.models import (
     LLMModel,
     Pool,
     PublishedSnapshot,
-    Region,
     Replica,
     SnapshotRevision,
     Tenant,
     Tier,
-    Variant,
 )
 from controlplane.incidents.models import ChangeRecord
 from controlplane.incidents.notify import changes
 from inference.contract import snapshot
 from inference.contract.rules import Degradation, Overlay, Route, RouteRule
+from tests.support.stored_pool import stored_pool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -37,10 +36,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def pool(home: Path) -> Pool:
     with transaction.atomic():
-        variant = Variant.objects.create(name="chat-8b", model=LLMModel.objects.create(name="chat"))
-        made = Pool.objects.create(
-            name="near", variant=variant, region=Region.objects.create(name="local"), model_name="chat"
-        )
+        made = stored_pool()
         Replica.objects.create(pool=made, name="one", grpc="127.0.0.1:8001")
     return made
 

@@ -7,17 +7,15 @@ import pytest
 
 from controlplane.config import Config
 from controlplane.fleet import scrape
-from controlplane.fleet.models import LLMModel, Pool, Region, Replica, Variant
+from controlplane.fleet.models import Replica
 from controlplane.telemetry.ingest.scrape.targets import of_fleet
+from tests.support.stored_pool import stored_pool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_replicas_with_metrics_and_our_own_are_targets_from_the_commit_on(home: Path) -> None:
-    variant = Variant.objects.create(name="chat-8b", model=LLMModel.objects.create(name="chat"))
-    near = Pool.objects.create(
-        name="near", variant=variant, region=Region.objects.create(name="here"), model_name="chat"
-    )
+    near = stored_pool(region="here")
     Replica.objects.create(pool=near, name="one", grpc="127.0.0.1:8001", metrics="127.0.0.1:8002")
     Replica.objects.create(pool=near, name="two", grpc="127.0.0.1:9001")
     found = {target.job: target for target in of_fleet(home)}
@@ -53,10 +51,8 @@ def test_web_and_worker_are_targets_where_they_can_be_asked(home: Path) -> None:
 
 
 def test_a_server_of_two_pools_is_one_target_with_the_labels_they_agree_on(home: Path) -> None:
-    region = Region.objects.create(name="here")
     for model in ("large", "small"):
-        variant = Variant.objects.create(name=model, model=LLMModel.objects.create(name=model))
-        pool = Pool.objects.create(name=model, variant=variant, region=region, model_name=model)
+        pool = stored_pool(model, model, "here")
         Replica.objects.create(pool=pool, name="triton-0", grpc="127.0.0.1:8001", metrics="127.0.0.1:8002")
     [replica] = [target for target in of_fleet(home) if target.job == "replica"]
     assert replica.labels == {"replica": "triton-0", "region": "here"}

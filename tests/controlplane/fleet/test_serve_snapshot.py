@@ -11,9 +11,10 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 from pytest_django import Settings
 
-from controlplane.fleet.models import LLMModel, Pool, PublishedSnapshot, Region, Replica, Tenant, Tier, Variant
+from controlplane.fleet.models import PublishedSnapshot, Replica, Tenant, Tier
 from controlplane.fleet.serve_snapshot import PATH, SnapshotApplication
 from inference.contract import snapshot
+from tests.support.stored_pool import stored_pool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -22,10 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def replica(home: Path) -> Replica:
     with transaction.atomic():
         Tenant.objects.create(name="demo", tier=Tier.objects.create(name="standard"))
-        variant = Variant.objects.create(name="chat-8b", model=LLMModel.objects.create(name="chat"))
-        region = Region.objects.create(name="local")
-        pool = Pool.objects.create(name="near", variant=variant, region=region, model_name="chat")
-        return Replica.objects.create(pool=pool, name="one", grpc="127.0.0.1:8001")
+        return Replica.objects.create(pool=stored_pool(), name="one", grpc="127.0.0.1:8001")
 
 
 @pytest.fixture

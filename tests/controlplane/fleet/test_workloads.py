@@ -10,7 +10,8 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from controlplane.fleet.models import Cluster, LLMModel, Pool, Region, Variant, Workload
+from controlplane.fleet.models import Cluster, Pool, Workload
+from tests.support.stored_pool import stored_pool
 
 pytestmark = pytest.mark.django_db
 
@@ -18,14 +19,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def pool() -> Pool:
     cluster = Cluster.objects.create(name="eu", namespace="serving")
-    variant = Variant.objects.create(name="chat-large", model=LLMModel.objects.create(name="chat-large"))
-    return Pool.objects.create(
-        name="chat-large-eu",
-        variant=variant,
-        region=Region.objects.create(name="eu"),
-        cluster=cluster,
-        model_name="chat_large",
-    )
+    return stored_pool("chat-large-eu", "chat-large", "eu", cluster=cluster, model_name="chat_large")
 
 
 def triton(served: Pool, **fields: Any) -> Workload:

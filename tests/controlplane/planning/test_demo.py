@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from controlplane.fleet.models import LLMModel, Pool, Region, Tier, Variant
+from controlplane.fleet.models import Tier
 from controlplane.planning import demand, demo, jobs, refresh
 from controlplane.planning.core.demo_traffic import Stream, expected, requests
 from controlplane.planning.management import follow
@@ -18,18 +18,18 @@ from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
 from inference.contract.stages import STAGES
 from tests.support.planning.stored_demand import store_demand, store_recorded
+from tests.support.stored_pool import stored_pool
 from tests.support.telemetry.rollups import fill
 from tests.support.telemetry.samples import S, row
 
 MONDAY_S = 1_795_392_000
-STREAM = Stream("chat-large", "chat-large-v", "chat-large-eu", "premium", "eu", 0.05, 14.0, 400.0, 60.0)
+STREAM = Stream("chat-large", "chat-large-8b", "chat-large-eu", "premium", "eu", 0.05, 14.0, 400.0, 60.0)
 
 
 @pytest.fixture
 def fleet(transactional_db: None, store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A pool, a tier, and the store that the product then uses. Forecasts are made nowhere: that is a job of its own."""
-    variant = Variant.objects.create(name="chat-large-v", model=LLMModel.objects.create(name="chat-large"))
-    Pool.objects.create(name="chat-large-eu", variant=variant, region=Region.objects.create(name="eu"), model_name="x")
+    stored_pool("chat-large-eu", "chat-large", "eu")
     Tier.objects.create(name="premium", priority=1)
     monkeypatch.setattr(answers, "store", lambda: store)
     monkeypatch.setitem(jobs._kinds, refresh.KIND, lambda request, progress: {"renewed": 3, "failed": 0})

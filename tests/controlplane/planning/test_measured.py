@@ -5,7 +5,7 @@ import time
 import pytest
 from django.utils import timezone
 
-from controlplane.fleet.models import LLMModel, Pool, Region, Variant
+from controlplane.fleet.models import Pool
 from controlplane.planning import jobs, measured
 from controlplane.planning.models import GpuType, MeasuredHitRate, MeasuredPool, PlanJob, PoolCapacity
 from controlplane.slo.core.objective import Objective
@@ -15,6 +15,7 @@ from controlplane.telemetry.ledger.loads import Load
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
+from tests.support.stored_pool import stored_pool
 from tests.support.telemetry.samples import S, row
 from tests.support.telemetry.stored_metrics import write
 
@@ -32,10 +33,7 @@ def answering(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def chat() -> Pool:
     """A pool of two GPUs a replica, with an objective of 300 ms to the first token."""
-    variant = Variant.objects.create(name="chat-8b", model=LLMModel.objects.create(name="chat"))
-    pool = Pool.objects.create(
-        name="chat-eu", variant=variant, region=Region.objects.create(name="eu"), model_name="chat"
-    )
+    pool = stored_pool("chat-eu", region="eu")
     gpu = GpuType.objects.create(name="h100", usd_per_hour=4)
     PoolCapacity.objects.create(pool=pool, gpu_type=gpu, gpus_per_replica=2)
     objective = StoredObjective()

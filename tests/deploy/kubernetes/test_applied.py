@@ -11,10 +11,11 @@ from django.conf import settings
 from django.core.management import call_command
 
 from controlplane.fleet.clusters.registry import kubernetes
-from controlplane.fleet.models import Cluster, LLMModel, Pool, Region, Variant, Workload
+from controlplane.fleet.models import Cluster, Workload
 from tests.deploy.kubernetes.built import built
 from tests.support.cluster.namespace import Namespace
 from tests.support.cluster.objects import service
+from tests.support.stored_pool import stored_pool
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -62,10 +63,7 @@ def test_a_server_takes_every_manifest_and_a_second_time_nothing_differs(
 
 @pytest.fixture
 def workload(row: Cluster) -> Workload:
-    variant = Variant.objects.create(name="chat", model=LLMModel.objects.create(name="chat"))
-    pool = Pool.objects.create(
-        name="chat-here", variant=variant, region=Region.objects.create(name="here"), cluster=row, model_name="chat"
-    )
+    pool = stored_pool("chat-here", region="here", cluster=row)
     made = Workload(
         kind="triton",
         pool=pool,

@@ -6,8 +6,10 @@ from msgspec import structs
 
 from controlplane.core.documents.writing import write_yaml
 from controlplane.policy.core.document import digest_of, read_single
+from controlplane.policy.core.memory import TargetMemory
 from controlplane.policy.core.observation import ClusterFacts, Observation, PoolFacts
-from controlplane.policy.core.spec import InForce
+from controlplane.policy.core.rails.case import Case, Verdict
+from controlplane.policy.core.spec import InForce, Scaling
 
 NOW_MS = 1_790_000_000_000
 POOL = "chat-eu"
@@ -55,3 +57,17 @@ def pool(**facts: Any) -> PoolFacts:
 def seen(*pools: PoolFacts, now_ms: int = NOW_MS, **facts: Any) -> Observation:
     clusters = facts.pop("clusters", {"eu": ClusterFacts("eu", 500)})
     return Observation(now_ms, {each.pool: each for each in pools}, clusters=clusters, **facts)
+
+
+def case(facts: PoolFacts | None = None, *, spec: dict[str, Any] | None = None, **others: Any) -> Case:
+    """What rails judge."""
+    document = scaling(**(spec or {})).policy
+    assert isinstance(document, Scaling)
+    return Case(NOW_MS, document.spec, facts or pool(), **{"memory": TargetMemory(), **others})
+
+
+def judged(verdict: Verdict | None) -> tuple[int, str]:
+    """The count, and the kind of its alarm; a verdict has a reason."""
+    assert verdict is not None
+    assert verdict.reason
+    return verdict.replicas, verdict.alarm.kind if verdict.alarm else ""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.dashboard.core.service_map import HEIGHT, PlacedReplica, incoming, laid_out, service_map, without_idle
-from controlplane.fleet.models import Cluster, LLMModel, Pool, Region, Replica, Variant
+from controlplane.fleet.models import Cluster, Replica
 from controlplane.telemetry.core.query_types import (
     Group,
     LatencyReport,
@@ -18,6 +18,7 @@ from controlplane.telemetry.core.query_types import (
     StageFigures,
     StageShare,
 )
+from tests.support.stored_pool import stored_pool
 from tests.support.web.html import html_of
 from tests.support.web.served import Filled
 
@@ -57,14 +58,7 @@ def test_shares_are_of_the_time_of_all_answered_requests_and_what_is_not_known_i
 
 
 def test_the_screen_has_each_edge_with_its_figures(reader: Client, served: Filled) -> None:
-    model = LLMModel.objects.create(name="chat-small")
-    variant = Variant.objects.create(model=model, name="chat-small-fp16")
-    pool = Pool.objects.create(
-        name="chat-small-local",
-        variant=variant,
-        region=Region.objects.create(name="local"),
-        cluster=Cluster.objects.create(name="here"),
-    )
+    pool = stored_pool("chat-small-local", "chat-small", cluster=Cluster.objects.create(name="here"))
     Replica.objects.create(pool=pool, name="idle-7", grpc="127.0.0.1:1")
     shown = html.unescape(html_of(reader.get("/map", {**served.range, "model": "chat-small"})))
     rows = {

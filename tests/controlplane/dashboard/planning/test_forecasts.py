@@ -4,6 +4,7 @@ import json
 import re
 import time
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from django.test import Client
 
 from controlplane.planning.models import DemoHistory, PlannedEvent, StoredForecast
 from tests.support.planning.stored import store_change, store_forecasts, store_record
+from tests.support.web.html import shown
 
 
 @pytest.fixture
@@ -18,9 +20,7 @@ def stored(db: None) -> list[StoredForecast]:
     return store_forecasts()
 
 
-def get(client: Client, **parameters: str) -> tuple[int, str]:
-    response = client.get("/planning", parameters)
-    return response.status_code, " ".join(response.content.decode().split())
+get = partial(shown, "/planning")
 
 
 def figure(text: str) -> dict[str, Any]:
@@ -97,12 +97,6 @@ def test_planned_events_of_the_series_are_marked(reader: Client, stored: list[St
     assert "Spring launch" in words and "Another model's" not in words
 
 
-def test_without_forecasts_it_says_what_to_do(reader: Client, db: None, served: object) -> None:
-    status, text = get(reader)
-    assert status == 200
-    assert "There is no forecast yet." in text and "demo_history --weeks 5" in text
-
-
 def test_without_the_store_the_forecast_is_still_shown(
     reader: Client, stored: list[StoredForecast], away: None
 ) -> None:
@@ -115,12 +109,3 @@ def test_filters_that_nothing_passes_are_said_so(reader: Client, stored: list[St
     status, text = get(reader, model="nobody")
     assert status == 200
     assert "No series passes these filters." in text
-
-
-@pytest.mark.parametrize("parameters", [{"measure": "love"}, {"horizon": "9h"}, {"from": "yesterday"}])
-def test_a_bad_question_says_what_to_write(
-    reader: Client, stored: list[StoredForecast], served: object, parameters: dict[str, str]
-) -> None:
-    status, text = get(reader, **parameters)
-    assert status == 400
-    assert f"{next(iter(parameters))}=" in text

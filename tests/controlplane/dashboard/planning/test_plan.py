@@ -1,10 +1,9 @@
 """The plan by hour as a page: what binds, what is short, and how it answers what cannot be."""
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 
-import pytest
 from django.test import Client
 
 from controlplane.core.formatting import TEXT
@@ -13,19 +12,9 @@ from controlplane.planning.models import GpuType, PlanSettings, PoolCapacity, Re
 from controlplane.planning.questions import this_hour_s
 from forecasting.capacity.replicas import make_plan
 from tests.support.planning.fleet import plan_fleet
-from tests.support.planning.stored import store_forecasts
+from tests.support.web.html import shown
 
-
-@pytest.fixture
-def planned(db: None) -> Iterator[None]:
-    plan_fleet()
-    store_forecasts()
-    yield
-
-
-def get(client: Client, **parameters: object) -> tuple[int, str]:
-    response = client.get("/planning/plan", parameters)
-    return response.status_code, " ".join(response.content.decode().split())
+get = partial(shown, "/planning/plan")
 
 
 def test_every_pool_says_what_binds_and_what_it_costs(reader: Client, planned: None, served: object) -> None:
@@ -118,36 +107,12 @@ def test_without_a_level_in_the_url_it_is_that_of_the_settings(reader: Client, p
     assert "Planned for P50 of the demand" in get(reader, q="p50")[1]
 
 
-def test_a_fleet_without_pools_is_said_so_with_what_to_do(reader: Client, db: None, served: object) -> None:
-    status, text = get(reader)
-    assert status == 200
-    assert "There is no plan." in text
-    assert "add pools to the fleet" in text and "demo_history" in text
-
-
 def test_pools_without_forecasts_keep_their_warm_floor_and_say_why(reader: Client, served: object, db: None) -> None:
     plan_fleet()
     status, text = get(reader)
     assert status == 200
     assert "There is no forecast of demand yet" in text
     assert "warm floor 24 h" in text
-
-
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [
-        ({"hours": "5"}, "is not one of the values"),
-        ({"q": "p42"}, "is not one of the values"),
-        ({"pool": "chat-lage-eu"}, "is no pool of the plan"),
-        ({"region": "moon"}, "is no region of the plan"),
-    ],
-)
-def test_a_bad_question_says_what_to_write(
-    reader: Client, planned: None, served: object, parameters: dict[str, str], words: str
-) -> None:
-    status, text = get(reader, **parameters)
-    assert status == 400
-    assert words in text
 
 
 def test_a_fragment_has_the_data_alone(reader: Client, planned: None, served: object) -> None:

@@ -1,24 +1,14 @@
 """What-ifs as a page: scenarios in the URL, side by side, and the form that adds one."""
 
+from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
 from django.test import Client
 
 from controlplane.planning.models import ReplicaCapacityEntry
-from tests.support.planning.fleet import plan_fleet
-from tests.support.planning.stored import store_forecasts
+from tests.support.web.html import shown
 
-
-@pytest.fixture
-def planned(db: None) -> None:
-    plan_fleet()
-    store_forecasts()
-
-
-def get(client: Client, **parameters: object) -> tuple[int, str]:
-    response = client.get("/planning/what-if", parameters)
-    return response.status_code, " ".join(response.content.decode().split())
+get = partial(shown, "/planning/what-if")
 
 
 def test_without_scenarios_the_usual_ones_stand_side_by_side(reader: Client, planned: None, served: object) -> None:
@@ -83,28 +73,3 @@ def test_a_scenario_that_has_no_plan_says_why_beside_the_others(reader: Client, 
     assert status == 200
     assert "use a region that has a pool, eu, us" in text
     assert '<th scope="col">peak × 2</th>' in text
-
-
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [
-        ({"scenario": "peek=2"}, "use one of peak"),
-        ({"scenario": "peak=much"}, "give a number"),
-        ({"scenario": "peak=-1"}, "0 or more"),
-        ({"peak": "much"}, "is not a number"),
-        ({"launch_model": "chat-large", "launch_rps": "50"}, "YYYY-MM-DD"),
-        ({"scenario": [f"peak={n}" for n in range(2, 11)]}, "compare at most"),
-    ],
-)
-def test_a_bad_scenario_says_what_to_write(
-    reader: Client, planned: None, served: object, parameters: dict[str, str], words: str
-) -> None:
-    status, text = get(reader, **parameters)
-    assert status == 400
-    assert words.lower() in text.lower()
-
-
-def test_without_pools_there_is_nothing_to_compare(reader: Client, db: None, served: object) -> None:
-    status, text = get(reader)
-    assert status == 200
-    assert "There is nothing to compare." in text

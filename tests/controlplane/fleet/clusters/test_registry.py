@@ -8,9 +8,10 @@ import pytest
 
 from controlplane.fleet.clusters.port import PoolSeen
 from controlplane.fleet.clusters.registry import Clusters, clusters
-from controlplane.fleet.models import Cluster, LLMModel, Pool, Region, Variant
+from controlplane.fleet.models import Cluster, Pool
 from tests.support.cluster.namespace import Namespace
 from tests.support.cluster.objects import deployment
+from tests.support.stored_pool import stored_pool
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,12 +35,7 @@ def registry(kubeconfigs: Path) -> Iterator[Clusters]:
 
 
 def pool(name: str, cluster: Cluster, **values: str) -> Pool:
-    model, _ = LLMModel.objects.get_or_create(name="chat")
-    region, _ = Region.objects.get_or_create(name="here")
-    variant = Variant.objects.create(name=name, model=model)
-    return Pool.objects.create(
-        name=name, variant=variant, region=region, model_name="chat", protocol="openai", cluster=cluster, **values
-    )
+    return stored_pool(name, protocol="openai", cluster=cluster, **values)
 
 
 def test_one_cluster_that_is_away_says_so_and_the_other_goes_on(

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from controlplane.fleet.models import LLMModel, Observation, Pool, Region, Replica, Team, Variant
+from controlplane.fleet.models import LLMModel, Observation, Pool, Replica, Team
 from controlplane.incidents.act import actions
 from controlplane.incidents.act.actions import retire
 from controlplane.incidents.decide import engine, rows
@@ -15,6 +15,7 @@ from controlplane.incidents.decide.watch import look
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.core.notice import Notice
 from tests.support.incidents.alerts import TTFT, UP, alert, outage
+from tests.support.stored_pool import stored_pool
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
 
@@ -28,11 +29,10 @@ def at(seconds: float) -> datetime:
 
 @pytest.fixture(autouse=True)
 def fleet() -> None:
-    team, region = Team.objects.create(name="serving"), Region.objects.create(name="eu")
+    team = Team.objects.create(name="serving")
     for name, replicas in (("large", ("one", "two")), ("small", ("one",))):
-        model = LLMModel.objects.create(name=f"chat-{name}", team=team)
-        variant = Variant.objects.create(name=f"{name}-8b", model=model)
-        pool = Pool.objects.create(name=name, variant=variant, region=region, model_name="m")
+        LLMModel.objects.create(name=f"chat-{name}", team=team)
+        pool = stored_pool(name, f"chat-{name}", "eu")
         for one in replicas:
             Replica.objects.create(pool=pool, name=one, grpc=f"{one}:8001", http=f"{one}:8000")
 

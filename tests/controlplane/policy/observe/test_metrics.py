@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from controlplane.fleet.models import LLMModel, Pool, Region, Replica, Variant
+from controlplane.fleet.models import Replica
 from controlplane.policy.core.observation import MetricFacts
 from controlplane.policy.core.spec import Scaling
 from controlplane.policy.observe.core.levels import Level, Sample, gpu_use, of_labels, of_pool
@@ -14,6 +14,7 @@ from controlplane.telemetry.explain.figures import Serving
 from controlplane.telemetry.metrics.core.stale import STALE
 from controlplane.telemetry.store import Store
 from tests.support.policy.cases import POOL, scaling
+from tests.support.stored_pool import stored_pool
 from tests.support.telemetry.samples import S
 from tests.support.telemetry.stored_metrics import write_all
 
@@ -64,8 +65,7 @@ def test_what_a_replica_does_not_say_is_not_known_of_the_pool(level: Level | Non
 @pytest.mark.django_db
 @pytest.mark.processes
 def test_a_policy_sees_the_newest_values_of_the_metrics_it_names_with_their_age(store: Store) -> None:
-    variant = Variant.objects.create(name="chat-8b", model=LLMModel.objects.create(name="chat"))
-    pool = Pool.objects.create(name=POOL, variant=variant, region=Region.objects.create(name="eu"), model_name="chat")
+    pool = stored_pool(POOL, region="eu")
     for host in ("a", "b"):
         Replica.objects.create(
             pool=pool, name=host, url=f"http://{host}:8000/v1", metrics=f"http://{host}:8000/metrics"

@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from controlplane.fleet.models import LLMModel, Pool, Region, Variant
 from controlplane.policy.core.observation import BurnFacts
 from controlplane.policy.observe.gather import Background, gather
 from controlplane.policy.observe.stages import Lost, lost_in, wanted_of
@@ -15,6 +14,7 @@ from controlplane.slo.core.sli import Latency
 from controlplane.slo.models import ObjectiveState, StoredObjective
 from controlplane.telemetry.store import Store
 from tests.support.policy.cases import POOL, scaling
+from tests.support.stored_pool import stored_pool
 from tests.support.telemetry.samples import S, row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.processes]
@@ -23,8 +23,7 @@ MS = 1_000_000
 
 @pytest.fixture(autouse=True)
 def objective() -> StoredObjective:
-    variant = Variant.objects.create(name="chat-8b", model=LLMModel.objects.create(name="chat"))
-    Pool.objects.create(name=POOL, variant=variant, region=Region.objects.create(name="eu"), model_name="chat")
+    stored_pool(POOL, region="eu")
     stored = StoredObjective()
     stored.take(Objective("whole", "Whole", Latency("e2e", 2_000), 0.9, {"model": "chat"}))
     stored.save()

@@ -5,27 +5,12 @@ from typing import Any
 import pytest
 
 from controlplane.policy.core.memory import TargetMemory
-from controlplane.policy.core.observation import BurnFacts, ClusterFacts, MetricFacts, Override, Pause, PoolFacts
+from controlplane.policy.core.observation import BurnFacts, ClusterFacts, MetricFacts, Override, Pause
 from controlplane.policy.core.rails import rails
-from controlplane.policy.core.rails.case import Case, Verdict
 from controlplane.policy.core.rails.rails import RAILS
-from controlplane.policy.core.spec import Scaling
-from tests.support.policy.cases import NOW_MS, pool, scaling
+from tests.support.policy.cases import NOW_MS, case, judged, pool
 
 OVERRIDE = Override(NOW_MS + 60_000, "chat-eu", 7)
-
-
-def case(facts: PoolFacts | None = None, *, spec: dict[str, Any] | None = None, **others: Any) -> Case:
-    document = scaling(**(spec or {})).policy
-    assert isinstance(document, Scaling)
-    memory = others.pop("memory", TargetMemory())
-    return Case(NOW_MS, document.spec, facts or pool(), memory, **others)
-
-
-def judged(verdict: Verdict | None) -> tuple[int, str]:
-    assert verdict is not None
-    assert verdict.reason
-    return verdict.replicas, verdict.alarm.kind if verdict.alarm else ""
 
 
 @pytest.mark.parametrize("facts", [{"cluster_age_ms": None}, {"cluster_age_ms": 61_000}, {"wanted": None}])

@@ -4,24 +4,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.policy.core.memory import TargetMemory
-from controlplane.policy.core.observation import ClusterFacts, Gpus, Override, PoolFacts, Spent
+from controlplane.policy.core.observation import ClusterFacts, Gpus, Override, Spent
 from controlplane.policy.core.rails import spending
-from controlplane.policy.core.rails.case import Case, Verdict
-from controlplane.policy.core.spec import Scaling
-from tests.support.policy.cases import NOW_MS, pool, scaling
-
-
-def case(facts: PoolFacts | None = None, *, spec: dict[str, Any] | None = None, **others: Any) -> Case:
-    document = scaling(**(spec or {})).policy
-    assert isinstance(document, Scaling)
-    return Case(NOW_MS, document.spec, facts or pool(), TargetMemory(), **others)
-
-
-def judged(verdict: Verdict | None) -> tuple[int, str]:
-    assert verdict is not None
-    assert verdict.reason
-    return verdict.replicas, verdict.alarm.kind if verdict.alarm else ""
+from tests.support.policy.cases import NOW_MS, case, judged, pool
 
 
 def cluster(allocatable: int, requested: int) -> ClusterFacts:
