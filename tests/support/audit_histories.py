@@ -21,7 +21,7 @@ from django.db import connections, transaction  # noqa: E402
 from controlplane.audit.core.chain import first_break  # noqa: E402
 from controlplane.audit.core.differences import is_secret  # noqa: E402
 from controlplane.audit.models import Entry, Head  # noqa: E402
-from controlplane.audit.recorded import _values  # noqa: E402
+from controlplane.audit.recorded import values_of  # noqa: E402
 from controlplane.fleet.models import GatewayKey, Tenant, Tier  # noqa: E402
 
 MODELS = (Tier, Tenant, GatewayKey)
@@ -88,7 +88,7 @@ def checked() -> int:
             else:
                 assert (entry.action == "created") == (entry.subject_id not in rows), entry
                 rows.setdefault(entry.subject_id, {}).update(entry.after or {})
-        stored = {str(row.pk): _values(row) for row in model.objects.all()}
+        stored = {str(row.pk): values_of(row) for row in model.objects.all()}
         assert {key: _plain(row) for key, row in rows.items()} == {key: _plain(row) for key, row in stored.items()}
     return head.number
 

@@ -21,9 +21,9 @@ from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.models import Maintenance, ObjectiveState, StoredObjective
 from controlplane.slo.save import save_objective
 from controlplane.telemetry.store import Store, StoreError, StoreLimitError, StoreUnavailableError
-from tests.support.slo.evaluations import NOW_S, NS, UP, assert_equals_the_ledger, swept
+from tests.support.slo.evaluations import NOW_S, NS, UP, assert_equals_the_ledger, evaluated, swept
 from tests.support.slo.judging import is_good
-from tests.support.slo.ledger_rows import rows
+from tests.support.slo.ledger_rows import rows, stored
 from tests.support.soak import sized
 
 
@@ -98,13 +98,10 @@ def test_with_any_rows_the_valid_objective_is_judged_and_every_other_has_a_state
 
 def test_slices_that_do_not_divide_each_other_are_counted_side_by_side(store: Store) -> None:
     """Nine hundred and twelve hundred seconds: an hour is the first that holds whole slices of both."""
-    ledger = rows(random.Random(1), 2_000, (NOW_S - 6 * HOUR_S) * NS, NOW_S * NS)
-    store.writer.insert_requests(ledger, 1)
+    ledger = stored(store, 1, 2_000, NOW_S - 6 * HOUR_S, NOW_S)
     sliced = [replace(UP, slug=f"s{length}", method=Timeslices(length, 0.6)) for length in (900, 1200, 1800, 60, 20)]
     evaluator = Evaluator(store)
-    evaluator.tick([UP, *sliced], [], NOW_S * NS)
-    swept(evaluator)
-    found = {one.alert.key: one for one in evaluator.tick([UP, *sliced], [], NOW_S * NS)}
+    found = {one.alert.key: one for one in evaluated(evaluator, [UP, *sliced])}
 
     assert_equals_the_ledger([found.pop("up")], ledger)
     for one in found.values():
@@ -127,8 +124,7 @@ def test_slices_that_do_not_divide_each_other_are_counted_side_by_side(store: St
 def test_a_query_that_fails_concerns_one_objective_and_is_tried_again(
     store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    ledger = rows(random.Random(6), 300, (NOW_S - HOUR_S) * NS, NOW_S * NS)
-    store.writer.insert_requests(ledger, 1)
+    ledger = stored(store, 6, 300, NOW_S - HOUR_S, NOW_S)
     objectives = [replace(UP, slug=f"o{number}", indicator=Latency("e2e", 1.0 + number)) for number in range(40)]
     classes_of, failing, questions = store.objectives.classes, {3.0, 17.0, 18.0}, []
 
@@ -151,9 +147,7 @@ def test_a_query_that_fails_concerns_one_objective_and_is_tried_again(
     assert_equals_the_ledger([one for one in found.values() if one.alert.state != "unknown"], ledger)
 
     failing.clear()
-    evaluator.tick(objectives, [], NOW_S * NS)
-    swept(evaluator)
-    assert_equals_the_ledger(evaluator.tick(objectives, [], NOW_S * NS), ledger)
+    assert_equals_the_ledger(evaluated(evaluator, objectives), ledger)
 
 
 def test_a_store_without_memory_for_any_objective_cannot_be_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,8 +162,7 @@ def test_a_store_without_memory_for_any_objective_cannot_be_read(store: Store, m
 def test_an_objective_that_fails_while_it_is_counted_stops_no_other(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = rows(random.Random(6), 300, (NOW_S - HOUR_S) * NS, NOW_S * NS)
-    store.writer.insert_requests(ledger, 1)
+    ledger = stored(store, 6, 300, NOW_S - HOUR_S, NOW_S)
     counted = CountPlan.counting
 
     def counting(self: CountPlan, *given: Any) -> Any:
@@ -186,9 +179,7 @@ def test_an_objective_that_fails_while_it_is_counted_stops_no_other(
 
     monkeypatch.setattr(CountPlan, "counting", counting)
     evaluator = Evaluator(store)
-    evaluator.tick([UP, replace(UP, slug="odd")], [], NOW_S * NS)
-    swept(evaluator)
-    found = {one.alert.key: one for one in evaluator.tick([UP, replace(UP, slug="odd")], [], NOW_S * NS)}
+    found = {one.alert.key: one for one in evaluated(evaluator, [UP, replace(UP, slug="odd")])}
     assert (found["odd"].alert.state, found["odd"].why) == ("unknown", "ZeroDivisionError: of this one alone")
     assert_equals_the_ledger([found["up"]], ledger)
 
@@ -221,8 +212,7 @@ def test_while_it_cannot_be_counted_its_time_is_missing_afterwards(
 
 
 def test_an_hour_that_could_not_be_counted_is_still_missing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger = rows(random.Random(8), 600, (NOW_S - 5 * HOUR_S) * NS, NOW_S * NS)
-    store.writer.insert_requests(ledger, 1)
+    ledger = stored(store, 8, 600, NOW_S - 5 * HOUR_S, NOW_S)
     classes_of, bad = store.objectives.classes, (NOW_S // HOUR_S - 2) * HOUR_S * NS
     fails = [True]
 
@@ -271,8 +261,7 @@ def test_an_hour_that_the_store_refused_is_written_later(store: Store, monkeypat
 
 def test_hours_before_the_tallies_reach_are_not_written_as_empty(store: Store) -> None:
     """A short period needs few hours in memory; the ledger, and what is kept of it, go further back."""
-    ledger = rows(random.Random(10), 400, (NOW_S - 14 * HOUR_S) * NS, NOW_S * NS)
-    store.writer.insert_requests(ledger, 1)
+    stored(store, 10, 400, NOW_S - 14 * HOUR_S, NOW_S)
     daily = replace(UP, period=Rolling(30 * DAY_S))
     first = Evaluator(store, retention_s=14 * HOUR_S)
     first.tick([daily], [], NOW_S * NS)
@@ -290,8 +279,7 @@ def test_hours_before_the_tallies_reach_are_not_written_as_empty(store: Store) -
 def test_maintenance_planned_while_the_store_was_away_is_applied_once_it_is_back(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = rows(random.Random(5), 500, (NOW_S - 3 * HOUR_S) * NS, NOW_S * NS)
-    store.writer.insert_requests(ledger, 1)
+    ledger = stored(store, 5, 500, NOW_S - 3 * HOUR_S, NOW_S)
     evaluator = Evaluator(store)
     evaluator.tick([UP], [], NOW_S * NS)
     swept(evaluator)
@@ -329,9 +317,7 @@ def test_values_of_a_split_are_bounded_and_old_values_make_room(store: Store, mo
     later_s = NOW_S + 4 * DAY_S
     sample = rows(random.Random(9), 40, (later_s - 60) * NS, later_s * NS)
     store.writer.insert_requests([replace(row, tenant="new", status="ok", error_type="") for row in sample], 1)
-    evaluator.tick([per_tenant], [], later_s * NS)
-    swept(evaluator, later_s)
-    [found_now] = evaluator.tick([per_tenant], [], later_s * NS)
+    [found_now] = evaluated(evaluator, [per_tenant], now_s=later_s)
     assert (found_now.alert.scope, found_now.note) == ({"tenant": "new"}, "")
 
 
@@ -351,8 +337,7 @@ def test_a_value_of_any_length_has_a_key_that_fits_and_no_nul(store: Store) -> N
 
 def test_a_calendar_on_the_half_hour_counts_from_its_own_midnight(store: Store) -> None:
     """Midnight in Kolkata is 18:30 UTC, and 18:15 in Kathmandu; a start may lie at any minute."""
-    ledger = rows(random.Random(11), 600, (NOW_S - 2 * DAY_S) * NS, NOW_S * NS)
-    store.writer.insert_requests(ledger, 1)
+    ledger = stored(store, 11, 600, NOW_S - 2 * DAY_S, NOW_S)
     objectives = [
         replace(UP, slug=f"{unit}-{number}", period=Calendar(unit, start, zone), windows=(BurnWindow("page", HOUR_S, 300, 0.02),))  # type: ignore[arg-type]
         for number, zone in enumerate(("Asia/Kolkata", "Asia/Kathmandu", "Australia/Lord_Howe", "UTC"))
@@ -364,9 +349,7 @@ def test_a_calendar_on_the_half_hour_counts_from_its_own_midnight(store: Store) 
     first.tick([*objectives, *sliced], [], NOW_S * NS)
     swept(first)
     for evaluator in (first, Evaluator(store)):  # what was kept, too
-        evaluator.tick([*objectives, *sliced], [], NOW_S * NS)
-        swept(evaluator)
-        found = evaluator.tick([*objectives, *sliced], [], NOW_S * NS)
+        found = evaluated(evaluator, [*objectives, *sliced])
         assert_equals_the_ledger([one for one in found if not one.alert.key.endswith("-s")], ledger)
         for one in found[len(objectives) :]:
             assert one.counts.total == sum(start >= one.period.from_ns for start in starts), one.alert.key

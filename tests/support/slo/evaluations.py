@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from controlplane.slo.core.burn import judge
 from controlplane.slo.core.counts import Counts
 from controlplane.slo.core.evaluation import Evaluation
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective, Rolling
 from controlplane.slo.core.sli import Availability
 from controlplane.slo.core.windows import DAY_S, HOUR_S, lengths_s
@@ -52,3 +53,12 @@ def swept(evaluator: Evaluator, now_s: int = NOW_S) -> Evaluator:
     while evaluator.sweep(now_s * NS):
         pass
     return evaluator
+
+
+def evaluated(
+    evaluator: Evaluator, objectives: Sequence[Objective], planned: Sequence[MaintenanceWindow] = (), now_s: int = NOW_S
+) -> Sequence[Evaluation]:
+    """What a tick finds once all history is counted."""
+    evaluator.tick(objectives, planned, now_s * NS)
+    swept(evaluator, now_s)
+    return evaluator.tick(objectives, planned, now_s * NS)

@@ -3,6 +3,7 @@
 import random
 
 from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.store import Store
 from inference.contract.stages import STAGES
 
 MS = 1_000_000
@@ -11,6 +12,13 @@ MODELS, TIERS, REGIONS = ("chat-large", "chat-small", "it's 'odd'"), ("premium",
 
 def rows(source: random.Random, count: int, from_ns: int, to_ns: int) -> list[LedgerRow]:
     return [_row(source, source.randrange(from_ns, to_ns)) for _ in range(count)]
+
+
+def stored(store: Store, seed: int, count: int, from_s: int, to_s: int) -> list[LedgerRow]:
+    """`rows` of that time, which the store then has."""
+    made = rows(random.Random(seed), count, from_s * 10**9, to_s * 10**9)
+    store.writer.insert_requests(made, 1)
+    return made
 
 
 def _row(source: random.Random, at_ns: int) -> LedgerRow:

@@ -10,7 +10,7 @@ from controlplane.slo.core.evaluation import Evaluation
 from controlplane.slo.core.objective import Timeslices
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.telemetry.store import Store
-from tests.support.slo.evaluations import NOW_S, NS, UP, swept
+from tests.support.slo.evaluations import NOW_S, NS, UP, evaluated
 from tests.support.slo.ledger_rows import rows
 
 
@@ -22,9 +22,7 @@ def judged(store: Store, slice_s: int, bad: int, good: int, minimum_total: int =
     store.writer.insert_requests([*ledger, *(replace(row, status="error", error_type="") for row in since[:bad])], 1)
     sliced = replace(UP, target=0.99, method=Timeslices(slice_s, 0.95), minimum=MinimumEvents(minimum_total, 3))
     evaluator = Evaluator(store)
-    evaluator.tick([sliced], [], NOW_S * NS)
-    swept(evaluator)
-    [found] = evaluator.tick([sliced], [], NOW_S * NS)
+    [found] = evaluated(evaluator, [sliced])
     return found
 
 

@@ -12,8 +12,8 @@ from controlplane.slo.core.windows import DAY_S, HOUR_S
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.write.keys import key_of
-from tests.support.slo.evaluations import NOW_S, NS, UP, assert_equals_the_ledger, swept
-from tests.support.slo.ledger_rows import rows
+from tests.support.slo.evaluations import NOW_S, NS, UP, assert_equals_the_ledger, evaluated, swept
+from tests.support.slo.ledger_rows import rows, stored
 
 FAST = Objective("fast", "", Latency("e2e", 250.0), 0.5, scope={"model": "chat-large"}, period=Rolling(4 * DAY_S))
 MONTHLY = replace(UP, slug="monthly", period=Calendar("week", datetime(2020, 1, 6), "UTC"))
@@ -22,8 +22,7 @@ OBJECTIVES = (UP, FAST, MONTHLY, PER_REGION)
 
 
 def test_windows_and_periods_count_what_the_ledger_has(store: Store) -> None:
-    ledger = rows(random.Random(1), 2_000, (NOW_S - 4 * DAY_S) * NS, NOW_S * NS)
-    store.writer.insert_requests(ledger, 1)
+    ledger = stored(store, 1, 2_000, NOW_S - 4 * DAY_S, NOW_S)
     evaluator = Evaluator(store)
     before = evaluator.tick(OBJECTIVES, [], NOW_S * NS)
     swept(evaluator)
@@ -40,9 +39,7 @@ def test_late_and_changed_rows_are_counted(store: Store) -> None:
     ledger = rows(source, 600, (NOW_S - HOUR_S) * NS, NOW_S * NS)
     store.writer.insert_requests(ledger, 1)
     evaluator = Evaluator(store)
-    evaluator.tick(OBJECTIVES, [], NOW_S * NS)
-    swept(evaluator)
-    evaluator.tick(OBJECTIVES, [], NOW_S * NS)
+    evaluated(evaluator, OBJECTIVES)
 
     late = rows(source, 200, (NOW_S - 240) * NS, NOW_S * NS)
     amended = [replace(row, status="error", error_type="") for row in ledger if row.entry_start_ns > (NOW_S - 200) * NS]
@@ -70,8 +67,7 @@ def test_rows_that_come_hours_late_are_counted_in_the_next_round(store: Store) -
 
 
 def test_after_a_restart_old_hours_come_from_the_store_even_without_the_ledger(store: Store) -> None:
-    ledger = rows(random.Random(4), 1_500, (NOW_S - 4 * DAY_S) * NS, NOW_S * NS)
-    store.writer.insert_requests(ledger, 1)
+    ledger = stored(store, 4, 1_500, NOW_S - 4 * DAY_S, NOW_S)
     first = Evaluator(store)
     first.tick(OBJECTIVES, [], NOW_S * NS)
     swept(first)
@@ -79,9 +75,7 @@ def test_after_a_restart_old_hours_come_from_the_store_even_without_the_ledger(s
     store.writer.withdraw_requests([key_of(row) for row in old], version=9)
 
     second = Evaluator(store)
-    second.tick(OBJECTIVES, [], NOW_S * NS)
-    swept(second)
-    assert_equals_the_ledger(second.tick(OBJECTIVES, [], NOW_S * NS), ledger)
+    assert_equals_the_ledger(evaluated(second, OBJECTIVES), ledger)
 
 
 def test_after_a_pause_the_missed_time_is_counted_before_a_state_is_quiet(store: Store) -> None:
@@ -89,9 +83,7 @@ def test_after_a_pause_the_missed_time_is_counted_before_a_state_is_quiet(store:
     ledger = rows(source, 300, (NOW_S - HOUR_S) * NS, NOW_S * NS)
     store.writer.insert_requests(ledger, 1)
     evaluator = Evaluator(store)
-    evaluator.tick([UP], [], NOW_S * NS)
-    swept(evaluator)
-    evaluator.tick([UP], [], NOW_S * NS)
+    evaluated(evaluator, [UP])
     later_s = NOW_S + 1_800
     ledger += rows(source, 300, NOW_S * NS, later_s * NS)
     store.writer.insert_requests(ledger, 2)
@@ -103,16 +95,13 @@ def test_after_a_pause_the_missed_time_is_counted_before_a_state_is_quiet(store:
 
 
 def test_maintenance_entered_afterwards_removes_what_was_counted(store: Store) -> None:
-    ledger = rows(random.Random(5), 500, (NOW_S - 6 * HOUR_S) * NS, NOW_S * NS)
-    store.writer.insert_requests(ledger, 1)
+    ledger = stored(store, 5, 500, NOW_S - 6 * HOUR_S, NOW_S)
     evaluator = Evaluator(store)
     evaluator.tick([UP], [], NOW_S * NS)
     swept(evaluator)
     start_s = (NOW_S - 4 * HOUR_S) // 60 * 60
     planned = MaintenanceWindow("driver", datetime.fromtimestamp(start_s, UTC).replace(tzinfo=None), "UTC", 2 * HOUR_S)
-    evaluator.tick([UP], [planned], NOW_S * NS)
-    swept(evaluator)
-    [found] = evaluator.tick([UP], [planned], NOW_S * NS)
+    [found] = evaluated(evaluator, [UP], [planned])
 
     left = [row for row in ledger if not start_s <= row.entry_start_ns / NS < start_s + 2 * HOUR_S]
     assert_equals_the_ledger([found], left)
@@ -130,30 +119,21 @@ def test_a_value_without_counted_requests_is_not_judged(store: Store) -> None:
     failed = [replace(row, pool="", status="error") for row in ledger[:50]]
     store.writer.insert_requests([*failed, *(replace(row, pool="p") for row in ledger[50:])], 1)
     evaluator = Evaluator(store)
-    evaluator.tick([UP, PER_POOL], [], NOW_S * NS)
-    swept(evaluator)
-    found = [one for one in evaluator.tick([UP, PER_POOL], [], NOW_S * NS) if one.alert.objective == PER_POOL]
+    found = [one for one in evaluated(evaluator, [UP, PER_POOL]) if one.alert.objective == PER_POOL]
     assert {one.alert.scope["pool"] for one in found} == {"p"}
 
 
 def test_a_split_objective_without_values_has_no_events(store: Store) -> None:
     evaluator = Evaluator(store, retention_s=DAY_S)
-    evaluator.tick([PER_POOL], [], NOW_S * NS)
-    swept(evaluator)
-    (found,) = evaluator.tick([PER_POOL], [], NOW_S * NS)
+    (found,) = evaluated(evaluator, [PER_POOL])
     assert (found.alert.state, found.alert.scope, found.counts) == ("quiet", {}, Counts())
 
 
 def test_a_value_whose_events_are_older_than_the_period_is_dropped(store: Store) -> None:
     day = replace(UP, slug="day", split_by=("region",), period=Rolling(3 * DAY_S))
-    ledger = rows(random.Random(4), 50, (NOW_S - 900) * NS, NOW_S * NS)
-    store.writer.insert_requests(ledger, 1)
+    stored(store, 4, 50, NOW_S - 900, NOW_S)
     evaluator = Evaluator(store)
-    evaluator.tick([day], [], NOW_S * NS)
-    swept(evaluator)
-    assert len(evaluator.tick([day], [], NOW_S * NS)) > 1
+    assert len(evaluated(evaluator, [day])) > 1
     later_s = NOW_S + 4 * DAY_S
-    evaluator.tick([day], [], later_s * NS)
-    swept(evaluator, later_s)
-    (found,) = evaluator.tick([day], [], later_s * NS)
+    (found,) = evaluated(evaluator, [day], now_s=later_s)
     assert found.alert.scope == {}

@@ -8,7 +8,7 @@ from controlplane.slo.core.sli import Cost
 from controlplane.slo.core.windows import HOUR_S
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.telemetry.store import Store
-from tests.support.slo.evaluations import NOW_S, NS, swept
+from tests.support.slo.evaluations import NOW_S, NS, evaluated
 from tests.support.slo.ledger_rows import rows
 
 CHEAP = Objective("cheap", "", Cost(1e6), 0.5)
@@ -17,9 +17,7 @@ PER_MODEL = replace(CHEAP, slug="per-model", split_by=("model",))
 
 def states(store: Store) -> dict[tuple[str, str], tuple[str, str]]:
     evaluator = Evaluator(store)
-    evaluator.tick([CHEAP, PER_MODEL], [], NOW_S * NS)
-    swept(evaluator)
-    found = evaluator.tick([CHEAP, PER_MODEL], [], NOW_S * NS)
+    found = evaluated(evaluator, [CHEAP, PER_MODEL])
     return {(one.alert.objective.slug, one.alert.scope.get("model", "")): (one.alert.state, one.why) for one in found}
 
 

@@ -20,11 +20,16 @@ from inference.core.backend_errors import (
 from inference.core.passing.passed import made
 from inference.wires.http import client
 from tests.support.servers.calls import CALL, Connect, StartServer, chat, events_of
-from tests.support.servers.standins import ALL_KINDS, EMBEDDING, KINDS, MODEL, SGLang
+from tests.support.servers.standins import ALL_KINDS, EMBEDDING, KINDS, MODEL, ModelServer, SGLang
 from tests.support.wait import eventually_async
 
 ALL = sorted(KINDS)
 USAGE = Usage(7, 3)
+
+
+@pytest.fixture
+async def sglang(start_server: StartServer) -> ModelServer:
+    return await start_server("sglang")
 
 
 def said(events: Sequence[Event]) -> list[dict[str, Any]]:
@@ -138,111 +143,89 @@ async def test_a_stream_that_fails_midway_is_no_answer(start_server: StartServer
     )
 
 
-async def test_a_connection_that_is_cut_midway(start_server: StartServer, connect: Connect) -> None:
-    server = await start_server("sglang")
-    server.fault = "cut midway"
-    stream = await connect(server.url).generate(chat(), CALL)
-    with pytest.raises(UnreachableError):
-        await events_of(stream)
-
-
-async def test_an_end_without_a_finish_reason_is_none(start_server: StartServer, connect: Connect) -> None:
-    server = await start_server("sglang")
-    server.fault = "no finish reason"
-    with pytest.raises(FailedError, match="without saying why"):
-        await events_of(await connect(server.url).generate(chat(), CALL))
-
-
-async def test_an_answer_given_up_before_its_first_token_may_be_tried_elsewhere(
-    start_server: StartServer, connect: Connect
+@pytest.mark.parametrize(
+    ("fault", "finish_reason", "error", "says"),
+    [
+        ("cut midway", "stop", UnreachableError, ""),
+        ("no finish reason", "stop", FailedError, "without saying why"),
+        ("abort", "stop", RefusedError, ""),  # before its first token: it may be tried elsewhere
+        ("", "abort", FailedError, ""),
+    ],
+)
+async def test_an_answer_that_does_not_end_as_it_should_is_none(
+    sglang: ModelServer, connect: Connect, fault: str, finish_reason: str, error: type[Exception], says: str
 ) -> None:
-    server = await start_server("sglang")
-    server.fault = "abort"
-    with pytest.raises(RefusedError):
-        await events_of(await connect(server.url).generate(chat(), CALL))
-
-
-async def test_an_answer_given_up_later_has_failed(start_server: StartServer, connect: Connect) -> None:
-    server = await start_server("sglang")
-    server.finish_reason = "abort"
-    with pytest.raises(FailedError):
-        await events_of(await connect(server.url).generate(chat(), CALL))
+    sglang.fault, sglang.finish_reason = fault, finish_reason
+    with pytest.raises(error, match=says):
+        await events_of(await connect(sglang.url).generate(chat(), CALL))
 
 
 @pytest.mark.parametrize("fault", ["", "silent at the end"])
 async def test_a_server_without_usage_does_not_hold_the_answer_up(
-    start_server: StartServer, connect: Connect, fault: str
+    sglang: ModelServer, connect: Connect, fault: str
 ) -> None:
-    server = await start_server("sglang")
-    server.sends_usage, server.fault = False, fault
-    model = connect(server.url)
+    sglang.sends_usage, sglang.fault = False, fault
+    model = connect(sglang.url)
     events = await events_of(await model.generate(chat(), CALL))
     assert [event.finish_reason for event in events if event.finish_reason] == ["stop"]
     assert not any(event.usage for event in events)
-    await eventually_async(lambda: model.link.idle and not server.running)
+    await eventually_async(lambda: model.link.idle and not sglang.running)
 
 
-async def test_cancelling_closes_the_connection(start_server: StartServer, connect: Connect) -> None:
-    server = await start_server("sglang")
-    server.gate.clear()
-    model = connect(server.url)
+async def test_cancelling_closes_the_connection(sglang: ModelServer, connect: Connect) -> None:
+    sglang.gate.clear()
+    model = connect(sglang.url)
     stream = await model.generate(chat(), CALL)
     assert text_of(await stream.next()) == "A "
     stream.cancel()
-    await eventually_async(lambda: server.aborted == 1 and not server.running)
+    await eventually_async(lambda: sglang.aborted == 1 and not sglang.running)
     stream.cancel()
     assert model.link.idle
 
 
-async def test_leaving_before_the_answer_begins_closes_the_connection(
-    start_server: StartServer, connect: Connect
-) -> None:
-    server = await start_server("sglang")
-    server.fault = "mute"
-    model = connect(server.url)
+async def test_leaving_before_the_answer_begins_closes_the_connection(sglang: ModelServer, connect: Connect) -> None:
+    sglang.fault = "mute"
+    model = connect(sglang.url)
     call = asyncio.create_task(model.generate(chat(), CALL))
-    await eventually_async(lambda: server.running == 1)
+    await eventually_async(lambda: sglang.running == 1)
     call.cancel()
-    await eventually_async(lambda: server.aborted == 1 and model.link.idle)
+    await eventually_async(lambda: sglang.aborted == 1 and model.link.idle)
 
 
 async def test_a_call_whose_connection_is_dropped_is_lost(
-    start_server: StartServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    sglang: ModelServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "KEPT_S", 600.0)
-    server = await start_server("sglang")
-    model = connect(server.url)
+    model = connect(sglang.url)
     for _ in range(2):  # on a new connection, and on one that was kept
-        server.fault = "drops"
+        sglang.fault = "drops"
         with pytest.raises(LostCallError):
             await model.generate(chat(), CALL)
-        server.fault = ""
+        sglang.fault = ""
         await events_of(await model.generate(chat(), CALL))
         await eventually_async(lambda: model.link.idle)
 
 
-async def test_a_server_that_is_away_is_unreachable(start_server: StartServer, connect: Connect) -> None:
-    server = await start_server("sglang")
-    await server.stop()
+async def test_a_server_that_is_away_is_unreachable(sglang: ModelServer, connect: Connect) -> None:
+    await sglang.stop()
     with pytest.raises(UnreachableError):
-        await connect(server.url).generate(chat(), CALL)
-    await server.start()
+        await connect(sglang.url).generate(chat(), CALL)
+    await sglang.start()
 
 
 async def test_a_model_that_the_server_has_unloaded_is_not_looked_for_there(
-    start_server: StartServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    sglang: ModelServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """vLLM unloads adapters while it runs, and says so as here. A route that it has not is another 404."""
-    server = await start_server("sglang")
-    model = connect(server.url)
+    model = connect(sglang.url)
     await model.detect(5)
-    server.model = "other"
+    sglang.model = "other"
     for error, kind in (
         ({"message": "The model `m` does not exist.", "type": "NotFoundError", "param": "model"}, UnreachableError),
         ({"detail": "Not Found"}, FailedError),
     ):
         body = {"error": error | {"code": 404}} if "message" in error else error
-        monkeypatch.setattr(server, "error", lambda *_, body=body: web.json_response(body, status=404))
+        monkeypatch.setattr(sglang, "error", lambda *_, body=body: web.json_response(body, status=404))
         with pytest.raises(kind) as caught:
             await model.generate(chat(), CALL)
         assert caught.value.error_type == "404"

@@ -186,3 +186,18 @@ class Counts:
 
         self.begun = counter("weir_standin_begun_total", "Requests that the model has begun")
         self.cancelled = counter("weir_standin_cancelled_total", "Requests that were cancelled")
+
+
+class Streaming:
+    """A model that answers each request in a thread of its own, by `stream`."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        self.config = json.loads(args["model_config"])
+        self.counts = Counts(args["model_name"])
+
+    def execute(self, requests: list[Any]) -> Any:
+        for request in requests:
+            run_in_thread(self.stream, request, Sender(request))
+
+    def stream(self, request: Any, sender: Sender) -> None:
+        raise NotImplementedError

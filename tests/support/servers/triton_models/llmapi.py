@@ -2,7 +2,6 @@
 There is no engine. `model.yaml` says whether it is decoupled, and whether it sends the text so far or only what is new.
 """
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from tests.support.servers.triton_models import common
 
 
-class LlmApiModel:
+class LlmApiModel(common.Streaming):
     @staticmethod
     def auto_complete_config(config: Any) -> Any:
         decoupled = "decoupled: True" in Path(common.pb_utils.get_model_dir(), "model.yaml").read_text()
@@ -19,17 +18,14 @@ class LlmApiModel:
         return config
 
     def initialize(self, args: dict[str, str]) -> None:
-        self.config = json.loads(args["model_config"])
+        super().initialize(args)
         self.decoupled = common.pb_utils.using_decoupled_model_transaction_policy(self.config)
         self.so_far = "text: so_far" in Path(common.pb_utils.get_model_dir(), "model.yaml").read_text()
-        self.counts = common.Counts(args["model_name"])
 
     def execute(self, requests: list[Any]) -> Any:
         if not self.decoupled:
             return [self._whole(request) for request in requests]
-        for request in requests:
-            common.run_in_thread(self._stream, request, common.Sender(request))
-        return None
+        return super().execute(requests)
 
     def _read(self, request: Any) -> tuple[common.Tensors, common.Script, list[str], str]:
         self.counts.begun.increment()
@@ -62,7 +58,7 @@ class LlmApiModel:
         except Exception as error:  # noqa: BLE001  (as the published model does)
             return common.response([], common.error(f"Error generating request: {error}"))
 
-    def _stream(self, request: Any, sender: Any) -> None:
+    def stream(self, request: Any, sender: Any) -> None:
         try:
             tensors, script, tokens, reason = self._read(request)
             text = ""

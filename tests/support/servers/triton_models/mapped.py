@@ -1,6 +1,5 @@
 """Models that none of the known signatures fits."""
 
-import json
 import time
 from typing import Any
 
@@ -9,18 +8,10 @@ import numpy as np
 from tests.support.servers.triton_models import common
 
 
-class MappedModel:
+class MappedModel(common.Streaming):
     """Answers with the text so far, and ends with an empty final response and no reason."""
 
-    def initialize(self, args: dict[str, str]) -> None:
-        self.config = json.loads(args["model_config"])
-        self.counts = common.Counts(args["model_name"])
-
-    def execute(self, requests: list[Any]) -> None:
-        for request in requests:
-            common.run_in_thread(self._stream, request, common.Sender(request))
-
-    def _stream(self, request: Any, sender: Any) -> None:
+    def stream(self, request: Any, sender: Any) -> None:
         tensors = common.Tensors(request, self.config)
         script = common.Script(tensors.one("QUESTION"), tensors.raw)
         text = ""
@@ -37,17 +28,10 @@ class MappedModel:
         sender.send(flags=common.FINAL)
 
 
-class IdsModel:
+class IdsModel(common.Streaming):
     """Answers with the token ids of its prompt, one at a time, and ends with an empty final response."""
 
-    def initialize(self, args: dict[str, str]) -> None:
-        self.config = json.loads(args["model_config"])
-
-    def execute(self, requests: list[Any]) -> None:
-        for request in requests:
-            common.run_in_thread(self._stream, request, common.Sender(request))
-
-    def _stream(self, request: Any, sender: Any) -> None:
+    def stream(self, request: Any, sender: Any) -> None:
         tensors = common.Tensors(request, self.config)
         ids = tensors.given["input_ids"]
         if tensors.one("input_lengths") != len(ids):

@@ -37,11 +37,7 @@ def check(tensors: common.Tensors) -> None:
         json.loads(guide)
 
 
-class _Base:
-    def initialize(self, args: dict[str, str]) -> None:
-        self.config = json.loads(args["model_config"])
-        self.counts = common.Counts(args["model_name"])
-
+class _Base(common.Streaming):
     def tokens(self, tensors: common.Tensors, script: common.Script, sequence: int) -> Iterator[tuple[str, int]]:
         """The texts of one sequence, each with its count of tokens. The stop word is part of the last one."""
         stops = tensors.given.get("stop_words", [])
@@ -71,11 +67,7 @@ class _Base:
 class EnsembleModel(_Base):
     """Its last response carries text and is final. It looks for cancellation."""
 
-    def execute(self, requests: list[Any]) -> None:
-        for request in requests:
-            common.run_in_thread(self._infer, request, common.Sender(request))
-
-    def _infer(self, request: Any, sender: Any) -> None:
+    def stream(self, request: Any, sender: Any) -> None:
         try:
             self.counts.begun.increment()
             tensors = common.Tensors(request, self.config)

@@ -41,7 +41,7 @@ _SAMPLING = {  # fields of vLLM's SamplingParams
 _STRUCTURES = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 
 
-class TritonPythonModel:
+class TritonPythonModel(common.Streaming):
     @staticmethod
     def auto_complete_config(config: Any) -> Any:
         for name, data_type, dims, optional in _INPUTS:
@@ -52,15 +52,7 @@ class TritonPythonModel:
         config.set_max_batch_size(0)
         return config
 
-    def initialize(self, args: dict[str, str]) -> None:
-        self.config = json.loads(args["model_config"])
-        self.counts = common.Counts(args["model_name"])
-
-    def execute(self, requests: list[Any]) -> None:
-        for request in requests:
-            common.run_in_thread(self._infer, request, common.Sender(request))
-
-    def _infer(self, request: Any, sender: Any) -> None:
+    def stream(self, request: Any, sender: Any) -> None:
         try:
             self._generate(request, sender)
         except Exception as error:  # noqa: BLE001  (as the published model does)
