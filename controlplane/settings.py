@@ -7,7 +7,7 @@ from csp.constants import NONE, SELF, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
 from servestatic.compress import Compressor
 
-from controlplane.config import ConfigError, load
+from controlplane.config import Config, ConfigError
 from controlplane.config.databases import DatabaseUrlError, database
 from controlplane.config.secrets import read_or_make_secret
 from inference.contract.logs import stdlib_logging
@@ -15,7 +15,7 @@ from inference.contract.logs import stdlib_logging
 ROOT = Path(__file__).resolve().parent.parent
 
 try:
-    CONFIG = load()
+    CONFIG = Config.load()
     DATABASES = {"default": database(CONFIG.database_url, CONFIG.home)}
 except (ConfigError, DatabaseUrlError) as error:
     raise ImproperlyConfigured(str(error)) from None

@@ -88,13 +88,13 @@ def _looks(sender: type[models.Model], instance: models.Model, **_: Any) -> None
 
 def _reads(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
     stored = None if instance.pk is None else sender._base_manager.filter(pk=instance.pk).first()
-    setattr(instance, _BEFORE, _values(stored) if stored else None)
+    setattr(instance, _BEFORE, values_of(stored) if stored else None)
 
 
 def _saved(
     sender: type[models.Model], instance: models.Model, created: bool, update_fields: frozenset[str] | None, **_: Any
 ) -> None:
-    stored, values = getattr(instance, _BEFORE, None), _values(instance)
+    stored, values = getattr(instance, _BEFORE, None), values_of(instance)
     if stored and update_fields is not None:
         values = stored | {name: value for name, value in values.items() if name in update_fields}
     before, after = changes(None if created else stored, values)
@@ -103,7 +103,7 @@ def _saved(
 
 
 def _deleted(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
-    before, _after = changes(getattr(instance, _BEFORE, None) or _values(instance), None)
+    before, _after = changes(getattr(instance, _BEFORE, None) or values_of(instance), None)
     if _is_recorded(instance):
         _write("deleted", instance, before=before)
 
@@ -133,7 +133,7 @@ def _write(action: str, instance: models.Model, **sides: Any) -> None:
     Entry.write(actor(), action, kind=label, subject=str(instance), subject_id=key[:100], **sides)
 
 
-def _values(instance: models.Model) -> dict[str, Any]:
+def values_of(instance: models.Model) -> dict[str, Any]:
     """Of every column, as JSON has it."""
     values = {field.name: field.value_from_object(instance) for field in instance._meta.concrete_fields}
     if any(hasattr(value, "resolve_expression") for value in values.values()):  # the database computes it

@@ -5,7 +5,7 @@ Environment variables carry `WEIR_` before the name. A value outside its bounds 
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, DirectoryPath, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -24,6 +24,10 @@ OptionalSecret = Annotated[str, AfterValidator(bounds.optional(bounds.long_secre
 TeamName = Annotated[str, AfterValidator(bounds.team_name)]
 HostNames = Annotated[list[str], NoDecode, AfterValidator(bounds.host_names)]
 Networks = Annotated[list[str], NoDecode, AfterValidator(bounds.networks)]
+
+
+class ConfigError(ValueError):
+    """Permanent: the environment cannot be used. The message has one line per setting, with its value and the remedy."""
 
 
 class Config(BaseSettings):
@@ -192,6 +196,14 @@ class Config(BaseSettings):
     def _absolute(cls, value: Path) -> Path:
         return value.expanduser().absolute()
 
+    @classmethod
+    def load(cls) -> Self:
+        """Read the environment. Raises ConfigError with a line for each setting that cannot be used."""
+        try:
+            return cls()
+        except ValidationError as error:
+            raise refusal(error, cls) from error
+
     @property
     def snapshot_file(self) -> Path:
         return self.snapshot_path or self.home / "snapshot.json"
@@ -212,18 +224,6 @@ class Config(BaseSettings):
             return self.telemetry_url.rstrip("/")
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.otlp_host, self.otlp_host)  # noqa: S104  (not a bind)
         return f"http://{host}:{self.otlp_http_port}"
-
-
-class ConfigError(ValueError):
-    """Permanent: the environment cannot be used. The message has one line per setting, with its value and the remedy."""
-
-
-def load() -> Config:
-    """Read the environment. Raises ConfigError."""
-    try:
-        return Config()
-    except ValidationError as error:
-        raise refusal(error, Config) from error
 
 
 def refusal(error: ValidationError, settings: type[Config]) -> ConfigError:

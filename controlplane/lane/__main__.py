@@ -9,7 +9,7 @@ import django
 import uvloop
 
 from controlplane.config import ConfigError
-from controlplane.lane.config import LaneConfig, load
+from controlplane.lane.config import LaneConfig
 
 
 async def _run(config: LaneConfig) -> None:
@@ -29,7 +29,7 @@ def main() -> None:
     from controlplane.lane.process import StartError
 
     try:
-        uvloop.run(_run(load()))
+        uvloop.run(_run(LaneConfig.load()))
     except (ConfigError, StartError) as error:
         sys.exit(f"the lane cannot start: {error}")
 

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 from pydantic_settings import NoDecode
 
-from controlplane.config import Config, OptionalSecret, Port, refusal
+from controlplane.config import Config, OptionalSecret, Port
 from controlplane.incidents.notify.delivery.core.outbound_address import allowed
 
 
@@ -54,11 +54,3 @@ class LaneConfig(Config):
     @property
     def objects_at(self) -> str:
         return self.lane_objects or str(self.home / "lane")
-
-
-def load() -> LaneConfig:
-    """Read the environment. Raises ConfigError."""
-    try:
-        return LaneConfig()
-    except ValidationError as error:
-        raise refusal(error, LaneConfig) from error

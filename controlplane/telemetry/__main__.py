@@ -11,7 +11,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # children are started b
 import uvloop
 
 from controlplane.config import ConfigError
-from controlplane.telemetry.config import IngestConfig, load
+from controlplane.telemetry.config import IngestConfig
 from controlplane.telemetry.process.service import StartError, serve
 from inference.contract import logs
 
@@ -29,7 +29,7 @@ def main() -> None:
     for library in ("urllib3", "clickhouse_connect"):
         logging.getLogger(library).setLevel(logging.CRITICAL)  # `rollups` logs their errors once
     try:
-        config = load()
+        config = IngestConfig.load()
         logs.configure(logs.stdlib_logging(config.log_format, config.log_level))
         uvloop.run(_run(config))
     except (ConfigError, StartError) as error:

@@ -2,9 +2,9 @@
 
 import os
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from controlplane.config import Config, OptionalUrl, refusal
+from controlplane.config import Config, OptionalUrl
 
 
 class IngestConfig(Config):
@@ -87,11 +87,3 @@ class IngestConfig(Config):
         le=65535,
         description="Loopback port of the embedded store. 0 chooses a free one and writes it to `run/store-port`.",
     )
-
-
-def load() -> IngestConfig:
-    """Raises ConfigError with a line for each setting that cannot be used."""
-    try:
-        return IngestConfig()
-    except ValidationError as error:
-        raise refusal(error, IngestConfig) from error

@@ -9,7 +9,7 @@ from django.core.checks import run_checks
 from pytest_django import Settings
 
 from controlplane import checks
-from controlplane.config import Config, ConfigError, load
+from controlplane.config import Config, ConfigError
 from controlplane.config.bounds import MAX_RETENTION_DAYS
 from controlplane.telemetry.config import IngestConfig
 
@@ -123,7 +123,7 @@ def test_no_message_repeats_a_secret(config: Config, monkeypatch: pytest.MonkeyP
     }.items():
         monkeypatch.setenv(f"WEIR_{name}", value)
     with pytest.raises(ConfigError) as refused:
-        load()
+        Config.load()
     assert len(str(refused.value).splitlines()) == 4
     (message,) = checks.broken(config.model_copy(update={"metrics_token": secret}))
     assert secret not in str(refused.value) + message.msg
@@ -162,7 +162,7 @@ def test_a_wrong_value_is_refused_with_its_name_value_meaning_and_remedy(
 ) -> None:
     monkeypatch.setenv(f"WEIR_{name}", value)
     with pytest.raises(ConfigError) as refused:
-        load()
+        Config.load()
     field = Config.model_fields[name.lower()]
     shown = f"='{value}'" if field.repr else ""
     assert f"WEIR_{name}{shown} is refused" in str(refused.value)
@@ -177,7 +177,7 @@ def test_the_document_says_which_settings_are_refused_when_they_are_read() -> No
 
 def test_hosts_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEIR_ALLOWED_HOSTS", "weir.example.com, 10.0.0.7,")
-    assert load().allowed_hosts == ["weir.example.com", "10.0.0.7"]
+    assert Config.load().allowed_hosts == ["weir.example.com", "10.0.0.7"]
 
 
 def test_a_relative_home_does_not_move_with_the_working_directory(
@@ -185,7 +185,7 @@ def test_a_relative_home_does_not_move_with_the_working_directory(
 ) -> None:
     monkeypatch.setenv("WEIR_HOME", "here")
     monkeypatch.chdir(tmp_path)
-    assert load().home == tmp_path / "here"
+    assert Config.load().home == tmp_path / "here"
 
 
 @pytest.mark.parametrize(

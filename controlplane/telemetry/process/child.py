@@ -10,7 +10,7 @@ import runpy
 import signal
 import sys
 
-from controlplane.config import load
+from controlplane.config import Config
 from inference.contract import logs
 
 _PR_SET_PDEATHSIG = 1
@@ -28,7 +28,7 @@ def main() -> None:
     parent, module, *arguments = sys.argv[1:]
     die_with_parent(int(parent))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    config = load()
+    config = Config.load()
     logs.configure(logs.stdlib_logging(config.log_format, config.log_level))  # to stderr: stdout is for the parent
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

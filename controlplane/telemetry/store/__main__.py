@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from controlplane.config import load
+from controlplane.config import Config
 
 from .embedded.front import serve_embedded
 from .errors import StoreError, StoreUnavailableError
@@ -24,7 +24,7 @@ async def _serve(home: Path, port: int, retention_days: int, rollup_retention_da
 
 
 def main() -> None:
-    config = load()
+    config = Config.load()
     parser = argparse.ArgumentParser(prog="python -m controlplane.telemetry.store", description=__doc__)
     parser.add_argument(
         "--home", type=Path, default=config.home, help="folder of the data and the password (WEIR_HOME)"

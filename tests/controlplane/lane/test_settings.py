@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.config import Config, ConfigError
-from controlplane.lane.config import LaneConfig, load
+from controlplane.lane.config import LaneConfig
 from controlplane.lane.objects.at import objects_at
 from deploy.local.process import ROOT
 from tests.support.lane.s3 import s3
@@ -20,7 +20,7 @@ def test_every_setting_of_the_lane_is_documented_with_its_default() -> None:
 def test_what_is_no_network_is_refused(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
     monkeypatch.setenv("WEIR_LANE_CALLBACK_ALLOW", f"hooks.internal, {wrong}")
     with pytest.raises(ConfigError, match="neither a network"):
-        load()
+        LaneConfig.load()
 
 
 def test_a_bucket_that_is_not_there_is_refused() -> None:
@@ -33,5 +33,5 @@ def test_a_token_that_can_be_guessed_is_refused_without_being_shown(
 ) -> None:
     monkeypatch.setenv("WEIR_LANE_TOKEN", "hunter2")
     with pytest.raises(ConfigError, match="32 characters or more") as refused:
-        load()
+        LaneConfig.load()
     assert "hunter2" not in str(refused.value)

@@ -8,7 +8,7 @@ from controlplane.telemetry.ingest import native
 
 native.use()  # before the compiled modules are imported
 
-from controlplane.telemetry.config import load  # noqa: E402
+from controlplane.telemetry.config import IngestConfig  # noqa: E402
 from controlplane.telemetry.ingest.pipeline.process import run  # noqa: E402
 from controlplane.telemetry.ingest.pipeline.traces import Limits  # noqa: E402
 
@@ -21,7 +21,7 @@ def main() -> None:
     for library in ("urllib3", "clickhouse_connect"):
         logging.getLogger(library).setLevel(logging.CRITICAL)  # `sink` logs their errors once
     gc.set_threshold(50_000, 20, 100)  # there are hundreds of thousands of spans and few cycles: collect less often
-    config = load()
+    config = IngestConfig.load()
     run(
         config.home / "spool",
         config.store_dsn,
