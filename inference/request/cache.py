@@ -67,8 +67,11 @@ class Cache:
     def put(self, key: bytes, answer: WholeAnswer, ttl_s: int) -> asyncio.Future[bool]:
         """Store an answer. The future says whether Redis took it, and never fails."""
         stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        value = _encode(answer)
-        if len(value) > _MAX_VALUE_BYTES or ttl_s <= 0:
+        surely = (
+            answer.handed is not None and len(answer.handed.body) > _MAX_VALUE_BYTES
+        )  # without writing it once more
+        value = b"" if surely else _encode(answer)
+        if surely or len(value) > _MAX_VALUE_BYTES or ttl_s <= 0:
             stored.set_result(False)
             return stored
         try:

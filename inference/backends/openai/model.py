@@ -27,6 +27,7 @@ from inference.core.backend_errors import (
 from inference.core.capabilities import Capabilities
 from inference.core.events import Head
 from inference.core.passing.answers import reader_of
+from inference.core.passing.embeddings import with_items, without_items
 from inference.core.passing.members import with_value
 from inference.core.passing.passed import Passed
 from inference.core.question import GENERATION, OPERATIONS, Question
@@ -130,7 +131,11 @@ class OpenAIModel:
                 pass
             return body
 
-        return rename
+        def rename_around(body: bytes) -> bytes:
+            short = without_items(body)
+            return rename(body) if short is None else with_items(rename(short[0]), body[short[1] : short[2]])
+
+        return rename_around if passed.operation == "embeddings" else rename
 
     def _url_of(self, path: str) -> Url:
         """Where the server has what is at `path` here: below the base of its API, or below its root."""

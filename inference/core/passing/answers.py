@@ -6,6 +6,7 @@ import msgspec
 
 from inference.core.events import ABORTED, Usage
 from inference.core.passing.blocks import Block
+from inference.core.passing.embeddings import without_items
 
 _ABORTED = frozenset(("abort", "aborted", "cancelled", "error"))
 
@@ -213,6 +214,14 @@ class OpaqueReader:
         return Seen(usage=usage._replace(output_tokens=max(0, usage.output_tokens)) if usage else None)
 
 
+class EmbeddingsReader(OpaqueReader):
+    """Of embeddings, which may have megabytes: their counts are read, and not they themselves."""
+
+    def see_all(self, body: bytes) -> Seen:
+        short = without_items(body)
+        return super().see_all(body if short is None else short[0])
+
+
 class _Opaque(msgspec.Struct):
     usage: _Usage | None = None
 
@@ -309,4 +318,4 @@ def reader_of(path: str, choices: int) -> Reader:
         return ChoicesReader(choices)
     if path in ("/v1/responses", "/v1/messages"):
         return EventsReader()
-    return OpaqueReader()
+    return EmbeddingsReader() if path == "/v1/embeddings" else OpaqueReader()

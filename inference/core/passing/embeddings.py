@@ -18,6 +18,7 @@ _COMMA = re.compile(rb"\s*,\s*")
 _CLOSES = re.compile(rb"\s*\]")
 _INDEX = re.compile(rb'"index"\s*:\s*(\d+)')
 _MEMBERS = frozenset(("id", "object", "created", "model", "data", "usage"))
+_MAX_HEAD_BYTES = 4096  # before the items
 _COUNTS = ("prompt_tokens", "total_tokens")
 
 
@@ -80,6 +81,28 @@ def cut(body: bytes) -> Cut | None:
     text = body[: data.end()] + body[end + len(closes) :]
     tokens = _tokens(text)
     return None if tokens is None else Cut(Frame(text, opens, comma, closes), items, tokens)
+
+
+def without_items(body: bytes) -> tuple[bytes, int, int] | None:
+    """The answer with an empty list in place of its items, and where these begin and end. In next to no time, however many they
+    are: that each is whole, only `cut` knows.
+    """
+    data, end = _DATA.search(body, 0, _MAX_HEAD_BYTES), body.rfind(b"]")
+    if data is None or end < data.end():
+        return None
+    text = body[: data.end()] + body[end:]
+    try:
+        answer = _decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    # What is looked for is around the items, and not between them and another list.
+    return (text, data.end(), end) if answer.keys() >= {"model", "usage"} and answer["data"] == [] else None
+
+
+def with_items(text: bytes, items: bytes) -> bytes:
+    """An answer of `without_items`, with its items again."""
+    data = _DATA.search(text)
+    return text if data is None else b"".join((text[: data.end()], items, text[data.end() :]))
 
 
 def joined(frame: Frame, items: Sequence[Item], tokens: int) -> bytes:

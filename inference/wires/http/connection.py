@@ -23,6 +23,7 @@ _DISCARD_BYTES = 16 << 20  # after the last request; then the connection is cut
 _READ_AHEAD = 8  # when so many requests wait, the connection is not read
 _MAX_WAITING = 128  # more can only come in one packet, and are refused
 _PARSE_BYTES = 2048  # parsed at a time
+_LARGE_BYTES = 256 << 10  # of an answer: to copy it takes longer than another write
 
 App = Callable[[Request, Exchange], Awaitable[None]]
 
@@ -329,9 +330,13 @@ class Connection(asyncio.Protocol):
     def respond(self, status: int, headers: Headers, body: bytes) -> None:
         self.started = True
         ends = b"content-length: %d\r\n" % len(body)
-        self._send(
-            head(status, headers + self.more, ends, *self._connection_header()) + (b"" if self._head_only else body)
-        )
+        begin = head(status, headers + self.more, ends, *self._connection_header())
+        if self._head_only or len(body) > _LARGE_BYTES:
+            self._send(begin)
+            if not self._head_only:
+                self._send(body)  # without copying it
+        else:
+            self._send(begin + body)
 
     def start_stream(self, headers: Headers) -> None:
         """Begin a 200 whose length is not known. The head goes out with the first data."""
