@@ -12,7 +12,7 @@ from django.test import Client
 from controlplane.fleet.models import Tier
 from controlplane.planning import demand, demo, jobs, refresh
 from controlplane.planning.core.demo_traffic import Stream, expected, requests
-from controlplane.planning.management import follow
+from controlplane.planning.management.commands import demo_history
 from controlplane.planning.models import DemoHistory, PlanJob
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
@@ -138,7 +138,7 @@ def test_the_command_says_how_far_the_worker_is_and_what_it_did(fleet: Store) ->
 
 
 def test_without_a_worker_the_command_says_so(fleet: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow, "BEGINS_WITHIN_S", 0.0)
+    monkeypatch.setattr(demo_history, "BEGINS_WITHIN_S", 0.0)
     with pytest.raises(CommandError, match="no worker has begun job"):
         call_command("demo_history", stdout=StringIO())
 

@@ -1,12 +1,16 @@
 """Fills a store with synthetic weeks, so that long pages, forecasts and plans can be seen alive; or removes them."""
 
+import time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.planning import demo, jobs
-from controlplane.planning.management.follow import ended
 from controlplane.planning.models import PlanJob
+
+POLL_S = 0.5
+BEGINS_WITHIN_S = 30.0
+"""A worker that runs begins a job within seconds."""
 
 
 class Command(BaseCommand):
@@ -30,9 +34,28 @@ class Command(BaseCommand):
             except demo.DemoRefusedError as error:
                 raise CommandError(str(error)) from error
         job = jobs.start(demo.KIND, demo.DELETE if options["delete"] else wanted, "manage.py")
-        ended(job, self.stdout, lambda job: f"{job.done} of {job.total} half days" if job.total else "")
+        self._follow(job, "half days")
         remedy = "" if options["delete"] else "; remove them with --delete"
         self.stdout.write(f"{job.result['note']}: {job.result['requests']:,} synthetic requests{remedy}")
         forecasts = PlanJob.objects.get(pk=job.result["forecasts_job"])
-        ended(forecasts, self.stdout, lambda job: f"{job.done} of {job.total} forecasts" if job.total else "")
+        self._follow(forecasts, "forecasts")
         self.stdout.write(f"{forecasts.result['renewed']} forecasts are made anew, {forecasts.result['failed']} failed")
+
+    def _follow(self, job: PlanJob, what: str) -> None:
+        """Wait until the job has ended, and write how far it is on the way. Raises CommandError where it is not done, or no worker runs."""
+        said, began_s = "", time.monotonic()
+        while not job.ended:
+            if job.state == PlanJob.State.QUEUED and time.monotonic() - began_s > BEGINS_WITHIN_S:
+                raise CommandError(
+                    f"no worker has begun job {job.pk} within {BEGINS_WITHIN_S:g} s: does Weir run, with this WEIR_HOME or "
+                    "WEIR_DATABASE_URL? The job waits for one"
+                )
+            progress = f"{job.done} of {job.total} {what}" if job.total else job.get_state_display().lower()
+            if progress != said:
+                self.stdout.write(progress)
+                self.stdout.flush()
+                said = progress
+            time.sleep(POLL_S)
+            job.refresh_from_db()
+        if job.state != PlanJob.State.DONE:
+            raise CommandError(job.error or f"job {job.pk} was {job.state}")
