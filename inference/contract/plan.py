@@ -41,6 +41,7 @@ class Plan(NamedTuple):
     priority: int = 0  # 0 is the tier's
     max_output_tokens: int = 0
     step: Step | None = None
+    cache_ttl_s: int = 0  # 0 is the model's
 
 
 class _Choice(NamedTuple):
@@ -201,6 +202,7 @@ def _ruled(rule: RouteRule, plain: Plan, model: Model, overlay: Overlay) -> Plan
         deadline_s=max(0, rule.deadline_ms) / 1000,
         priority=max(0, rule.priority),
         max_output_tokens=max(0, rule.max_output_tokens),
+        cache_ttl_s=rule.cache_ttl_s,
     )
 
 

@@ -40,6 +40,7 @@ class RouteRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     routes: tuple[Route, ...] = ()
     fallbacks: tuple[str, ...] = ()  # pools, in order, while no pool of `routes` has a replica
     cache: CacheMode = "as_model"
+    cache_ttl_s: Count = 0  # how long an answer is kept
     deadline_ms: Count = 0  # until the first token; the client's own counts where it is shorter
     priority: Priority = 0  # 1 is served first
     max_output_tokens: Count = 0

@@ -100,6 +100,7 @@ class WholeAnswer(msgspec.Struct, frozen=True, array_like=True):
     reasoning_tokens: int = -1
     vectors: tuple[bytes, ...] = ()  # of embeddings: one per input, as little-endian 32-bit floats
     handed: Handed | None = None  # in place of choices and vectors
+    made_s: int = 0  # Unix time; 0 where it is not known
 
 
 class _Parts:

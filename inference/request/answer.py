@@ -108,6 +108,8 @@ class Answer:
         trace, out, handed = self._trace, self._out, answer.handed
         trace.cost_usd = None if price_now(pool) is None else 0.0
         trace.http_status, trace.finish_reason = 200, answer.choices[0].finish_reason if answer.choices else ""
+        if answer.made_s:
+            self._policy.append((b"age", b"%d" % max(0, time.time() - answer.made_s)))
         writer = self._writer(handed is not None)
         if handed is not None:
             trace.finish_reason = handed.finish_reason
@@ -193,7 +195,7 @@ class Answer:
         trace, out = self._trace, self._out
         if trace.marks[-1].stage is not RESPOND:
             trace.enter(RESPOND)
-        trace.status = "rejected" if error.status < 500 else "error"
+        trace.status = "rejected" if error.is_clients else "error"
         said = error.answer
         trace.http_status = error.status
         if said is not None and said.status and (said.status < 500) is (error.status < 500) and not out.started:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from time import time
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -38,8 +39,8 @@ class Cache:
     def up(self) -> bool:
         return self._redis.up
 
-    async def get(self, key: bytes, timeout_s: float) -> Lookup:
-        """Look an answer up within `timeout_s`. Never raises."""
+    async def get(self, key: bytes, timeout_s: float, max_age_s: int | None = None) -> Lookup:
+        """Look an answer up within `timeout_s`; one that is older than `max_age_s`, or of unknown age then, is none. Never raises."""
         if not self._redis.up:
             return SKIPPED
         try:
@@ -53,13 +54,16 @@ class Cache:
                 self._redis.note_refusal(value)
             return SKIPPED
         try:
-            return Lookup(_decode(value), "hit")
+            answer = _decode(value)
         except msgspec.DecodeError:
             return _MISS  # of another layout: it will be overwritten
+        if max_age_s is not None and time() - answer.made_s > max_age_s:
+            return _MISS
+        return Lookup(answer, "hit")
 
-    async def first(self, keys: Sequence[bytes], timeout_s: float) -> tuple[Lookup, int]:
+    async def first(self, keys: Sequence[bytes], timeout_s: float, max_age_s: int | None = None) -> tuple[Lookup, int]:
         """The answer of the first of `keys` that has one, and its number. All are looked up at once. Never raises."""
-        lookups = await asyncio.gather(*(self.get(key, timeout_s) for key in keys))
+        lookups = await asyncio.gather(*(self.get(key, timeout_s, max_age_s) for key in keys))
         return next(
             ((lookup, number) for number, lookup in enumerate(lookups) if lookup.answer is not None), (lookups[-1], -1)
         )

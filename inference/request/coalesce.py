@@ -4,6 +4,7 @@ A flight goes on while at least one request wants it. When the last one leaves, 
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -93,6 +94,7 @@ class Flight:
                 usage.reasoning_tokens,
                 self.vectors,
                 handed,
+                int(time.time()),
             )
         return self._answer
 

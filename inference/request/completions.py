@@ -13,6 +13,8 @@ from inference.backends.port import Query
 from inference.contract.errors import RetryableError
 from inference.contract.plan import Plan, Plans, Step, allowed_regions
 from inference.contract.snapshot import Model, Pool
+from inference.core.cache_control import CacheControl
+from inference.core.cache_control import read as read_control
 from inference.core.cache_key import cache_key
 from inference.core.expected_tokens import OutputMeans, prompt_estimate
 from inference.core.fair_queue import Claim
@@ -165,6 +167,7 @@ class Completions:
         if passed.remote_media:
             await check_media(passed, model)
         answer.of(body, model)
+        control = read_control(request.headers)
         plan = plans.only or self._plan(plans, caller, region, passed, trace, answer)
         cacheable = plan.cache == "always" or (plan.cache == "deterministic" and passed.deterministic)
 
@@ -200,21 +203,23 @@ class Completions:
                 answer.meter = self._limits.begin(caller.limits, caller.tier.name, tokens, timeouts.cache_ms / 1000)
             stored = None
             key = cache_key(question, model, pool, caller.cached_as, regions) if cacheable else None
-            if key is not None:
+            looked_up = key if control.max_age_s != 0 else None
+            if looked_up is not None:
                 trace.enter(LOOKUP)
+                cache_s, age_s = timeouts.cache_ms / 1000, control.max_age_s
                 if self._cache is None:
                     stored, trace.outcome = SKIPPED
                 elif whole is None:
-                    stored, trace.outcome = await self._cache.get(key, timeouts.cache_ms / 1000)
+                    stored, trace.outcome = await self._cache.get(looked_up, cache_s, age_s)
                 else:  # the answer as it is without the step is better than the degraded one
                     better = cache_key(whole.question, model, whole.state.pool, caller.cached_as, regions)
-                    (stored, trace.outcome), number = await self._cache.first((better, key), timeouts.cache_ms / 1000)
+                    (stored, trace.outcome), number = await self._cache.first((better, looked_up), cache_s, age_s)
                     if number == 0:
                         pool = whole.state.pool
                         trace.show(pool)
                         whole = None
             if answer.meter is not None:
-                if key is None:
+                if looked_up is None:
                     trace.enter(LIMIT)
                 await answer.meter.entered()
             if step is not None:
@@ -223,13 +228,14 @@ class Completions:
                 if whole is not None:
                     answer.degraded_by(step, state)
             look = None
-            if stored is None and key is not None and step is None and model.cache.semantic.mode != "off":
-                look = self._look(serving, caller, model, question, pool, regions, key, trace)
+            usual = key if step is None and control.is_usual else None
+            if stored is None and usual is not None and model.cache.semantic.mode != "off":
+                look = self._look(serving, caller, model, question, pool, regions, usual, trace)
                 if look is not None and (stored := await look.find()) is not None:
                     trace.outcome, answer.about_cache = "semantic", look.about
             listed = None
-            if trace.outcome == "miss" and question.operation == "embeddings" and step is None and key is not None:
-                if self.by_input is not None and not self.coalescer.has(key):
+            if trace.outcome == "miss" and question.operation == "embeddings" and usual is not None:
+                if self.by_input is not None and not self.coalescer.has(usual):
                     timeout_s = timeouts.cache_ms / 1000
                     listed = await self.by_input.find(question, model, pool, caller.cached_as, regions, timeout_s)
                 if self.by_input is not None and listed is not None and not listed.sends:
@@ -239,6 +245,8 @@ class Completions:
                 trace.enter(RESPOND)
                 answer.replay(stored, pool)
                 return
+            if control.only_if_cached:
+                raise errors.not_cached()
 
             context, tier = trace.context, caller.tier
             priority = plan.priority or tier.priority
@@ -265,28 +273,36 @@ class Completions:
                 plan,
                 body,
                 least(plan.max_output_tokens, step.max_output_tokens) if step else plan.max_output_tokens,
+                control.ttl_of(plan.cache_ttl_s or model.cache.ttl_s),
             )
             if caller.is_lane:
                 answer.room = partial(state.room, priority)
             outcome = trace.outcome
-            while not await self._fly(key, work, trace, answer, look, listed):
+            while not await self._fly(key, control, work, trace, answer, look, listed):
                 trace.outcome, trace.coalesced_with = outcome, None
                 trace.stay()
         finally:
             state.release()
 
     async def _fly(
-        self, key: bytes | None, work: Work, trace: Trace, answer: Answer, look: Look | None, listed: Listed | None
+        self,
+        key: bytes | None,
+        control: CacheControl,
+        work: Work,
+        trace: Trace,
+        answer: Answer,
+        look: Look | None,
+        listed: Listed | None,
     ) -> bool:
         """Have the request answered by a flight. False where it joined one that ran out of a stage's time, of which it has some left:
         then it waits for another. Raises ApiError.
         """
-        joined_s, model = time.monotonic(), work.model
+        joined_s = time.monotonic()
         flight, shared = self.coalescer.join(
-            key if model.cache.coalesce else None,
+            key if work.model.cache.coalesce and control.is_usual else None,
             (trace.context.trace_id, trace.id),
             work.claim.priority,
-            partial(self._generate, key, work, look, listed),
+            partial(self._generate, key if control.stores else None, work, look, listed),
         )
         try:
             if answer.meter is not None and answer.meter.counts_tokens:
@@ -355,7 +371,7 @@ class Completions:
                     self._outputs.observe(work.model.name, flight.output_tokens)
                 # The key names its variant. While it waited, the pool's endpoints may have changed.
                 if key is not None and flight.pool is not None and flight.pool.name == work.pool.pool.name:
-                    self._write_back.start(key, flight, work.model.cache)
+                    self._write_back.start(key, flight, work.ttl_s)
                     if look is not None:
                         look.learn(flight.answer())
         finally:

@@ -26,3 +26,4 @@ class Work(NamedTuple):
     plan: Plan
     request: Request  # what `question` is made of
     most: int = 0  # output tokens, by policy; 0 is no limit
+    ttl_s: int = 0  # for which its answer may be kept

@@ -5,7 +5,6 @@ from functools import partial
 
 import structlog
 
-from inference.contract.snapshot import CacheRule
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import Written, now_ns
 from inference.request.cache import Cache
@@ -22,10 +21,10 @@ class WriteBack:
         self._export = export
         self._writes: set[asyncio.Future[bool]] = set()
 
-    def start(self, key: bytes, flight: Flight, rule: CacheRule) -> None:
+    def start(self, key: bytes, flight: Flight, ttl_s: int) -> None:
         """Write in the next turn of the event loop, after the requests that wait for the answer have been woken."""
         if self._cache is not None and self._cache.up:
-            asyncio.get_running_loop().call_soon(self._write, self._cache, key, flight, rule.ttl_s)
+            asyncio.get_running_loop().call_soon(self._write, self._cache, key, flight, ttl_s)
 
     def _write(self, cache: Cache, key: bytes, flight: Flight, ttl_s: int) -> None:
         start_ns = now_ns()

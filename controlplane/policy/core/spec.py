@@ -186,6 +186,7 @@ class RoutingRule(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     routes: dict[Name, Weight] = {}
     fallbacks: tuple[Name, ...] = ()
     cache: Literal["as_model", "deterministic", "always", "never"] = "as_model"
+    cache_ttl_s: Annotated[int, Meta(ge=1, le=31_536_000)] | None = None
     deadline_ms: Milliseconds | None = None
     priority: Annotated[int, Meta(ge=1, le=100)] | None = None
     """1 is served first; None is the tier's."""

@@ -32,6 +32,11 @@ class ApiError(GatewayError):
     prompt_tokens: int = field(default=-1, kw_only=True)  # so many at least, where their number is why
     answer: ServerAnswer | None = field(default=None, kw_only=True)
 
+    @property
+    def is_clients(self) -> bool:
+        """Whether it is the client's own doing, and not the gateway's or a model's."""
+        return self.status < 500 or self.type == _INVALID
+
     def headers(self) -> list[tuple[bytes, bytes]]:
         return []
 
@@ -183,6 +188,12 @@ def no_such_answer() -> ApiError:
         "No answer of a similar request is known by this id: it was another's, it is too old, or it was marked before."
     )
     return PermanentApiError(404, _INVALID, "answer_not_known", message, "request_id")
+
+
+def not_cached() -> ApiError:
+    """RFC 9111, 5.2.1.7."""
+    message = "No answer to this request is stored, and `Cache-Control: only-if-cached` wants no other."
+    return PermanentApiError(504, _INVALID, "not_cached", message, stage="cache")
 
 
 def no_such_url(method: str, path: str) -> ApiError:

@@ -41,7 +41,6 @@ class Listed:
 
     digests: tuple[bytes, ...]
     rest_key: bytes  # of all of the request but its inputs
-    ttl_s: int
     kept: Kept
     sends: list[int]
     sends_once: bool  # an input that occurs again is not sent again, so that its tokens have to be counted here
@@ -73,7 +72,7 @@ class ByInput:
         self, query: Query, model: Model, pool: Pool, cached_as: str, regions: frozenset[str] | None, timeout_s: float
     ) -> Listed | None:
         """Look the inputs up. None where the request is no list of inputs, or Redis does not say. Never raises."""
-        if not isinstance(query, Passed) or not self._store.up or model.cache.ttl_s <= 0:
+        if not isinstance(query, Passed) or not self._store.up:
             return None
         if (inputs := query.inputs) is None:
             return None
@@ -86,7 +85,7 @@ class ByInput:
         sends = missing
         if has_own(model) and model.name not in self._miscounted:
             sends = sorted({inputs.digests[number]: number for number in reversed(missing)}.values())
-        listed = Listed(inputs.digests, rest_key, model.cache.ttl_s, kept, sends, len(sends) < len(missing))
+        listed = Listed(inputs.digests, rest_key, kept, sends, len(sends) < len(missing))
         hits, of = listed.hits
         self.counts[model.name, "hit"] += hits
         self.counts[model.name, "sent"] += of - hits
@@ -177,7 +176,7 @@ class ByInput:
         self, listed: Listed, numbers: Sequence[int], work: Work, answered: Flight, counts: list[int] | None = None
     ) -> None:
         """Keep what an answer has of each of these inputs. No request waits for it."""
-        if len(self._learning) >= MAX_LEARNING or not self._store.up:
+        if len(self._learning) >= MAX_LEARNING or not self._store.up or work.ttl_s <= 0:
             return
         task = asyncio.get_running_loop().create_task(self._keep(listed, numbers, work, answered, counts))
         self._learning.add(task)
@@ -204,7 +203,7 @@ class ByInput:
             }
             headers = answered.head.headers if answered.head is not None else ()
             frame = KeptFrame(parts.frame, headers) if len(parts.items) > 1 else None
-            stored = await self._store.put(listed.rest_key, frame, items, listed.ttl_s)
+            stored = await self._store.put(listed.rest_key, frame, items, work.ttl_s)
         except Exception:  # noqa: BLE001  (the request has its answer, whatever it is: the log has the reason)
             _log.exception("cache.write_failed", request=answered.leader[0].hex())
         finally:

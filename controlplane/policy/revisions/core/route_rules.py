@@ -18,6 +18,7 @@ def route_rules(policy: Routing) -> tuple[RouteRule, ...]:
             routes=tuple(Route(pool, weight) for pool, weight in rule.routes.items() if weight),
             fallbacks=rule.fallbacks,
             cache=rule.cache,
+            cache_ttl_s=rule.cache_ttl_s or 0,
             deadline_ms=rule.deadline_ms or 0,
             priority=rule.priority or 0,
             max_output_tokens=rule.max_output_tokens or 0,

@@ -1,0 +1,60 @@
+"""What a client wants of the cache: `Cache-Control` of its request (RFC 9111, 5.2.1), and how long its answer may be kept."""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from inference.core.openai import errors
+
+TTL_HEADER = "x-weir-cache-ttl"
+_DIRECTIVE = re.compile(r'\s*([!#$%&\'*+.^`|~\w-]+)(?:=(?:"([^"]*)"|([^\s,"]*)))?\s*(?:,|$)')
+_DIGITS = re.compile(r"[0-9]{1,9}")
+
+
+class CacheControl(NamedTuple):
+    """`max_age_s` is how old a stored answer may be: None is as old as it may be kept, and for 0 none will do. `ttl_s` bounds how long the
+    answer to this request is kept; None leaves that to the rules.
+    """
+
+    stores: bool = True
+    max_age_s: int | None = None
+    only_if_cached: bool = False
+    ttl_s: int | None = None
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether an answer may be stored and met as those of any request."""
+        return self.stores and self.max_age_s is None and self.ttl_s is None
+
+    def ttl_of(self, ttl_s: int) -> int:
+        """How long its answer is kept, where the rules say `ttl_s`. A request only shortens that."""
+        return min(ttl_s, self.ttl_s) if self.ttl_s is not None else ttl_s
+
+
+USUAL = CacheControl()
+
+
+def read(headers: Mapping[bytes, bytes]) -> CacheControl:
+    """Directives that mean nothing for a request that runs a model are ignored, as RFC 9111 wants of unknown ones. Of a `max-age` that
+    is no number of seconds nothing is fresh enough. Raises ApiError for a wrong TTL.
+    """
+    said, given_ttl = headers.get(b"cache-control"), headers.get(TTL_HEADER.encode())
+    if said is None and given_ttl is None:
+        return USUAL
+    stores, only, ages = True, False, list[int]()
+    for name, quoted, plain in _DIRECTIVE.findall((said or b"").decode("latin-1")):
+        match name.lower():
+            case "no-store":
+                stores = False
+            case "no-cache":
+                ages.append(0)
+            case "max-age":
+                ages.append(int(age) if _DIGITS.fullmatch(age := quoted or plain) else 0)
+            case "only-if-cached":
+                only = True
+    ttl_s = None
+    if given_ttl is not None:
+        if not _DIGITS.fullmatch(text := given_ttl.decode("latin-1")):
+            raise errors.invalid(f"`{TTL_HEADER}` is a number of seconds, such as 60.", TTL_HEADER)
+        ttl_s = int(text)
+    return CacheControl(stores and ttl_s != 0, min(ages, default=None), only, ttl_s)

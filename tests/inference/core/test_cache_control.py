@@ -1,0 +1,38 @@
+"""What a request's `Cache-Control` means."""
+
+import pytest
+
+from inference.core.cache_control import USUAL, CacheControl, read
+from inference.core.openai.errors import ApiError
+
+
+@pytest.mark.parametrize(
+    ("said", "control"),
+    [
+        ("", USUAL),
+        ("no-transform, min-fresh=5, x=1, x", USUAL),
+        ("no-store", CacheControl(stores=False)),
+        ("No-Cache", CacheControl(max_age_s=0)),
+        ("max-age=60", CacheControl(max_age_s=60)),
+        ('max-age="60" , only-if-cached', CacheControl(max_age_s=60, only_if_cached=True)),
+        ("max-age=60,no-cache,max-age=5", CacheControl(max_age_s=0)),
+        ("max-age=5,max-age=60", CacheControl(max_age_s=5)),
+        ("max-age=soon", CacheControl(max_age_s=0)),
+        ("max-age=-1", CacheControl(max_age_s=0)),
+        ("max-age", CacheControl(max_age_s=0)),
+        ('x="no-store, no-cache"', USUAL),
+        (",,no-store,,", CacheControl(stores=False)),
+    ],
+)
+def test_directives(said: str, control: CacheControl) -> None:
+    assert read({b"cache-control": said.encode()}) == control
+
+
+def test_how_long_an_answer_is_kept() -> None:
+    """A request only shortens it."""
+    assert read({b"x-weir-cache-ttl": b"60"}).ttl_of(3600) == 60
+    assert read({b"x-weir-cache-ttl": b"7200"}).ttl_of(3600) == 3600
+    assert not read({b"x-weir-cache-ttl": b"0"}).stores
+    for wrong in (b"", b"-1", b"1.5", b"soon", b"9999999999"):
+        with pytest.raises(ApiError, match="number of seconds"):
+            read({b"x-weir-cache-ttl": wrong})
