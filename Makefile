@@ -79,7 +79,7 @@ docs: setup-dev check-docs ## build the documentation as a site, in build/site
 docs-images: setup-dev ## take the pictures of docs/ again, of the running system; look at them before they are committed
 	WEIR_SOAK=1 $(BIN)/python -m pytest -m soak -o timeout=900 tests/browser/test_pictures.py
 
-bench: setup-dev ## measure, one JSON object per figure and line; ONLY=cluster|forecast|gateway|hostile|ingest|lane|limits|local|loop|pages|query|routing|semantic|slo|transparent|unknown|weirbench measures one part, TRACE=FILE on one trace, DATA=FILE with pairs of texts for semantic, SEED=7 with another seed
+bench: setup-dev ## measure, one JSON object per figure and line; ONLY=auth|cluster|forecast|gateway|hostile|ingest|lane|limits|local|loop|pages|query|routing|semantic|slo|transparent|unknown|weirbench measures one part, TRACE=FILE on one trace, DATA=FILE with pairs of texts for semantic, SEED=7 with another seed
 	@SEED=$(SEED) DATA=$(DATA) FIRST=$(FIRST) HISTORIES=$(HISTORIES) $(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 setup: ## install what `run` needs, its parts side by side

@@ -1,4 +1,4 @@
-"""Lets in who has a session (AuthenticationMiddleware) or a bearer token, and nobody else."""
+"""Lets in who has a session (AuthenticationMiddleware) or a bearer token, and a role; and nobody else."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,13 +6,15 @@ from typing import Any
 from asgiref.sync import iscoroutinefunction
 from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.deprecation import MiddlewareMixin
 
+from controlplane.accounts import rights
 from controlplane.accounts.bearer import bearer_text, find_token
 from controlplane.accounts.client_ip import client_ip
-from controlplane.accounts.core.scopes import READ
+from controlplane.accounts.core.actions import VIEW
 from controlplane.accounts.models import TokenUser
 from controlplane.core.acting import Actor, acting
 from inference.contract.metrics_access import has_metrics_token
@@ -55,10 +57,7 @@ class BearerToken(MiddlewareMixin):
                 "Unknown or expired token: send `Authorization: Bearer TOKEN` with one from /admin/accounts/apitoken/"
             )
         token.record_use()
-        user = TokenUser.of(token)
-        if request.method in SAFE_METHODS and not user.covers(READ):
-            return problem(403, "Forbidden", f"the token {token.name!r} may not read: its scopes lack {READ!r}")
-        request.user = user
+        request.user = TokenUser.of(token)
         request.api_token = token  # type: ignore[attr-defined]
         return None
 
@@ -72,7 +71,23 @@ class LoginRequired(LoginRequiredMiddleware):
         if getattr(request, "may_read_metrics", False):
             return None
         answer: HttpResponseBase | None = super().process_view(request, view_func, view_args, view_kwargs)
+        if answer is None and getattr(view_func, "login_required", True):
+            return self._unread(request)
         return answer
+
+    @staticmethod
+    def _unread(request: HttpRequest) -> HttpResponseBase | None:
+        """Nobody reads without a role. What a token changes, it may without the scope to read."""
+        match = request.resolver_match
+        changes = isinstance(request.user, TokenUser) and request.method not in SAFE_METHODS
+        if changes or (match is not None and match.url_name == "logout"):
+            return None
+        sentence = rights.why_not(request.user, VIEW)
+        if sentence and request.path_info.startswith(MACHINE_PATHS):
+            return problem(403, "Not allowed", sentence)
+        if sentence:
+            raise PermissionDenied(sentence)
+        return None
 
     def handle_no_permission(  # type: ignore[override]
         self, request: HttpRequest, view_func: Callable[..., Any]

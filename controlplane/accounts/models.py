@@ -13,7 +13,7 @@ from django.db import models, transaction
 from django.utils import timezone
 
 from controlplane.accounts.core.rule import ROLES
-from controlplane.accounts.core.scopes import READ, SCOPES, Scope, covers, unknown
+from controlplane.accounts.core.scopes import READ, SCOPES, Scope, unknown
 from controlplane.config.secrets import new_secret
 
 TOKEN_PREFIX = "weir_api_"  # noqa: S105  (not a secret)
@@ -116,7 +116,7 @@ class ApiToken(models.Model):
 
 
 class TokenUser(User):
-    """A user as one of his tokens lets him act: with the rights that its scopes cover. A right that nobody asks about is not used."""
+    """A user as one of his tokens lets him act: the rule knows its scopes (`controlplane.accounts.rights`)."""
 
     token: ApiToken
 
@@ -130,12 +130,6 @@ class TokenUser(User):
         user = cls.from_db(token._state.db, names, [getattr(token.user, name) for name in names])
         user.token = token
         return user
-
-    def covers(self, right: str) -> bool:
-        return covers(self.token.scopes, right)
-
-    def has_perm(self, perm: str, obj: models.Model | None = None) -> bool:
-        return self.covers(perm) and super().has_perm(perm, obj)
 
 
 class Membership(models.Model):

@@ -1,5 +1,6 @@
 """Asks the rule: who the person is, by the database as it is now, and whose the object is, by its own `owned()`."""
 
+from collections.abc import Callable
 from typing import Protocol, TypeVar, runtime_checkable
 
 from django.contrib.auth.base_user import AbstractBaseUser
@@ -14,6 +15,8 @@ from controlplane.accounts.core.rule import Action, Owned, Person
 from controlplane.accounts.models import Membership, TokenUser
 
 Row = TypeVar("Row", bound=Model)
+Guard = Callable[[object], None]
+"""Raises PermissionDenied where somebody may not do it with this object."""
 _PERSON = "_weir_person"
 
 
@@ -65,7 +68,7 @@ def may_anywhere(user: AbstractBaseUser | AnonymousUser, action: Action) -> bool
 
 def who_may(action: Action, thing: object = None) -> str:
     """`an owner or responder of serving, or an administrator`."""
-    return rule.who_may(action, owned(thing))
+    return rule.who_may(action, None if thing is None else owned(thing))
 
 
 def why_not(user: AbstractBaseUser | AnonymousUser, action: Action, thing: object = None) -> str:
@@ -79,18 +82,32 @@ def require(user: AbstractBaseUser | AnonymousUser, action: Action, thing: objec
         raise PermissionDenied(sentence)
 
 
+def guard(user: AbstractBaseUser | AnonymousUser, action: Action) -> Guard:
+    """For what learns its objects as it goes, as an apply of files does."""
+    return lambda thing: require(user, action, thing)
+
+
+def unguarded(thing: object) -> None:
+    """For who works at the database itself: `manage.py`, and Weir's own processes."""
+
+
 def require_anywhere(user: AbstractBaseUser | AnonymousUser, action: Action) -> None:
     """Raises PermissionDenied where there is no object with which the user may do this."""
     if not may_anywhere(user, action):
-        raise PermissionDenied(why_not(user, action))
+        raise PermissionDenied(rule.why_nowhere(person_of(user), action))
 
 
 def row_for(
     user: AbstractBaseUser | AnonymousUser, action: Action, rows: type[Row] | QuerySet[Row], **wanted: object
 ) -> Row:
     """The row with which the user wants to do this. Raises PermissionDenied; Http404 to who might do it with another row."""
+    return row_by(user, action, lambda: get_object_or_404(rows, **wanted))
+
+
+def row_by(user: AbstractBaseUser | AnonymousUser, action: Action, find: Callable[[], Row]) -> Row:
+    """As `row_for`, of what `find` returns; it raises Http404."""
     try:
-        row = get_object_or_404(rows, **wanted)
+        row = find()
     except Http404:
         require_anywhere(user, action)
         raise

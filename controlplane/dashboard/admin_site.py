@@ -6,6 +6,9 @@ from django.contrib.admin import AdminSite
 from django.http import HttpRequest
 from django.shortcuts import redirect
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import VIEW
+
 
 class Group(NamedTuple):
     """`models` in the order in which one meets them, as `app_label.Model`."""
@@ -51,7 +54,7 @@ GROUPS = (
     Group(
         "People",
         "who may read and change what",
-        ("fleet.Team", "auth.User", "accounts.Membership", "auth.Group", "accounts.ApiToken", "accounts.SharedLink"),
+        ("fleet.Team", "auth.User", "accounts.Membership", "accounts.ApiToken", "accounts.SharedLink"),
     ),
 )  # fmt: skip
 
@@ -59,6 +62,10 @@ GROUPS = (
 class WeirAdminSite(AdminSite):
     site_header = site_title = "Weir"
     index_title = "Admin"
+
+    def has_permission(self, request: HttpRequest) -> bool:
+        """Whoever may read may look; what may be changed, each admin asks (`controlplane.accounts.admin_parts`)."""
+        return rights.may(request.user, VIEW)
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         """As Django's, with groups in the place of apps; what no group names comes last."""

@@ -5,6 +5,8 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils import timezone
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import VIEW
 from controlplane.accounts.models import SavedView
 from controlplane.dashboard.core import zone
 from controlplane.fleet.models import Team
@@ -21,17 +23,20 @@ POLICY_PAGES = ("policy", "decisions", "decision", "pauses")
 def open_incidents(request: HttpRequest) -> dict[str, Any]:
     """How many pages are open, and which of them were not notified; queried only by templates that show it."""
 
+    def reads() -> bool:
+        return rights.may(request.user, VIEW)
+
     def open_pages() -> int:
-        if not request.user.is_authenticated:
+        if not reads():
             return 0
         pages = Incident.objects.filter(status=Incident.Status.OPEN, severity="page", withheld__in=rows.SHOULD_NOTIFY)
         return pages.count()
 
     def not_notified_pages() -> list[unnotified.NotNotified]:
-        return unnotified.pages(timezone.now()) if request.user.is_authenticated else []
+        return unnotified.pages(timezone.now()) if reads() else []
 
     def saved_views() -> list[SavedView]:
-        return list(SavedView.seen_by(request.user)) if request.user.is_authenticated else []
+        return list(SavedView.seen_by(request.user)) if reads() else []
 
     def team_names() -> list[str]:
         return list(Team.objects.order_by("name").values_list("name", flat=True))

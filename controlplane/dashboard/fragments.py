@@ -9,11 +9,11 @@ from django.core.handlers.asgi import ASGIHandler
 
 KEPT = (b"host", b"cookie", b"x-forwarded-proto", b"x-forwarded-for")
 SAYS = ((b"hx-request", b"true"), (b"weir-refresh", b"1"))
-SENT_TO_LOG_IN = (302, 401)
+SENT_AWAY = (302, 401, 403)
 
 
 class LoggedOutError(Exception):
-    """Permanent: the session has ended."""
+    """Permanent: the session has ended, or the person has no role any more."""
 
 
 @functools.cache
@@ -52,6 +52,6 @@ async def fragment(socket: Mapping[str, Any], path: str) -> str:
         body += message.get("body", b"")
 
     await _django()(scope, receive, send)
-    if status in SENT_TO_LOG_IN:
+    if status in SENT_AWAY:
         raise LoggedOutError
     return body.decode()

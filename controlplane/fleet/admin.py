@@ -5,15 +5,15 @@ from typing import Any
 import yaml
 from django.conf import settings
 from django.contrib import admin, messages
-from django.contrib.admin import ModelAdmin, TabularInline
 from django.db.models import Count, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Concat
-from django.forms import BaseInlineFormSet, ModelForm
 from django.http import HttpRequest
 from django.utils.html import format_html
 
+from controlplane.accounts import rights
 from controlplane.accounts.admin import MembershipInline
-from controlplane.core.admin import GuidedAdmin, ReadOnlyAdmin, ShownInline
+from controlplane.accounts.admin_parts import GuidedAdmin, ReadOnlyAdmin, RuledAdmin, RuledInline, ShownInline
+from controlplane.accounts.core.actions import ADMINISTER, EDIT_FLEET
 from controlplane.fleet import workload_manifests
 from controlplane.fleet.core.detected import describe
 from controlplane.fleet.models import (
@@ -35,49 +35,21 @@ from controlplane.fleet.models import (
     TimeoutRule,
     Variant,
     Workload,
-)
+)  # fmt: skip
 from controlplane.fleet.models.calls import ServerCalls
 from controlplane.fleet.models.failures import FailureRules
 from controlplane.fleet.models.similar_requests import SimilarRequests
 from controlplane.fleet.purge import PurgesAnswers
+from controlplane.fleet.replica_forms import ReplicaForm, ReplicaFormSet, replica_fields
 
 
-class VariantInline(TabularInline):
+class VariantInline(RuledInline):
     model = Variant
     extra = 0
     show_change_link = True
 
 
-ADDRESSES = {"openai": ["url"], "triton": ["grpc", "http"]}
-"""A replica's addresses by its pool's protocol."""
-
-
-def replica_fields(protocol: str | None) -> list[str]:
-    """What a form of a replica shows; all addresses where the protocol is not chosen yet."""
-    every = [field for fields in ADDRESSES.values() for field in fields]
-    return ["name", *ADDRESSES.get(protocol or "", every), "metrics", "enabled", "managed_by"]
-
-
-class ReplicaForm(ModelForm):
-    """An address that the form does not show is of another protocol, and goes."""
-
-    def _post_clean(self) -> None:
-        for address in (field for fields in ADDRESSES.values() for field in fields):
-            if address not in self.fields:
-                setattr(self.instance, address, "")
-        super()._post_clean()  # type: ignore[misc]
-
-
-class ReplicaFormSet(BaseInlineFormSet):
-    """A replica is checked against its pool as the form has it, also before the pool is saved."""
-
-    def _construct_form(self, i: int, **kwargs: Any) -> Any:
-        form = super()._construct_form(i, **kwargs)  # type: ignore[misc]
-        form.instance.pool = self.instance
-        return form
-
-
-class ReplicaInline(TabularInline):
+class ReplicaInline(RuledInline):
     """Shows the addresses that a replica of the pool's protocol has; all of them while the pool is new."""
 
     model = Replica
@@ -106,7 +78,7 @@ class DiscoveredReplicaInline(ShownInline):
         return queryset.filter(managed_by=Replica.ManagedBy.CLUSTER)
 
 
-class FallbackInline(TabularInline):
+class FallbackInline(RuledInline):
     """Pools of any model, which serve this one while none of its own can."""
 
     model = Fallback
@@ -114,7 +86,7 @@ class FallbackInline(TabularInline):
     autocomplete_fields = ["pool"]
 
 
-class AllowedRegionInline(TabularInline):
+class AllowedRegionInline(RuledInline):
     """The only regions where the model, or the tenant's requests, may be served. Without any: everywhere."""
 
     model = AllowedRegion
@@ -122,7 +94,7 @@ class AllowedRegionInline(TabularInline):
     fields = autocomplete_fields = ["region"]
 
 
-class PriceInline(TabularInline):
+class PriceInline(RuledInline):
     """What requests cost. The pool's counts before the variant's, and that before the model's; without any it is unknown."""
 
     model = Price
@@ -139,14 +111,14 @@ class GatewayKeyInline(ShownInline):
 
 
 @admin.register(Team)
-class TeamAdmin(ModelAdmin):
+class TeamAdmin(RuledAdmin):
     inlines = [MembershipInline]
     list_display = ["name", "contact", "requires_approval"]
     search_fields = ["name", "contact"]
 
 
 @admin.register(Region)
-class RegionAdmin(ModelAdmin):
+class RegionAdmin(RuledAdmin):
     search_fields = ["name"]
 
 
@@ -159,7 +131,8 @@ class ClusterAdmin(GuidedAdmin):
 
 
 @admin.register(LLMModel)
-class LLMModelAdmin(PurgesAnswers, ModelAdmin):
+class LLMModelAdmin(PurgesAnswers, RuledAdmin):
+    edits = EDIT_FLEET
     list_display = ["name", "team", "enabled", "cache_mode", "cache_ttl_s", "max_prompt_tokens", "max_output_tokens"]
     list_filter = ["enabled", "team"]
     search_fields = ["name", "variants__pools__name"]
@@ -189,15 +162,29 @@ class LLMModelAdmin(PurgesAnswers, ModelAdmin):
 
 
 @admin.register(Variant)
-class VariantAdmin(ModelAdmin):
+class VariantAdmin(RuledAdmin):
+    edits = EDIT_FLEET
     list_display = ["name", "model", "description"]
     search_fields = ["name", "model__name"]
     autocomplete_fields = ["model"]
     inlines = [PriceInline]
 
 
+ADMINISTRATORS = [
+    "cluster",
+    "workload",
+    "credential",
+    "headers",
+    "proxy",
+    "tls_ca",
+    "tls_server_name",
+    "tls_certificate",
+]
+
+
 @admin.register(Pool)
 class PoolAdmin(GuidedAdmin):
+    edits = EDIT_FLEET
     list_display = [
         "name", "state", "variant", "region", "protocol", "enabled", "weight", "max_concurrency", "max_queue",
     ]  # fmt: skip
@@ -250,13 +237,18 @@ class PoolAdmin(GuidedAdmin):
         """How many of its replicas were up; the overview says how old that is."""
         return f"{pool.up or 0} of {pool.seen} replicas up" if pool.seen else "no replica seen yet"
 
-    def get_inlines(self, request: HttpRequest, obj: Pool | None) -> list[type[TabularInline]]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Pool | None = None) -> list[str]:
+        """Secrets, and what runs in clusters, are administrators': an owner could name those of another team."""
+        return [] if rights.may(request.user, ADMINISTER) else ADMINISTRATORS
+
+    def get_inlines(self, request: HttpRequest, obj: Pool | None) -> list[type[RuledInline]]:
         """Discovered replicas are those of a pool that runs in a cluster."""
         return [ReplicaInline, *([DiscoveredReplicaInline] if obj is not None and obj.cluster_id else []), PriceInline]
 
 
 @admin.register(Replica)
-class ReplicaAdmin(ModelAdmin):
+class ReplicaAdmin(RuledAdmin):
+    edits = EDIT_FLEET
     form = ReplicaForm
     list_display = ["name", "pool", "address", "state", "server", "enabled", "managed_by"]
     list_filter = ["enabled", "pool__protocol", "pool"]
@@ -298,13 +290,13 @@ class ReplicaAdmin(ModelAdmin):
 
 
 @admin.register(Tier)
-class TierAdmin(ModelAdmin):
+class TierAdmin(RuledAdmin):
     list_display = ["name", "priority", "weight", "requests_per_minute", "tokens_per_minute", "max_in_flight"]
     search_fields = ["name"]
 
 
 @admin.register(Tenant)
-class TenantAdmin(PurgesAnswers, ModelAdmin):
+class TenantAdmin(PurgesAnswers, RuledAdmin):
     list_display = ["name", "tier", "enabled"]
     list_filter = ["tier", "enabled"]
     search_fields = ["name"]
@@ -313,7 +305,8 @@ class TenantAdmin(PurgesAnswers, ModelAdmin):
 
 
 @admin.register(GatewayKey)
-class GatewayKeyAdmin(ModelAdmin):
+class GatewayKeyAdmin(RuledAdmin):
+    edits = EDIT_FLEET
     list_display = ["name", "tenant", "prefix", "created_at", "enabled"]
     list_filter = ["enabled", "tenant"]
     search_fields = ["name", "prefix", "tenant__name"]
@@ -328,18 +321,19 @@ class GatewayKeyAdmin(ModelAdmin):
 
 
 @admin.register(StageTimeouts)
-class StageTimeoutsAdmin(ModelAdmin):
+class StageTimeoutsAdmin(RuledAdmin):
     list_display = ["__str__", *(field.name for field in StageTimeouts._meta.fields if field.name != "id")]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return not StageTimeouts.objects.exists()
+        return super().has_add_permission(request) and not StageTimeouts.objects.exists()
 
     def has_delete_permission(self, request: HttpRequest, obj: StageTimeouts | None = None) -> bool:
         return False
 
 
 @admin.register(TimeoutRule)
-class TimeoutRuleAdmin(ModelAdmin):
+class TimeoutRuleAdmin(RuledAdmin):
+    edits = EDIT_FLEET
     list_display = ["__str__", *(field.name for field in TimeoutRule._meta.fields if field.name.endswith("_ms"))]
     autocomplete_fields = ["model", "tier"]
 
@@ -356,7 +350,7 @@ class ObservationAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Workload)
-class WorkloadAdmin(ModelAdmin):
+class WorkloadAdmin(RuledAdmin):
     """Nothing is applied from here: `manage.py stack` compares and applies, with the rights of who runs it."""
 
     list_display = ["__str__", "kind", "pool", "place", "image"]

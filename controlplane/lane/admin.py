@@ -6,7 +6,8 @@ from django.contrib import admin, messages
 from django.forms import ValidationError
 from django.http import HttpRequest
 
-from controlplane.core.admin import ReadOnlyAdmin
+from controlplane.accounts.admin_parts import ReadOnlyAdmin, RuledAdmin
+from controlplane.accounts.core.actions import ADMINISTER
 from controlplane.core.formatting import capitalised
 from controlplane.incidents.notify.delivery.destinations import webhook
 from controlplane.incidents.notify.delivery.forms import HookSecretForm
@@ -14,7 +15,7 @@ from controlplane.lane.models import Callback, CallbackSecret, TenantLimits
 
 
 @admin.register(TenantLimits)
-class TenantLimitsAdmin(admin.ModelAdmin):
+class TenantLimitsAdmin(RuledAdmin):
     list_display = ["__str__", "max_lines", "max_stored_bytes", "retention_days", "job_retention_hours", "callback_url"]
 
 
@@ -39,11 +40,16 @@ class CallbackSecretForm(HookSecretForm):
 
 
 @admin.register(CallbackSecret)
-class CallbackSecretAdmin(admin.ModelAdmin):
+class CallbackSecretAdmin(RuledAdmin):
     """A secret is never changed: without it, the tenant's next job with a callback is answered with a new one."""
 
+    sees = ADMINISTER
     form = CallbackSecretForm
     list_display = ["tenant", "created_at"]
+
+    def get_fields(self, request: HttpRequest, obj: CallbackSecret | None = None) -> list[str]:
+        """Django would show the secret of a row that nobody may change."""
+        return ["tenant", "created_at"] if obj else ["tenant", "secret"]
 
     def has_change_permission(self, request: HttpRequest, obj: CallbackSecret | None = None) -> bool:
         return False

@@ -7,6 +7,8 @@ from django.core.validators import MaxValueValidator, MinValueValidator, URLVali
 from django.db import models
 from django.db.models import Q
 
+from controlplane.accounts.core.rule import Owned
+from controlplane.fleet.models import Tenant
 from controlplane.incidents.notify.delivery.models import Sealed
 from controlplane.lane.core import states
 from controlplane.lane.core.jobs import MAX_URL_CHARS
@@ -93,6 +95,9 @@ class Batch(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def owned(self) -> Owned:
+        return Owned.by(Tenant.objects.filter(name=self.tenant).values_list("team__name", flat=True).first())
 
     def rate_per_s(self, now: datetime) -> float | None:
         """Lines that got results, the mean since its first could run; None while none has one."""

@@ -3,10 +3,10 @@
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin import ModelAdmin, StackedInline, TabularInline
 from django.http import HttpRequest
 
-from controlplane.core.admin import ReadOnlyAdmin
+from controlplane.accounts.admin_parts import ReadOnlyAdmin, RuledAdmin, RuledInline
+from controlplane.accounts.core.actions import EDIT_PLAN
 from controlplane.planning.models import (
     CandidateChange,
     DemoHistory,
@@ -24,7 +24,8 @@ from controlplane.planning.models import (
 
 
 @admin.register(PlannedEvent)
-class PlannedEventAdmin(ModelAdmin):
+class PlannedEventAdmin(RuledAdmin):
+    edits = EDIT_PLAN
     list_display = ["name", "kind", "start", "duration_s", "expected_factor", "model", "tier", "region", "enabled"]
     list_filter = ["enabled", "kind"]
     search_fields = ["name", "model"]
@@ -40,25 +41,25 @@ class PlannedEventAdmin(ModelAdmin):
 
 
 @admin.register(RegionCalendar)
-class RegionCalendarAdmin(ModelAdmin):
+class RegionCalendarAdmin(RuledAdmin):
     list_display = ["region", "country", "subdivision", "zone"]
     autocomplete_fields = ["region"]
 
 
-class GpuQuotaInline(TabularInline):
+class GpuQuotaInline(RuledInline):
     model = GpuQuota
     extra = 0
 
 
 @admin.register(GpuType)
-class GpuTypeAdmin(ModelAdmin):
+class GpuTypeAdmin(RuledAdmin):
     list_display = ["name", "usd_per_hour"]
     search_fields = ["name"]
     inlines = [GpuQuotaInline]
 
 
 @admin.register(PlanSettings)
-class PlanSettingsAdmin(ModelAdmin):
+class PlanSettingsAdmin(RuledAdmin):
     list_display = ["__str__", "level", "margin_s", "budget_usd_per_month"]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -68,13 +69,15 @@ class PlanSettingsAdmin(ModelAdmin):
         return False
 
 
-class ReplicaCapacityInline(StackedInline):
+class ReplicaCapacityInline(RuledInline):
+    template = "admin/edit_inline/stacked.html"
     model = ReplicaCapacityEntry
     extra = 0
 
 
 @admin.register(PoolCapacity)
-class PoolCapacityAdmin(ModelAdmin):
+class PoolCapacityAdmin(RuledAdmin):
+    edits = EDIT_PLAN
     list_display = ["pool", "gpu_type", "gpus_per_replica", "warm_floor", "spare_replicas", "entered_cold_start_s"]
     list_filter = ["gpu_type"]
     search_fields = ["pool__name"]

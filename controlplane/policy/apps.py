@@ -1,5 +1,4 @@
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate
 
 
 class PolicyConfig(AppConfig):
@@ -8,6 +7,3 @@ class PolicyConfig(AppConfig):
 
     def ready(self) -> None:
         from controlplane.policy.preview import job  # noqa: F401  (registers the job)
-        from controlplane.policy.rights import make_groups
-
-        post_migrate.connect(make_groups, sender=self)

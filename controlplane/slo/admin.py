@@ -6,12 +6,13 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin import ModelAdmin, TabularInline
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from controlplane.core.admin import Suggesting
+from controlplane.accounts.admin_parts import RuledAdmin, ShownInline, Suggesting
+from controlplane.accounts.core.actions import EDIT_OBJECTIVES
+from controlplane.accounts.core.rule import Owned
 from controlplane.core.formatting import capitalised
 from controlplane.fleet.models import LLMModel, Pool, Region, Tenant, Tier, Variant
 from controlplane.slo import queries
@@ -83,20 +84,31 @@ class MaintenanceForm(ScopeForm):
 SCOPE = [f"scope_{name}" for name in DIMENSIONS]
 
 
-class RevisionInline(TabularInline):
+class ScopedAdmin(RuledAdmin):
+    edits = EDIT_OBJECTIVES
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Who may not change it has no form, and so no fields of dimensions: the scope is shown as it is stored."""
+        given = super().get_fieldsets(request, obj)
+        if obj is None or self.has_change_permission(request, obj):
+            return given
+        return [
+            (title, {**part, "fields": ["scope", *(each for each in part["fields"] if each not in SCOPE)]})
+            if SCOPE[0] in part["fields"]
+            else (title, part)
+            for title, part in given
+        ]
+
+
+class RevisionInline(ShownInline):
     """Who changed what, and when."""
 
     model = ObjectiveRevision
-    extra = 0
     fields = readonly_fields = ["number", "at", "who", "changed"]
-    can_delete = False
-
-    def has_add_permission(self, request: HttpRequest, obj: StoredObjective | None = None) -> bool:
-        return False
 
 
 @admin.register(StoredObjective)
-class ObjectiveAdmin(ModelAdmin):
+class ObjectiveAdmin(ScopedAdmin):
     form = ObjectiveForm
     list_display = ["name", "standing", "slug", "indicator_kind", "measure", "target", "owner", "enabled", "revision"]
     list_filter = ["enabled", "owner", "indicator_kind"]
@@ -165,7 +177,7 @@ def _warnings(objective: Objective) -> list[str]:
 
 
 @admin.register(Maintenance)
-class MaintenanceAdmin(ModelAdmin):
+class MaintenanceAdmin(ScopedAdmin):
     form = MaintenanceForm
     list_display = ["name", "start", "zone", "duration_s", "rule", "author", "enabled"]
     list_filter = ["enabled"]
@@ -176,6 +188,9 @@ class MaintenanceAdmin(ModelAdmin):
         ("When", {"fields": ["start", "zone", "duration_s", "rule"]}),
         ("Requests", {"fields": [*SCOPE, "objectives"]}),
     ]
+
+    def owned_after(self, row: Maintenance, form: Any) -> Owned:
+        return row.owned_by(form.cleaned_data["objectives"])
 
     def save_model(self, request: HttpRequest, obj: Maintenance, form: Any, change: bool) -> None:
         obj.author = obj.author or request.user.get_username()

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from controlplane.accounts.rights import Guard, unguarded
 from controlplane.fleet.models import Team
 from controlplane.slo.core.document import objective_to_json
 from controlplane.slo.core.objective import Objective
@@ -25,19 +26,24 @@ def save_objective(
     who: str,
     annotations: Mapping[str, str] | None = None,
     enabled: bool | None = None,
+    guard: Guard = unguarded,
 ) -> Saved:
     """Create or change the objective of this slug. Saving the same again changes nothing. None leaves a field as it is.
+    `guard` is asked of it as it was, and as it will be.
 
     Raises ValidationError, whose messages name the field, the value and the remedy.
     """
     row = StoredObjective.objects.select_for_update().filter(slug=objective.slug).first()
     created = row is None
+    if row is not None:
+        guard(row)
     row = row or StoredObjective()
     row.take(objective)
     row.owner = team(objective.owner) if objective.owner else None
     row.annotations = row.annotations if annotations is None else dict(annotations)
     row.enabled = row.enabled if enabled is None else enabled
     row.full_clean()
+    guard(row)
     return Saved(row, created, revise(row, who))
 
 

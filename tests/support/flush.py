@@ -1,7 +1,7 @@
 """Empties the database after a test that commits, at less cost.
 
-Django empties every table, and then finds out again what belongs into an empty database: content types, permissions
-and our groups. That takes 0.15 s, and is the same each time. So it is remembered from the first time, and written as it was.
+Django empties every table, and then finds out again what belongs into an empty database: content types and permissions.
+That takes 0.15 s, and is the same each time. So it is remembered from the first time, and written as it was.
 Only tables with rows are emptied, row by row: PostgreSQL makes new files for each table that it truncates.
 """
 

@@ -46,6 +46,10 @@ class Owned:
         """Of these teams, each by its name; empty or None is nobody's."""
         return cls(frozenset(team or NOBODY for team in teams) or frozenset({NOBODY}))
 
+    def __or__(self, other: "Owned") -> "Owned":
+        """What touches both."""
+        return Owned(self.teams | other.teams, self.author)
+
 
 @dataclass(frozen=True, slots=True)
 class Person:
@@ -91,13 +95,20 @@ def why_not(person: Person, action: Action, of: Owned) -> str:
     return f"{person.name!r} may not {action.words}{_of_teams(of)}: ask {who_may(action, of)}"
 
 
-def who_may(action: Action, of: Owned) -> str:
-    """`an owner or responder of serving, or an administrator`."""
+def why_nowhere(person: Person, action: Action) -> str:
+    """As `why_not`, where there is no object with which the person may."""
+    if not covers(person, action):
+        return why_not(person, action, Owned())
+    return f"{person.name!r} may not {action.words}: ask {who_may(action)}"
+
+
+def who_may(action: Action, of: Owned | None = None) -> str:
+    """`an owner or responder of serving, or an administrator`. Without an object, of its team, whichever that is."""
     roles = " or ".join(role for role in ("owner", "responder", "approver") if role in action.roles)
-    if not roles or (NOBODY in of.teams and not (action.shared and of.teams == {NOBODY})):
+    if not roles or (of and NOBODY in of.teams and not (action.shared and of.teams == {NOBODY})):
         return "an administrator"
     article = "an" if roles[0] in "aeiou" else "a"
-    whose = "any team" if of.teams == {NOBODY} else " and of ".join(_names(of))
+    whose = "its team" if of is None else "any team" if of.teams == {NOBODY} else " and of ".join(_names(of))
     return f"{article} {roles} of {whose}, or an administrator"
 
 

@@ -6,8 +6,10 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import SEE_AUDIT
 from controlplane.api.formats import Name, Number
-from controlplane.audit.listing import listed, require
+from controlplane.audit.listing import listed
 
 router = Router(tags=["people"])
 
@@ -48,5 +50,5 @@ class AuditOut(Schema):
 
 @router.get("", response=AuditOut, summary="Who changed what, and what was refused, the newest first")
 def audit(request: HttpRequest, parameters: Query[AuditParameters]) -> dict[str, Any]:
-    require(request.user)
+    rights.require(request.user, SEE_AUDIT)
     return listed(parameters.dict(), parameters.before, parameters.limit)._asdict()

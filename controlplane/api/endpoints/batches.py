@@ -8,8 +8,10 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from ninja import Field, Path, Query, Router, Schema, Status
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import RUN_BATCHES
 from controlplane.api.formats import Count, Finite, Name, Number
-from controlplane.lane import report, rights
+from controlplane.lane import report
 from controlplane.lane.core import states
 from controlplane.lane.models import Batch
 from controlplane.lane.store import batches
@@ -97,14 +99,14 @@ def one_batch(request: HttpRequest, name: Path[Name]) -> report.Standing:
 
 @router.post("/batches/{name}/cancel", response=BatchOut, summary="Cancel it; it keeps what it has")
 def cancel_batch(request: HttpRequest, name: Path[Name]) -> report.Standing:
-    rights.require(request.user)
-    return _standing(batches.cancel(_batch(name).tenant, name))
+    batch = rights.row_by(request.user, RUN_BATCHES, lambda: _batch(name))
+    return _standing(batches.cancel(batch.tenant, name))
 
 
 @router.post("/batches/{name}/retry", response={202: BatchOut}, summary="Run its failed lines again, as a new batch")
 def retry_batch(request: HttpRequest, name: Path[Name]) -> Status[report.Standing]:
-    rights.require(request.user)
-    return Status(202, _standing(batches.retry(_batch(name))))
+    batch = rights.row_by(request.user, RUN_BATCHES, lambda: _batch(name))
+    return Status(202, _standing(batches.retry(batch)))
 
 
 @router.get(

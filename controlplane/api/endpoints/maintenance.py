@@ -7,7 +7,9 @@ from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Body, Field, Router, Schema, Status
 
-from controlplane.api.endpoints.objectives import Scope, may
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import EDIT_OBJECTIVES
+from controlplane.api.endpoints.objectives import Scope
 from controlplane.api.formats import Given, Name, Number, Slug, Text, WallTime, Words
 from controlplane.slo.core.maintenance_windows import MAX_S
 from controlplane.slo.models import Maintenance, StoredObjective
@@ -56,8 +58,8 @@ def maintenance(request: HttpRequest) -> Any:
 
 @router.post("", response={201: MaintenanceOut}, summary="Plan a maintenance window")
 def add_maintenance(request: HttpRequest, given: Body[MaintenanceIn]) -> Status[Maintenance]:
-    may(request, "add", "maintenance", "maintenance")
-    return Status(201, _save(Maintenance(author=request.user.get_username()), given))
+    rights.require_anywhere(request.user, EDIT_OBJECTIVES)
+    return Status(201, _save(request, Maintenance(author=request.user.get_username()), given))
 
 
 @router.get("/{number}", response=MaintenanceOut, summary="One maintenance window")
@@ -67,25 +69,25 @@ def one_maintenance(request: HttpRequest, number: Number) -> Maintenance:
 
 @router.put("/{number}", response=MaintenanceOut, summary="Change a maintenance window")
 def change_maintenance(request: HttpRequest, number: Number, given: Body[MaintenanceIn]) -> Maintenance:
-    may(request, "change", "maintenance", "maintenance")
-    return _save(_maintenance(number), given)
+    row = rights.row_by(request.user, EDIT_OBJECTIVES, lambda: _maintenance(number))
+    return _save(request, row, given)
 
 
 @router.delete("/{number}", response={204: None}, summary="Delete a maintenance window; requests in it count again")
 def remove_maintenance(request: HttpRequest, number: Number) -> HttpResponse:
-    may(request, "delete", "maintenance", "maintenance")
-    _maintenance(number).delete()
+    rights.row_by(request.user, EDIT_OBJECTIVES, lambda: _maintenance(number)).delete()
     return HttpResponse(status=204)
 
 
 @transaction.atomic
-def _save(row: Maintenance, given: MaintenanceIn) -> Maintenance:
+def _save(request: HttpRequest, row: Maintenance, given: MaintenanceIn) -> Maintenance:
     for name, value in given.model_dump(exclude={"objectives", "id", "author"}, exclude_none=True).items():
         setattr(row, name, value)
     chosen = list(StoredObjective.objects.filter(slug__in=given.objectives))
     if unknown := set(given.objectives) - {objective.slug for objective in chosen}:
         raise ValidationError({"objectives": f"objectives={min(unknown)!r} is none: /api/v1/objectives lists them"})
     row.full_clean()
+    rights.require(request.user, EDIT_OBJECTIVES, row.owned_by(chosen))
     row.save()
     row.objectives.set(chosen)
     return row

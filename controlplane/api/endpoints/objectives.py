@@ -9,7 +9,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Body, Field, Router, Schema, Status
 
-from controlplane.accounts import groups
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import EDIT_OBJECTIVES
 from controlplane.api.formats import (
     Count,
     Given,
@@ -244,7 +245,7 @@ def objectives(
 
 @router.post("", response={201: ObjectiveOut}, summary="Add an objective")
 def add_objective(request: HttpRequest, given: Body[ObjectiveIn]) -> Status[dict[str, Any]]:
-    may(request, "add")
+    rights.require_anywhere(request.user, EDIT_OBJECTIVES)
     if StoredObjective.objects.filter(slug=given.slug).exists():
         raise ValidationError({"slug": f"slug={given.slug!r} is taken: choose another, or PUT to change it"})
     return Status(201, _save(request, given.model_copy(update={"enabled": given.enabled is not False})))
@@ -261,8 +262,7 @@ def objective(request: HttpRequest, slug: str) -> dict[str, Any]:
     summary="Change it; the answer of GET may be sent back",
 )
 def change_objective(request: HttpRequest, slug: str, given: Body[ObjectiveIn]) -> dict[str, Any]:
-    may(request, "change")
-    row = _row(slug)
+    row = rights.row_by(request.user, EDIT_OBJECTIVES, lambda: _row(slug))
     if given.revision not in (None, row.revision):
         raise ValidationError(
             {"revision": f"revision={given.revision} is not the newest, {row.revision}: read it again, and change that"}
@@ -276,8 +276,7 @@ def change_objective(request: HttpRequest, slug: str, given: Body[ObjectiveIn]) 
 
 @router.delete("/{slug}", response={204: None}, summary="Delete it with its history")
 def remove_objective(request: HttpRequest, slug: str) -> HttpResponse:
-    may(request, "delete")
-    _row(slug).delete()
+    rights.row_by(request.user, EDIT_OBJECTIVES, lambda: _row(slug)).delete()
     return HttpResponse(status=204)
 
 
@@ -315,7 +314,11 @@ def _save(request: HttpRequest, given: ObjectiveIn) -> dict[str, Any]:
     except ValueError as error:
         raise ValidationError({str(error).partition("=")[0]: str(error)}) from None
     saved = save_objective(
-        objective, who=request.user.get_username(), annotations=given.annotations, enabled=given.enabled
+        objective,
+        who=request.user.get_username(),
+        annotations=given.annotations,
+        enabled=given.enabled,
+        guard=rights.guard(request.user, EDIT_OBJECTIVES),
     )
     return _out(saved.row)
 
@@ -340,8 +343,3 @@ def _row(slug: str) -> StoredObjective:
     if row is None:
         raise Http404(f"there is no objective {slug[:100]!r}; /api/v1/objectives lists them")
     return row
-
-
-def may(request: HttpRequest, action: str, model: str = "storedobjective", words: str = "objectives") -> None:
-    """Raises PermissionDenied."""
-    groups.require(request.user, f"slo.{action}_{model}", f"{action} {words}")

@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema, Status
 
-from controlplane.accounts import groups
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import EDIT_OBJECTIVES, VIEW
 from controlplane.api.formats import Words
 from controlplane.core.documents import report
 from controlplane.core.documents.plan import Applied, PlanStep
@@ -20,7 +20,6 @@ from controlplane.telemetry.query.core.errors import BadParameterError
 router = Router(tags=["objectives as code"])
 YAML = "application/yaml"
 MAX_FILES = 1000
-RIGHTS = ("slo.add_storedobjective", "slo.change_storedobjective", "slo.delete_storedobjective")
 BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -109,7 +108,7 @@ class ApplyParameters(Schema):
 
 @router.post("/openslo/lint", response=LintOut, summary="What to correct in OpenSLO files", openapi_extra=BODY)
 def lint_files(request: HttpRequest) -> dict[str, Any]:
-    groups.require_reading(request.user)
+    rights.require(request.user, VIEW)
     checked = lint(files(request), known_documents())
     return {
         "documents": len(checked.documents),
@@ -127,9 +126,7 @@ def lint_files(request: HttpRequest) -> dict[str, Any]:
 )
 def apply_files(request: HttpRequest, parameters: Query[ApplyParameters]) -> Status[Applied[str]]:
     """Idempotent. 409 where a file has errors or something belongs to another owner; nothing is changed then."""
-    groups.require_scope(request.user, RIGHTS[0], "change objectives")
-    if not request.user.has_perms(RIGHTS):
-        raise PermissionDenied(f"{request.user.get_username()} may not change objectives: ask for {', '.join(RIGHTS)}")
+    rights.require_anywhere(request.user, EDIT_OBJECTIVES)
     result = apply(
         files(request),
         label=parameters.owner_label,
@@ -137,6 +134,7 @@ def apply_files(request: HttpRequest, parameters: Query[ApplyParameters]) -> Sta
         prune=parameters.prune,
         adopt=parameters.adopt,
         dry_run=parameters.dry_run,
+        guard=rights.guard(request.user, EDIT_OBJECTIVES),
     )
     return Status(200 if result.possible else 409, result)
 

@@ -7,9 +7,11 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Field, Query, Router, Schema, Status
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import RUN_JOBS
 from controlplane.api.formats import Given, Number, Slug, Text
 from controlplane.api.listing import ListParameters, newest_first
-from controlplane.planning import jobs, rights
+from controlplane.planning import jobs
 from controlplane.planning.benchmark import run as benchmark
 from controlplane.planning.benchmark.wanted import (
     LIMIT_S,
@@ -101,14 +103,16 @@ def all_jobs(request: HttpRequest, parameters: Query[JobParameters]) -> dict[str
 
 @router.post("/jobs", response={202: JobOut}, summary="Start a job; one that is open already is answered instead")
 def new_job(request: HttpRequest, given: JobIn) -> Status[PlanJob]:
-    rights.require(request.user, rights.START_JOB)
+    rights.require_anywhere(request.user, RUN_JOBS)
     author = request.user.get_username()
     if given.kind == benchmark.KIND:
         if given.benchmark is None:
             raise jobs.JobRefusedError(
                 "benchmark is missing: say what to measure, such as {'pool': 'chat-large-local'}"
             )
-        job = benchmark.start(given.benchmark.model_dump(exclude_unset=True), author)
+        job = benchmark.start(
+            given.benchmark.model_dump(exclude_unset=True), author, rights.guard(request.user, RUN_JOBS)
+        )
     elif given.benchmark is not None:
         raise jobs.JobRefusedError(f"benchmark is for a job of that kind, and kind is {given.kind!r}: leave it out")
     else:
@@ -123,7 +127,6 @@ def one_job(request: HttpRequest, number: Number) -> PlanJob:
 
 @router.post("/jobs/{int:number}/cancel", response=JobOut, summary="Cancel it; one that has ended stays as it is")
 def cancel_job(request: HttpRequest, number: Number) -> PlanJob:
-    rights.require(request.user, rights.CANCEL_JOB)
-    job = get_object_or_404(PlanJob, pk=number)
+    job = rights.row_for(request.user, RUN_JOBS, PlanJob, pk=number)
     jobs.cancel(job)
     return job

@@ -10,7 +10,8 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from ninja import Field, Router, Schema
 
-from controlplane.accounts import groups
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import VIEW
 from controlplane.api.endpoints.objectives import NOT_EVALUATED, ObjectiveDifference, ObjectiveDraft
 from controlplane.api.formats import TIME, Finite, Given, Instant, Length, Name
 from controlplane.slo.core.document import objective_from_json
@@ -120,7 +121,7 @@ class PreviewOut(Schema):
 
 @router.post("/objectives/preview", response=PreviewOut, summary="Which pages it would have sent")
 def previewed(request: HttpRequest, body: Previewed) -> dict[str, Any]:
-    groups.require_reading(request.user)
+    rights.require(request.user, VIEW)
     time_range = parse(body.from_, body.to, time.time_ns())
     draft = body.objective.model_dump(exclude_none=True, exclude=set(NOT_EVALUATED))
     others = {name: other.model_dump(exclude_none=True) for name, other in body.compare.items()}

@@ -89,7 +89,7 @@ def new_silence(request: HttpRequest, given: SilenceIn) -> Status[SilenceRecord]
             ends,
             request.user.get_username(),
             given.reason,
-            lambda made: rights.require(request.user, SILENCE, made),
+            rights.guard(request.user, SILENCE),
         )
     except ValidationError as error:
         raise _refused(error) from None

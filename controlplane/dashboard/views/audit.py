@@ -8,7 +8,9 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from controlplane.audit.listing import FILTERS, listed, require
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import SEE_AUDIT
+from controlplane.audit.listing import FILTERS, listed
 from controlplane.audit.models import Entry
 from controlplane.dashboard.views.common import list_filters, list_links, page
 
@@ -26,7 +28,7 @@ CHOICES: tuple[tuple[str, tuple[str, ...]], ...] = (
 @page
 def audit(request: HttpRequest) -> HttpResponse:
     """`who`, `via`, `action`, `kind` and `subject_id`, each repeatable; `before` is where a page begins."""
-    require(request.user)
+    rights.require(request.user, SEE_AUDIT)
     wanted, before = list_filters(request, FILTERS)
     listing = listed(wanted, before, PAGE_ROWS)
     context = {

@@ -4,13 +4,15 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import RUN_BATCHES
 from controlplane.dashboard.views.common import back, list_filters, list_links, page
-from controlplane.lane import report, rights
+from controlplane.lane import report
 from controlplane.lane.core import states
 from controlplane.lane.models import Batch
 from controlplane.lane.store import batches as stored
@@ -46,7 +48,6 @@ def batches(request: HttpRequest) -> HttpResponse:
         "tenants": wanted["tenant"],
         "jobs": [_jobs(it, now) for it in report.jobs(wanted["tenant"])] if before is None else [],
         **list_links(wanted, "status", CHOICES, before, next_before),
-        "may_act": request.user.has_perm(rights.ACT),
         "next": request.get_full_path(),
     }
     return render(request, "dashboard/batches.html", context)
@@ -54,8 +55,7 @@ def batches(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def cancel_batch(request: HttpRequest, name: str) -> HttpResponse:
-    rights.require(request.user)
-    batch = get_object_or_404(Batch, name=name, kind=states.BATCH)
+    batch = rights.row_for(request.user, RUN_BATCHES, Batch, name=name, kind=states.BATCH)
     try:
         stored.cancel(batch.tenant, name)
     except stored.ConflictError as error:
@@ -67,8 +67,7 @@ def cancel_batch(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 def retry_batch(request: HttpRequest, name: str) -> HttpResponse:
-    rights.require(request.user)
-    batch = get_object_or_404(Batch, name=name, kind=states.BATCH)
+    batch = rights.row_for(request.user, RUN_BATCHES, Batch, name=name, kind=states.BATCH)
     try:
         again = stored.retry(batch)
     except stored.ConflictError as error:

@@ -8,6 +8,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDi
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import EDIT_OBJECTIVES
 from controlplane.core.formatting import PAGE, instant, relative
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.core.figures.replay import replay_figure
@@ -138,7 +140,7 @@ def form_context(request: HttpRequest, saved: StoredObjective | None, time_range
 
 
 def _admin(request: HttpRequest, saved: StoredObjective | None) -> str:
-    if not request.user.is_staff:
+    if not rights.may_anywhere(request.user, EDIT_OBJECTIVES):
         return ""
     if saved is None:
         return reverse("admin:slo_storedobjective_add")

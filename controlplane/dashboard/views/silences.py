@@ -77,9 +77,7 @@ def _made(request: HttpRequest, form: dict[str, str]) -> SilenceRecord:
     matchers = [f"{name}={form[name]}" for name in PICKED if form[name]]
     matchers += [line.strip() for line in form["matchers"].replace(",", "\n").splitlines() if line.strip()]
     author, until = request.user.get_username(), now + length_of(form["length"])
-    return silencing.add(
-        matchers, now, until, author, form["reason"], lambda made: rights.require(request.user, SILENCE, made)
-    )
+    return silencing.add(matchers, now, until, author, form["reason"], rights.guard(request.user, SILENCE))
 
 
 def _chosen(matchers: Sequence[str], known: Mapping[str, Sequence[str]]) -> dict[str, str]:

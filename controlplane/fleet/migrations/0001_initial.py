@@ -121,6 +121,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=100, unique=True, validators=[controlplane.fleet.validators.validate_name])),
                 ('enabled', models.BooleanField(default=True, help_text="A disabled tenant's keys are refused.")),
                 ('cache_purges', models.PositiveIntegerField(default=0, editable=False)),
+                ('team', models.ForeignKey(blank=True, help_text="Its owners make and end the tenant's keys, and cancel its batches. Empty: administrators do.", null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='tenants', to='fleet.team')),
             ],
             options={
                 'ordering': ['name'],

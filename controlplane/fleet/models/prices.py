@@ -3,6 +3,7 @@
 from django.core.validators import MinValueValidator
 from django.db import models
 
+from controlplane.accounts.core.rule import Owned
 from controlplane.fleet.models.serving import LLMModel, Pool, Variant
 
 
@@ -54,3 +55,7 @@ class Price(models.Model):
 
     def __str__(self) -> str:
         return f"price of {self.pool or self.variant or self.model}"
+
+    def owned(self) -> Owned:
+        of = self.pool or self.variant or self.model
+        return of.owned() if of else Owned()

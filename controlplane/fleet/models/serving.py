@@ -4,6 +4,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
+from controlplane.accounts.core.rule import Owned
 from controlplane.fleet import choices
 from controlplane.fleet.models.calls import ServerCalls
 from controlplane.fleet.models.cluster import Cluster
@@ -134,6 +135,9 @@ class LLMModel(FailureRules, SimilarRequests, Named):
     class Meta(Named.Meta):
         verbose_name = "model"
 
+    def owned(self) -> Owned:
+        return Owned.by(self.team.name if self.team else None)
+
 
 class Variant(Named):
     """One way of serving a model: a size, a precision, edge or central."""
@@ -141,6 +145,9 @@ class Variant(Named):
     name = models.CharField(max_length=100, unique=True, validators=[validate_name])
     model = models.ForeignKey(LLMModel, on_delete=models.CASCADE, related_name="variants")
     description = models.CharField(max_length=200, blank=True, help_text="Such as “8B, int8, edge”.")
+
+    def owned(self) -> Owned:
+        return self.model.owned()
 
 
 class Pool(Named, ServerCalls):
@@ -237,6 +244,9 @@ class Pool(Named, ServerCalls):
         help_text="From when the replica is ready. After it the replica gets users' requests all the same.",
     )
 
+    def owned(self) -> Owned:
+        return self.variant.owned()
+
     @property
     def deployment(self) -> str:
         """The name of its Deployment."""
@@ -278,6 +288,10 @@ class Fallback(models.Model):
 
     def __str__(self) -> str:
         return f"{self.model} → {self.pool}"
+
+    def owned(self) -> Owned:
+        """It sends the model's requests to the pool: both teams' matter."""
+        return self.model.owned() | self.pool.owned()
 
 
 class Replica(models.Model):
@@ -333,6 +347,9 @@ class Replica(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pool} · {self.name}"
+
+    def owned(self) -> Owned:
+        return self.pool.owned()
 
     @property
     def component(self) -> str:

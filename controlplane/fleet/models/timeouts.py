@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from controlplane.accounts.core.rule import Owned
 from controlplane.fleet.models.serving import LLMModel
 from controlplane.fleet.models.traffic import Tier
 
@@ -68,3 +69,6 @@ class TimeoutRule(models.Model):
 
     def __str__(self) -> str:
         return f"{self.model or 'every model'}, {self.tier or 'every tier'}"
+
+    def owned(self) -> Owned:
+        return self.model.owned() if self.model else Owned()

@@ -3,9 +3,10 @@
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
+from controlplane.accounts.core.rule import Owned
 from controlplane.config.secrets import new_secret
 from controlplane.fleet.models.named import Named
-from controlplane.fleet.models.serving import LLMModel, Region
+from controlplane.fleet.models.serving import LLMModel, Region, Team
 from controlplane.fleet.validators import validate_name
 from inference.contract import snapshot
 from inference.contract.snapshot import key_digest
@@ -57,6 +58,14 @@ class Tenant(Named):
 
     name = models.CharField(max_length=100, unique=True, validators=[validate_name])
     tier = models.ForeignKey(Tier, on_delete=models.PROTECT, related_name="tenants")
+    team = models.ForeignKey(
+        Team,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="tenants",
+        help_text="Its owners make and end the tenant's keys, and cancel its batches. Empty: administrators do.",
+    )
     enabled = models.BooleanField(default=True, help_text="A disabled tenant's keys are refused.")
     cache_purges = models.PositiveIntegerField(default=0, editable=False)
 
@@ -81,6 +90,9 @@ class AllowedRegion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.model or self.tenant}: {self.region}"
+
+    def owned(self) -> Owned:
+        return self.model.owned() if self.model else Owned()
 
 
 class GatewayKeyManager(models.Manager["GatewayKey"]):
@@ -135,6 +147,9 @@ class GatewayKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+    def owned(self) -> Owned:
+        return Owned.by(self.tenant.team.name if self.tenant.team else None)
 
     @property
     def has_settings(self) -> bool:

@@ -1,11 +1,12 @@
 """Makes, changes and ends silences. Open incidents follow in the same transaction; the next tick sends what is no longer silenced."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from django.db import transaction
 from django.utils import timezone
 
+from controlplane.accounts.rights import Guard, unguarded
 from controlplane.core.formatting import capitalised
 from controlplane.incidents.act import existing
 from controlplane.incidents.core.silences import silencing
@@ -33,7 +34,7 @@ def add(
     ends_at: datetime,
     author: str,
     reason: str,
-    guard: Callable[[SilenceRecord], None] = lambda silence: None,
+    guard: Guard = unguarded,
 ) -> SilenceRecord:
     """`guard` refuses one that its author may not make. Raises ValidationError, by field."""
     made = SilenceRecord(

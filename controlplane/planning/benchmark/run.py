@@ -10,6 +10,8 @@ import msgspec
 import structlog
 from django.utils import timezone
 
+from controlplane.accounts.rights import Guard, unguarded
+from controlplane.fleet.models import Pool
 from controlplane.planning import jobs
 from controlplane.planning.benchmark.replica import Replica
 from controlplane.planning.benchmark.wanted import Wanted, request_of, users_traffic, wanted_of
@@ -35,9 +37,10 @@ class BenchmarkFailedError(ValueError):
     """Nothing could be measured. Permanent: the message says why."""
 
 
-def start(given: Mapping[str, Any], author: str) -> PlanJob:
-    """Queue a benchmark. Raises JobRefusedError where it cannot be measured, or must not be just now."""
+def start(given: Mapping[str, Any], author: str, guard: Guard = unguarded) -> PlanJob:
+    """Queue a benchmark. `guard` is asked of the pool. Raises JobRefusedError where it cannot be measured, or must not be just now."""
     wanted: dict[str, Any] = msgspec.to_builtins(request_of(given))
+    guard(Pool.objects.filter(name=wanted["pool"]).first())
     other = PlanJob.objects.filter(kind=KIND, state__in=OPEN, cancel_requested=False).first()
     if other is not None:
         if other.request == wanted:

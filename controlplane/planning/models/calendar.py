@@ -4,7 +4,8 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-from controlplane.fleet.models import Region
+from controlplane.accounts.core.rule import Owned
+from controlplane.fleet.models import LLMModel, Region
 from controlplane.telemetry.core.dimension_values import MAX_VALUE_CHARS
 from forecasting import calendar
 
@@ -43,6 +44,11 @@ class PlannedEvent(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def owned(self) -> Owned:
+        """Of the model whose demand it changes; of all demand, nobody's."""
+        model = LLMModel.objects.filter(name=self.model).first()
+        return model.owned() if model else Owned()
 
     def concerns(self, model: str, tier: str, region: str) -> bool:
         """Whether it changes the demand of this model, tier and region."""

@@ -4,6 +4,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
+from controlplane.accounts.core.rule import Owned
 from controlplane.fleet.models import Pool, Region
 from controlplane.fleet.validators import validate_name
 
@@ -113,6 +114,9 @@ class PoolCapacity(models.Model):
     def __str__(self) -> str:
         return f"{self.pool}: {self.gpus_per_replica} × {self.gpu_type or 'unknown GPU'}"
 
+    def owned(self) -> Owned:
+        return self.pool.owned()
+
 
 class ReplicaCapacityEntry(models.Model):
     """What a replica of a pool carries on one GPU type, by a benchmark run or by a person.
@@ -171,6 +175,9 @@ class ReplicaCapacityEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.requests_per_s:g} requests/s on {self.gpu_type} ({self.get_source_display().lower()})"
+
+    def owned(self) -> Owned:
+        return self.pool.owned()
 
     def clean(self) -> None:
         if (self.input_tokens is None) != (self.output_tokens is None):

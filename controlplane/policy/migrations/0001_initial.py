@@ -88,7 +88,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-starts_at'],
-                'permissions': [('pause_policy', 'Can pause policies and override what they conclude')],
                 'default_permissions': ('view',),
                 'constraints': [models.CheckConstraint(condition=models.Q(('ends_at__gt', models.F('starts_at'))), name='pause_ends_after_start')],
             },
@@ -124,7 +123,6 @@ class Migration(migrations.Migration):
                 'verbose_name': 'revision of a policy',
                 'verbose_name_plural': 'revisions of policies',
                 'ordering': ['name', '-number'],
-                'permissions': [('propose_policyrevision', 'Can propose, preview and shadow revisions of policies'), ('approve_policyrevision', 'Can approve revisions of policies that others wrote'), ('activate_policyrevision', 'Can activate, retire and roll back revisions of policies'), ('score_answers', 'Can send scores of answers, which canaries compare')],
                 'default_permissions': ('view',),
                 'constraints': [models.UniqueConstraint(fields=('name', 'number'), name='number_of_policy_revision'), models.UniqueConstraint(condition=models.Q(('state', 'active')), fields=('name',), name='active_revision_of_policy'), models.UniqueConstraint(condition=models.Q(('state', 'shadow')), fields=('name',), name='shadow_revision_of_policy')],
             },

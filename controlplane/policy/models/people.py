@@ -7,8 +7,10 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils import timezone
 
+from controlplane.accounts.core.rule import EVERY_TEAM, Owned
 from controlplane.core.formatting import TEXT
 from controlplane.fleet.models import LLMModel, Pool, Tier
+from controlplane.policy import whose
 from controlplane.policy.core import document
 from controlplane.policy.core.spec import Degradation
 from controlplane.policy.models.revision import PolicyRevision
@@ -65,13 +67,21 @@ class Pause(WithAnEnd):
     class Meta:
         ordering = ["-starts_at"]
         default_permissions = ("view",)
-        permissions = [("pause_policy", "Can pause policies and override what they conclude")]
         constraints = [
             models.CheckConstraint(condition=models.Q(ends_at__gt=models.F("starts_at")), name="pause_ends_after_start")
         ]
 
     def __str__(self) -> str:
         return f"pause of {self.target or 'everything'}"
+
+    def owned(self) -> Owned:
+        """Of everything, every team's."""
+        if self.scope == self.Scope.ALL:
+            return Owned.by(EVERY_TEAM)
+        if self.scope == self.Scope.POLICY:
+            newest = PolicyRevision.objects.filter(name=self.target).order_by("-number").first()
+            return newest.owned() if newest else Owned()
+        return whose.of_subject(**{str(self.scope): self.target})
 
     def clean(self) -> None:
         super().clean()
@@ -117,6 +127,9 @@ class Override(WithAnEnd):
     def __str__(self) -> str:
         count = TEXT.counted(self.replicas or 0, "replica")
         return f"{self.pool}: {count}" if self.pool else f"{self.model}: step {self.step}"
+
+    def owned(self) -> Owned:
+        return whose.of_subject(self.pool, self.model)
 
     def clean(self) -> None:
         super().clean()

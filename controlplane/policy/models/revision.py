@@ -5,7 +5,9 @@ from typing import Any
 
 from django.db import models
 
+from controlplane.accounts.core.rule import Owned
 from controlplane.fleet.validators import validate_name
+from controlplane.policy import whose
 
 _IMMUTABLE = ("name", "kind", "number", "text", "author", "restores")
 
@@ -75,12 +77,6 @@ class PolicyRevision(models.Model):
         verbose_name_plural = "revisions of policies"
         ordering = ["name", "-number"]
         default_permissions = ("view",)
-        permissions = [
-            ("propose_policyrevision", "Can propose, preview and shadow revisions of policies"),
-            ("approve_policyrevision", "Can approve revisions of policies that others wrote"),
-            ("activate_policyrevision", "Can activate, retire and roll back revisions of policies"),
-            ("score_answers", "Can send scores of answers, which canaries compare"),
-        ]
         constraints = [
             models.UniqueConstraint(fields=["name", "number"], name="number_of_policy_revision"),
             models.UniqueConstraint(
@@ -102,6 +98,13 @@ class PolicyRevision(models.Model):
             if getattr(self, name) != before:
                 raise ImmutableError(f"{name} of {self} cannot change: write a new revision")
         super().save(*args, **kwargs)
+
+    def owned(self) -> Owned:
+        """Of what its text touches, and of what the other open revisions of its name do: it takes their place."""
+        others = PolicyRevision.objects.filter(name=self.name).exclude(state=self.State.RETIRED).exclude(pk=self.pk)
+        texts = {self.text, *others.values_list("text", flat=True)}
+        teams = frozenset().union(*(whose.of_text(text).teams for text in texts))
+        return Owned(teams, self.author)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         raise ImmutableError(f"{self} is kept for good: retire it instead of deleting it")

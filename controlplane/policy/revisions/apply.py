@@ -6,6 +6,7 @@ from typing import Literal
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from controlplane.accounts.rights import Guard, unguarded
 from controlplane.core.documents.plan import (
     TEXT_ONLY,
     Action,
@@ -18,6 +19,7 @@ from controlplane.core.documents.plan import (
 )
 from controlplane.core.documents.problem import Problem
 from controlplane.fleet.snapshot_values import fleet_values
+from controlplane.policy import whose
 from controlplane.policy.core.document import ReadPolicy
 from controlplane.policy.core.spec import Routing
 from controlplane.policy.models import PolicyRevision
@@ -61,9 +63,10 @@ def apply(
     adopt: bool = False,
     again: bool = False,
     dry_run: bool = False,
+    guard: Guard = unguarded,
 ) -> Applied[int | None]:
     """Apply files by name. `label` marks what they own. `adopt` takes over what others wrote, `again` brings back a text that was rolled
-    back. A dry run does everything and rolls back, so that it finds the same errors.
+    back. A dry run does everything and rolls back, so that it finds the same errors. `guard` is asked of each revision.
     """
     policies, problems = check(texts)
     planned = [] if problems else _plan(policies, label, goal, prune=prune, adopt=adopt, again=again)
@@ -76,7 +79,7 @@ def apply(
         # What is retired makes room for what takes its target over.
         for step in sorted(planned, key=lambda step: step.action != "retire"):
             try:
-                _carry_out(step, by_name.get(step.name), label, who, source, goal, note)
+                _carry_out(step, by_name.get(step.name), label, who, source, goal, note, guard)
                 if adopt and step.action != "retire":
                     for row in PolicyRevision.objects.filter(name=step.name).exclude(state=STATE.RETIRED):
                         row.label = label
@@ -121,7 +124,7 @@ def _step(
     ) -> RevisionStep:
         return PlanStep(action, wanted.kind, wanted.name, number, wanted.source, changes, note)
 
-    needs_approval = names.needs_approval(wanted.policy, wanted.policy.metadata.team or names.owner(wanted.policy))
+    needs_approval = names.needs_approval(wanted.policy, wanted.policy.metadata.team or whose.owner(wanted.policy))
     ahead = {"draft": "as a draft", "shadow": "in shadow", "active": "in force"}[goal]
     if goal == "active" and needs_approval:
         ahead = "waits for another person's approval; its preview begins"
@@ -189,16 +192,25 @@ def _followed(wanted: ReadPolicy, active: PolicyRevision, stored: Sequence[Polic
 
 
 def _carry_out(
-    step: RevisionStep, policy: ReadPolicy | None, label: str, who: str, source: str, goal: Goal, note: str
+    step: RevisionStep,
+    policy: ReadPolicy | None,
+    label: str,
+    who: str,
+    source: str,
+    goal: Goal,
+    note: str,
+    guard: Guard,
 ) -> None:
     if step.action == "retire":
         row = PolicyRevision.objects.get(name=step.name, number=step.key or 0)
+        guard(row)
         steps.retire(row, who, "in none of the applied files any more")
     elif step.action in ("create", "change", "continue") and policy is not None:
         if step.action == "continue":
             row = PolicyRevision.objects.get(name=step.name, number=step.key or 0)
         else:
-            row = steps.propose(policy.text, who=who, source=source, note=note, label=label).revision
+            row = steps.propose(policy.text, who=who, source=source, note=note, label=label, guard=guard).revision
+        guard(row)
         _bring_on(row, who, goal)
 
 

@@ -1,9 +1,10 @@
-"""The names of the fleet that policies use, and whose a policy is."""
+"""The names of the fleet that policies use."""
 
 from django.db import models
 
 from controlplane.fleet.core.snapshot import FleetValues
 from controlplane.fleet.models import LLMModel, Pool, Region, Team, Tenant, Tier, Variant
+from controlplane.policy import whose
 from controlplane.policy.core.checks import Fleet
 from controlplane.policy.core.overlay import failover
 from controlplane.policy.core.spec import Policy, Routing, Scaling
@@ -41,14 +42,6 @@ def scope(policy: Policy) -> dict[str, str]:
     return {"model": model, "pool": policy.spec.pool} if model and policy.spec.pool else {}
 
 
-def owner(policy: Policy) -> str:
-    """The team that the policy's target belongs to in the fleet; empty where it has none, as the API tier has."""
-    if isinstance(policy, Scaling):
-        pools = Pool.objects.filter(name=policy.spec.pool)
-        return pools.values_list("variant__model__team__name", flat=True).first() or ""
-    return LLMModel.objects.filter(name=policy.spec.model).values_list("team__name", flat=True).first() or ""
-
-
 def needs_approval(policy: Policy | None, team: str) -> bool:
     """Whether the policy's team or its target's wants another person's approval; of the API tier, whether any team does.
 
@@ -57,7 +50,7 @@ def needs_approval(policy: Policy | None, team: str) -> bool:
     strict = Team.objects.filter(requires_approval=True)
     if policy is None or (isinstance(policy, Scaling) and policy.spec.pool is None):
         return strict.exists()
-    return strict.filter(name__in={team, owner(policy)} - {""}).exists()
+    return strict.filter(name__in={team, whose.owner(policy)} - {""}).exists()
 
 
 def unmoved(policy: Policy, fleet: FleetValues) -> dict[str, list[str]]:

@@ -1,6 +1,6 @@
 """Makes, changes and ends pauses and overrides. All have an end; their records stay.
 
-Rights are the callers' matter: `controlplane.policy.rights`.
+Whoever calls asks for the right, or gives a `guard` that does.
 """
 
 from datetime import datetime
@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from controlplane.accounts.rights import Guard, unguarded
 from controlplane.policy.models import Override, Pause
 
 log = structlog.get_logger(__name__)
@@ -18,24 +19,42 @@ Kept = TypeVar("Kept", Pause, Override)
 
 
 def pause(
-    *, scope: str, target: str = "", ends_at: datetime, reason: str, who: str, starts_at: datetime | None = None
+    *,
+    scope: str,
+    target: str = "",
+    ends_at: datetime,
+    reason: str,
+    who: str,
+    starts_at: datetime | None = None,
+    guard: Guard = unguarded,
 ) -> Pause:
     """From now on unless `starts_at` is given. Raises ValidationError, by field."""
     return keep(
-        Pause(scope=scope, target=target, ends_at=ends_at, reason=reason, starts_at=starts_at or timezone.now()), who
+        Pause(scope=scope, target=target, ends_at=ends_at, reason=reason, starts_at=starts_at or timezone.now()),
+        who,
+        guard,
     )
 
 
-def override(*, ends_at: datetime, reason: str, who: str, starts_at: datetime | None = None, **what: Any) -> Override:
+def override(
+    *,
+    ends_at: datetime,
+    reason: str,
+    who: str,
+    starts_at: datetime | None = None,
+    guard: Guard = unguarded,
+    **what: Any,
+) -> Override:
     """`what`: pool and replicas, or model, tier and step. Raises ValidationError, by field."""
-    return keep(Override(ends_at=ends_at, reason=reason, starts_at=starts_at or timezone.now(), **what), who)
+    return keep(Override(ends_at=ends_at, reason=reason, starts_at=starts_at or timezone.now(), **what), who, guard)
 
 
-def keep(row: Kept, who: str) -> Kept:
+def keep(row: Kept, who: str, guard: Guard = unguarded) -> Kept:
     """Save a new one under its author's name. Raises ValidationError, by field."""
     row.author = who[:150]
     row.reason = row.reason.strip()
     row.full_clean()
+    guard(row)
     row.save()
     log.info(f"{row._meta.model_name}.made", number=row.pk, target=str(row), ends_at=row.ends_at.isoformat(), by=who)
     return row

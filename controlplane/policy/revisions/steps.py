@@ -1,6 +1,6 @@
 """Proposes revisions of policies, and takes them from state to state. Each step is recorded with who took it.
 
-Rights are the callers' matter: `controlplane.policy.rights`.
+Whoever calls asks for the right: `action_for`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,10 +14,13 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from controlplane.accounts.core.actions import APPROVE_POLICIES, CHANGE_POLICIES
+from controlplane.accounts.core.rule import Action
+from controlplane.accounts.rights import Guard, unguarded
 from controlplane.core.documents.problem import dotted
 from controlplane.core.formatting import shortened
 from controlplane.fleet import changes, publish
-from controlplane.policy import rights
+from controlplane.policy import whose
 from controlplane.policy.core import checks
 from controlplane.policy.core.spec import Policy, Routing
 from controlplane.policy.models import PolicyRevision, RevisionEvent
@@ -31,20 +34,11 @@ log = structlog.get_logger(__name__)
 STATE, WHAT = PolicyRevision.State, RevisionEvent.What
 BOOTSTRAP, CANARY, ROLL_BACK = "bootstrap", "canary", "roll_back"
 """The sources of revisions that come with a set-up, follow a canary, or bring an earlier text back."""
-RIGHTS: dict[lifecycle.RevisionStep, str] = {
-    "preview": rights.PROPOSE,
-    "shadow": rights.PROPOSE,
-    "approve": rights.APPROVE,
-    "activate": rights.ACTIVATE,
-    "retire": rights.PROPOSE,
-}
 
 
-def right_for(step: lifecycle.RevisionStep, revision: PolicyRevision) -> str:
-    """The right that a step wants. Who may propose may withdraw; what is in force ends with the right that began it."""
-    if step == "retire" and revision.state == STATE.ACTIVE:
-        return rights.ACTIVATE
-    return RIGHTS[step]
+def action_for(step: str) -> Action:
+    """What a step asks of the rule."""
+    return APPROVE_POLICIES if step == "approve" else CHANGE_POLICIES
 
 
 class Proposed(NamedTuple):
@@ -52,16 +46,19 @@ class Proposed(NamedTuple):
     created: bool  # False where the newest revision has this text already
 
 
-def propose(text: str, *, who: str, source: str, note: str = "", label: str | None = None) -> Proposed:
+def propose(
+    text: str, *, who: str, source: str, note: str = "", label: str | None = None, guard: Guard = unguarded
+) -> Proposed:
     """A draft with this text, unless the policy's newest revision has the same and is not retired.
 
-    `label`: of the repository that the text is from; None keeps that of the revision before.
+    `label`: of the repository that the text is from; None keeps that of the revision before. `guard` is asked before anything is written.
 
     Raises PolicyTextError.
     """
     read = read_text(text)
     policy = read.policy
     with _one_at_a_time(), transaction.atomic():
+        guard(PolicyRevision(name=policy.metadata.name, text=read.text))
         newest = _locked(policy.metadata.name).first()
         if newest is not None and newest.kind != read.kind:
             message = f"metadata.name={read.name!r} is a policy of kind {newest.kind} already: choose another name"
@@ -73,7 +70,7 @@ def propose(text: str, *, who: str, source: str, note: str = "", label: str | No
             kind=read.kind,
             number=newest.number + 1 if newest else 1,
             text=read.text,
-            team=policy.metadata.team or names.owner(policy),
+            team=policy.metadata.team or whose.owner(policy),
             author=who[:150],
             source=source,
             note=note.strip()[:500],
@@ -171,15 +168,19 @@ def roll_back_to(name: str) -> PolicyRevision | None:
     return earlier.exclude(text_sha256=active.text_sha256).order_by("-number").first()
 
 
-def roll_back(name: str, who: str, number: int | None = None, note: str = "") -> PolicyRevision:
+def roll_back(
+    name: str, who: str, number: int | None = None, note: str = "", guard: Guard = unguarded
+) -> PolicyRevision:
     """A new revision with the text of an earlier one, in force at once: it was approved when it was new.
 
-    `number`: a revision that was in force; else what was in force before. Raises ValidationError.
+    `number`: a revision that was in force; else what was in force before. `guard` is asked of it. Raises ValidationError.
     """
     with _one_at_a_time(), transaction.atomic():
         rows = _locked(name)
-        if not rows.filter(state=STATE.ACTIVE).exists():
+        active = rows.filter(state=STATE.ACTIVE).first()
+        if active is None:
             raise ValidationError({"name": f"name={name!r} has no revision in force to roll back from: activate one"})
+        guard(active)
         earlier = roll_back_to(name) if number is None else rows.filter(number=number).first()
         if earlier is None:
             missing = (
@@ -191,6 +192,7 @@ def roll_back(name: str, who: str, number: int | None = None, note: str = "") ->
             raise ValidationError(
                 {"number": f"number={earlier.number} {why}: choose a revision that was in force before"}
             )
+        guard(earlier)
         why = note.strip() or f"Rolls back to revision {earlier.number}"
         made = _successor(
             earlier, who, why, earlier.text, source=ROLL_BACK, restores=earlier.restores or earlier.number

@@ -1,13 +1,17 @@
 """Maintenance windows as owners enter them."""
 
 import time
+from collections.abc import Iterable
 from datetime import datetime
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 
 import structlog
 from django.core.exceptions import ValidationError
 from django.db import models
 
+from controlplane.accounts.core.rule import EVERY_TEAM, Owned
+from controlplane.fleet.models import LLMModel
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.period import Span
 from controlplane.slo.isolation import isolated, reason
@@ -48,6 +52,17 @@ class Maintenance(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def owned(self) -> Owned:
+        return self.owned_by(self.objectives.select_related("owner") if self.pk else ())
+
+    def owned_by(self, objectives: Iterable[StoredObjective]) -> Owned:
+        """Of its objectives' owners; without any, of the model's team of whose requests it is; else every team's."""
+        of_objectives = [objective.owned() for objective in objectives]
+        if of_objectives:
+            return reduce(or_, of_objectives)
+        model = LLMModel.objects.filter(name=self.scope.get("model", "")).first()
+        return model.owned() if model else Owned.by(EVERY_TEAM)
 
     def to_window(self, slugs: frozenset[str] = frozenset()) -> MaintenanceWindow:
         """The value. `slugs`: of `objectives`, which the caller has read. Raises ValueError."""

@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 
-from controlplane.core.admin import ReadOnlyAdmin
+from controlplane.accounts.admin_parts import ReadOnlyAdmin
 from controlplane.slo.openslo.models import AppliedDocument
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from controlplane.accounts.rights import Guard, unguarded
 from controlplane.core.documents.plan import Applied, PlanStep
 from controlplane.core.documents.problem import Problem, shown
 from controlplane.core.documents.reading import Document, read
@@ -31,10 +32,11 @@ def apply(
     prune: bool = False,
     adopt: bool = False,
     dry_run: bool = False,
+    guard: Guard = unguarded,
 ) -> Applied[str]:
     """Apply files by name. `label` marks what they own; empty imports once, to be edited by hand afterwards.
 
-    A dry run does everything and rolls back, so that it finds the same errors.
+    A dry run does everything and rolls back, so that it finds the same errors. `guard` is asked of each objective, as it was and will be.
     """
     linted = lint(texts, known_documents())
     steps = [] if linted.errors else plan_apply(linted, state(), label, prune=prune, adopt=adopt)
@@ -42,7 +44,7 @@ def apply(
     if not applied.possible:
         return applied
     with transaction.atomic():
-        refusals = _carry_out(linted, steps, label, who)
+        refusals = _carry_out(linted, steps, label, who, guard)
         done = not dry_run and not refusals
         transaction.set_rollback(not done)
     return replace(applied, problems=sorted({*linted.problems, *refusals}), done=done)
@@ -63,32 +65,38 @@ def state() -> StoredState:
     return StoredState(objectives, documents)
 
 
-def _carry_out(linted: Linted, steps: Iterable[PlanStep[str]], label: str, who: str) -> list[Problem]:
+def _carry_out(linted: Linted, steps: Iterable[PlanStep[str]], label: str, who: str, guard: Guard) -> list[Problem]:
     documents = {(document.kind, document.name): document for document in linted.documents}
     refusals = []
     for step in steps:
         if step.action == "prune":
             AppliedDocument.objects.filter(kind=step.kind, name=step.name, label=label).delete()
-            StoredObjective.objects.filter(slug=step.key).delete() if step.key else None
+            _remove(step.key, guard)
         elif step.action in ("create", "change"):
             document = documents[step.kind, step.name]
             try:
-                _save(document, linted, step, label, who)
+                _save(document, linted, step, label, who, guard)
             except ValidationError as error:
                 refusals += _refused(document, error)
     return refusals
 
 
-def _save(document: Document, linted: Linted, step: PlanStep[str], label: str, who: str) -> None:
+def _remove(slug: str, guard: Guard) -> None:
+    for row in StoredObjective.objects.filter(slug=slug) if slug else ():
+        guard(row)
+        row.delete()
+
+
+def _save(document: Document, linted: Linted, step: PlanStep[str], label: str, who: str, guard: Guard) -> None:
     before = AppliedDocument.objects.filter(kind=document.kind, name=document.name).first()
     if before is not None and before.slug not in ("", step.key):
-        StoredObjective.objects.filter(slug=before.slug).delete()  # the document no longer describes it
+        _remove(before.slug, guard)  # the document no longer describes it
     if step.key:
         node = document.node.at("metadata", "annotations")
         given = node.mapping if node else {}
         annotations = {name: value.text for name, value in given.items() if name not in weir.MEANT}
         mark = {MANAGED_BY: label, SOURCE: document.source} if label else {}
-        save_objective(linted.objectives[document.name], who=who, annotations={**annotations, **mark})
+        save_objective(linted.objectives[document.name], who=who, annotations={**annotations, **mark}, guard=guard)
     AppliedDocument.objects.update_or_create(
         kind=document.kind,
         name=document.name,

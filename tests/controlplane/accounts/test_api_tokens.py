@@ -8,13 +8,14 @@ from django.utils import timezone
 
 from controlplane.accounts.bearer import MAX_HEADER_CHARACTERS, bearer_text
 from controlplane.accounts.models import LASTS, ROTATES_WITHIN, USE_RECORDED_EVERY, ApiToken
+from tests.support.web.people import member
 
 PAGE = "/metrics"
 
 
 @pytest.fixture
 def token(db: None) -> tuple[ApiToken, str]:
-    return ApiToken.objects.issue(User.objects.create_user("robot"), "capacity report")
+    return ApiToken.objects.issue(member("robot", "viewer"), "capacity report")
 
 
 def get(client: Client, text: str) -> int:

@@ -8,7 +8,7 @@ import pytest
 import schemathesis
 from _pytest.mark import ParameterSet
 from django.conf import settings
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections, transaction
@@ -24,6 +24,7 @@ from schemathesis.specs.openapi.schemas import OpenApiSchema
 from controlplane.accounts.models import ApiToken
 from tests.support.soak import SOAKING, sized
 from tests.support.web.document import api_document
+from tests.support.web.people import member
 from tests.support.web.served import Filled
 
 STATIC_FILES = "servestatic.middleware.ServeStaticMiddleware"
@@ -52,14 +53,11 @@ def _administrator() -> User:
 
 
 def _owner() -> User:
-    """May do everything with objectives, and nothing else."""
-    user = User.objects.create_user("olga")
-    user.user_permissions.set(Permission.objects.filter(content_type__app_label="slo"))
-    return user
+    return member("olga", "owner")
 
 
 def _reader() -> User:
-    return User.objects.create_user("rita")
+    return member("rita", "viewer")
 
 
 ROLES = {"administrator": _administrator, "owner": _owner, "reader": _reader}

@@ -6,16 +6,15 @@ import itertools
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, User
 from django.test import Client
 
 from controlplane.accounts.models import ApiToken
 from controlplane.planning.models import PlanJob, StoredForecast
-from controlplane.planning.rights import PLANNERS
 from controlplane.telemetry.query import answers
 from tests.support.planning.benchmarked import benchmarked_pool, no_store
 from tests.support.planning.fleet import plan_fleet
 from tests.support.planning.stored import running_job, store_forecasts, store_record
+from tests.support.web.people import member
 
 API = "/api/v1/planning"
 
@@ -28,9 +27,8 @@ def stored(db: None) -> list[StoredForecast]:
 
 @pytest.fixture
 def planner(db: None) -> Client:
-    user = User.objects.create_user("petra")
-    user.groups.add(Group.objects.get(name=PLANNERS))
-    return Client(headers={"authorization": f"Bearer {ApiToken.objects.issue(user, 'tests', ['admin'])[1]}"})
+    _, text = ApiToken.objects.issue(member("petra", "owner"), "tests", ["admin"])
+    return Client(headers={"authorization": f"Bearer {text}"})
 
 
 def test_forecasts_can_be_chosen_by_series_and_read_by_step(caller: Client, stored: list[StoredForecast]) -> None:

@@ -6,14 +6,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.test import Client
 
+from controlplane.accounts.models import Membership
+from controlplane.fleet.models import Team, Tenant, Tier
 from controlplane.lane import report
 from controlplane.lane.core import states
 from controlplane.lane.models import Batch, CallbackSecret, Line, StoredFile, TenantLimits
 from controlplane.lane.objects.folder import Folder
-from controlplane.lane.rights import OPERATORS
 from controlplane.lane.store import callbacks, claims, files, jobs, limits
 from tests.support.lane.stored import answer, begun, do_chores, new_job, read
 
@@ -68,8 +69,10 @@ def test_only_operators_cancel_and_failed_lines_run_again(owner: Client, teammat
     assert teammate.post(f"/batches/{batch.name}/cancel").status_code == 403
     assert teammate.post(f"/api/v1/batches/{batch.name}/retry").status_code == 403
     assert owner.post(f"/api/v1/batches/{batch.name}/retry").status_code == 409
-    tom = User.objects.get(username="tom")
-    tom.groups.add(Group.objects.get(name=OPERATORS))
+    of_tenant, _ = Team.objects.get_or_create(name="search")
+    tier, _ = Tier.objects.get_or_create(name="batch")
+    Tenant.objects.update_or_create(name=batch.tenant, defaults={"tier": tier, "team": of_tenant})
+    Membership.objects.create(user=User.objects.get(username="tom"), team=of_tenant, role="owner")
     assert teammate.post(f"/batches/{batch.name}/cancel").status_code == 302
     do_chores(objects)
     batch.refresh_from_db()

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
 
@@ -25,6 +24,7 @@ from tests.support.telemetry.embedded_store import dsn_of, store_process
 from tests.support.telemetry.process import Run, Running
 from tests.support.telemetry.sender import Sender, all_there_once
 from tests.support.wait import eventually
+from tests.support.web.people import member
 
 OUTAGE_S = sized(0.0, soak=60.0)
 Server = tuple[str, "subprocess.Popen[str]"]
@@ -54,7 +54,7 @@ def pages(telemetry: Running, dsn: str, settings: Settings, monkeypatch: pytest.
     store = Store(dsn)
     monkeypatch.setattr(answers, "store", lambda: store)
     client = Client()
-    client.force_login(User.objects.create_user("reader"))
+    client.force_login(member("reader", "viewer"))
     return client
 
 

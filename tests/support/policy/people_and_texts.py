@@ -1,10 +1,10 @@
-"""A small fleet for policies, people with one right each, and texts."""
+"""A small fleet for policies, people of its team, and texts."""
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.test import Client
 
 from controlplane.fleet.models import LLMModel, Pool, Region, Team, Tenant, Tier, Variant
-from controlplane.policy.rights import APPROVERS, AUTHORS, OPERATORS
+from tests.support.web.people import member
 
 
 def small_fleet(*, requires_approval: bool = False) -> Team:
@@ -21,22 +21,23 @@ def small_fleet(*, requires_approval: bool = False) -> Team:
     return team
 
 
-def person(name: str, *groups: str, staff: bool = True) -> User:
-    user = User.objects.create_user(name, is_staff=staff)
-    user.groups.set(Group.objects.filter(name__in=groups))
-    return user
+def other_teams_pool() -> None:
+    """Pool `search-eu` of a model of team `search`."""
+    team, _ = Team.objects.get_or_create(name="search")
+    variant = Variant.objects.create(name="search-fp16", model=LLMModel.objects.create(name="search", team=team))
+    Pool.objects.create(name="search-eu", variant=variant, region=Region.objects.get(name="eu"), model_name="search")
 
 
 def author(name: str = "ann") -> User:
-    return person(name, AUTHORS)
+    return member(name, "owner")
 
 
 def approver(name: str = "abe") -> User:
-    return person(name, APPROVERS)
+    return member(name, "approver")
 
 
 def operator(name: str = "oto") -> User:
-    return person(name, OPERATORS)
+    return member(name, "owner")
 
 
 def logged_in(user: User) -> Client:

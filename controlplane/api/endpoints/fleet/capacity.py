@@ -5,9 +5,10 @@ from typing import Annotated
 from django.http import HttpRequest
 from ninja import Body, Field, Router
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import EDIT_PLAN
 from controlplane.api.formats import Given, Name, Slug, Text
 from controlplane.fleet.models import Pool
-from controlplane.planning import rights
 from controlplane.planning.benchmark.wanted import MAX_SLOTS, MAX_TOKENS
 from controlplane.planning.entered import enter_benchmark
 from controlplane.telemetry.query.core.errors import BadQuestionError
@@ -41,10 +42,11 @@ class CapacityOut(Given):
 @router.put("/capacities/{pool}", response=CapacityOut, summary="Enter what a benchmark found that a replica carries")
 def capacity(request: HttpRequest, pool: Name, given: Body[CapacityIn]) -> CapacityOut:
     """It replaces what an earlier benchmark of the pool on that GPU type found. A capacity that the ledger measured counts before it."""
-    rights.require(request.user, rights.ENTER)
+    rights.require_anywhere(request.user, EDIT_PLAN)
     row = Pool.objects.filter(name=pool).select_related("capacity__gpu_type").first()
     if row is None:
         raise BadQuestionError("pool", pool, "is not one of the fleet", "Give its name as the admin has it")
+    rights.require(request.user, EDIT_PLAN, row)
     own = getattr(row, "capacity", None)
     gpu = given.gpu or (own.gpu_type.name if own and own.gpu_type else "")
     if not gpu:

@@ -5,11 +5,11 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema, Status
 
-from controlplane.accounts import groups
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import CHANGE_POLICIES, VIEW
 from controlplane.api.endpoints.openslo import BODY, FilesAppliedOut, FileStepOut, LintProblemOut, files
 from controlplane.api.formats import Words
 from controlplane.core.documents.plan import Applied
-from controlplane.policy import rights
 from controlplane.policy.revisions.apply import Goal, apply, check
 
 router = Router(tags=["policies as code"])
@@ -46,7 +46,7 @@ class PolicyApplyParameters(Schema):
     "/policy-files/check", response=CheckedOut, summary="What to correct in files of policies", openapi_extra=BODY
 )
 def check_files(request: HttpRequest) -> dict[str, Any]:
-    groups.require_reading(request.user)
+    rights.require(request.user, VIEW)
     policies, problems = check(files(request))
     return {"policies": len(policies), "problems": problems}
 
@@ -59,9 +59,7 @@ def check_files(request: HttpRequest) -> dict[str, Any]:
 )
 def apply_files(request: HttpRequest, parameters: Query[PolicyApplyParameters]) -> Status[Applied[Any]]:
     """Idempotent. 409 where a file has problems or a policy belongs to another owner; nothing is changed then."""
-    rights.require(request.user, rights.PROPOSE)
-    if parameters.goal == "active" or parameters.prune:
-        rights.require(request.user, rights.ACTIVATE)
+    rights.require_anywhere(request.user, CHANGE_POLICIES)
     result = apply(
         files(request),
         label=parameters.owner_label,
@@ -73,5 +71,6 @@ def apply_files(request: HttpRequest, parameters: Query[PolicyApplyParameters]) 
         adopt=parameters.adopt,
         again=parameters.again,
         dry_run=parameters.dry_run,
+        guard=rights.guard(request.user, CHANGE_POLICIES),
     )
     return Status(200 if result.possible else 409, result)

@@ -8,9 +8,10 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Field, Query, Router, Schema, Status
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import CHANGE_POLICIES
 from controlplane.api.formats import Given, Moment, Name, Number, Text
 from controlplane.api.listing import ListParameters, newest_first
-from controlplane.policy import rights
 from controlplane.policy.models import Override, Pause
 from controlplane.policy.models.people import MAX_REPLICAS
 from controlplane.policy.revisions import pausing
@@ -88,10 +89,12 @@ def all_pauses(request: HttpRequest, parameters: Query[PauseParameters]) -> dict
 
 @router.post("/pauses", response={201: PauseOut}, summary="Pause policies: they decide and record, and do not act")
 def new_pause(request: HttpRequest, given: PauseIn) -> Status[Pause]:
-    rights.require(request.user, rights.PAUSE)
+    rights.require_anywhere(request.user, CHANGE_POLICIES)
     if given.scope != "all" and given.target is None:
         raise ValidationError({"target": f"target is missing: name the {given.scope} that is paused"})
-    made = pausing.pause(**{**given.model_dump(), "target": given.target or ""}, who=request.user.get_username())
+    what = {**given.model_dump(), "target": given.target or ""}
+    guard = rights.guard(request.user, CHANGE_POLICIES)
+    made = pausing.pause(**what, who=request.user.get_username(), guard=guard)
     return Status(201, made)
 
 
@@ -102,8 +105,7 @@ def one_pause(request: HttpRequest, number: Number) -> Pause:
 
 @router.delete("/pauses/{int:number}", response=PauseOut, summary="End it now; the record stays")
 def end_pause(request: HttpRequest, number: Number) -> Pause:
-    rights.require(request.user, rights.PAUSE)
-    pause = get_object_or_404(Pause, pk=number)
+    pause = rights.row_for(request.user, CHANGE_POLICIES, Pause, pk=number)
     pausing.end(pause, request.user.get_username())
     return pause
 
@@ -119,9 +121,10 @@ def all_overrides(request: HttpRequest, parameters: Query[PauseParameters]) -> d
     "/overrides", response={201: OverrideOut}, summary="Override a pool's replicas, or a step of a model's ladder"
 )
 def new_override(request: HttpRequest, given: OverrideIn) -> Status[Override]:
-    rights.require(request.user, rights.PAUSE)
+    rights.require_anywhere(request.user, CHANGE_POLICIES)
     texts = {name: getattr(given, name) or "" for name in ("pool", "model", "tier")}
-    made = pausing.override(**{**given.model_dump(), **texts}, who=request.user.get_username())
+    guard = rights.guard(request.user, CHANGE_POLICIES)
+    made = pausing.override(**{**given.model_dump(), **texts}, who=request.user.get_username(), guard=guard)
     return Status(201, made)
 
 
@@ -132,7 +135,6 @@ def one_override(request: HttpRequest, number: Number) -> Override:
 
 @router.delete("/overrides/{int:number}", response=OverrideOut, summary="End it now; the record stays")
 def end_override(request: HttpRequest, number: Number) -> Override:
-    rights.require(request.user, rights.PAUSE)
-    override = get_object_or_404(Override, pk=number)
+    override = rights.row_for(request.user, CHANGE_POLICIES, Override, pk=number)
     pausing.end(override, request.user.get_username())
     return override

@@ -6,8 +6,9 @@ from typing import Annotated
 from django.http import HttpRequest
 from ninja import Field, Router, Schema
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import SEND_SCORES
 from controlplane.api.formats import Given, Slug, TraceId
-from controlplane.policy import rights
 from controlplane.telemetry.core.canary_rows import Score
 from controlplane.telemetry.query import answers
 
@@ -33,7 +34,7 @@ class ScoredOut(Schema):
 @router.post("/scores", response=ScoredOut, summary="Say how good answers were")
 def score(request: HttpRequest, given: ScoresIn) -> dict[str, int]:
     """The latest of a request and name counts. A score of a request that nobody knows counts nowhere."""
-    rights.require(request.user, rights.SCORE)
+    rights.require(request.user, SEND_SCORES)
     scores = [Score(each.request_id.lower(), each.name, each.value) for each in given.scores]
     answers.store().writer.insert_scores(scores, time.time_ns())
     return {"stored": len(scores)}

@@ -10,6 +10,9 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import SAVE_VIEWS
+from controlplane.accounts.core.rule import Owned
 from controlplane.accounts.models import SavedView
 from controlplane.dashboard import links
 from controlplane.dashboard.views.common import back
@@ -61,6 +64,8 @@ def _refusal(request: HttpRequest, name: str, path: str, team: str) -> str:
         return "there is no such screen"
     if team and not Team.objects.filter(name=team).exists():
         return f"there is no team “{team}”"
+    if team:
+        rights.require(request.user, SAVE_VIEWS, Owned.by(team))
     if SavedView.objects.filter(user=_reader(request)).count() >= MAX_VIEWS:
         return f"you have {MAX_VIEWS} views: remove some"
     return ""

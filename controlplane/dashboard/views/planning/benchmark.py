@@ -8,11 +8,12 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import RUN_JOBS
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.planning.frame import framed
 from controlplane.dashboard.views.planning.jobs import job_row, jobs_context
 from controlplane.fleet.models import Pool
-from controlplane.planning import rights
 from controlplane.planning.benchmark import run
 from controlplane.planning.benchmark.wanted import LIMIT_S, MIX_DAYS, TARGET, measured_lengths, objectives_of, replicas
 from controlplane.planning.core.judging import StepFigures
@@ -31,9 +32,9 @@ def planning_benchmark(request: HttpRequest) -> HttpResponse:
     given: Mapping[str, str] = request.POST.dict() if request.method == "POST" else {}
     refused = ""
     if request.method == "POST":
-        rights.require(request.user, rights.START_JOB)
+        rights.require_anywhere(request.user, RUN_JOBS)
         try:
-            job = run.start(of_form(given), request.user.get_username())
+            job = run.start(of_form(given), request.user.get_username(), rights.guard(request.user, RUN_JOBS))
         except JobRefusedError as error:
             refused = str(error)
         else:
@@ -48,8 +49,6 @@ def planning_benchmark(request: HttpRequest) -> HttpResponse:
         "refused": refused,
         "target": f"{TARGET:g}",
         "gpus": list(GpuType.objects.values_list("name", flat=True)),
-        "may_start": request.user.has_perm(rights.START_JOB),
-        "planners": rights.PLANNERS,
         "days": MIX_DAYS,
         "missing": ["There is no pool: make one under Fleet in the admin"],
     }
@@ -62,7 +61,7 @@ def planning_benchmark(request: HttpRequest) -> HttpResponse:
 def planning_job(request: HttpRequest, number: int) -> HttpResponse:
     """A job with its progress. While it runs the page's data renew themselves."""
     job = get_object_or_404(PlanJob, pk=number)
-    context = {**_job(job), "may_cancel": request.user.has_perm(rights.CANCEL_JOB), "next": request.path}
+    context = {**_job(job), "next": request.path}
     if request.GET.get("part") == "job":
         response = render(request, "dashboard/planning/_job.html", context)
         response["Cache-Control"] = "no-store"

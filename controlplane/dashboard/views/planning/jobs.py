@@ -4,13 +4,15 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import RUN_JOBS
 from controlplane.dashboard.views.common import back
-from controlplane.planning import jobs, rights
+from controlplane.planning import jobs
 from controlplane.planning.models import PlanJob
 
 SHOWN = 5
@@ -39,7 +41,7 @@ def planning_jobs(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def start_planning_job(request: HttpRequest) -> HttpResponse:
-    rights.require(request.user, rights.START_JOB)
+    rights.require(request.user, RUN_JOBS)
     kind = request.POST.get("kind", "")
     if kind in BY_HAND:
         jobs.start(kind, author=request.user.get_username())
@@ -50,8 +52,7 @@ def start_planning_job(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def cancel_planning_job(request: HttpRequest, number: int) -> HttpResponse:
-    rights.require(request.user, rights.CANCEL_JOB)
-    jobs.cancel(get_object_or_404(PlanJob, pk=number))
+    jobs.cancel(rights.row_for(request.user, RUN_JOBS, PlanJob, pk=number))
     return back(request, reverse("planning"))
 
 
@@ -62,8 +63,6 @@ def jobs_context(request: HttpRequest) -> dict[str, Any]:
         "jobs": {
             "rows": [job_row(job) for job in newest],
             "open": ",".join(str(job.pk) for job in newest if not job.ended),
-            "may_start": request.user.has_perm(rights.START_JOB),
-            "may_cancel": request.user.has_perm(rights.CANCEL_JOB),
             "next": request.htmx.current_url_abs_path or request.get_full_path(),  # type: ignore[attr-defined]
         }
     }

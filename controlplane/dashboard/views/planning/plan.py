@@ -27,7 +27,6 @@ from controlplane.dashboard.history import synthetic
 from controlplane.dashboard.views.common import facet, page
 from controlplane.dashboard.views.planning.frame import choices, framed, level_of, levels, missing, replaced
 from controlplane.fleet.inventory import pool_entries
-from controlplane.planning import rights
 from controlplane.planning.inputs import plan_inputs
 from controlplane.planning.questions import pools_of, this_hour_s
 from controlplane.telemetry.query.core.parameters import choice
@@ -91,11 +90,7 @@ def plan(request: HttpRequest) -> HttpResponse:
     }
     if shown:
         context |= plan_context(planned, made, shown) | warm_context(inputs, {pool.pool for pool in shown})
-        context |= {
-            "may_edit": request.user.is_staff,
-            "may_measure": request.user.has_perm(rights.START_JOB),
-            "edit_href": reverse("admin:planning_poolcapacity_changelist"),
-        }
+        context["edit_href"] = reverse("admin:planning_poolcapacity_changelist")
     return framed(request, "Plan by hour", "_plan.html", context)
 
 

@@ -1,4 +1,4 @@
-"""What the pages of policies share: their frame, freshness, and what the reader may do."""
+"""What the pages of policies share: their frame, and freshness."""
 
 import time
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from controlplane.dashboard import vendor
 from controlplane.dashboard.views.common import freshness_context, render_page
-from controlplane.policy import queries, rights
+from controlplane.policy import queries
 from controlplane.policy.queries import NewestDecision
 from controlplane.telemetry.query.core.question import Question, parse
 
@@ -28,17 +28,8 @@ def framed(
         "content": f"dashboard/policies/{content}",
         "path": request.path,
         "plotly": vendor.plotly() if context.get("charted") else None,
-        "may": {name: rights.may(request.user, right) for name, right in RIGHTS.items()},
     }
     return render_page(request, "dashboard/policies/page.html", whole, status)
-
-
-RIGHTS = {
-    "propose": rights.PROPOSE,
-    "approve": rights.APPROVE,
-    "activate": rights.ACTIVATE,
-    "pause": rights.PAUSE,
-}
 
 
 def standing_context(standing: NewestDecision | None, question: Question | None = None) -> dict[str, Any]:

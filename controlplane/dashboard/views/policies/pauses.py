@@ -7,16 +7,17 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import CHANGE_POLICIES
 from controlplane.dashboard.core import zone
 from controlplane.dashboard.views.common import LENGTHS, length_of, page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
 from controlplane.fleet.models import LLMModel, Pool, Tier
-from controlplane.policy import queries, rights
+from controlplane.policy import queries
 from controlplane.policy.models import Override, Pause
 from controlplane.policy.revisions import pausing
 
@@ -30,12 +31,12 @@ def pauses(request: HttpRequest) -> HttpResponse:
     form = {name: request.GET.get(name, "") for name in FIELDS}
     errors: dict[str, list[str]] = {}
     if request.method == "POST":
-        rights.require(request.user, rights.PAUSE)
+        rights.require_anywhere(request.user, CHANGE_POLICIES)
         form = {name: request.POST.get(name, "").strip() for name in FIELDS}
         if form["subject"]:
             form["scope"], _, form["target"] = form["subject"].partition(":")
         try:
-            made = _made(form, request.user.get_username())
+            made = _made(form, request)
         except ValidationError as error:
             errors = error.message_dict if hasattr(error, "error_dict") else {"": list(error.messages)}
         else:
@@ -78,27 +79,29 @@ def over(now: datetime) -> list[dict[str, Any]]:
 @require_POST
 def end_pause(request: HttpRequest, what: str, number: int) -> HttpResponse:
     """End a pause or an override now."""
-    rights.require(request.user, rights.PAUSE)
     who = request.user.get_username()
     if what == "pause":
-        pause = get_object_or_404(Pause, pk=number)
+        pause = rights.row_for(request.user, CHANGE_POLICIES, Pause, pk=number)
         said, ended = str(pause), pausing.end(pause, who)
     else:
-        override = get_object_or_404(Override, pk=number)
+        override = rights.row_for(request.user, CHANGE_POLICIES, Override, pk=number)
         said, ended = str(override), pausing.end(override, who)
     if ended:
         messages.success(request, f"Ended: {said}. The next tick decides without it.")
     return HttpResponseRedirect(reverse("pauses"))
 
 
-def _made(form: dict[str, str], who: str) -> Pause | Override:
+def _made(form: dict[str, str], request: HttpRequest) -> Pause | Override:
     """Raises ValidationError, by field."""
+    who, guard = request.user.get_username(), rights.guard(request.user, CHANGE_POLICIES)
     ends_at = timezone.now() + length_of(form["length"])
     if form["what"] == "override":
         given: dict[str, Any] = {name: form[name] for name in ("pool", "model", "tier")}
         given |= {name: _whole(name, form[name]) for name in ("replicas", "step")}
-        return pausing.override(ends_at=ends_at, reason=form["reason"], who=who, **given)
-    return pausing.pause(scope=form["scope"], target=form["target"], ends_at=ends_at, reason=form["reason"], who=who)
+        return pausing.override(ends_at=ends_at, reason=form["reason"], who=who, guard=guard, **given)
+    return pausing.pause(
+        scope=form["scope"], target=form["target"], ends_at=ends_at, reason=form["reason"], who=who, guard=guard
+    )
 
 
 def _whole(name: str, text: str) -> int | None:

@@ -9,9 +9,10 @@ from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import CHANGE_POLICIES
 from controlplane.dashboard.core.screen import link_query
 from controlplane.planning.jobs import JobRefusedError
-from controlplane.policy import rights
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import previews, steps
 from controlplane.policy.revisions.core import lifecycle
@@ -27,19 +28,19 @@ WORDS = {
 
 
 def buttons(request: HttpRequest, revision: PolicyRevision) -> list[dict[str, Any]]:
-    """The steps that this reader could take with the revision, and why those that wait for something cannot be taken."""
+    """The steps that could be taken with the revision, and why this reader cannot take one."""
     facts = steps.revision_facts(revision)
     shown = []
     for step in lifecycle.STEPS:
-        if not rights.may(request.user, steps.right_for(step, revision)):
-            continue
+        action = steps.action_for(step)
+        whom = "" if rights.may(request.user, action, revision) else f"Ask {rights.who_may(action, revision)}"
         reason = lifecycle.why_not(step, facts, request.user.get_username())
         waits = step in ("activate", "approve") and revision.state in lifecycle.OPEN
         if reason and not waits:
             continue
         words, means, _ = WORDS[step]
-        shown.append({"step": step, "words": words, "means": reason or means, "refused": bool(reason)})
-    if revision.state == PolicyRevision.State.ACTIVE and rights.may(request.user, rights.ACTIVATE):
+        shown.append({"step": step, "words": words, "means": reason or whom or means, "refused": bool(reason or whom)})
+    if revision.state == PolicyRevision.State.ACTIVE and rights.may(request.user, CHANGE_POLICIES, revision):
         earlier = steps.roll_back_to(revision.name)
         if earlier is not None:
             means = f"The text of revision {earlier.number} comes into force again, as a new revision"
@@ -56,11 +57,10 @@ def take_step(request: HttpRequest, name: str, number: int, step: str) -> HttpRe
     who = request.user.get_username()
     try:
         if step == ROLL_BACK:
-            rights.require(request.user, rights.ACTIVATE)
-            revision = steps.roll_back(name, who)
+            revision = steps.roll_back(name, who, guard=rights.guard(request.user, CHANGE_POLICIES))
             said = f"Revision {revision.number} is in force from the next tick on, with the text of revision {revision.restores}."
         elif step in WORDS:
-            rights.require(request.user, steps.right_for(step, revision))  # type: ignore[arg-type]
+            rights.require(request.user, steps.action_for(step), revision)
             said = WORDS[step][2]
             if step == "preview":
                 previews.start(revision, who)

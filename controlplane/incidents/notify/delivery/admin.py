@@ -5,13 +5,14 @@ from typing import Any
 from uuid import uuid4
 
 from django.contrib import admin, messages
-from django.contrib.admin import ModelAdmin
 from django.db import transaction
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils import timezone
 
-from controlplane.core.admin import ReadOnlyAdmin
+from controlplane.accounts import rights
+from controlplane.accounts.admin_parts import ReadOnlyAdmin, RuledAdmin
+from controlplane.accounts.core.actions import ADMINISTER, EDIT_DESTINATIONS, RESPOND
 from controlplane.incidents.notify.core.notice import Notice, NoticeAction
 from controlplane.incidents.notify.delivery import outbox
 from controlplane.incidents.notify.delivery.core.route import Target
@@ -21,7 +22,8 @@ from controlplane.incidents.notify.delivery.send.claim import send_again
 
 
 @admin.register(Destination)
-class DestinationAdmin(ModelAdmin):
+class DestinationAdmin(RuledAdmin):
+    edits = EDIT_DESTINATIONS
     form = DestinationForm
     list_display = ["name", "last", "kind", "team", "takes", "fallback", "enabled"]
     list_filter = ["kind", "enabled", "team"]
@@ -93,6 +95,7 @@ def send_test(destination: Destination, by: str) -> str:
 
 @admin.register(Delivery)
 class DeliveryAdmin(ReadOnlyAdmin):
+    acts = {"send_again": RESPOND}
     list_display = ["key", "action", "destination", "state", "attempts", "enqueued_at", "took", "error"]
     list_filter = ["state", "action", "destination"]
     search_fields = ["key"]
@@ -105,7 +108,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
         return delivery.settled_at - delivery.enqueued_at if delivery.settled_at else None
 
     def has_send_again_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("delivery.change_delivery")
+        return rights.may_anywhere(request.user, RESPOND)
 
     @admin.action(description="Send again what was refused", permissions=["send_again"])
     def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
@@ -117,7 +120,8 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
 
 @admin.register(HookSecret)
-class HookSecretAdmin(ModelAdmin):
+class HookSecretAdmin(RuledAdmin):
+    sees = ADMINISTER
     list_display = ["name", "enabled", "created_at"]
     form = HookSecretForm
 

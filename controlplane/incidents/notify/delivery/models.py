@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
+from controlplane.accounts.core.rule import Owned
 from controlplane.fleet.models import Team
 from controlplane.incidents.notify.delivery import destinations, keyring
 from controlplane.incidents.notify.delivery.core.encryption import Keys
@@ -130,6 +131,11 @@ class Destination(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def owned(self) -> Owned:
+        """A fallback of another team is that team's matter too; default ones are there for all."""
+        own = Owned.by(self.team.name if self.team else None)
+        return own | Owned.by(self.fallback.team.name) if self.fallback and self.fallback.team else own
+
     def point_at(self, url: str, secret: str) -> None:
         """Send new pages there. Makes the endpoint's row; the destination is not saved. Raises SealError."""
         self.endpoint = Endpoint.objects.at(self.kind, url, secret)
@@ -184,6 +190,9 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.action} {self.key} #{self.sequence}"
+
+    def owned(self) -> Owned:
+        return Owned.by(self.destination.team.name if self.destination and self.destination.team else None)
 
 
 class HookSecret(Sealed):

@@ -57,7 +57,7 @@ def why_not(step: RevisionStep, revision: RevisionFacts, who: str) -> str:
             f"{_remedy(revision.state)}"
         )
     if step == "approve" and _is_same(revision.author, who):
-        return f"{who!r} wrote this revision, and an approval is by another person: ask somebody of “Policy approvers”"
+        return f"{who!r} wrote this revision, and an approval is by another person: ask another approver of its team"
     if step == "activate":
         return _why_not_active(revision)
     return ""

@@ -4,12 +4,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
 from controlplane.policy.models import Override, Pause
 from controlplane.policy.revisions import steps
-from tests.support.policy.people_and_texts import author, ladder, logged_in, operator, small_fleet
+from tests.support.policy.people_and_texts import ladder, logged_in, operator, small_fleet
+from tests.support.web.people import member
 
 pytestmark = pytest.mark.django_db
 
@@ -97,10 +99,13 @@ def test_a_ladder_without_a_policy_has_no_step(oto: Client) -> None:
     assert "activate a policy of kind Degradation first" in answer["detail"]
 
 
-def test_pausing_wants_its_own_right(oto: Client) -> None:
-    ann = logged_in(author("ann"))
-    number = post(oto, "pauses", scope="all")[1]["number"]
-    assert post(ann, "pauses", scope="all")[0] == 403
-    assert post(ann, "overrides", pool="chat-eu", replicas=1)[0] == 403
-    assert ann.delete(f"/api/v1/pauses/{number}").status_code == 403
-    assert ann.get(f"/api/v1/pauses/{number}").status_code == 200
+def test_what_is_paused_is_the_teams_and_everything_is_administrators(oto: Client) -> None:
+    sue, ada = logged_in(member("sue", "owner", team="search")), logged_in(User.objects.create_superuser("ada"))
+    assert post(oto, "pauses", scope="all")[0] == post(sue, "pauses", scope="all")[0] == 403
+    everything = post(ada, "pauses", scope="all")[1]["number"]
+    mine = post(oto, "pauses", scope="pool", target="chat-eu")[1]["number"]
+    assert post(sue, "pauses", scope="model", target="chat")[0] == 403
+    assert post(sue, "overrides", pool="chat-eu", replicas=1)[0] == 403
+    assert [sue.delete(f"/api/v1/pauses/{number}").status_code for number in (everything, mine)] == [403, 403]
+    assert [oto.delete(f"/api/v1/pauses/{number}").status_code for number in (everything, mine)] == [403, 200]
+    assert sue.get(f"/api/v1/pauses/{mine}").status_code == 200

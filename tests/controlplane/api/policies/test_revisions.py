@@ -6,18 +6,22 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from controlplane.accounts.models import ApiToken
 from controlplane.planning.models import PlanJob
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import steps
 from tests.support.policy.people_and_texts import (
     approver,
     author,
+    ladder,
     logged_in,
     operator,
-    person,
+    other_teams_pool,
+    routing,
     scaling,
     small_fleet,
 )
+from tests.support.web.people import member
 
 pytestmark = pytest.mark.django_db
 OF_CHAT = "/api/v1/policies/chat-replicas"
@@ -86,37 +90,74 @@ def test_a_bad_text_is_answered_with_lines(ann: Client) -> None:
     assert [problem["line"] for problem in answer["problems"]] == [8]
 
 
-def test_each_step_wants_its_own_right(ann: Client, abe: Client, oto: Client) -> None:
-    nobody = logged_in(person("rita"))
-    status, answer = post(nobody, "/api/v1/policies", {"text": scaling()})
-    assert (status, answer["detail"]) == (
-        403,
-        "'rita' may not propose, preview or shadow revisions of policies: ask an administrator for the group 'Policy authors'",
-    )
+def test_each_step_wants_its_own_role_in_the_team(ann: Client, abe: Client) -> None:
+    steps = ("preview", "shadow", "approve", "activate", "retire")
+    people = {
+        "abe": abe,
+        "rita": logged_in(member("rita", "viewer")),
+        "sue": logged_in(member("sue", "owner", "approver", team="search")),
+    }
+    refused = {
+        name: post(client, "/api/v1/policies", {"text": scaling()})[1]["detail"] for name, client in people.items()
+    }
+    assert refused["sue"] == "'sue' may not change policies of serving: ask an owner of serving, or an administrator"
     post(ann, "/api/v1/policies", {"text": scaling()})
     one = f"{OF_CHAT}/revisions/1"
-    for client, refused in ((ann, ["approve", "activate"]), (abe, ["preview", "shadow", "activate", "retire"])):
-        assert [
-            step for step in ("preview", "shadow", "approve", "activate", "retire") if _status(client, one, step) == 403
-        ] == refused
-    assert post(abe, f"{OF_CHAT}/roll-back", {})[0] == 403
-    assert get(nobody, one)[0] == 200
+    expected = {"abe": ["preview", "shadow", "activate", "retire"], "rita": list(steps), "sue": list(steps)}
+    assert {name: [step for step in steps if _status(people[name], one, step) == 403] for name in people} == expected
+    assert [step for step in steps if _status(ann, one, step) == 403] == ["approve"]
     PolicyRevision.objects.update(state="active")
-    assert _status(ann, one, "retire") == 403  # what is in force ends with the right that began it
-    assert _status(logged_in(person("pat", "Policy authors", "Policy operators")), one, "retire") == 200
+    assert post(people["sue"], f"{OF_CHAT}/roll-back", {})[0] == 403
+    assert get(people["rita"], one)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "teams"),
+    [
+        (scaling(), "serving"),
+        (scaling().replace("metadata:", "metadata:\n  team: search"), "search and serving"),
+        (routing().replace("chat-us", "search-eu"), "search and serving"),
+        (ladder().replace("max_output_tokens: 128", "pool: search-eu"), "search and serving"),
+    ],
+)
+def test_a_policy_is_of_every_team_whose_pools_it_touches(ann: Client, text: str, teams: str) -> None:
+    other_teams_pool()
+    sue = logged_in(member("sue", "owner", team="search"))
+    status, answer = post(sue, "/api/v1/policies", {"text": text})
+    assert status == 403 and f"may not change policies of {teams}: " in answer["detail"]
+    assert post(ann, "/api/v1/policies", {"text": text})[0] == (201 if teams == "serving" else 403)
+
+
+def test_a_policy_of_another_team_is_not_replaced_under_its_name(ann: Client) -> None:
+    other_teams_pool()
+    post(ann, "/api/v1/policies", {"text": scaling()})
+    sue = logged_in(member("sue", "owner", team="search"))
+    status, _ = post(sue, "/api/v1/policies", {"text": scaling(pool="search-eu")})
+    assert (status, PolicyRevision.objects.count()) == (403, 1)
+    assert post(sue, "/api/v1/policies", {"text": scaling(name="own", pool="search-eu")})[0] == 201
 
 
 def _status(client: Client, path: str, step: str) -> int:
     return post(client, f"{path}/{step}")[0]
 
 
-def test_nobody_approves_what_they_wrote_even_administrators() -> None:
-    ada = logged_in(User.objects.create_superuser("ada"))
-    post(ada, "/api/v1/policies", {"text": scaling()})
+@pytest.mark.parametrize("is_administrator", [False, True])
+def test_nobody_approves_what_they_wrote_by_whatever_way(is_administrator: bool) -> None:
+    """Written with a token and approved in the admin, on the page or over REST."""
+    ada = member("ada", "owner", "approver")
+    User.objects.filter(pk=ada.pk).update(is_superuser=is_administrator)
+    _, token = ApiToken.objects.issue(ada, "robot", ["policies"])
+    by_token, by_session = Client(headers={"authorization": f"Bearer {token}"}), logged_in(ada)
+    assert post(by_token, "/api/v1/policies", {"text": scaling()})[0] == 201
     PolicyRevision.objects.update(state="previewed")
-    status, answer = post(ada, f"{OF_CHAT}/revisions/1/approve", {})
-    assert (status, answer["field"]) == (409, "state")
-    assert "an approval is by another person" in answer["detail"]
+    number = PolicyRevision.objects.get().pk
+    assert post(by_session, "/api/v1/policies", {"text": scaling()})[0] == 200  # the same text again is no new author
+    for client in (by_token, by_session):
+        status, answer = post(client, f"{OF_CHAT}/revisions/1/approve", {})
+        assert status == 403 and "ask an approver of serving, or an administrator" in answer["detail"]
+    assert by_session.post("/policies/chat-replicas/1/approve").status_code == 403
+    by_session.post(f"/admin/policy/policyrevision/{number}/step/approve")
+    assert PolicyRevision.objects.get().state == "previewed"
 
 
 def test_a_preview_is_a_job(ann: Client) -> None:

@@ -8,7 +8,8 @@ from django.test import Client
 
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
-from tests.support.policy.people_and_texts import logged_in, operator, person
+from tests.support.policy.people_and_texts import approver, logged_in
+from tests.support.web.people import member
 
 pytestmark = pytest.mark.django_db
 
@@ -22,7 +23,7 @@ def post(client: Client, *scores: dict[str, Any]) -> tuple[int, Any]:
 
 def test_scores_are_stored_by_who_may(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "store", lambda: store)
-    sender = logged_in(person("eva", "Score senders"))
+    sender = logged_in(member("eva", "owner"))
     given = [
         {"request_id": TRACE.upper(), "name": "help", "value": 1},
         {"request_id": TRACE, "name": "tone", "value": -0.5},
@@ -30,7 +31,7 @@ def test_scores_are_stored_by_who_may(store: Store, monkeypatch: pytest.MonkeyPa
     assert post(sender, *given) == (200, {"stored": 2})
     rows = store.rows("SELECT lower(hex(trace_id)), name, value FROM scores ORDER BY name")
     assert [tuple(row) for row in rows] == [(TRACE, "help", 1.0), (TRACE, "tone", -0.5)]
-    status, answer = post(logged_in(operator("oto")), *given)
+    status, answer = post(logged_in(approver("abe")), *given)
     assert status == 403 and "send scores of answers" in answer["detail"]
 
 
@@ -38,7 +39,5 @@ def test_scores_are_stored_by_who_may(store: Store, monkeypatch: pytest.MonkeyPa
     "wrong", [{"request_id": "7"}, {"name": "Help!"}, {"value": "good"}, {"value": 1e13}, {"value": float("nan")}]
 )
 def test_what_is_no_score_is_refused(wrong: dict[str, Any]) -> None:
-    status, _ = post(
-        logged_in(person("eva", "Score senders")), {"request_id": TRACE, "name": "help", "value": 1} | wrong
-    )
+    status, _ = post(logged_in(member("eva", "owner")), {"request_id": TRACE, "name": "help", "value": 1} | wrong)
     assert status in (400, 422)

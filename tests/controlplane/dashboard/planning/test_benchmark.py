@@ -3,14 +3,13 @@
 from dataclasses import asdict
 
 import pytest
-from django.contrib.auth.models import Group, User
 from django.test import Client
 
 from controlplane.planning.core.judging import StepFigures
 from controlplane.planning.models import PlanJob
-from controlplane.planning.rights import PLANNERS
 from controlplane.telemetry.query import answers
 from tests.support.planning.benchmarked import benchmarked_pool, no_store
+from tests.support.web.people import member
 
 WANTED = {
     "pool": "chat-eu",
@@ -31,8 +30,7 @@ def pool(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def planner() -> Client:
-    user = User.objects.create_user("petra")
-    user.groups.add(Group.objects.get(name=PLANNERS))
+    user = member("petra", "owner")
     client = Client()
     client.force_login(user)
     return client
@@ -92,5 +90,5 @@ def test_the_page_of_a_job_shows_its_steps(reader: Client) -> None:
 
 
 def test_others_may_look_and_not_start(reader: Client) -> None:
-    assert "Members of the group Capacity planners may start it" in words(reader, "/planning/benchmark")
+    assert "To start it: Ask an owner of" in words(reader, "/planning/benchmark")
     assert reader.post("/planning/benchmark", WANTED).status_code == 403

@@ -1,18 +1,16 @@
 """Jobs of planners on pages: progress, starting and cancelling, and who may."""
 
 import pytest
-from django.contrib.auth.models import Group, User
 from django.test import Client
 
 from controlplane.planning.models import PlanJob
-from controlplane.planning.rights import PLANNERS
 from tests.support.planning.stored import running_job
+from tests.support.web.people import member
 
 
 @pytest.fixture
 def planner(db: None) -> Client:
-    user = User.objects.create_user("petra")
-    user.groups.add(Group.objects.get(name=PLANNERS))
+    user = member("petra", "owner")
     client = Client()
     client.force_login(user)
     return client

@@ -15,10 +15,10 @@ from tests.support.policy.people_and_texts import (
     ladder,
     logged_in,
     operator,
-    person,
     scaling,
     small_fleet,
 )
+from tests.support.web.people import member
 
 pytestmark = pytest.mark.django_db
 LIST, ADD = "/admin/policy/policyrevision/", "/admin/policy/policyrevision/add/"
@@ -82,7 +82,7 @@ def test_the_buttons_take_the_steps(ann: Client) -> None:
     assert "Its preview is queued" in page(ann, of(row))
     steps.previewed(row.pk, {"attainment": 0.99}, "worker")
     assert "It is in shadow" in press(ann, row, "shadow")
-    assert "may not approve" in press(ann, row, "approve")
+    assert "may not approve policies that" in press(ann, row, "approve")
     assert "It is approved" in press(abe, row, "approve")
     assert "It is in force" in press(oto, row, "activate")
     second = steps.activate(steps.propose(scaling(6), who="ann", source="admin").revision, "oto")
@@ -99,18 +99,18 @@ def test_a_step_that_cannot_be_taken_says_why(ann: Client) -> None:
     abe = logged_in(approver("abe"))
     assert "run its preview first" in press(abe, row, "approve")
     shown = page(ann, of(row))
-    assert "Activate: wants the right to activate, retire or roll back policies" in shown
+    assert "Approve: a draft cannot be approved: run its preview first" in shown
     assert ann.get(reverse("admin:policy_policyrevision_step", args=[row.pk, "shadow"])).status_code == 405
     assert ann.post(reverse("admin:policy_policyrevision_step", args=[row.pk, "explode"])).status_code == 404
 
 
 def test_readers_see_and_change_nothing(ann: Client) -> None:
     row = steps.propose(scaling(4), who="ann", source="admin").revision
-    oto = logged_in(operator("oto"))
-    assert oto.get(ADD).status_code == 403
-    assert oto.get(of(row)).status_code == 200
-    assert oto.post(of(row), {"text": scaling(9)}).status_code == 403
-    assert logged_in(person("rita")).get(LIST).status_code == 403
+    rita = logged_in(member("rita", "viewer"))
+    assert rita.get(ADD).status_code == 403
+    assert rita.get(of(row)).status_code == rita.get(LIST).status_code == 200
+    assert "Put in shadow: ask an owner of serving, or an administrator" in page(rita, of(row))
+    assert rita.post(of(row), {"text": scaling(9)}).status_code == 403
     assert "Delete" not in page(ann, of(row))
     PolicyRevision.objects.get(text=scaling(4))
 
@@ -134,4 +134,4 @@ def test_pauses_and_overrides_have_an_end_and_errors_at_the_field(ann: Client) -
     oto.post("/admin/policy/pause/", {"action": "end_now", "_selected_action": [pause.pk]})
     pause.refresh_from_db()
     assert pause.ended_by == "oto" and pause.is_over
-    assert ann.get("/admin/policy/pause/add/").status_code == 403
+    assert logged_in(approver()).get("/admin/policy/pause/add/").status_code == 403

@@ -1,0 +1,158 @@
+"""What the admins of all rooms share: who may what, rows that stay, rows that are made elsewhere, and fields that depend on another one."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.admin.actions import delete_selected
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import ADMINISTER, VIEW
+from controlplane.accounts.core.rule import Action
+
+
+class Suggesting(forms.TextInput):
+    """A text that offers what exists, and takes what does not exist yet."""
+
+    def __init__(self, values: Callable[[], Iterable[str]]) -> None:
+        super().__init__()
+        self.values = values
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        offered = f"{name}-offered"
+        options = format_html_join("", '<option value="{}"></option>', ((each,) for each in self.values()))
+        field = super().render(name, value, {**(attrs or {}), "list": offered}, renderer)
+        return format_html('{}<datalist id="{}">{}</datalist>', field, offered, options)
+
+
+class RuledAdmin(admin.ModelAdmin):
+    """Asks the rule (`controlplane.accounts.rights`) in the place of Django's permissions, also of single rows: a row is changed by who may
+    change it as it is and as it will be, so that nobody takes it from another team or gives it away.
+
+    `edits`: what adding, changing and deleting ask for; `sees`: what looking asks for; `acts`: what other actions ask for, by name.
+    """
+
+    edits: Action = ADMINISTER
+    sees: Action = VIEW
+    acts: Mapping[str, Action] = {}
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return rights.may(request.user, self.sees)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return rights.may_anywhere(request.user, self.edits)
+
+    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return _may(request, self.edits, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return _may(request, self.edits, obj)
+
+    def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
+        row = super().save_form(request, form, change)
+        rights.require(request.user, self.edits, self.owned_after(row, form))
+        return row
+
+    def owned_after(self, row: Any, form: Any) -> object:
+        """Whose the row will be, with what the form has and the row has not yet."""
+        return row
+
+    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
+        for each in formset.forms:
+            if each.has_changed() and each not in formset.deleted_forms:
+                setattr(each.instance, formset.fk.name, formset.instance)
+                rights.require(request.user, self.edits, each.instance)
+        super().save_formset(request, form, formset, change)
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """Each is refused as a whole where it is not allowed with one of the rows. Django asks of each row that it deletes by itself."""
+        given: dict[str, Any] = super().get_actions(request)
+        return {
+            name: (act if act is delete_selected else self._of_each(act, self.acts.get(name, self.edits)), name, said)
+            for name, (act, _, said) in given.items()
+        }
+
+    @staticmethod
+    def _of_each(act: Any, action: Action) -> Any:
+        @wraps(act)
+        def acts(model_admin: Any, request: HttpRequest, queryset: Any) -> Any:
+            for row in queryset:
+                rights.require(request.user, action, row)
+            return act(model_admin, request, queryset)
+
+        return acts
+
+
+def _may(request: HttpRequest, action: Action, obj: object) -> bool:
+    return rights.may_anywhere(request.user, action) if obj is None else rights.may(request.user, action, obj)
+
+
+class RuledInline(admin.TabularInline):
+    """Rows of a row: whoever may change that may change them."""
+
+    def has_view_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return bool(self._parent.has_view_permission(request, obj))
+
+    def has_add_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return bool(self._parent.has_change_permission(request, obj))
+
+    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return bool(self._parent.has_change_permission(request, obj))
+
+    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return bool(self._parent.has_change_permission(request, obj))
+
+    @property
+    def _parent(self) -> Any:
+        return self.admin_site._registry[self.parent_model]
+
+
+class GuidedAdmin(RuledAdmin):
+    """`shown_when`: fields that say something only for some values of others: `{"kubeconfig": "kind=kubernetes"}`.
+
+    A condition is `field=value`, or `field` alone for any value; several, parted by spaces, hold together. Where it does not
+    hold, the page hides the field (`weir/admin.js`); what it has is kept.
+    """
+
+    shown_when: Mapping[str, str] = {}
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, change, **kwargs)
+        for name, condition in self.shown_when.items():
+            if name in form.base_fields:
+                widget: Any = form.base_fields[name].widget
+                getattr(widget, "widget", widget).attrs["data-shown-when"] = condition
+        return form
+
+
+class KeptAdmin(RuledAdmin):
+    """Rows stay as they are."""
+
+    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False
+
+
+class ReadOnlyAdmin(KeptAdmin):
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+
+class ShownInline(RuledInline):
+    """Rows that are made elsewhere."""
+
+    extra = 0
+    can_delete = False
+
+    def has_add_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False

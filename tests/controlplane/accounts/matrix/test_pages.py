@@ -1,0 +1,165 @@
+"""Who may open each page, and do what its forms do: every URL outside the admin and the API, the socket, and every command."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.core.management import get_commands
+from django.core.signals import request_finished, request_started
+from django.test import Client
+from django.urls import URLPattern, get_resolver, reverse
+
+from controlplane.asgi import BESIDE_DJANGO
+from controlplane.dashboard.fragments import LoggedOutError, fragment
+from controlplane.dashboard.routing import websocket_urlpatterns
+from tests.support.web.two_teams import MINE, PEOPLE, THEIRS, World, taken_back
+
+pytestmark = pytest.mark.django_db
+
+ROOT = Path(__file__).resolve().parents[4]
+ALL, RESPONDS, OWNS = "viewer responder owner approver", "responder owner", "owner"
+
+
+class Form(NamedTuple):
+    """As `Row` of the operations: what is sent, and of which object the URL is."""
+
+    roles: str
+    data: dict[str, str]
+    of: str = ""
+    whose: str = "team"
+
+
+FORMS = {
+    "incident-acknowledge": Form(RESPONDS, {}, "incident"),
+    "incident-resolve": Form(RESPONDS, {"confirmed": "1"}, "incident"),
+    "incident-reopen": Form(RESPONDS, {}, "incident"),
+    "incident-note": Form(RESPONDS, {"note": "seen"}, "incident"),
+    "incident-step": Form(RESPONDS, {"number": "1"}, "incident"),
+    "silences": Form(RESPONDS, {"owner": "TEAM", "length": "1h", "reason": "test"}),
+    "silence-end": Form(RESPONDS, {}, "silence"),
+    "planning-jobs-start": Form(OWNS, {"kind": "refresh"}, whose="any"),
+    "planning-job-cancel": Form(OWNS, {}, whose="any"),
+    "planning-benchmark": Form(OWNS, {"pool": "TEAM-pool"}),
+    "policy-step": Form("approver", {}, "revision"),
+    "pauses": Form(OWNS, {"what": "pause", "scope": "pool", "target": "TEAM-pool", "length": "1h", "reason": "test"}),
+    "pause-end": Form(OWNS, {}, "pause"),
+    "batch-cancel": Form(OWNS, {}, "batch"),
+    "batch-retry": Form(OWNS, {}, "batch"),
+    "save-view": Form(ALL, {"name": "now", "next": "/latency", "team": "TEAM"}),
+    "remove-view": Form(ALL, {}, whose="any"),
+    "share": Form(ALL, {"next": "/latency", "length": "1h"}, whose="any"),
+    "zone": Form(ALL, {"zone": "UTC"}, whose="any"),
+    "decision-replay": Form(ALL, {}, whose="any"),
+}
+READ = {
+    "overview", "begin", "latency", "latency-explain", "latency-table", "map", "causes", "requests", "signals", "trace",
+    "objectives", "objective-preview", "objective", "objective-burned", "incidents", "review", "review-markdown", "incident",
+    "incident-markdown", "planning", "planning-plan", "planning-what-if", "planning-worksheet", "planning-jobs", "planning-job",
+    "policies", "policy", "decisions", "decision", "deliveries", "batches", "quick", "live", "metrics",
+}  # fmt: skip
+"""Whoever has a role in any team."""
+ADMINISTRATORS = {"audit"}
+WITHOUT_A_LOGIN = {"login", "healthz", "readyz", "pagerduty-hook", "shared"}
+"""`tests/controlplane/accounts/test_every_page_wants_a_login.py`"""
+WITHOUT_A_ROLE = {"logout"}
+COMMANDS = {
+    "audit", "bootstrap", "collect", "demo_history", "leader", "openslo", "policy", "seal_secrets", "stack",
+}  # fmt: skip
+"""Whoever runs them has the database and its secrets, and is an administrator by that: none asks the rule."""
+VALUES = {
+    "number": "1", "name": "one", "slug": "one", "trace_id": "0" * 32, "key": "one", "step": "approve", "what": "pause", "text": "x",
+}  # fmt: skip
+
+
+def named() -> dict[str, list[str]]:
+    """The parameters of each URL outside the admin and the API."""
+    places = [get_resolver(), *(each for each in get_resolver().url_patterns if str(each.pattern) == "")]
+    patterns = [each for place in places for each in place.url_patterns if isinstance(each, URLPattern) and each.name]
+    return {str(each.name): list(each.pattern.converters) for each in patterns}
+
+
+def send(client: Client, world: World, name: str, team: str) -> tuple[int, str]:
+    form = FORMS.get(name)
+    found = world.of[team].get(form.of) if form else None
+    values = {**VALUES, "slug": f"{team}-objective", "number": str(found.pk if found else 1)}
+    values["name"] = getattr(found, "name", "one")
+    if name == "policy-step" and found:
+        values["number"] = str(found.number)
+    path = reverse(name, kwargs={each: values[each] for each in named()[name]})
+    with taken_back():
+        if form is None:
+            answer = client.get(path)
+        else:
+            answer = client.post(path, {field: value.replace("TEAM", team) for field, value in form.data.items()})
+        return answer.status_code, "" if answer.streaming else answer.content.decode()
+
+
+def logged_in(world: World, person: str) -> Client:
+    client = Client()
+    client.force_login(world.user(person))
+    return client
+
+
+def test_no_url_is_forgotten() -> None:
+    assert named().keys() == FORMS.keys() | READ | ADMINISTRATORS | WITHOUT_A_LOGIN | WITHOUT_A_ROLE
+
+
+def test_no_command_is_forgotten() -> None:
+    assert {name for name, app in get_commands().items() if app.startswith("controlplane")} == COMMANDS
+
+
+def test_no_socket_and_no_place_beside_django_is_forgotten() -> None:
+    assert [str(each.pattern) for each in websocket_urlpatterns] == ["live"]
+    assert BESIDE_DJANGO.keys() == {
+        "/internal/snapshot",
+        "/internal/scrape-targets",
+    }  # tokens of their own, and nobody's role
+
+
+def test_nothing_but_the_rule_is_asked() -> None:
+    asks = re.compile(r"has_perms?\(|is_staff|is_superuser|permission_required|user_passes_test|\bperms\.")
+    folders = ((ROOT / "controlplane", "*.py"), (ROOT / "templates", "*.html"))
+    files = [path for folder, pattern in folders for path in folder.rglob(pattern)]
+    found = {str(path.relative_to(ROOT)) for path in files if asks.search(path.read_text())}
+    assert len(files) > 500 and found == {"controlplane/accounts/admin.py", "controlplane/accounts/rights.py"}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_role_does_what_is_its_teams_and_nothing_else(world: World, name: str) -> None:
+    form = FORMS[name]
+    for person in PEOPLE:
+        client = logged_in(world, person)
+        for team in (MINE, THEIRS):
+            status, text = send(client, world, name, team)
+            allowed = person == "administrator" or (
+                person in form.roles.split() and (team == MINE or form.whose == "any")
+            )
+            assert (status in (401, 403)) != allowed, (person, team, status, text)
+            assert form.of == "" or status != 404, (person, team)
+            if not allowed:
+                assert "or an administrator" in text
+
+
+@pytest.mark.parametrize("name", sorted(READ | ADMINISTRATORS))
+def test_whoever_has_a_role_reads(world: World, name: str) -> None:
+    for person, allowed in {"nobody": False, "viewer": name in READ, "administrator": True}.items():
+        assert (send(logged_in(world, person), world, name, MINE)[0] == 403) != allowed, person
+
+
+@pytest.mark.parametrize(("person", "allowed"), [("nobody", False), ("viewer", True), ("administrator", True)])
+def test_the_socket_renews_what_its_reader_may_read(
+    world: World, person: str, allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for signal in (request_started, request_finished):  # it would close the connection whose transaction this is
+        monkeypatch.setattr(signal, "receivers", [])
+        signal.sender_receivers_cache.clear()
+    cookies = logged_in(world, person).cookies.items()
+    cookie = "; ".join(f"{name}={value.value}" for name, value in cookies)
+    socket = {"headers": [(b"host", b"testserver"), (b"cookie", cookie.encode())], "client": ("127.0.0.1", 1)}
+    if allowed:
+        assert "Silences" in async_to_sync(fragment)(socket, "/silences")
+    else:
+        with pytest.raises(LoggedOutError):
+            async_to_sync(fragment)(socket, "/silences")
