@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from django.template.loader import get_template
 from django.test import Client
 
 from controlplane.dashboard.urls import urlpatterns
@@ -122,3 +123,11 @@ def test_who_is_not_logged_in_is_not_told_what_is_not_there(client: Client, call
     assert client.get("/api/v1/nowhere").status_code == 401
     problem = caller.get("/api/v1/nowhere")
     assert (problem.status_code, problem["Content-Type"]) == (404, "application/problem+json")
+
+
+def test_every_template_can_be_read() -> None:
+    folder = Path(__file__).resolve().parents[3] / "templates"
+    names = [str(path.relative_to(folder)) for path in folder.rglob("*.html")]
+    assert len(names) > 50
+    for name in names:
+        get_template(name)
