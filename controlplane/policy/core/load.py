@@ -10,6 +10,8 @@ STEADY_S = 300.0
 """The steady mean is over at most so long: the step of forecasts, so that both mean the same."""
 QUICK_S = 30.0
 """Time constant of the quick mean. Its errors are those of a window of twice its constant."""
+FIRST_LOOK_S = 20.0
+"""Until a load has been seen for so long, what may be chance of it adds no replica."""
 SURE = 3.0
 """The quick mean replaces the steady one where they differ by more than so many standard errors."""
 WINDOWS = (1, 2, 3, 5, 10)
@@ -35,9 +37,14 @@ TRUSTED = 1.0
 
 
 def seen(
-    before: LoadMemory | None, arrived_rps: float | None, now_ms: int, ahead_s: float | None = None
+    before: LoadMemory | None,
+    arrived_rps: float | None,
+    now_ms: int,
+    ahead_s: float | None = None,
+    heard_s: float | None = None,
 ) -> LoadMemory | None:
-    """What is known of the load after a tick that saw `arrived_rps`; unchanged where it saw nothing. `ahead_s` is a cold start.
+    """What is known of the load after a tick that saw `arrived_rps`; unchanged where it saw nothing. `ahead_s` is a cold start, `heard_s`
+    over how long the first rate was measured, None for long.
 
     The steady mean starts anew where the last ticks had more requests than chance explains, and where the quick mean differs
     from it by more, as in change detection by two windows (Bifet and Gavaldà 2007, "Learning from time-changing data with
@@ -47,7 +54,9 @@ def seen(
         return before
     passed_s = 0.0 if before is None else (now_ms - before.at_ms) / 1_000
     if before is None or passed_s > STEADY_S:
-        return LoadMemory(at_ms=now_ms, quick_rps=arrived_rps, steady_rps=arrived_rps, over_s=0.0)
+        return LoadMemory(
+            at_ms=now_ms, quick_rps=arrived_rps, steady_rps=arrived_rps, over_s=0.0, shown_s=_short(heard_s)
+        )
     if passed_s <= 0:  # the clock was set back: the next tick counts from here
         return structs.replace(before, at_ms=now_ms)
     dispersion, compared_s, differ = _dispersion(before, arrived_rps, passed_s)
@@ -71,8 +80,21 @@ def seen(
         dispersion=dispersion,
         compared_s=compared_s,
         differ=differ,
+        shown_s=None if before.shown_s is None else _short(before.shown_s + passed_s),
     )
     return _usually(before, after, arrived_rps, passed_s, ahead_s)
+
+
+def _short(shown_s: float | None) -> float | None:
+    return shown_s if shown_s is not None and shown_s < FIRST_LOOK_S else None
+
+
+def shown_share(memory: LoadMemory) -> float:
+    """The share of the load (0..1) that is no chance: of what was seen for less than FIRST_LOOK_S, the mean less SURE standard errors."""
+    if memory.shown_s is None:
+        return 1.0
+    requests = memory.steady_rps * memory.shown_s
+    return max(0.0, 1 - SURE * math.sqrt(memory.dispersion / requests)) if requests > 0 else 0.0
 
 
 def lasting_rps(memory: LoadMemory, now_rps: float) -> float:

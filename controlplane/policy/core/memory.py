@@ -20,6 +20,8 @@ class LoadMemory(Remembered, frozen=True, omit_defaults=True, kw_only=True):
     quick_rps: float
     steady_rps: float
     over_s: float
+    shown_s: float | None = None
+    """For how long it has been seen, while that is short; else None."""
     recent: tuple[tuple[float, float], ...] = ()
     """(seconds, requests) of the last ticks, the newest first."""
     dispersion: float = 2.0

@@ -120,6 +120,8 @@ class PoolFacts(Facts, frozen=True, omit_defaults=True):
     problem: str = ""
     """Why the cluster does not manage it, as a sentence."""
 
+    heard_s: float | None = None
+    """For how long the gateways' counts have been read, s; None for long."""
     traffic_age_ms: int | None = None
     """Of what gateways count. None: never seen."""
     traffic_problem: str = ""

@@ -94,7 +94,7 @@ def _load(facts: PoolFacts, before: LoadMemory | None, now_ms: int) -> LoadMemor
     """What is known of the load. While no replica serves, or a gateway reaches none, clients go elsewhere and come back: then it rises,
     and does not fall.
     """
-    after = load.seen(before, facts.arrived_rps, now_ms, facts.cold_start_s)
+    after = load.seen(before, facts.arrived_rps, now_ms, facts.cold_start_s, facts.heard_s)
     if (
         (serves(facts) and not facts.cut_off)
         or before is None
@@ -155,6 +155,8 @@ def _by_load(
     The room is a share of what replicas carry, for the load that lasts: a burst that will be over by then takes it, and gets none of its
     own. A forecast that counts has that room in its quantile; but one that the load has overtaken has none.
 
+    Of a load that was seen for a few seconds, what may be chance adds none, and removes none either.
+
     That a replica has carried so much is enough to remove others, and says nothing of how many more are needed: what stands stays, up
     to a little more than it has carried.
     """
@@ -181,8 +183,10 @@ def _by_load(
     waiting = f" and {facts.waiting:.3g} waiting" if facts.waiting else ""
     at_least = "at least " if capacity.lower_bound else ""
     carried = f"{at_least}{capacity.requests_per_s * share:.3g} requests/s a replica"
-    reason = f"{seen.steady_rps:.3g} requests/s{waiting}{lasting}, at {carried}"
-    yield _Needed(Candidate(count_of(1.0), "reactive", reason), count_of(KEPT_FOR))
+    shown = load.shown_share(seen)
+    looked = f", seen for {seconds(seen.shown_s)}: {shown:.0%} of it is no chance" if seen.shown_s is not None else ""
+    reason = f"{seen.steady_rps:.3g} requests/s{looked}{waiting}{lasting}, at {carried}"
+    yield _Needed(Candidate(count_of(shown), "reactive", reason), count_of(KEPT_FOR))
 
 
 def _capacity(spec: ScalingSpec, facts: PoolFacts) -> ReplicaCapacity | None:

@@ -81,6 +81,7 @@ def test_a_drain_waits_while_metrics_are_missing(world: World) -> None:
 def test_a_conflict_is_looked_at_again(world: World) -> None:
     revision(scaling())
     world.rps[POOL] = 45
+    world.heard_for_long()
     world.cluster.failing = ConflictError("changed")
     world.tick(5)
     action = Action.objects.get()
@@ -107,6 +108,7 @@ def test_a_throttled_call_waits_as_long_as_the_cluster_says(world: World) -> Non
 
 def test_a_refused_call_is_a_fault(world: World) -> None:
     revision(scaling())
+    world.heard_for_long()
     world.tick(3)
     world.rps[POOL] = 25
     world.tick(4)

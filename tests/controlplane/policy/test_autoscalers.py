@@ -27,6 +27,7 @@ def test_the_floor_follows_the_load_and_each_change_has_its_outcome(world: World
     quick = "{stabilisation_s: 1, cooldown_s: 0, max_step: 10}"
     revision(scaling(max=8, other_owner="cooperate", scale_down=quick))
     world.rps[POOL] = 45
+    world.heard_for_long()
     world.tick(4)
     raised = Action.objects.get()
     assert (raised.kind, raised.step, raised.outcome) == (

@@ -302,6 +302,7 @@ def test_a_shadow_under_another_name_is_judged_in_place_of_what_is_in_force(worl
     revision(scaling(max=2))
     revision(scaling(max=5).replace("name: chat", "name: other"), name="other", state="shadow")
     world.rps[POOL] = 35
+    world.heard_for_long()
     world.tick(5)
     scales = DecisionChange.objects.filter(kind="scale")
     assert {(each.policy, each.shadow, each.after) for each in scales} >= {("chat", False, 2.0), ("other", True, 5.0)}

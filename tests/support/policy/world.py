@@ -118,6 +118,13 @@ class World:
         )
         self.traffic = self.traffic.next(self.now_ms, self.answers(signals))
 
+    def heard_for_long(self) -> None:
+        """The load that arrives now has done so since before Weir began to decide."""
+        self.listen()
+        for _ in range(3):
+            self.now_ms += 12_000
+            self.listen(12)
+
     def answers(self, signals: GatewaySignals) -> dict[str, GatewaySignals | str]:
         """What each gateway says."""
         return {GATEWAY: signals}

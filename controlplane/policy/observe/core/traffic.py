@@ -319,6 +319,7 @@ def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolFacts:
     return PoolFacts(
         pool,
         arrived_rps=traffic.mean_since(lambda each: each.pools.get(pool, none).arrived),
+        heard_s=(rounds[-1][0] - rounds[0][0]) / MS_PER_S if rounds else None,
         input_tokens=sum(rates.input_tokens for _, rates in rounds) / answered if answered > 0 else None,
         output_tokens=sum(rates.output_tokens for _, rates in rounds) / answered if answered > 0 else None,
         waiting=waiting + sum(each.waiting or 0.0 for each in replicas),

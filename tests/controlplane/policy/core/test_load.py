@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.policy.core import load
-from controlplane.policy.core.load import STEADY_S, lasting_rps, seen
+from controlplane.policy.core.load import FIRST_LOOK_S, STEADY_S, lasting_rps, seen, shown_share
 from controlplane.policy.core.memory import LoadMemory
 
 
@@ -87,6 +87,21 @@ def test_one_clump_of_requests_is_no_rise_where_clumps_are_usual() -> None:
 
 def test_a_load_that_is_new_is_averaged_at_first() -> None:
     assert after([5, 9, 14, 8, 12])[-1].steady_rps == pytest.approx(10.75), "without the first, which covers no time"
+
+
+def test_what_a_first_look_shows_may_be_chance_and_what_it_shows_for_longer_is_not() -> None:
+    """Two requests in the first second were 2 requests/s, and started a replica that was removed again."""
+    few, many = (seen(None, rps, 0, heard_s=0.0) for rps in (2.0, 200.0))
+    assert few is not None and many is not None and [shown_share(few), shown_share(many)] == [0.0, 0.0]
+    shares = []
+    for second in range(1, int(FIRST_LOOK_S) + 1):
+        few, many = (seen(each, each.steady_rps, 1_000 * second) for each in (few, many))  # type: ignore[union-attr]
+        assert few is not None and many is not None
+        shares.append((shown_share(few), shown_share(many)))
+    assert shares == sorted(shares) and shares[0][0] == 0.0 and shares[0][1] > 0.6
+    assert shares[-2][0] < 1.0 and shares[-1] == (1.0, 1.0)
+    known = seen(None, 2.0, 0)
+    assert known is not None and shown_share(known) == 1.0, "of what was measured for long"
 
 
 def test_nothing_seen_changes_nothing_and_is_no_zero() -> None:
