@@ -89,7 +89,9 @@ def plan(request: HttpRequest) -> HttpResponse:
         "synthetic": synthetic(made.start_s - 28 * 24 * HOUR_S, made.start_s),
     }
     if shown:
-        context |= plan_context(planned, made, shown) | warm_context(inputs, {pool.pool for pool in shown})
+        running = {pool.name: sum(replica.enabled for replica in pool.replicas) for pool in pool_entries()}
+        context |= plan_context(planned, made, shown, running)
+        context |= warm_context(inputs, {pool.pool for pool in shown}, running)
         context["edit_href"] = reverse("admin:planning_poolcapacity_changelist")
     return framed(request, "Plan by hour", "_plan.html", context)
 
@@ -112,7 +114,7 @@ def without(planned: Planned, name: str, value: str) -> str:
     return replaced([pair for pair in planned.pairs if pair != (name, value)])
 
 
-def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan]) -> dict[str, Any]:
+def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan], running: Mapping[str, int]) -> dict[str, Any]:
     rows = [pool_row(pool) for pool in shown]
     counted = known(shown)
     of_known = [row for row in rows if row.plan.capacity is not None]
@@ -121,7 +123,6 @@ def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan]) -> dic
     cost = cost_line(counted)
     hourly = hour_rows(shown)
     short_hours = sum(any(pool.shortfall_rps[hour] > 0 for pool in counted) for hour in range(made.hours))
-    running = {pool.name: sum(replica.enabled for replica in pool.replicas) for pool in pool_entries()}
     return {
         "pools": [
             {
@@ -146,6 +147,7 @@ def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan]) -> dic
         "most": max(row.replicas for row in hourly) if hourly else 0,
         "planned": len(counted),
         "unknown": [pool.pool for pool in shown if pool.capacity is None],
+        "unforecast": [pool.pool for pool in counted if not pool.basis.forecasters],
         "gpu_hours": sum(row.gpu_hours for row in of_known),
         "cost_usd": sum(row.cost_usd for row in of_known) if priced else None,
         "unpriced": [row.plan.pool for row in of_known if not row.priced and row.plan.gpus_per_replica],
@@ -197,10 +199,15 @@ def cold_start_words(pool: PoolPlan) -> str:
     return f"{PAGE.count(cold.starts)} starts measured" if cold.starts else SOURCES[cold.source]
 
 
-def warm_context(inputs: PlanInputs, pools: set[str]) -> dict[str, Any]:
+def warm_context(inputs: PlanInputs, pools: set[str], running: Mapping[str, int]) -> dict[str, Any]:
     """Changes of what must be warm, in order of when to start."""
     rows = sorted(
-        (row for each in warm_plans(inputs) if each.pool in pools for row in warm_rows(each, time.time())),
+        (
+            row
+            for each in warm_plans(inputs)
+            if each.pool in pools
+            for row in warm_rows(each, time.time(), running.get(each.pool, 0))
+        ),
         key=lambda row: row["at"],
     )
     return {
@@ -210,8 +217,8 @@ def warm_context(inputs: PlanInputs, pools: set[str]) -> dict[str, Any]:
     }
 
 
-def warm_rows(warm: WarmPlan, now_s: float) -> list[dict[str, Any]]:
-    """What should have started before `now_s` starts at once: no plan is for the past."""
+def warm_rows(warm: WarmPlan, now_s: float, running: int) -> list[dict[str, Any]]:
+    """What should have started before `now_s` starts at once, unless it runs: no plan is for the past."""
     rows: list[dict[str, Any]] = []
     before = 0
     for change in warm.changes():
@@ -219,7 +226,7 @@ def warm_rows(warm: WarmPlan, now_s: float) -> list[dict[str, Any]]:
         rows.append(
             {
                 "at": change.start_by_s,
-                "start_at": _start_at(change.start_by_s, now_s) if more > 0 else "–",
+                "start_at": _start_at(change.start_by_s, now_s, change.replicas <= running) if more > 0 else "–",
                 "warm_by": minute(change.warm_at_s * SECOND_NS),
                 "pool": warm.pool,
                 "replicas": change.replicas,
@@ -230,5 +237,7 @@ def warm_rows(warm: WarmPlan, now_s: float) -> list[dict[str, Any]]:
     return rows
 
 
-def _start_at(start_by_s: float, now_s: float) -> str:
-    return minute(int(start_by_s) * SECOND_NS) if start_by_s > now_s else "now: it is late"
+def _start_at(start_by_s: float, now_s: float, runs: bool) -> str:
+    if start_by_s > now_s:
+        return minute(int(start_by_s) * SECOND_NS)
+    return "–: they run" if runs else "now: it is late"

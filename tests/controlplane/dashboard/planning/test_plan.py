@@ -7,6 +7,7 @@ from functools import partial
 from django.test import Client
 
 from controlplane.core.formatting import TEXT
+from controlplane.fleet.models import Pool, Replica
 from controlplane.planning.inputs import plan_inputs
 from controlplane.planning.models import GpuType, PlanSettings, PoolCapacity, ReplicaCapacityEntry
 from controlplane.planning.questions import this_hour_s
@@ -113,6 +114,24 @@ def test_pools_without_forecasts_keep_their_warm_floor_and_say_why(reader: Clien
     assert status == 200
     assert "There is no forecast of demand yet" in text
     assert "warm floor 24 h" in text
+    plain = " ".join(re.sub(r"<[^>]+>", "", text).split())
+    assert (
+        "○ The demand of the next 24 h is not known: there is no forecast of it. Until then the warm floor is kept, 6 replicas"
+        in plain
+    )
+    for untrue in ("need at most", "never", "Planned for P90"):
+        assert untrue not in plain
+
+
+def test_replicas_that_run_are_not_late(reader: Client, served: object, db: None) -> None:
+    plan_fleet()
+    pool = Pool.objects.get(name="chat-large-eu")
+    for number in range(2):  # the warm floor
+        Replica.objects.create(pool=pool, name=f"r{number}", grpc=f"10.0.0.{number}:8001")
+    text = get(reader, pool="chat-large-eu")[1]
+    warm = text[text.index('aria-label="Warm plan"') :].partition("</table>")[0]
+    assert "–: they run" in warm and "late" not in warm
+    assert "now: it is late" in get(reader, pool="chat-large-us")[1]
 
 
 def test_a_fragment_has_the_data_alone(reader: Client, planned: None, served: object) -> None:
