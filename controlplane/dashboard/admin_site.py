@@ -25,7 +25,7 @@ GROUPS = (
         (
             "fleet.LLMModel", "fleet.Variant", "fleet.Pool", "fleet.Replica", "fleet.Cluster", "fleet.Workload", "fleet.Region",
             "fleet.Tenant", "fleet.Tier", "lane.TenantLimits", "fleet.GatewayKey", "fleet.StageTimeouts", "fleet.TimeoutRule",
-            "fleet.Observation", "fleet.SnapshotRevision",
+            "fleet.CachePurge", "fleet.Observation", "fleet.SnapshotRevision",
         ),
     ),
     Group(

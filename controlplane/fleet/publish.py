@@ -22,6 +22,7 @@ from controlplane.fleet.clusters.errors import StaleLeaderError
 from controlplane.fleet.core.snapshot import content_sha256, endpoints_sha256, policy_of, render
 from controlplane.fleet.models import (
     AllowedRegion,
+    CachePurge,
     Fallback,
     GatewayKey,
     LLMModel,
@@ -62,6 +63,7 @@ SOURCES: tuple[type[models.Model], ...] = (
     TimeoutRule,
     RoutingRules,
     AllowedRegion,
+    CachePurge,
 )
 """Models whose rows the snapshot is made of."""
 

@@ -9,6 +9,7 @@ from django.db import models
 from controlplane.fleet.core.metrics_page import entered_url
 from controlplane.fleet.core.snapshot import FleetValues, ServingPool
 from controlplane.fleet.models import (
+    CachePurge,
     LLMModel,
     Pool,
     Replica,
@@ -35,7 +36,7 @@ def fleet_values() -> FleetValues:
             _model(row)
             for row in LLMModel.objects.filter(enabled=True)
             .select_related("semantic_embedder")
-            .prefetch_related("fallbacks__pool", "regions__region")
+            .prefetch_related("fallbacks__pool", "regions__region", "version_purges")
         ),
         pools=_pools(),
         tiers=tuple(_part(snapshot.Tier, row) for row in Tier.objects.all()),
@@ -48,6 +49,7 @@ def fleet_values() -> FleetValues:
         timeouts=_part(snapshot.StageTimeouts, StageTimeouts.objects.first() or StageTimeouts()),
         rules=_rules(),
         timeout_rules=_timeout_rules(),
+        tag_purges={row.tag: row.cache_purges for row in CachePurge.objects.filter(model__isnull=True)},
     )
 
 
@@ -70,6 +72,9 @@ def _model(row: LLMModel) -> snapshot.Model:
             coalesce=row.cache_coalesce,
             scope=row.cache_scope,  # type: ignore[arg-type]
             purges=row.cache_purges,
+            version_purges=sum(
+                it.cache_purges for it in row.version_purges.all() if it.prompt_version == row.prompt_version
+            ),
             semantic=SemanticRule(
                 mode=row.semantic_mode,  # type: ignore[arg-type]
                 embedder=row.semantic_embedder.name if row.semantic_embedder else "",

@@ -9,7 +9,7 @@ import msgspec
 
 from inference.contract import lenient
 from inference.contract.failure_rules import Ejection, Retries
-from inference.contract.rules import NO_OVERLAY, CacheMode, Degradation, Overlay, Route, RouteRule
+from inference.contract.rules import NO_OVERLAY, CacheMode, Count, Degradation, Overlay, Route, RouteRule
 from inference.contract.snapshot_checks import (
     TOKENIZERS,
     Fault,
@@ -95,6 +95,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overlay: Overlay = NO_OVERLAY
     written_ms: int = 0
     timeout_rules: tuple[TimeoutRule, ...] = ()
+    tag_purges: dict[str, Count] = {}  # how often the answers to requests with a tag were purged
 
 
 class Checked(NamedTuple):
@@ -128,6 +129,7 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overlay: msgspec.Raw = msgspec.Raw()
     written_ms: int = 0
     timeout_rules: tuple[msgspec.Raw, ...] = ()
+    tag_purges: dict[str, Count] = {}
 
 
 def key_digest(api_key: str) -> str:
@@ -177,6 +179,7 @@ def check(raw: bytes, link_local: bool = False) -> Checked:
         read.overlay(document.overlay, models, pools),
         document.written_ms,
         tuple(timeout_rules.values()),
+        document.tag_purges,
     )
     return Checked(snapshot, tuple(faults), tuple(read.unknown))
 

@@ -133,6 +133,7 @@ class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     coalesce: bool = True  # identical requests in flight at the same time share one inference
     scope: Literal["tenant", "all"] = "tenant"
     purges: Count = 0  # how often its answers were purged: none from before the last time is met again
+    version_purges: Count = 0  # the same of its prompt version alone
     semantic: SemanticRule = SemanticRule()
 
 

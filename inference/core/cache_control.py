@@ -6,20 +6,23 @@ from typing import NamedTuple
 
 from inference.core.openai import errors
 
-TTL_HEADER = "x-weir-cache-ttl"
+TTL_HEADER, TAGS_HEADER = "x-weir-cache-ttl", "x-weir-cache-tags"
+MAX_TAGS = 8
 _DIRECTIVE = re.compile(r'\s*([!#$%&\'*+.^`|~\w-]+)(?:=(?:"([^"]*)"|([^\s,"]*)))?\s*(?:,|$)')
+_TAG = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _DIGITS = re.compile(r"[0-9]{1,9}")
 
 
 class CacheControl(NamedTuple):
     """`max_age_s` is how old a stored answer may be: None is as old as it may be kept, and for 0 none will do. `ttl_s` bounds how long the
-    answer to this request is kept; None leaves that to the rules.
+    answer to this request is kept; None leaves that to the rules. `tags` are what its answer can be purged by.
     """
 
     stores: bool = True
     max_age_s: int | None = None
     only_if_cached: bool = False
     ttl_s: int | None = None
+    tags: tuple[str, ...] = ()
 
     @property
     def is_usual(self) -> bool:
@@ -36,10 +39,11 @@ USUAL = CacheControl()
 
 def read(headers: Mapping[bytes, bytes]) -> CacheControl:
     """Directives that mean nothing for a request that runs a model are ignored, as RFC 9111 wants of unknown ones. Of a `max-age` that
-    is no number of seconds nothing is fresh enough. Raises ApiError for a wrong TTL.
+    is no number of seconds nothing is fresh enough. Raises ApiError for a wrong TTL or tag.
     """
     said, given_ttl = headers.get(b"cache-control"), headers.get(TTL_HEADER.encode())
-    if said is None and given_ttl is None:
+    given_tags = headers.get(TAGS_HEADER.encode())
+    if said is None and given_ttl is None and given_tags is None:
         return USUAL
     stores, only, ages = True, False, list[int]()
     for name, quoted, plain in _DIRECTIVE.findall((said or b"").decode("latin-1")):
@@ -57,4 +61,13 @@ def read(headers: Mapping[bytes, bytes]) -> CacheControl:
         if not _DIGITS.fullmatch(text := given_ttl.decode("latin-1")):
             raise errors.invalid(f"`{TTL_HEADER}` is a number of seconds, such as 60.", TTL_HEADER)
         ttl_s = int(text)
-    return CacheControl(stores and ttl_s != 0, min(ages, default=None), only, ttl_s)
+    tags = () if given_tags is None else _tags(given_tags.decode("latin-1"))
+    return CacheControl(stores and ttl_s != 0, min(ages, default=None), only, ttl_s, tags)
+
+
+def _tags(text: str) -> tuple[str, ...]:
+    tags = tuple(tag for part in text.split(",") if (tag := part.strip()))
+    if len(tags) > MAX_TAGS or not all(map(_TAG.fullmatch, tags)):
+        wanted = f"`{TAGS_HEADER}` is at most {MAX_TAGS} names of lower-case letters, digits, `.`, `-` and `_`, with commas between."
+        raise errors.invalid(wanted, TAGS_HEADER)
+    return tags

@@ -6,39 +6,54 @@ tenant can learn what others have sent.
 """
 
 import struct
+from collections.abc import Collection, Mapping
 from hashlib import blake2b
+
+import msgspec
 
 from inference.contract.snapshot import Model, Pool
 from inference.core import question as questions
 from inference.core.passing.passed import Passed
 from inference.core.question import Question
 
-_FORMAT = b"weir-answer-5"  # bump when the meaning of a part, or the value's layout, changes
-_limit, _lengths = struct.Struct(">q"), struct.Struct(">10q")
+_FORMAT = b"weir-answer-6"  # bump when the meaning of a part, or the value's layout, changes
+_encode = msgspec.msgpack.Encoder().encode
+_limit, _lengths = struct.Struct(">q"), struct.Struct(">11q")
 
 
 def cache_key(
-    query: Question | Passed, model: Model, pool: Pool, cached_as: str, regions: frozenset[str] | None = None
+    query: Question | Passed,
+    model: Model,
+    pool: Pool,
+    cached_as: str,
+    regions: frozenset[str] | None = None,
+    tags: bytes = b"",
 ) -> bytes:
-    """32 bytes. `cached_as` is the caller's: its tenant, with the number of its purges. `pool` stands for the variant
-    that would answer. Its region and replicas cannot change the answer and are not hashed; `regions` are, the only
-    ones where the request may be served: an answer from elsewhere is not for it. The model's limit on output counts
-    where the question has none.
+    """32 bytes. `cached_as` is the caller's: its tenant, with the number of its purges; `tags` are those of the request
+    (`tagged`). `pool` stands for the variant that would answer. Its region and replicas cannot change the answer and are not
+    hashed; `regions` are, the only ones where the request may be served: an answer from elsewhere is not for it. The model's
+    limit on output counts where the question has none.
     """
     parts = (
         _FORMAT,
         (cached_as if model.cache.scope == "tenant" else "").encode(),
         b"" if regions is None else "\0".join(sorted(regions)).encode(),
         model.name.encode(),
-        b"%d\0%s" % (model.cache.purges, model.prompt_version.encode()),
+        b"%d\0%d\0%s" % (model.cache.purges, model.cache.version_purges, model.prompt_version.encode()),
         pool.variant.encode(),
         pool.model_name.encode(),
         pool.model_version.encode(),
+        tags,
         _limit.pack(model.max_output_tokens if query.max_tokens is None else 0),
         query.canonical if isinstance(query, Passed) else questions.encode(query),
     )
     lengths = _lengths.pack(*map(len, parts))
     return blake2b(b"".join((lengths, *parts)), digest_size=32).digest()
+
+
+def tagged(tags: Collection[str], purges: Mapping[str, int]) -> bytes:
+    """The tags of a request, with how often the answers of each were purged. Without tags, empty: what nobody tagged is purged by none."""
+    return _encode([(tag, purges.get(tag, 0)) for tag in sorted(set(tags))]) if tags else b""
 
 
 def draw(canonical: bytes) -> float:

@@ -29,6 +29,7 @@ class Caller(NamedTuple):
     models: frozenset[str] = frozenset()  # the only ones that it may use and list; none is all
     expires_ms: int = 0  # Unix time from which on the key is refused; 0 is never
     is_lane: bool = False  # a worker sends a line for it
+    tags: bytes = b""  # of its request: what the cache keeps apart by them
 
     def may_use(self, model: str) -> bool:
         return not self.models or model in self.models

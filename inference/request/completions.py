@@ -15,7 +15,7 @@ from inference.contract.plan import Plan, Plans, Step, allowed_regions
 from inference.contract.snapshot import Model, Pool
 from inference.core.cache_control import CacheControl
 from inference.core.cache_control import read as read_control
-from inference.core.cache_key import cache_key
+from inference.core.cache_key import cache_key, tagged
 from inference.core.expected_tokens import OutputMeans, prompt_estimate
 from inference.core.fair_queue import Claim
 from inference.core.openai import errors
@@ -168,6 +168,8 @@ class Completions:
             await check_media(passed, model)
         answer.of(body, model)
         control = read_control(request.headers)
+        if control.tags:
+            caller = caller._replace(tags=tagged(control.tags, serving.snapshot.tag_purges))
         plan = plans.only or self._plan(plans, caller, region, passed, trace, answer)
         cacheable = plan.cache == "always" or (plan.cache == "deterministic" and passed.deterministic)
 
@@ -202,7 +204,7 @@ class Completions:
                 tokens = prompt_estimate(len(request.body), model.max_prompt_tokens) + expected
                 answer.meter = self._limits.begin(caller.limits, caller.tier.name, tokens, timeouts.cache_ms / 1000)
             stored = None
-            key = cache_key(question, model, pool, caller.cached_as, regions) if cacheable else None
+            key = cache_key(question, model, pool, caller.cached_as, regions, caller.tags) if cacheable else None
             looked_up = key if control.max_age_s != 0 else None
             if looked_up is not None:
                 trace.enter(LOOKUP)
@@ -212,7 +214,7 @@ class Completions:
                 elif whole is None:
                     stored, trace.outcome = await self._cache.get(looked_up, cache_s, age_s)
                 else:  # the answer as it is without the step is better than the degraded one
-                    better = cache_key(whole.question, model, whole.state.pool, caller.cached_as, regions)
+                    better = cache_key(whole.question, model, whole.state.pool, caller.cached_as, regions, caller.tags)
                     (stored, trace.outcome), number = await self._cache.first((better, looked_up), cache_s, age_s)
                     if number == 0:
                         pool = whole.state.pool
@@ -237,7 +239,7 @@ class Completions:
             if trace.outcome == "miss" and question.operation == "embeddings" and usual is not None:
                 if self.by_input is not None and not self.coalescer.has(usual):
                     timeout_s = timeouts.cache_ms / 1000
-                    listed = await self.by_input.find(question, model, pool, caller.cached_as, regions, timeout_s)
+                    listed = await self.by_input.find(question, model, pool, caller, regions, timeout_s)
                 if self.by_input is not None and listed is not None and not listed.sends:
                     stored, trace.outcome = await self.by_input.whole(listed), "hit"
                     answer.of_inputs(listed.hits)

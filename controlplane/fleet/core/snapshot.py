@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -32,6 +32,7 @@ class FleetValues:
     timeouts: StageTimeouts = DEFAULT_TIMEOUTS
     rules: tuple[RouteRule, ...] = ()  # of all routing policies, in order
     timeout_rules: tuple[TimeoutRule, ...] = ()
+    tag_purges: Mapping[str, int] = field(default_factory=dict)
 
 
 def render(fleet: FleetValues, version: int) -> Snapshot:
@@ -69,6 +70,7 @@ def render(fleet: FleetValues, version: int) -> Snapshot:
                 key=lambda rule: rule.name,
             )
         ),
+        tag_purges=dict(sorted(fleet.tag_purges.items())),
     )
 
 

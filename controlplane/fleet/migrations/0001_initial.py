@@ -414,4 +414,20 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('model', 'tier'), name='timeout_rule_of_both', violation_error_message='There are timeouts for this model and tier already: change those.'), models.UniqueConstraint(condition=models.Q(('tier__isnull', True)), fields=('model',), name='timeout_rule_of_model', violation_error_message='There are timeouts for this model and tier already: change those.'), models.UniqueConstraint(condition=models.Q(('model__isnull', True)), fields=('tier',), name='timeout_rule_of_tier', violation_error_message='There are timeouts for this model and tier already: change those.'), models.CheckConstraint(condition=models.Q(('model__isnull', False), ('tier__isnull', False), _connector='OR'), name='timeout_rule_is_of_model_or_tier', violation_error_message='Choose a model or a tier; the stage timeouts of all have a page of their own.')],
             },
         ),
+        migrations.CreateModel(
+            name='CachePurge',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('tag', models.CharField(blank=True, help_text='What clients name in x-weir-cache-tags.', max_length=100, validators=[controlplane.fleet.validators.validate_name])),
+                ('prompt_version', models.CharField(blank=True, help_text='Of the model.', max_length=50)),
+                ('cache_purges', models.PositiveIntegerField(default=1, editable=False, verbose_name='purges')),
+                ('model', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='version_purges', to='fleet.llmmodel')),
+            ],
+            options={
+                'verbose_name': 'purge of cached answers',
+                'verbose_name_plural': 'purges of cached answers',
+                'ordering': ['tag', 'model__name', 'prompt_version'],
+                'constraints': [models.UniqueConstraint(fields=('model', 'prompt_version'), name='cache_purge_of_version', violation_error_message='This prompt version was purged before: choose it in the list, and purge it again.'), models.UniqueConstraint(condition=models.Q(('model__isnull', True)), fields=('tag',), name='cache_purge_of_tag', violation_error_message='This tag was purged before: choose it in the list, and purge it again.'), models.CheckConstraint(condition=models.Q(models.Q(('model__isnull', False), ('tag', ''), models.Q(('prompt_version', ''), _negated=True)), models.Q(models.Q(('tag', ''), _negated=True), ('model__isnull', True), ('prompt_version', '')), _connector='OR'), name='cache_purge_of_tag_or_version', violation_error_message='Enter a tag, or a model and its prompt version.')],
+            },
+        ),
     ]

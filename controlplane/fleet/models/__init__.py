@@ -6,11 +6,12 @@ from controlplane.fleet.models.prices import Price
 from controlplane.fleet.models.published import PublishedSnapshot, RoutingRules, SnapshotRevision
 from controlplane.fleet.models.serving import Fallback, LLMModel, Pool, Region, Replica, Team, Variant
 from controlplane.fleet.models.timeouts import TimeoutRule
-from controlplane.fleet.models.traffic import AllowedRegion, GatewayKey, StageTimeouts, Tenant, Tier
+from controlplane.fleet.models.traffic import AllowedRegion, CachePurge, GatewayKey, StageTimeouts, Tenant, Tier
 from controlplane.fleet.models.workload import Workload
 
 __all__ = [
     "AllowedRegion",
+    "CachePurge",
     "Cluster",
     "Fallback",
     "GatewayKey",

@@ -70,6 +70,50 @@ class Tenant(Named):
     cache_purges = models.PositiveIntegerField(default=0, editable=False)
 
 
+class CachePurge(models.Model):
+    """How often the answers to requests with a tag, or of a model's prompt version, were purged."""
+
+    tag = models.CharField(
+        max_length=100,
+        blank=True,
+        validators=[validate_name],
+        help_text="What clients name in x-weir-cache-tags.",
+    )
+    model = models.ForeignKey(LLMModel, null=True, blank=True, on_delete=models.CASCADE, related_name="version_purges")
+    prompt_version = models.CharField(max_length=50, blank=True, help_text="Of the model.")
+    cache_purges = models.PositiveIntegerField("purges", default=1, editable=False)
+
+    class Meta:
+        verbose_name = "purge of cached answers"
+        verbose_name_plural = "purges of cached answers"
+        ordering = ["tag", "model__name", "prompt_version"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["model", "prompt_version"],
+                name="cache_purge_of_version",
+                violation_error_message="This prompt version was purged before: choose it in the list, and purge it again.",
+            ),
+            models.UniqueConstraint(
+                fields=["tag"],
+                condition=models.Q(model__isnull=True),
+                name="cache_purge_of_tag",
+                violation_error_message="This tag was purged before: choose it in the list, and purge it again.",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(tag="", model__isnull=False) & ~models.Q(prompt_version="")
+                | ~models.Q(tag="") & models.Q(model__isnull=True, prompt_version=""),
+                name="cache_purge_of_tag_or_version",
+                violation_error_message="Enter a tag, or a model and its prompt version.",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"prompt version {self.prompt_version} of {self.model}" if self.model else f"tag {self.tag}"
+
+    def owned(self) -> Owned:
+        return self.model.owned() if self.model else Owned()
+
+
 class AllowedRegion(models.Model):
     """A region where a model, or the requests of a tenant, may be served: these alone. Without any, everywhere."""
 

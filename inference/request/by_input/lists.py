@@ -21,6 +21,7 @@ from inference.core.passing.embeddings import Item, cut, joined
 from inference.core.passing.passed import Passed
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import Written, now_ns
+from inference.policy.serving import Caller
 from inference.request.by_input.store import InputStore, Kept, KeptFrame, KeptItem
 from inference.request.by_input.tokens import count, has_own
 from inference.request.coalesce import Flight
@@ -69,7 +70,7 @@ class ByInput:
         await self._store.close()
 
     async def find(
-        self, query: Query, model: Model, pool: Pool, cached_as: str, regions: frozenset[str] | None, timeout_s: float
+        self, query: Query, model: Model, pool: Pool, caller: Caller, regions: frozenset[str] | None, timeout_s: float
     ) -> Listed | None:
         """Look the inputs up. None where the request is no list of inputs, or Redis does not say. Never raises."""
         if not isinstance(query, Passed) or not self._store.up:
@@ -77,7 +78,7 @@ class ByInput:
         if (inputs := query.inputs) is None:
             return None
         rest = Passed(query.path, query.operation, b"", inputs.rest, query.content_type, query.changes)
-        rest_key = cache_key(rest, model, pool, cached_as, regions)
+        rest_key = cache_key(rest, model, pool, caller.cached_as, regions, caller.tags)
         kept = await self._store.get(rest_key, list(dict.fromkeys(inputs.digests)), timeout_s)
         if kept is None:
             return None

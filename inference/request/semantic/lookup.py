@@ -139,7 +139,7 @@ class Semantic:
         if embedder is None:
             self.counts[model.name, "no_embedder"] += 1
             return None
-        rest_key = cache_key(parts.rest, model, pool, caller.cached_as, regions)
+        rest_key = cache_key(parts.rest, model, pool, caller.cached_as, regions, caller.tags)
         timeout_s = serving.timeouts_for(model.name, caller.tier.name).cache_ms / 1000
         look = Look(rule, serving, caller, model, pool, embedder, parts.text, rest_key, key, trace, timeout_s, self)
         look.route = self._route(look, self.embedders.identity(embedder))

@@ -1,10 +1,14 @@
 """Purging cached answers: people ask for it in the admin and over REST, and the next snapshot says it to the gateways."""
 
 import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
 from django.test import Client
 
+from controlplane.accounts.models import Membership
 from controlplane.audit.models import Entry
-from controlplane.fleet.models import LLMModel, Tenant, Tier
+from controlplane.fleet.core.snapshot import render
+from controlplane.fleet.models import CachePurge, LLMModel, Team, Tenant, Tier
 from controlplane.fleet.snapshot_values import fleet_values
 
 pytestmark = pytest.mark.django_db
@@ -33,6 +37,57 @@ def test_each_purge_is_another_number_in_the_snapshot_and_in_the_audit(owner: Cl
     assert [tenant.cache_purges for tenant in values.tenants] == [1]
 
 
+def test_a_tag_and_a_prompt_version_have_numbers_of_their_own(owner: Client) -> None:
+    asked = (
+        {"tag": "faq"},
+        {"tag": "faq"},
+        {"model": "chat", "prompt_version": "1"},
+        {"model": "chat", "prompt_version": "2"},
+    )
+    assert [purge(owner, **what)[1] for what in asked] == [{"purges": it} for it in (1, 2, 1, 1)]
+    values = fleet_values()
+    assert values.tag_purges == {"faq": 2}
+    assert [(it.cache.purges, it.cache.version_purges) for it in values.models] == [(0, 1)], (
+        "the present version's alone"
+    )
+    assert render(values, 1).tag_purges == {"faq": 2}
+    LLMModel.objects.update(prompt_version="3")
+    assert [it.cache.version_purges for it in fleet_values().models] == [0]
+
+
+def test_a_teams_owner_purges_its_models_and_no_tag_of_all(teammate: Client) -> None:
+    team = Team.objects.create(name="serving-models")
+    LLMModel.objects.update(team=team)
+    assert purge(teammate, model="chat", prompt_version="1")[0] == 403
+    Membership.objects.create(user=User.objects.get(username="tom"), team=team, role="owner")
+    assert purge(teammate, model="chat", prompt_version="1")[0] == 200
+    assert purge(teammate, tag="faq")[0] == 403
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for what in (
+        ["--tag", "faq"],
+        ["--model", "chat"],
+        ["--model", "chat", "--prompt-version", "1"],
+        ["--tenant", "acme"],
+    ):
+        call_command("purge_cache", *what)
+    assert capsys.readouterr().out == "purged, 1 times by now\n" * 4
+    for wrong in (["--tag", "A b"], ["--model", "other"], ["--tenant", "acme", "--prompt-version", "1"]):
+        with pytest.raises(CommandError):
+            call_command("purge_cache", *wrong)
+
+
+def test_the_admin_adds_one_and_deletes_none(owner: Client) -> None:
+    owner.post("/admin/fleet/cachepurge/add/", {"tag": "faq"})
+    row = CachePurge.objects.get()
+    assert (str(row), row.cache_purges) == ("tag faq", 1)
+    page = owner.post("/admin/fleet/cachepurge/", {"action": "purge", "_selected_action": [row.pk]}, follow=True)
+    assert "cached for tag faq until now" in page.content.decode()
+    assert owner.post(f"/admin/fleet/cachepurge/{row.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert fleet_values().tag_purges == {"faq": 2}
+
+
 def test_the_admin_does_it_for_those_that_are_chosen(owner: Client) -> None:
     for kind, row in (("llmmodel", LLMModel.objects.get()), ("tenant", Tenant.objects.get())):
         page = owner.post(f"/admin/fleet/{kind}/", {"action": "purge", "_selected_action": [row.pk]}, follow=True)
@@ -42,7 +97,15 @@ def test_the_admin_does_it_for_those_that_are_chosen(owner: Client) -> None:
 
 @pytest.mark.parametrize(
     ("what", "status"),
-    [({}, 409), ({"model": "chat", "tenant": "acme"}, 409), ({"model": "other"}, 409), ({"pool": "x"}, 422)],
+    [
+        ({}, 409),
+        ({"model": "chat", "tenant": "acme"}, 409),
+        ({"model": "other"}, 409),
+        ({"pool": "x"}, 422),
+        ({"tag": "A b"}, 409),
+        ({"tenant": "acme", "prompt_version": "1"}, 409),
+        ({"tag": "faq", "model": "chat"}, 409),
+    ],
 )
 def test_what_cannot_be_purged_is_said(owner: Client, what: dict[str, str], status: int) -> None:
     assert purge(owner, **what)[0] == status

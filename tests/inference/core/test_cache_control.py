@@ -28,6 +28,13 @@ def test_directives(said: str, control: CacheControl) -> None:
     assert read({b"cache-control": said.encode()}) == control
 
 
+def test_tags() -> None:
+    assert read({b"x-weir-cache-tags": b" docs-v2,faq ,, "}) == CacheControl(tags=("docs-v2", "faq"))
+    for wrong in (b"A", b"a b", b"a/b", b"a" * 101, b"\xe4", b",".join(b"t%d" % number for number in range(9))):
+        with pytest.raises(ApiError, match="at most 8 names"):
+            read({b"x-weir-cache-tags": wrong})
+
+
 def test_how_long_an_answer_is_kept() -> None:
     """A request only shortens it."""
     assert read({b"x-weir-cache-ttl": b"60"}).ttl_of(3600) == 60

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from controlplane.accounts.core.rule import ROLES
 from controlplane.fleet.models import (
+    CachePurge,
     Fallback,
     GatewayKey,
     LLMModel,
@@ -97,6 +98,7 @@ def belongings(team: str) -> dict[str, Any]:
         "replica": Replica.objects.create(name=f"{team}-0", pool=pool, grpc=f"{team}:8001"),
         "fallback": Fallback.objects.create(model=model, pool=pool),
         "price": Price.objects.create(model=model, usd_per_1k_prompt_tokens=1, usd_per_1k_output_tokens=1),
+        "purge": CachePurge.objects.create(model=model, prompt_version="1"),
         "timeout": TimeoutRule.objects.create(model=model),
         "key": GatewayKey.objects.issue(tenant, "shop")[0],
         "incident": Incident.objects.create(

@@ -35,6 +35,7 @@ MODELS = {
     "fleet.replica": Row(OWNED, "replica"),
     "fleet.gatewaykey": Row(OWNED, "key"),
     "fleet.timeoutrule": Row(OWNED, "timeout"),
+    "fleet.cachepurge": Row("add change", "purge", administrator="add change"),
     "fleet.cluster": Row(), "fleet.workload": Row(), "fleet.region": Row(), "fleet.tenant": Row(of="tenant"), "fleet.tier": Row(),
     "fleet.team": Row(),
     "fleet.stagetimeouts": Row(administrator="add change"),

@@ -91,16 +91,25 @@ async def test_what_was_purged_is_met_by_nobody(
     gateway = start_gateway(snapshot, redis_url=redis_url)
     messages = unique()
 
-    async def outcomes() -> list[str]:
-        return [(await ask(gateway, key, messages=messages))[0] for key in (KEY, OTHER_KEY)]
+    async def outcomes(**headers: str) -> list[str]:
+        return [(await ask(gateway, key, messages=messages, extra_headers=headers))[0] for key in (KEY, OTHER_KEY)]
 
+    tagged = {"x-weir-cache-tags": "docs, faq"}
     assert [await outcomes(), await outcomes()] == [["miss", "miss"], ["hit", "hit"]]
+    assert [await outcomes(**tagged), await outcomes(**tagged)] == [["miss", "miss"], ["hit", "hit"]]
     tenants = tuple(replace(it, cache_purges=int(it == snapshot.tenants[0])) for it in snapshot.tenants)
     once = with_model(replace(snapshot, tenants=tenants), SMALL)
     gateway.obey(once)
     assert await outcomes() == ["miss", "hit"], "only the first tenant's were purged"
     gateway.obey(with_model(once, SMALL, cache=CacheRule(purges=1)))  # a version of its own, which is waited for
     assert [await outcomes(), await outcomes()] == [["miss", "miss"], ["hit", "hit"]]
+    await outcomes(**tagged)
+    gateway.obey(with_model(replace(once, version=10, tag_purges={"faq": 1}), SMALL, cache=CacheRule(purges=1)))
+    assert await outcomes() == ["hit", "hit"], "only what was tagged was purged"
+    assert [await outcomes(**tagged), await outcomes(**tagged)] == [["miss", "miss"], ["hit", "hit"]]
+    rule = CacheRule(purges=1, version_purges=1)
+    gateway.obey(with_model(replace(once, version=20), SMALL, cache=rule))
+    assert await outcomes() == ["miss", "miss"]
 
 
 async def test_a_redis_that_hangs_is_given_up_and_taken_up_again(
