@@ -36,7 +36,7 @@ def cache_key(
     """
     parts = (
         _FORMAT,
-        (cached_as if model.cache.scope == "tenant" else "").encode(),
+        f"={cached_as}".encode() if model.cache.scope == "tenant" else b"",
         b"" if regions is None else "\0".join(sorted(regions)).encode(),
         model.name.encode(),
         b"%d\0%d\0%s" % (model.cache.purges, model.cache.version_purges, model.prompt_version.encode()),

@@ -2,18 +2,24 @@
 
 import json
 import secrets
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
+from deploy.local.ports import LOOPBACK
+from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, decode, key_digest
 from inference.contract.snapshot_parts import StageTimeouts
 from tests.support.gateway.process import KEY, OTHER_KEY, Gateway, gateway_command, serves
 from tests.support.servers.embedder import MODEL, STYLES, Embedder
+from tests.support.soak import sized
 from tests.support.start import Start
 from tests.support.tokenizers import write_folder
 from tests.support.wait import eventually
@@ -193,6 +199,40 @@ def test_texts_that_the_server_cuts_are_not_kept(server: Embedder, embeds: Gatew
     asked = texts(3)
     ask(embeds, asked)
     assert ask(embeds, asked[::-1]) == ("miss", direct(server, asked[::-1]))
+
+
+def test_after_a_purge_nothing_is_met(server: Embedder, embeds: Gateway) -> None:
+    """Of single requests, and of what lists had kept of their inputs."""
+    asked = texts(sized(200, 100_000))
+    known = texts(50)
+    keep(embeds, known)
+    assert outcomes(embeds, asked) == Counter(miss=len(asked))
+    eventually(lambda: outcomes(embeds, asked[-100:]) == Counter(hit=100))
+    policy = decode(embeds.snapshot_path.read_bytes())
+    models = tuple(replace(it, cache=replace(it.cache, purges=1)) for it in policy.models)
+    embeds.obey(replace(policy, version=policy.version + 1, models=models))
+    assert outcomes(embeds, asked) == Counter(miss=len(asked))
+    assert ask(embeds, known[::-1])[0] == "miss"
+
+
+def outcomes(gateway: Gateway, asked: list[str]) -> Counter[str]:
+    """Of each of these by itself, over a few connections."""
+
+    def ask_some(some: list[str]) -> Counter[str]:
+        connection = HTTPConnection(LOOPBACK, gateway.port, timeout=120)
+        counted = Counter[str]()
+        for text in some:
+            body = json.dumps({"model": UNCOUNTED, "input": text})
+            connection.request("POST", "/v1/embeddings", body, {"Authorization": f"Bearer {KEY}"})
+            response = connection.getresponse()
+            assert response.read()
+            assert response.status == 200
+            counted[response.headers["x-weir-cache"]] += 1
+        connection.close()
+        return counted
+
+    with ThreadPoolExecutor(4) as pool:
+        return sum(pool.map(ask_some, [asked[number::4] for number in range(4)]), Counter[str]())
 
 
 def test_a_long_list(server: Embedder, embeds: Gateway) -> None:
