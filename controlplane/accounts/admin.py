@@ -1,13 +1,10 @@
-from typing import Any
-
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group, User
-from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from controlplane.accounts.admin_parts import RuledAdmin, RuledInline
+from controlplane.accounts.admin_parts import IssuedAdmin, RuledAdmin, RuledInline
 from controlplane.accounts.core.actions import ADMINISTER
 from controlplane.accounts.core.scopes import READ, SCOPES
 from controlplane.accounts.models import ApiToken, Membership, SharedLink
@@ -29,33 +26,16 @@ class PeopleAdmin(RuledAdmin):
 
 
 @admin.register(ApiToken)
-class ApiTokenAdmin(PeopleAdmin):
+class ApiTokenAdmin(IssuedAdmin, PeopleAdmin):
     form = ApiTokenForm
     list_display = ["name", "user", "may", "prefix", "created_at", "last_used_at", "expires_at"]
     search_fields = ["name", "prefix", "user__username"]
     readonly_fields = ["prefix", "created_at", "last_used_at"]
     fields = ["name", "user", "scopes", "expires_at", "prefix", "created_at", "last_used_at"]
-    actions = ["rotate"]
 
     @admin.display(description="scopes")
     def may(self, token: ApiToken) -> str:
         return ", ".join(token.scopes)
-
-    @admin.action(description="Rotate: a new token beside it, which ends within a day", permissions=["add"])
-    def rotate(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
-        for token in queryset:
-            _, text = token.rotate()
-            self.message_user(
-                request, f"Copy the new token of {token.name} now, it is not shown again: {text}", messages.WARNING
-            )
-
-    def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:
-        if change:
-            super().save_model(request, obj, form, change)
-            return
-        text = obj.renew()
-        super().save_model(request, obj, form, change)
-        self.message_user(request, f"Copy the token now, it is not shown again: {text}", messages.WARNING)
 
 
 class MembershipInline(RuledInline):

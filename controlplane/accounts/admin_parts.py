@@ -5,8 +5,9 @@ from functools import wraps
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -93,6 +94,27 @@ class RuledAdmin(admin.ModelAdmin):
 
 def _may(request: HttpRequest, action: Action, obj: object) -> bool:
     return rights.may_anywhere(request.user, action) if obj is None else rights.may(request.user, action, obj)
+
+
+class IssuedAdmin(RuledAdmin):
+    """Secrets that are shown once: when they are made, and when they are rotated."""
+
+    actions = ["rotate"]
+
+    @admin.action(description="Rotate: a new one beside it, which ends within a day", permissions=["add"])
+    def rotate(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for row in queryset:
+            self._show(request, *row.rotate())
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        text = "" if change else obj.renew()
+        super().save_model(request, obj, form, change)
+        if text:
+            self._show(request, obj, text)
+
+    def _show(self, request: HttpRequest, row: Any, text: str) -> None:
+        what = row._meta.verbose_name
+        self.message_user(request, f"Copy the {what} {row.name} now, it is not shown again: {text}", messages.WARNING)
 
 
 class RuledInline(admin.TabularInline):

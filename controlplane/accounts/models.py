@@ -1,6 +1,5 @@
 """API tokens, of which only the digest is stored; what people are in teams; saved views; links that show one view to whoever has them."""
 
-import hashlib
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,21 +8,18 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.signing import BadSignature, Signer
-from django.db import models, transaction
+from django.db import models
 from django.utils import timezone
 
 from controlplane.accounts.core.rule import ROLES
 from controlplane.accounts.core.scopes import READ, SCOPES, Scope, unknown
-from controlplane.config.secrets import new_secret
+from controlplane.core.issued import Issued, digest
 
 TOKEN_PREFIX = "weir_api_"  # noqa: S105  (not a secret)
-SHOWN_CHARACTERS = len(TOKEN_PREFIX) + 6
 USE_RECORDED_EVERY = timedelta(minutes=1)
 """`last_used_at` is no finer than this: a client that polls must not cost a write per request."""
 LASTS = timedelta(days=90)
 """A token ends after it, unless its maker says otherwise."""
-ROTATES_WITHIN = timedelta(hours=24)
-"""How long a token that was rotated works beside the new one."""
 
 
 def usual_end() -> datetime:
@@ -32,11 +28,6 @@ def usual_end() -> datetime:
 
 def only_reading() -> list[str]:
     return [READ]
-
-
-def token_digest(token: str) -> str:
-    """Hex SHA-256. A token carries 256 random bits, so nothing slower is needed against guessing."""
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 class ApiTokenManager(models.Manager["ApiToken"]):
@@ -53,14 +44,16 @@ class ApiTokenManager(models.Manager["ApiToken"]):
         made = {
             "user": user,
             "name": name,
-            "prefix": text[:SHOWN_CHARACTERS],
+            "prefix": ApiToken.shown(text),
             "scopes": list(scopes),
             "expires_at": None,
         }
-        return self.get_or_create(sha256=token_digest(text), defaults=made)
+        return self.get_or_create(sha256=digest(text), defaults=made)
 
 
-class ApiToken(models.Model):
+class ApiToken(Issued):
+    BEGINS_WITH = TOKEN_PREFIX
+
     name = models.CharField(max_length=100, help_text="What uses it, such as “capacity report”.")
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens", help_text="Whose rights it has."
@@ -80,33 +73,9 @@ class ApiToken(models.Model):
         verbose_name = "API token"
         ordering = ["-created_at"]
 
-    def __str__(self) -> str:
-        return f"{self.name} ({self.prefix}…)"
-
-    def renew(self) -> str:
-        """Give the record a new token, unsaved, and return its text."""
-        text = new_secret(TOKEN_PREFIX)
-        self.prefix, self.sha256 = text[:SHOWN_CHARACTERS], token_digest(text)
-        return text
-
     def clean(self) -> None:
         if not isinstance(self.scopes, list) or not self.scopes or unknown(self.scopes):
             raise ValidationError({"scopes": f"Give one or more of {', '.join(SCOPES)}"})
-
-    def rotate(self) -> tuple["ApiToken", str]:
-        """A new token with the same name, user, scopes and length of life, and its text. This one ends within ROTATES_WITHIN."""
-        now = timezone.now()
-        lasts = None if self.expires_at is None else now + (self.expires_at - self.created_at)
-        token = ApiToken(user=self.user, name=self.name, scopes=self.scopes, expires_at=lasts)
-        text = token.renew()
-        self.expires_at = min(self.expires_at or now + ROTATES_WITHIN, now + ROTATES_WITHIN)
-        with transaction.atomic():
-            token.save()
-            self.save(update_fields=["expires_at"])
-        return token, text
-
-    def is_expired(self, now: datetime) -> bool:
-        return self.expires_at is not None and self.expires_at <= now
 
     def record_use(self) -> None:
         """Store when it was last used, at most once per USE_RECORDED_EVERY over all processes."""

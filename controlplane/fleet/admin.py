@@ -4,7 +4,7 @@ from typing import Any
 
 import yaml
 from django.conf import settings
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import Count, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Concat
 from django.http import HttpRequest
@@ -12,7 +12,14 @@ from django.utils.html import format_html
 
 from controlplane.accounts import rights
 from controlplane.accounts.admin import MembershipInline
-from controlplane.accounts.admin_parts import GuidedAdmin, ReadOnlyAdmin, RuledAdmin, RuledInline, ShownInline
+from controlplane.accounts.admin_parts import (
+    GuidedAdmin,
+    IssuedAdmin,
+    ReadOnlyAdmin,
+    RuledAdmin,
+    RuledInline,
+    ShownInline,
+)
 from controlplane.accounts.core.actions import ADMINISTER, EDIT_FLEET
 from controlplane.fleet import workload_manifests
 from controlplane.fleet.core.detected import describe
@@ -305,19 +312,13 @@ class TenantAdmin(PurgesAnswers, RuledAdmin):
 
 
 @admin.register(GatewayKey)
-class GatewayKeyAdmin(RuledAdmin):
+class GatewayKeyAdmin(IssuedAdmin):
     edits = EDIT_FLEET
-    list_display = ["name", "tenant", "prefix", "created_at", "enabled"]
+    list_display = ["name", "tenant", "prefix", "created_at", "expires_at", "enabled"]
     list_filter = ["enabled", "tenant"]
     search_fields = ["name", "prefix", "tenant__name"]
     autocomplete_fields = ["tenant", "only_models"]
     readonly_fields = ["prefix", "created_at"]
-
-    def save_model(self, request: HttpRequest, obj: GatewayKey, form: Any, change: bool) -> None:
-        text = None if change else obj.renew()
-        super().save_model(request, obj, form, change)
-        if text:
-            self.message_user(request, f"Copy the key now, it is not shown again: {text}", messages.WARNING)
 
 
 @admin.register(StageTimeouts)

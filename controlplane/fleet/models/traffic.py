@@ -4,15 +4,13 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from controlplane.accounts.core.rule import Owned
-from controlplane.config.secrets import new_secret
+from controlplane.core.issued import Issued, digest
 from controlplane.fleet.models.named import Named
 from controlplane.fleet.models.serving import LLMModel, Region, Team
 from controlplane.fleet.validators import validate_name
 from inference.contract import snapshot
-from inference.contract.snapshot import key_digest
 
 KEY_PREFIX = "weir_key_"
-SHOWN_CHARACTERS = len(KEY_PREFIX) + 6
 
 
 class Tier(Named):
@@ -150,12 +148,14 @@ class GatewayKeyManager(models.Manager["GatewayKey"]):
     def adopt(self, tenant: Tenant, name: str, text: str) -> tuple["GatewayKey", bool]:
         """The record of a key whose text is known, made if there is none; and whether it was made."""
         return self.get_or_create(
-            sha256=key_digest(text), defaults={"tenant": tenant, "name": name, "prefix": text[:SHOWN_CHARACTERS]}
+            sha256=digest(text), defaults={"tenant": tenant, "name": name, "prefix": GatewayKey.shown(text)}
         )
 
 
-class GatewayKey(models.Model):
-    """An API key of the gateway: hashed, shown once."""
+class GatewayKey(Issued):
+    """An API key of the gateway."""
+
+    BEGINS_WITH = KEY_PREFIX
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="keys")
     name = models.CharField(max_length=100, help_text="What uses it, such as “web shop, production”.")
@@ -189,9 +189,6 @@ class GatewayKey(models.Model):
     class Meta:
         ordering = ["tenant__name", "name"]
 
-    def __str__(self) -> str:
-        return f"{self.name} ({self.prefix}…)"
-
     def owned(self) -> Owned:
         return Owned.by(self.tenant.team.name if self.tenant.team else None)
 
@@ -200,12 +197,6 @@ class GatewayKey(models.Model):
         """Whether it has anything of its own."""
         limits = self.requests_per_minute or self.tokens_per_minute or self.max_in_flight
         return bool(limits or self.names_region or self.expires_at or self.only_models.all())
-
-    def renew(self) -> str:
-        """Give the record a new key, unsaved, and return its text."""
-        text = new_secret(KEY_PREFIX)
-        self.prefix, self.sha256 = text[:SHOWN_CHARACTERS], key_digest(text)
-        return text
 
 
 def _timeout(default_ms: int, text: str) -> "models.PositiveIntegerField[int, int]":

@@ -7,7 +7,8 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.accounts.bearer import MAX_HEADER_CHARACTERS, bearer_text
-from controlplane.accounts.models import LASTS, ROTATES_WITHIN, USE_RECORDED_EVERY, ApiToken
+from controlplane.accounts.models import LASTS, USE_RECORDED_EVERY, ApiToken
+from controlplane.core.issued import ROTATES_WITHIN
 from tests.support.web.people import member
 
 PAGE = "/metrics"

@@ -8,7 +8,9 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.test import Client
+from django.utils import timezone
 
+from controlplane.core.issued import ROTATES_WITHIN
 from controlplane.fleet.models import (
     GatewayKey,
     LLMModel,
@@ -117,6 +119,25 @@ def test_a_key_is_shown_once_and_stored_as_a_digest(owner: Client, home: Path) -
     assert text not in owner.get(f"/admin/fleet/gatewaykey/{key.pk}/change/").content.decode()
     assert text not in (home / "snapshot.json").read_text()
     assert snapshot.check((home / "snapshot.json").read_bytes()).snapshot.tenants[0].key_sha256 == (key_digest(text),)
+
+
+def test_a_rotated_key_works_beside_the_new_one_for_a_day(owner: Client, home: Path) -> None:
+    tenant = Tenant.objects.create(name="shop", tier=Tier.objects.create(name="standard"))
+    old, _ = GatewayKey.objects.issue(tenant, "web")
+    old.max_in_flight = 3
+    old.save()
+    old.only_models.add(LLMModel.objects.create(name="chat"))
+    page = owner.post(
+        "/admin/fleet/gatewaykey/", {"action": "rotate", "_selected_action": [old.pk]}, follow=True
+    ).content.decode()
+    new = GatewayKey.objects.exclude(pk=old.pk).get()
+    [text] = set(re.findall(rf"{re.escape(new.prefix)}[\w-]{{20,}}", page))
+    old.refresh_from_db()
+    assert old.expires_at is not None and timezone.now() < old.expires_at <= timezone.now() + ROTATES_WITHIN
+    assert (new.name, new.max_in_flight, new.expires_at, new.sha256) == ("web", 3, None, key_digest(text))
+    assert [model.name for model in new.only_models.all()] == ["chat"]
+    keys = {key.sha256: key for key in snapshot.check((home / "snapshot.json").read_bytes()).snapshot.tenants[0].keys}
+    assert set(keys) == {old.sha256, new.sha256} and all(key.models == ("chat",) for key in keys.values())
 
 
 def model_form(**values: str) -> dict[str, str]:
