@@ -137,12 +137,13 @@ def _beside(statuses: Sequence[ObjectiveStatus], compare: str) -> dict[str, Any]
         days = {}
     for each in rows:
         last, then = days.get(each["id"], (Day(0), Day(back)))
+        good, good_then = last.good_share, then.good_share
         each |= {
             "last_day": _day(last),
             "other_day": _day(then),
-            "change": words.change(last.good_share, then.good_share),
+            "change": words.change(good, good_then),
+            "is_worse": good is not None and good_then is not None and good < good_then,
         }
-        each["change_look"] = ("▲", "bad") if "worse" in each["change"] else ("", "")
     return {"rows": rows, "other_day": SHORT[back], "compare": compare}
 
 

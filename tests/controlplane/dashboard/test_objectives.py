@@ -87,7 +87,7 @@ def test_the_list_puts_the_last_24_hours_beside_an_earlier_day(
     page = text(teammate.get(f"/objectives?compare={compare}&model=chat-large"))
     assert "not known" not in page
     assert ">99 %<" in page
-    assert "4 points worse" in page
+    assert 'class="bad"><span aria-hidden="true">▲</span> 4 points worse' in page
     assert teammate.get("/objectives?compare=tomorrow").status_code == 400
 
 
