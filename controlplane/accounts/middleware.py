@@ -17,6 +17,7 @@ from controlplane.accounts.client_ip import client_ip
 from controlplane.accounts.core.actions import VIEW
 from controlplane.accounts.models import TokenUser
 from controlplane.core.acting import Actor, acting
+from controlplane.core.problems import problem, unauthorized
 from inference.contract.metrics_access import has_metrics_token
 
 METRICS_PATH = "/metrics"
@@ -25,16 +26,6 @@ MACHINE_PATHS = ("/api/", METRICS_PATH)
 
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-
-
-def problem(status: int, title: str, detail: str, headers: dict[str, str] | None = None) -> JsonResponse:
-    """A problem document (RFC 9457)."""
-    body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
-    return JsonResponse(body, status=status, headers=headers, content_type="application/problem+json")
-
-
-def unauthorized(detail: str) -> JsonResponse:
-    return problem(401, "Not authenticated", detail, {"WWW-Authenticate": 'Bearer realm="weir"'})
 
 
 class BearerToken(MiddlewareMixin):
@@ -93,7 +84,7 @@ class LoginRequired(LoginRequiredMiddleware):
         self, request: HttpRequest, view_func: Callable[..., Any]
     ) -> HttpResponseBase:
         if request.path_info.startswith(MACHINE_PATHS):
-            return unauthorized("Log in, or send `Authorization: Bearer TOKEN`")
+            return unauthorized()
         redirect: HttpResponseBase = super().handle_no_permission(request, view_func)
         if request.headers.get("HX-Request") == "true":
             # A redirect would put the login page into the fragment. This header makes htmx load the whole page.

@@ -15,9 +15,9 @@ from ninja.errors import ValidationErrorContext
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
+from controlplane.core.problems import PROBLEM
 from controlplane.telemetry.query.core.parameters import refuse_undocumented
 
-PROBLEM = "application/problem+json"
 TEXTS: Mapping[int, str] = {
     400: "The request is malformed, or its body is not JSON",
     401: "No login and no valid token",

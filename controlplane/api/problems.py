@@ -7,14 +7,15 @@ import structlog
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.core.exceptions import ValidationError as Refused
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError
 
-from controlplane.api.document import PROBLEM, InvalidInputError
+from controlplane.api.document import InvalidInputError
 from controlplane.api.formats import REMEDIES
 from controlplane.core.documents.report import problem_json
+from controlplane.core.problems import problem, unauthorized
 from controlplane.lane.store.batches import ConflictError
 from controlplane.planning.jobs import JobRefusedError
 from controlplane.policy.revisions.read import PolicyTextError
@@ -23,13 +24,6 @@ from controlplane.telemetry.store import StoreInputError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 MAX_VALUE_CHARS = 80
-
-
-def problem(
-    status: int, title: str, detail: str, headers: dict[str, str] | None = None, **members: Any
-) -> JsonResponse:
-    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **members}
-    return JsonResponse(body, status=status, headers=headers, content_type=PROBLEM)
 
 
 @csrf_exempt
@@ -74,11 +68,8 @@ def register(api: NinjaAPI) -> None:
         )
 
     @api.exception_handler(JobRefusedError)
-    def no_such_job(request: HttpRequest, error: JobRefusedError) -> HttpResponse:
-        return problem(409, "Refused", str(error))
-
     @api.exception_handler(ConflictError)
-    def not_now(request: HttpRequest, error: ConflictError) -> HttpResponse:
+    def not_now(request: HttpRequest, error: JobRefusedError | ConflictError) -> HttpResponse:
         return problem(409, "Refused", str(error))
 
     @api.exception_handler(PermissionDenied)
@@ -103,8 +94,7 @@ def register(api: NinjaAPI) -> None:
 
     @api.exception_handler(AuthenticationError)
     def unknown_caller(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-        detail = "Log in, or send `Authorization: Bearer TOKEN`"
-        return problem(401, "Not authenticated", detail, {"WWW-Authenticate": 'Bearer realm="weir"'})
+        return unauthorized()
 
     @api.exception_handler(Http404)
     def not_found(request: HttpRequest, error: Http404) -> HttpResponse:
