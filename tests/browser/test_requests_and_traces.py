@@ -4,8 +4,6 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from tests.support.browser.console import expect_status
-
 Shoot = Callable[[str], None]
 
 
@@ -92,10 +90,3 @@ def test_a_filter_of_the_list_is_in_its_url(page: Page) -> None:
     page.locator("select[name=status]").select_option("error")
     page.wait_for_url("**status=error**")
     expect(page.locator("tr[data-row] td.bad").first).to_contain_text("error")
-
-
-def test_an_unknown_trace_says_what_may_be(page: Page, shoot: Shoot) -> None:
-    expect_status(page, 404)
-    page.goto(f"/traces/{'0' * 31}1")
-    expect(page.locator(".trouble")).to_contain_text("retention")
-    shoot("trace-unknown")
