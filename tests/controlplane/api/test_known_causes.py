@@ -1,6 +1,5 @@
 """Known causes through the API and on the page: named with their evidence and what to do; where none shows, that is said."""
 
-import html
 import re
 import time
 from typing import Any
@@ -14,6 +13,7 @@ from controlplane.telemetry.store import Store
 from tests.support.stored_pool import stored_pool
 from tests.support.telemetry.samples import S, row
 from tests.support.telemetry.stored_metrics import write
+from tests.support.web.html import page_of, words_of
 from tests.support.web.served import Filled
 
 HOUR = 3600 * S
@@ -71,9 +71,9 @@ def test_the_api_names_them_with_evidence_and_remedies_the_costliest_first(
 def test_the_panel_says_them_and_leads_to_what_to_do(
     reader: Client, annexed: Store, window: Window, fleet: None
 ) -> None:
-    page = html.unescape(reader.get("/latency/explain", asked(window)).content.decode())
-    text = " ".join(re.sub(r"<[^>]+>", " ", page).replace("\u202f", " ").split())
-    assert "Known cause sick-replica : sick-2 of sick-pool takes 4.0 times as long" in text
+    page = page_of(reader, "/latency/explain", **asked(window))
+    text = words_of(page)
+    assert "Known cause sick-replica: sick-2 of sick-pool takes 4.0 times as long" in text
     assert "sick-2: model time per token 80.0 ms (without it 20.0 ms)" in text
     assert "mean batch 1.40 requests (without it 16 requests)" in text
     assert "Not measured, and not used for causes:" in text and "GPU utilisation" in text

@@ -1,24 +1,18 @@
 """`GET /api/v1/latency`: the shape that others build on, and figures that are those of the rows."""
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
 from django.test import Client
 
 from inference.contract.stages import STAGES
+from tests.support.web.api import get
 from tests.support.web.served import Filled
 
 
-def get(client: Client, path: str = "", **parameters: Any) -> Any:
-    response = client.get(f"/api/v1/latency{path}", parameters)
-    assert response.status_code == 200, response.content
-    return response.json()
-
-
 def test_it_counts_the_requests_and_gives_their_exact_quantiles(caller: Client, served: Filled) -> None:
-    found = get(caller, **served.range)
+    found = get(caller, "latency", **served.range)
     e2e_ms = [row.e2e_ns / 1e6 for row in served.answered]
     assert found["answered"] == len(e2e_ms) < len(served.rows)
     failed = served.of(status="error")
@@ -34,7 +28,7 @@ def test_it_counts_the_requests_and_gives_their_exact_quantiles(caller: Client, 
 
 
 def test_shares_are_of_all_time_and_sum_to_one(caller: Client, served: Filled) -> None:
-    found = get(caller, **served.range)
+    found = get(caller, "latency", **served.range)
     total = sum(row.e2e_ns for row in served.answered)
     assert set(found["stages"]) == set(STAGES)
     for stage, figures in found["stages"].items():
@@ -46,7 +40,7 @@ def test_shares_are_of_all_time_and_sum_to_one(caller: Client, served: Filled) -
 
 
 def test_ttft_says_which_definition_it_is(caller: Client, served: Filled) -> None:
-    found = get(caller, **served.range)
+    found = get(caller, "latency", **served.range)
     with_ttft = [row.ttft_ns / 1e6 for row in served.answered if row.ttft_ns is not None]
     assert found["ttft_ms"]["definition"] == "gateway"
     assert found["ttft_ms"]["p95"] == pytest.approx(np.quantile(with_ttft, 0.95), rel=1e-6)
@@ -68,11 +62,12 @@ def test_ttft_says_which_definition_it_is(caller: Client, served: Filled) -> Non
 def test_a_filter_keeps_the_requests_that_match(
     caller: Client, served: Filled, parameter: str, column: str, value: str
 ) -> None:
-    assert get(caller, **served.range, **{parameter: value})["requests"] == len(served.of(**{column: value})) > 0
+    found = get(caller, "latency", **served.range, **{parameter: value})
+    assert found["requests"] == len(served.of(**{column: value})) > 0
 
 
 def test_groups_are_reports_of_their_own_that_add_up(caller: Client, served: Filled) -> None:
-    found = get(caller, **served.range, group_by="model")
+    found = get(caller, "latency", **served.range, group_by="model")
     assert {value: group["requests"] for value, group in found["groups"].items()} == {
         model: len(served.of(model=model)) for model in ("chat-large", "chat-small")
     }
@@ -80,7 +75,7 @@ def test_groups_are_reports_of_their_own_that_add_up(caller: Client, served: Fil
 
 
 def test_a_range_without_requests_has_nulls_and_no_zeros(caller: Client, served: Filled) -> None:
-    found = get(caller, **{"from": "2026-01-01", "to": "2026-01-02"})
+    found = get(caller, "latency", **{"from": "2026-01-01", "to": "2026-01-02"})
     assert (found["requests"], found["e2e_ms"], found["ttft_ms"], found["stages"], found["unattributed_share"]) == (
         0,
         None,
@@ -91,11 +86,11 @@ def test_a_range_without_requests_has_nulls_and_no_zeros(caller: Client, served:
 
 
 def test_series_are_steps_whose_requests_add_up(caller: Client, served: Filled) -> None:
-    found = get(caller, "/series", **served.range, step_s=60)
+    found = get(caller, "latency/series", **served.range, step_s=60)
     assert sum(point["requests"] for point in found["points"]) == len(served.rows)
     assert all(point["start_ns"] % (60 * 10**9) == 0 for point in found["points"])
 
 
 def test_by_default_it_is_the_last_fifteen_minutes(caller: Client, served: Filled) -> None:
-    found = get(caller)
+    found = get(caller, "latency")
     assert found["to_ns"] - found["from_ns"] == 900 * 10**9

@@ -5,19 +5,14 @@ from typing import Any
 from django.test import Client
 
 from inference.contract.stages import STAGES
+from tests.support.web.api import get
 from tests.support.web.served import Filled
-
-
-def get(client: Client, **parameters: Any) -> Any:
-    response = client.get("/api/v1/requests", parameters)
-    assert response.status_code == 200, response.content
-    return response.json()
 
 
 def everything(client: Client, **parameters: Any) -> list[dict[str, Any]]:
     rows, cursor = [], None
     while True:
-        page = get(client, **parameters, **({"cursor": cursor} if cursor else {}))
+        page = get(client, "requests", **parameters, **({"cursor": cursor} if cursor else {}))
         rows += page["rows"]
         cursor = page["next_cursor"]
         if cursor is None:
@@ -25,7 +20,7 @@ def everything(client: Client, **parameters: Any) -> list[dict[str, Any]]:
 
 
 def test_every_row_closes_in_whole_nanoseconds(caller: Client, served: Filled) -> None:
-    rows = get(caller, **served.range, limit=1000)["rows"]
+    rows = get(caller, "requests", **served.range, limit=1000)["rows"]
     assert len(rows) == len(served.rows)
     for row in rows:
         assert set(row["stages"]) == set(STAGES)

@@ -12,6 +12,8 @@ from django.test import Client
 
 from controlplane.telemetry.store import Store
 from tests.support.web import signals
+from tests.support.web.api import get
+from tests.support.web.html import page_of, words_of
 from tests.support.web.served import Filled
 
 S = 10**9
@@ -27,17 +29,6 @@ def now_ns(filled: Filled) -> int:
 def whole(now_ns: int) -> dict[str, int]:
     """The parameters that ask for all that was filled, however long ago that is."""
     return {"from": now_ns - 900 * S, "to": now_ns}
-
-
-def get(client: Client, path: str, **parameters: Any) -> Any:
-    response = client.get(f"/api/v1/{path}", parameters)
-    assert response.status_code == 200, response.content
-    return response.json()
-
-
-def words(response: Any) -> str:
-    assert response.status_code == 200, response.content
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", response.content.decode())).replace("\u202f", " ").split())
 
 
 def test_a_target_is_up_down_or_stale_and_never_up_when_nobody_looks(
@@ -124,7 +115,7 @@ def test_the_page_draws_exemplars_and_lists_them_with_their_unit(reader: Client,
     assert diamonds["customdata"][0][1].replace("\u202f", " ") in ("50.0 ms", "310 ms", "1.90 s")
     page = response.content.decode()
     assert all(f'href="{href}" data-open-row' in page for href, _ in diamonds["customdata"])
-    assert "single measurements, each with its trace: the diamonds on the chart" in words(response)
+    assert "single measurements, each with its trace: the diamonds on the chart" in words_of(page)
 
 
 def test_a_gauges_exemplars_stand_among_its_values(reader: Client, served: Filled, now_ns: int) -> None:
@@ -137,7 +128,8 @@ def test_exemplars_whose_value_means_nothing_on_the_chart_are_only_listed(
 ) -> None:
     response = reader.get("/signals", {"metric": "shop_served_total"})
     assert drawn(response) is None
-    assert "single measurements, each with its trace" in words(response) and "diamonds" not in words(response)
+    said = words_of(response.content.decode())
+    assert "single measurements, each with its trace" in said and "diamonds" not in said
 
 
 def test_tritons_own_averages_are_called_so(caller: Client, reader: Client, served: Filled, now_ns: int) -> None:
@@ -145,7 +137,7 @@ def test_tritons_own_averages_are_called_so(caller: Client, reader: Client, serv
     steady = next(each for each in found if each["instance"] == "gpu-1:8002")
     assert (steady["model"], steady["statistic"], steady["requests"]) == ("chat", "average", 30 * 59)
     assert (steady["queue_ms"], steady["compute_ms"]) == (pytest.approx(4.0), pytest.approx(12.0))
-    assert "means per request over the range" in words(reader.get("/signals"))
+    assert "means per request over the range" in words_of(page_of(reader, "/signals"))
 
 
 def test_metrics_are_found_by_words_in_their_names(caller: Client, served: Filled, now_ns: int) -> None:
@@ -180,15 +172,15 @@ def test_an_absent_store_is_said(caller: Client, reader: Client, away: None) -> 
 def test_the_page_lists_targets_what_is_wrong_first(reader: Client, served: Filled, now_ns: int) -> None:
     page = reader.get("/signals").content.decode()
     assert re.findall(r"</span> (up|down|stale)</td>\s*<th", page) == ["down", "stale", "up", "up"]
-    said = words(reader.get("/signals"))
-    assert "2 of 4 targets up, ✕ 1 down , ▲ 1 stale" in said
+    said = words_of(page_of(reader, "/signals"))
+    assert "2 of 4 targets up, ✕ 1 down, ▲ 1 stale" in said
     assert "connection refused" in said
     assert "Went down, came back" in said
 
 
 def test_the_page_draws_a_metric_with_its_age_and_as_a_table(reader: Client, served: Filled, now_ns: int) -> None:
     response = reader.get("/signals", {"metric": "nv_inference_request_success"})
-    said = words(response)
+    said = words_of(response.content.decode())
     assert "counter , 2 series" in said.replace("counter,", "counter ,")
     assert "Per second, in steps of 30 s." in said
     assert "began again" in said
@@ -201,13 +193,13 @@ def test_the_page_draws_a_metric_with_its_age_and_as_a_table(reader: Client, ser
 def test_a_search_leads_to_metrics_also_from_another_one(reader: Client, served: Filled, now_ns: int) -> None:
     page = reader.get("/signals", {"text": "pending", "metric": "up", "match": "a=b"}).content.decode()
     assert re.findall(r'metric=(\w+)"', html.unescape(page)) == ["nv_inference_pending_request_count"]
-    assert "try fewer letters" in words(reader.get("/signals", {"text": "no such thing"}))
+    assert "try fewer letters" in words_of(page_of(reader, "/signals", text="no such thing"))
 
 
 def test_empty_ranges_say_what_to_do(reader: Client, served: Filled) -> None:
     nothing = {"from": "2026-01-01", "to": "2026-01-02"}
-    assert "No target was scraped in this range." in words(reader.get("/signals", nothing))
-    assert "No sample of up in this range" in words(reader.get("/signals", nothing | {"metric": "up"}))
+    assert "No target was scraped in this range." in words_of(page_of(reader, "/signals", **nothing))
+    assert "No sample of up in this range" in words_of(page_of(reader, "/signals", **nothing, metric="up"))
 
 
 def test_a_bad_address_is_explained(reader: Client, served: Filled) -> None:

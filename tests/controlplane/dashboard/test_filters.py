@@ -1,6 +1,5 @@
 """A filter of several values is kept and shown, and each value can be taken away; and no filter makes the ledger look stale."""
 
-import html
 import re
 import time
 from urllib.parse import parse_qs
@@ -10,14 +9,8 @@ from django.test import Client
 
 from controlplane.telemetry.store import Store
 from tests.support.telemetry.samples import S, row
-from tests.support.web.html import html_of
+from tests.support.web.html import page_of
 from tests.support.web.served import Filled
-
-
-def shown(reader: Client, path: str, **parameters: object) -> str:
-    response = reader.get(path, parameters)
-    assert response.status_code == 200
-    return html.unescape(html_of(response))
 
 
 def form(page: str) -> dict[str, list[str]]:
@@ -35,13 +28,13 @@ def form(page: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("path", ["/latency", "/requests"])
 def test_both_values_of_a_filter_outlive_the_next_click(reader: Client, served: Filled, path: str) -> None:
-    page = shown(reader, path, **served.range, cache=["hit", "miss"], tier="premium", order="slowest")
+    page = page_of(reader, path, **served.range, cache=["hit", "miss"], tier="premium", order="slowest")
     asked = form(page)
     assert (asked["cache"], asked["tier"]) == (["hit", "miss"], ["premium"])
 
 
 def test_each_value_can_be_taken_away_and_the_rest_stays(reader: Client, served: Filled) -> None:
-    page = shown(reader, "/requests", **served.range, cache=["hit", "miss"], replica=["a", "b"], order="slowest")
+    page = page_of(reader, "/requests", **served.range, cache=["hit", "miss"], replica=["a", "b"], order="slowest")
     queries = [parse_qs(query) for query in re.findall(r'class="match" href="/requests\?([^"]*)"', page)]
     assert [(query.get("cache"), query.get("replica")) for query in queries] == [
         (["miss"], ["a", "b"]),
@@ -53,7 +46,7 @@ def test_each_value_can_be_taken_away_and_the_rest_stays(reader: Client, served:
 
 
 def test_lengths_of_prompts_are_offered_from_the_shortest_on(reader: Client, served: Filled) -> None:
-    page = shown(reader, "/requests", **served.range)
+    page = page_of(reader, "/requests", **served.range)
     [options] = re.findall(r'<select name="prompt_bucket"[^>]*>(.*?)</select>', page, re.S)
     starts = [int(start) for start in re.findall(r'value="(\d+)', options)]
     assert len(starts) > 2 and starts == sorted(starts)
@@ -78,7 +71,7 @@ def test_requests_are_found_by_the_length_of_their_prompt_and_a_refused_one_has_
         ],
         1,
     )
-    page = shown(reader, "/requests", model="long", attribute="tokens > 4000")
+    page = page_of(reader, "/requests", model="long", attribute="tokens > 4000")
     assert page.count('id="row-') == 2
     assert "4,001" in page.replace("\u202f", ",") and "≥ 33,006" in page.replace("\u202f", ",")
     assert '<input type="hidden" name="tokens" value=">4000">' in page
@@ -95,9 +88,9 @@ def test_a_filter_that_few_requests_pass_makes_no_page_stale(reader: Client, ann
         1,
     )
     for path in ("/latency", "/requests"):
-        page = shown(reader, path, tenant="rare")
+        page = page_of(reader, path, tenant="rare")
         assert '<p class="freshness fresh"' in page
         assert "newest with these filters ended" in page
-        page = shown(reader, path, tenant="nobody")
+        page = page_of(reader, path, tenant="nobody")
         assert '<p class="freshness fresh"' in page
         assert "none in this range with these filters" in page

@@ -25,6 +25,7 @@ from controlplane.slo.save import save_objective
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.read.objectives import TALLY_SCHEMA
 from tests.support.slo.ticks import ticked
+from tests.support.web.html import page_of, words_of
 from tests.support.web.served import Filled
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -56,7 +57,7 @@ def judged(state: str = "firing", seconds_ago: float = 1, **document: object) ->
 
 
 def text(response: object) -> str:
-    return " ".join(response.content.decode().replace("\u202f", " ").split())  # type: ignore[attr-defined]
+    return " ".join(response.content.decode().split())  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_the_last_day_stands_beside_earlier_ones_as_far_as_they_are_known(
     points = [Point((hour + back) * HOUR_S, 0.5, int(-48 <= back < -24), 10) for back in range(-60, 0)]
     span = Span(points[0].start_s * SECOND_NS, hour * HOUR_S * SECOND_NS)
     monkeypatch.setattr(objectives, "history", lambda *_: Seen(span, points))
-    page = " ".join(re.sub(r"<[^>]+>", " ", text(teammate.get("/objectives/chat-fast"))).split())
+    page = words_of(page_of(teammate, "/objectives/chat-fast"))
     assert "the last 24 hours 100 % 0 240 the 24 hours before 90 % 24 240" in page
     assert "the same a week ago not all of it was counted" in page
     del points[:30]
@@ -125,13 +126,13 @@ def test_a_promise_that_is_broken_over_its_period_is_red_though_nothing_burns(
 ) -> None:
     judged(state="quiet", budget={"allowed": 10.0, "bad": 11, "left_share": left})
     for url in ("/objectives", "/objectives/chat-fast"):
-        shown = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", text(teammate.get(url))))
+        shown = words_of(page_of(teammate, url))
         assert f"{said} the last 30 days, ● not burning now" in shown
     assert ("1 is broken over its period" in shown_of(teammate)) is (left < 0)
 
 
 def shown_of(client: Client) -> str:
-    return re.sub(r"<[^>]+>", "", text(client.get("/objectives")))
+    return words_of(page_of(client, "/objectives"))
 
 
 def test_a_state_that_nobody_renewed_is_not_believed(teammate: Client, served: Filled) -> None:

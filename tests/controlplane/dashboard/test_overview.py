@@ -1,7 +1,5 @@
 """The overview's cards of components."""
 
-import re
-
 import pytest
 from django.test import Client
 
@@ -14,6 +12,7 @@ from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
 from tests.support.stored_pool import stored_pool
 from tests.support.telemetry.samples import S, row
+from tests.support.web.html import page_of, words_of
 from tests.support.web.served import Filled
 
 
@@ -55,7 +54,7 @@ def test_the_covered_part_of_a_window_is_from_the_first_request_until_now() -> N
 @pytest.mark.usefixtures("young")
 def test_the_rate_is_not_averaged_over_the_time_before_the_first_request(reader: Client) -> None:
     asked = {"from": str(FIRST_NS - 9 * MINUTE_NS), "to": str(FIRST_NS + MINUTE_NS)}
-    page = " ".join(re.sub(r"<[^>]+>", " ", reader.get("/", asked).content.decode()).split())
+    page = words_of(page_of(reader, "/", **asked))
     assert f"60 in all, since {clock(FIRST_NS)} UTC: the ledger begins there" in page
     assert "1.00 /s" in page
 

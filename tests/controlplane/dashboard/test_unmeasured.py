@@ -1,7 +1,5 @@
 """Where a server's spans are missing, its queue and the network to it are not measured: that is said, and is not zero."""
 
-import html
-import re
 import time
 
 import pytest
@@ -10,6 +8,7 @@ from django.test import Client
 from controlplane.telemetry.ledger.row import Attempt
 from controlplane.telemetry.store import Store
 from tests.support.telemetry.samples import S, row
+from tests.support.web.html import page_of, words_of
 
 FROM_NS = time.time_ns() - 7 * 3600 * S
 FAILED = Attempt("small-eu", "one", "error", "unavailable", retried=True, ns=5_970_000_000, model_ns=5_970_000_000)
@@ -33,20 +32,14 @@ def lost(annexed: Store) -> dict[str, str]:
     return {"from": str(FROM_NS), "to": str(FROM_NS + 60 * S)}
 
 
-def words(reader: Client, path: str, **asked: str) -> str:
-    response = reader.get(path, asked)
-    assert response.status_code == 200
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html.unescape(response.content.decode())))
-
-
 def test_the_latency_page_says_what_was_not_measured(reader: Client, lost: dict[str, str]) -> None:
-    said = words(reader, "/latency", **lost, tenant="half")
+    said = words_of(page_of(reader, "/latency", **lost, tenant="half"))
     assert "Of 10 of 20 answered requests the server's spans are missing" in said
     assert "queue ≥ 13.0 µs" in said
-    said = words(reader, "/latency", **lost, tenant="all")
+    said = words_of(page_of(reader, "/latency", **lost, tenant="all"))
     assert "network not measured" in said
     assert "queue ≥ 13.0 µs" in said
-    assert "≥" not in words(reader, "/latency", **lost, tenant="nobody")
+    assert "≥" not in words_of(page_of(reader, "/latency", **lost, tenant="nobody"))
 
 
 def test_the_api_has_null_and_not_zero_and_marks_lower_bounds(caller: Client, lost: dict[str, str]) -> None:
@@ -65,10 +58,10 @@ def test_the_api_has_null_and_not_zero_and_marks_lower_bounds(caller: Client, lo
 
 
 def test_a_trace_says_it_of_its_own_request_and_names_each_attempt(reader: Client, lost: dict[str, str]) -> None:
-    said = words(reader, f"/traces/{6 * 10**7 + 30:032x}")
+    said = words_of(page_of(reader, f"/traces/{6 * 10**7 + 30:032x}"))
     assert "network not measured" in said
     assert "at the server not measured" in said
     assert "The server's spans are missing" in said
     assert "one: unavailable after 5.97 s, tried again" in said
     assert "failed attempts" in said
-    assert "not measured" not in words(reader, f"/traces/{6 * 10**7 + 1:032x}")
+    assert "not measured" not in words_of(page_of(reader, f"/traces/{6 * 10**7 + 1:032x}"))

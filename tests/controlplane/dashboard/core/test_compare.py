@@ -1,6 +1,5 @@
 """A range beside another one: what `compare` means, and that the parts of a difference add up and are said in words."""
 
-import html
 import re
 
 import pytest
@@ -13,7 +12,7 @@ from controlplane.telemetry.core.query_types import Group, LatencyReport, Quanti
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.question import parse as parse_question
 from inference.contract.stages import STAGES
-from tests.support.web.html import html_of
+from tests.support.web.html import page_of
 from tests.support.web.served import Filled
 
 NOW = 1_795_183_500 * 10**9
@@ -98,7 +97,7 @@ def test_the_words_name_the_stage_and_whether_requests_or_their_mix_changed() ->
 
 
 def test_a_screen_is_compared_in_words_stages_and_segments(reader: Client, served: Filled) -> None:
-    shown = page(reader, **served.range, model="chat-large", compare="model=chat-small", by="tenant")
+    shown = page_of(reader, "/latency", **served.range, model="chat-large", compare="model=chat-small", by="tenant")
     large, small = served.of(model="chat-large", status="ok"), served.of(model="chat-small", status="ok")
     means = [sum(row.e2e_ns for row in side) / len(side) for side in (large, small)]
     assert f"{'more' if means[0] > means[1] else 'less'} on average" in shown
@@ -110,7 +109,7 @@ def test_a_screen_is_compared_in_words_stages_and_segments(reader: Client, serve
 
 
 def test_a_time_of_which_nothing_is_known_is_not_compared(reader: Client, served: Filled) -> None:
-    shown = page(reader, **served.range, compare="last-week")
+    shown = page_of(reader, "/latency", **served.range, compare="last-week")
     assert "Of a week earlier no answered request is known" in shown
     assert "more than" not in shown
 
@@ -121,14 +120,14 @@ def test_other_screens_say_in_words_what_the_time_before_counted(reader: Client,
     now = [row for row in served.rows if row.entry_start_ns >= middle_ns]
     then = [row for row in served.rows if middle_ns > row.entry_start_ns >= 2 * middle_ns - served.to_ns]
     asked_for = {"from": str(middle_ns), "to": str(served.to_ns), "compare": "previous"}
-    shown = re.sub(r"\s+", " ", page(reader, path, **asked_for))
+    shown = re.sub(r"\s+", " ", page_of(reader, path, **asked_for))
     [(count, words)] = re.findall(r'<p class="sentence">(\d+) requests, ([^<]*)\(\d+\)\.</p>', shown)
     assert int(count) == len(now) and f"({len(then)})." in shown
     about = abs(len(now) - len(then)) <= 0.05 * len(then)
     assert ("about the same as" if about else "more" if len(now) > len(then) else "fewer") in words
     assert re.search(r"<p class=\"\">p95 is [^<]*the time just before", shown)
     assert re.search(r'aria-current="true" title="No comparison">period before', shown)
-    beside = page(reader, path, **served.range, compare="last-week")
+    beside = page_of(reader, path, **served.range, compare="last-week")
     assert "Of a week earlier no request is known" in beside and "instead of" not in beside
 
 
@@ -140,12 +139,6 @@ def test_counts_of_a_time_that_is_partly_known_are_not_compared() -> None:
     assert counted(now, then, "a day earlier", "p95", whole=False)[0] == "120 requests."
     [nothing] = counted(now, Totals(0, 0, None, None), "a day earlier", "p95", whole=True)
     assert "nothing to compare" in nothing
-
-
-def page(reader: Client, path: str = "/latency", **parameters: str | int) -> str:
-    response = reader.get(path, parameters)
-    assert response.status_code == 200, response.content
-    return html.unescape(html_of(response))
 
 
 def dict_of(pairs: list[tuple[str, str]]) -> dict[str, list[str]]:

@@ -1,6 +1,5 @@
 """The service map: every edge with its figures, which add up to what the ledger has, and nothing that overlaps."""
 
-import html
 import re
 
 import pytest
@@ -19,7 +18,7 @@ from controlplane.telemetry.core.query_types import (
     StageShare,
 )
 from tests.support.stored_pool import stored_pool
-from tests.support.web.html import html_of
+from tests.support.web.html import page_of
 from tests.support.web.served import Filled
 
 NAMES = st.sampled_from("abcdef")
@@ -60,7 +59,7 @@ def test_shares_are_of_the_time_of_all_answered_requests_and_what_is_not_known_i
 def test_the_screen_has_each_edge_with_its_figures(reader: Client, served: Filled) -> None:
     pool = stored_pool("chat-small-local", "chat-small", cluster=Cluster.objects.create(name="here"))
     Replica.objects.create(pool=pool, name="idle-7", grpc="127.0.0.1:1")
-    shown = html.unescape(html_of(reader.get("/map", {**served.range, "model": "chat-small"})))
+    shown = page_of(reader, "/map", **served.range, model="chat-small")
     rows = {
         (source, target): re.findall(r'class="n[^"]*">([^<]*)</td>', cells)
         for source, target, cells in re.findall(r'<th scope="row">([^<]*)</th><td>([^<]*)</td>(.*?)</tr>', shown, re.S)

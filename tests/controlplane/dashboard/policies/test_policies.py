@@ -1,8 +1,6 @@
 """Pages of policies and decisions: what they say, and what they say when something is missing."""
 
-import re
 from datetime import timedelta
-from html import unescape
 
 import pytest
 from django.test import Client
@@ -15,6 +13,7 @@ from controlplane.slo.core.sli import Latency
 from controlplane.slo.save import save_objective
 from tests.support.policy import decided
 from tests.support.policy.people_and_texts import small_fleet
+from tests.support.web.html import words_of
 from tests.support.web.served import Filled
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -23,10 +22,7 @@ CLIMBED = 24
 
 
 def text(response: object) -> str:
-    """The words of a page."""
-    html = re.sub(r"<script.*?</script>", "", response.content.decode(), flags=re.S)  # type: ignore[attr-defined]
-    words = " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).replace("\u202f", " ").split())
-    return re.sub(r" ([.,:;])", r"\1", words)
+    return words_of(response.content.decode())  # type: ignore[attr-defined]
 
 
 def test_where_things_stand_says_what_each_pool_has_and_wants_and_on_which_step_each_tier_is(

@@ -15,6 +15,7 @@ from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.read.kept import Kept, kept_step_s, rounded
 from tests.support.telemetry.rollups import fill
 from tests.support.telemetry.samples import S, row
+from tests.support.web.html import words_of
 
 DAY_S = 86_400
 HOUR_NS = 3600 * S
@@ -84,7 +85,7 @@ def test_a_range_between_the_steps_that_are_kept_is_rounded_to_them(caller: Clie
         assert sum(point["requests"] for point in series["points"]) == report["requests"] == within
         begins, ends = (minute(FROM_NS + hour * HOUR_NS) for hour in shown_h)
         for path in ("/latency", "/"):
-            page = text_of(reader.get(path, asked).content.decode())
+            page = words_of(reader.get(path, asked).content.decode())
             assert f"is of {begins} to {ends} UTC: its ends are rounded" in page
             assert f"{within} in all" in page or f"{within} request" in page
             assert "The ledger has no requests, and rollups from" in page
@@ -93,12 +94,12 @@ def test_a_range_between_the_steps_that_are_kept_is_rounded_to_them(caller: Clie
 @pytest.mark.usefixtures("old")
 def test_lists_of_requests_say_that_they_are_gone_and_filters_know_their_values(reader: Client) -> None:
     asked = {"from": str(DAY.from_ns), "to": str(DAY.to_ns)}
-    page = text_of(reader.get("/requests", asked).content.decode())
+    page = words_of(reader.get("/requests", asked).content.decode())
     assert "No request of this range is kept by itself; counts and times are on the latency page" in page
     assert " 0 requests latency of these" in page, "the list and its exports have none of those that rollups count"
     assert '<option value="small"' in reader.get("/latency", asked).content.decode()
     assert "No answered request of this range is stored" in reader.get("/latency/explain", asked).content.decode()
-    page = text_of(reader.get("/latency", asked | {"tenant": "acme"}).content.decode())
+    page = words_of(reader.get("/latency", asked | {"tenant": "acme"}).content.decode())
     assert "Rollups have no tenant: with this filter only stored requests are counted" in page
 
 
@@ -113,27 +114,22 @@ def test_each_page_says_from_when_on_there_are_requests_and_rollups(
     before = {"from": str(FROM_NS - 48 * HOUR_NS), "to": str(FROM_NS - 24 * HOUR_NS)}
     for path in ("/", "/latency", "/requests"):
         page = reader.get(path, before).content.decode()
-        assert f"Nothing is kept of this range. {ends}" in text_of(page), path
+        assert f"Nothing is kept of this range. {ends}" in words_of(page), path
         assert "the ledger is empty" not in page
         assert f'href="{path}?from={instant(first_ns // 60 // S * 60 * S)}' in unquote(page)
     across = {"from": str(first_ns - HOUR_NS), "to": str(first_ns + HOUR_NS)}
     short = "Before the first request there are rollups alone, which ranges of more than 6 hours show."
-    assert f"{short} {ends}" in text_of(reader.get("/latency", across).content.decode())
-    recent = text_of(reader.get("/", {"from": str(first_ns), "to": "now"}).content.decode())
+    assert f"{short} {ends}" in words_of(reader.get("/latency", across).content.decode())
+    recent = words_of(reader.get("/", {"from": str(first_ns), "to": "now"}).content.decode())
     assert "The ledger has requests" not in recent
     assert "1 in all" in recent
 
 
 def test_a_store_without_anything_is_empty(store: Store, monkeypatch: pytest.MonkeyPatch, reader: Client) -> None:
     monkeypatch.setattr(answers, "store", lambda: store)
-    page = text_of(reader.get("/").content.decode())
+    page = words_of(reader.get("/").content.decode())
     assert "the ledger is empty" in page
     assert "The ledger has" not in page
-
-
-def text_of(page: str) -> str:
-    """The words of a page."""
-    return re.sub(r" ([.,:;])", r"\1", " ".join(re.sub(r"<[^>]+>", " ", page).split()))
 
 
 REQUESTS_NS = (NOW_S // DAY_S - 5) * DAY_S * S
