@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
@@ -211,7 +211,7 @@ class PolicyRevisionAdmin(KeptAdmin):
                 previews.start(revision, who)
             else:
                 steps.TAKE[step](revision, who, note)  # type: ignore[index]
-        except (ValidationError, JobRefusedError, PermissionDenied) as error:
+        except (ValidationError, JobRefusedError) as error:
             return self._answer(request, revision, _sentence(error), messages.ERROR)
         return self._answer(request, revision, f"{revision}: {SAID[step]}", messages.SUCCESS)
 
@@ -222,7 +222,7 @@ class PolicyRevisionAdmin(KeptAdmin):
         try:
             guard = rights.guard(request.user, CHANGE_POLICIES)
             made = steps.roll_back(revision.name, request.user.get_username(), to, request.POST.get("note", ""), guard)
-        except (ValidationError, PermissionDenied) as error:
+        except ValidationError as error:
             return self._answer(request, revision, _sentence(error), messages.ERROR)
         said = f"{made} is in force from the next tick on, with the text of revision {made.restores}."
         return self._answer(request, made, said, messages.SUCCESS)

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client, RequestFactory
 
-from controlplane.accounts.models import ApiToken
+from controlplane.accounts.models import ApiToken, Membership
 from controlplane.fleet.models import GatewayKey
 from controlplane.management.bootstrap import TENANTS
 from inference.contract import snapshot
@@ -55,6 +55,22 @@ def test_demo_tenants_are_made_where_they_are_asked_for_alone(home: Path) -> Non
 def test_secrets_are_for_their_owner_alone(home: Path) -> None:
     bootstrap()
     assert {name: (home / name).stat().st_mode & 0o777 for name in SECRETS} == dict.fromkeys(SECRETS, 0o600)
+
+
+def test_a_demo_has_a_person_of_each_role_and_anything_else_an_administrator_alone(home: Path) -> None:
+    call_command("bootstrap", stdout=StringIO())
+    assert [(user.username, user.is_superuser) for user in User.objects.all()] == [("admin", True)]
+    assert "made users viewer, responder, owner, approver of team serving" in bootstrap()
+    assert secret(home, "demo-password") not in bootstrap()
+    client = Client()
+    for row in Membership.objects.all():
+        assert client.login(
+            request=RequestFactory().post("/login"), username=row.role, password=secret(home, "demo-password")
+        )
+        assert client.get("/silences").status_code == 200
+    User.objects.get(username="viewer").delete()
+    bootstrap()
+    assert {row.role for row in Membership.objects.all()} == {"responder", "owner", "approver"}
 
 
 def test_secrets_are_not_printed(home: Path) -> None:

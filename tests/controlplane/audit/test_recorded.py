@@ -18,7 +18,10 @@ from controlplane.audit.models import Entry, Head
 from controlplane.audit.recorded import LEFT_OUT, RECORDED
 from controlplane.core.acting import Actor, acting
 from controlplane.fleet.models import GatewayKey, LLMModel, Tenant, Tier
+from controlplane.policy.revisions import steps
 from deploy.local.process import ROOT
+from tests.support.policy.people_and_texts import logged_in, scaling, small_fleet
+from tests.support.web.people import member
 
 pytestmark = pytest.mark.django_db
 
@@ -125,6 +128,21 @@ def test_a_refusal_is_told_once_a_minute_with_its_token(client: Client) -> None:
         "api, token robot",
         "POST /api/v1/batches/one/cancel",
     )
+
+
+@pytest.mark.parametrize("via", ["page", "admin", "api"])
+def test_a_refusal_is_told_whichever_way_it_was_tried(via: str) -> None:
+    small_fleet()
+    row = steps.propose(scaling(), who="ann", source="admin").revision
+    path = {
+        "page": f"/policies/{row.name}/1/shadow",
+        "admin": f"/admin/policy/policyrevision/{row.pk}/step/shadow",
+        "api": f"/api/v1/policies/{row.name}/revisions/1/shadow",
+    }[via]
+    client = logged_in(member(f"rita-{via}", "viewer"))
+    assert client.post(path, "{}", content_type="application/json").status_code == 403
+    [refused] = Entry.objects.filter(action="refused")
+    assert (refused.who, refused.via, refused.subject) == (f"rita-{via}", via, f"POST {path}")
 
 
 def test_who_logs_in_and_out_is_told(client: Client) -> None:

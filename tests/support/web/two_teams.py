@@ -30,7 +30,7 @@ from controlplane.fleet.models import (
 from controlplane.incidents.models import Incident, SilenceRecord
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint
 from controlplane.lane.models import Batch
-from controlplane.planning.models import PlannedEvent, PoolCapacity
+from controlplane.planning.models import PlanJob, PlannedEvent, PoolCapacity
 from controlplane.policy.models import Override, Pause
 from controlplane.policy.revisions import steps
 from controlplane.slo.models import Maintenance, StoredObjective
@@ -113,6 +113,7 @@ def belongings(team: str) -> dict[str, Any]:
         ),
         "event": PlannedEvent.objects.create(name=team, kind="launch", start=now, duration_s=600, model=model.name),
         "capacity": PoolCapacity.objects.create(pool=pool),
+        "job": PlanJob.objects.create(kind="benchmark", state="done", request={"pool": pool.name}),
         "pause": Pause.objects.create(scope="pool", target=pool.name, author="author", reason="test", **lasts),
         "override": Override.objects.create(pool=pool.name, replicas=2, author="author", reason="test", **lasts),
     }  # fmt: skip

@@ -68,7 +68,7 @@ WRITES: dict[str, Row] = {
     "POST /batches/{name}/retry": Row("fleet", OWNS, None, "batch"),
     "POST /cache/purge": Row("fleet", OWNS, {"model": "TEAM-model"}),
     "POST /planning/jobs": Row("plan", OWNS, {"kind": "benchmark", "benchmark": {"pool": "TEAM-pool"}}),
-    "POST /planning/jobs/{number}/cancel": Row("plan", OWNS, None, whose="any"),
+    "POST /planning/jobs/{number}/cancel": Row("plan", OWNS, None, "job"),
     "PUT /planning/capacities/{pool}": Row("plan", OWNS, {"requests_per_s": 4, "gpu": "h100", "dry_run": True}),
     "POST /policy-files/check": Row("read", EVERY, POLICY, whose="any"),
     "POST /policy-files/apply": Row("policies", OWNS, POLICY),

@@ -40,7 +40,7 @@ FORMS = {
     "silences": Form(RESPONDS, {"owner": "TEAM", "length": "1h", "reason": "test"}),
     "silence-end": Form(RESPONDS, {}, "silence"),
     "planning-jobs-start": Form(OWNS, {"kind": "refresh"}, whose="any"),
-    "planning-job-cancel": Form(OWNS, {}, whose="any"),
+    "planning-job-cancel": Form(OWNS, {}, "job"),
     "planning-benchmark": Form(OWNS, {"pool": "TEAM-pool"}),
     "policy-step": Form("approver", {}, "revision"),
     "pauses": Form(OWNS, {"what": "pause", "scope": "pool", "target": "TEAM-pool", "length": "1h", "reason": "test"}),
