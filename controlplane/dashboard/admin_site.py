@@ -24,8 +24,8 @@ GROUPS = (
         "what answers requests, and for whom",
         (
             "fleet.LLMModel", "fleet.Variant", "fleet.Pool", "fleet.Replica", "fleet.Cluster", "fleet.Workload", "fleet.Region",
-            "fleet.Tenant", "fleet.Tier", "lane.TenantLimits", "fleet.GatewayKey", "fleet.StageTimeouts", "fleet.TimeoutRule",
-            "fleet.CachePurge", "fleet.Observation", "fleet.SnapshotRevision",
+            "fleet.Tenant", "fleet.Tier", "lane.TenantLimits", "lane.CallbackSecret", "lane.Callback", "fleet.GatewayKey",
+            "fleet.StageTimeouts", "fleet.TimeoutRule", "fleet.CachePurge", "fleet.Observation", "fleet.SnapshotRevision",
         ),
     ),
     Group(

@@ -26,7 +26,7 @@ def test_a_new_api_token_is_shown_once_and_works(page: Page, shoot: Shoot) -> No
     page.locator("#id_name").fill("capacity report")
     page.locator("#id_user").select_option(label="admin")
     page.get_by_role("button", name="Save", exact=True).click()
-    message = page.get_by_text("Copy the token now")
+    message = page.get_by_text("Copy the API token capacity report now")
     expect(message).to_be_visible()
     shoot("admin-token")
     token = message.inner_text().split()[-1]

@@ -11,6 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.core.issued import ROTATES_WITHIN
+from controlplane.dashboard.admin_site import GROUPS
 from controlplane.fleet.models import (
     GatewayKey,
     LLMModel,
@@ -232,3 +233,8 @@ def test_there_is_one_row_of_stage_timeouts(owner: Client) -> None:
     StageTimeouts(cache_ms=5).save()
     assert StageTimeouts.objects.get().cache_ms == 5
     assert owner.get("/admin/fleet/stagetimeouts/add/").status_code == 403
+
+
+def test_the_index_has_a_group_for_everything(owner: Client) -> None:
+    groups = owner.get("/admin/").context["app_list"]
+    assert [group["name"] for group in groups] == [group.name for group in GROUPS], "a new model has no group: name one"
