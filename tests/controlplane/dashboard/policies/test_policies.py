@@ -218,8 +218,9 @@ def test_a_shadow_is_brought_into_force_and_rolled_back_by_buttons(
     save_objective(Objective("chat-fast", "Chat is fast", Latency("e2e", 1.0), 0.9, {}), who="olga")
     decided.store(3)
     path = "/policies/scale-chat-large-local"
-    assert "Activate" in text(owner.get(path))
-    assert "Activate" not in text(teammate.get(path))
+    refused = "disabled>Activate</button>"
+    assert "Activate" in text(owner.get(path)) and refused not in owner.get(path).content.decode()
+    assert refused in teammate.get(path).content.decode()
     assert teammate.post(f"{path}/2/activate").status_code == 403
     assert "● Revision 2 is in force" in text(owner.post(f"{path}/2/activate", follow=True))
     back = text(owner.post(f"{path}/2/roll-back", follow=True))
