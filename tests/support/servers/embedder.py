@@ -79,6 +79,7 @@ class Embedder:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # an answer goes out at once: in two parts, the second waits for the client's acknowledgement
 
             def do_GET(self) -> None:
                 card = {"id": MODEL, "object": "model", "created": 1, "owned_by": "vllm"}
