@@ -19,6 +19,7 @@ GatewayError
  │    │    └── UnservedError        its model is not for what the client wants of it
  │    ├── CannotMeasureError        a replica failed during a benchmark, or cannot be measured
  │    ├── TargetError               a server cannot be measured by `weir bench`
+ │    ├── EnteringError             what `weir bench` found could not be entered as what a replica carries
  │    ├── ChatTemplateError         a chat template is none, or cannot lay these messages out
  │    ├── ForgedTokenError          a client's text would be read as a control token
  │    ├── MessagesError             a client hears why its messages cannot be laid out

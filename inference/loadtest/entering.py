@@ -7,13 +7,14 @@ from urllib.parse import quote
 import msgspec
 
 from inference.contract.address import Url
+from inference.contract.errors import PermanentError
 from inference.loadtest.core.result import Result
 
 TIMEOUT_S = 20.0
 MAX_ANSWER_BYTES = 65_536
 
 
-class EnteringError(ValueError):
+class EnteringError(PermanentError, ValueError):
     """Nothing was entered; the message says why."""
 
 
