@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from deploy.local.process import ROOT
 from inference.loadtest.core.result import Result, read
 from inference.loadtest.core.samples import rank
 from inference.loadtest.options import KEY_VARIABLE
+from tests.bench.compared.environments import bin_folder
 from tests.bench.figures import Figure, over_rounds, say
 from tests.bench.processes import BenchError, Child, start
 from tests.support.servers.delayed import FAULTS, MODEL, delayed
@@ -28,7 +29,7 @@ KEY = "sk-the-right-one"
 AT_ONCE = 4
 ROUNDS, WARM_UPS = 3, 2
 RATE, SECONDS = 40, 20
-VLLM_RATE = 5
+PEERS_RATE = 5
 SEARCHES = int(os.environ.get("WEIR_BENCH_SEARCHES", "3"))
 STALL_S, STALL_AT_S, STALL_RATE = 5.0, 3.0, 20
 SHARES = {"p50": 0.5, "p99": 0.99}
@@ -63,7 +64,7 @@ def run() -> Iterator[Figure]:
         bed = Bed(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-weirbench-"))), stack)
         yield from _errors(bed)
         yield from _stall(bed)
-        yield from _beside_vllm(bed)
+        yield from _beside_others(bed)
         yield from _searches(bed)
         yield from _faults(bed)
 
@@ -138,51 +139,64 @@ def _stall(bed: Bed) -> Iterator[Figure]:
     )
 
 
-def _beside_vllm(bed: Bed) -> Iterator[Figure]:
-    """The same server by `vllm bench serve`, where `make test-servers` has installed it: fixed delays, far below saturation."""
+def _beside_others(bed: Bed) -> Iterator[Figure]:
+    """The same server by other benchmarks, as far as they are here: fixed delays, far below saturation."""
+    _, port = bed.serve(first_ms=(300.0, 300.0), gap_ms=20.0, tokens=16)
+    _, result = bed.bench(port, "--rate", str(PEERS_RATE), "--duration", "20s", "--lengths", "100/16")
+    for name, measure in (("vllm_bench", _by_vllm), ("aiperf", _by_aiperf)):
+        if (theirs := measure(bed, port)) is None:
+            continue
+        differences = []
+        for ours, there in theirs.items():
+            here = _measured(result, ours, "p50")
+            say(f"weirbench: p50 of {ours}: {here:.3f} ms, by {name} {there:.3f} ms")
+            differences.append(100 * abs(here / there - 1))
+        yield Figure(f"weirbench.vs_{name}_percent", max(differences), "%", f"p50 of {', '.join(theirs)}")
+
+
+def _by_vllm(bed: Bed, port: int) -> dict[str, float] | None:
+    """Medians by `vllm bench serve`, ms, where `make test-servers` has installed it."""
     python = servers_folder() / f"vllm-{VERSION}" / "bin" / "python"
     if not python.exists():
         say(f"weirbench: vLLM is not installed in {python.parent.parent}, so nothing is compared with vllm bench serve")
-        return
+        return None
     model, out = write_model(bed.folder / "tokenizer"), bed.folder / "vllm.json"
-    _, port = bed.serve(first_ms=(300.0, 300.0), gap_ms=20.0, tokens=16)
-    _, result = bed.bench(port, "--rate", str(VLLM_RATE), "--duration", "20s", "--lengths", "100/16")
     argv = [
         *(str(python), "-m", "vllm.entrypoints.cli.main", "bench", "serve", "--backend", "openai-chat"),
         *("--base-url", f"http://{LOOPBACK}:{port}", "--endpoint", "/v1/chat/completions", "--model", MODEL),
-        *(
-            "--tokenizer",
-            str(model),
-            "--dataset-name",
-            "random",
-            "--random-input-len",
-            "100",
-            "--random-output-len",
-            "16",
-        ),
-        *("--num-prompts", str(20 * VLLM_RATE), "--request-rate", str(VLLM_RATE), "--disable-tqdm"),
-        *(
-            "--percentile-metrics",
-            "ttft,tpot,e2el",
-            "--save-result",
-            "--result-dir",
-            str(out.parent),
-            "--result-filename",
-            out.name,
-        ),
-    ]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, env=os.environ | {"HF_HUB_OFFLINE": "1"})
+        *("--tokenizer", str(model), "--dataset-name", "random", "--random-input-len", "100", "--random-output-len", "16"),
+        *("--num-prompts", str(20 * PEERS_RATE), "--request-rate", str(PEERS_RATE), "--disable-tqdm"),
+        *("--percentile-metrics", "ttft,tpot,e2el", "--save-result", "--result-dir", str(out.parent), "--result-filename", out.name),
+    ]  # fmt: skip
+    theirs = _other(argv, out, HF_HUB_OFFLINE="1")
+    names = {"ttft_from_sent": "ttft", "tpot": "tpot", "e2e_from_sent": "e2el"}
+    return {ours: theirs[f"median_{name}_ms"] for ours, name in names.items()}
+
+
+def _by_aiperf(bed: Bed, port: int) -> dict[str, float] | None:
+    """Medians by AIPerf, ms. It counts tokens by a tokenizer of its own, so its time per token is no other's."""
+    folder = bin_folder("bench-aiperf")
+    if folder is None:
+        return None
+    model, out = write_model(bed.folder / "tokenizer"), bed.folder / "aiperf"
+    argv = [
+        *(str(folder / "aiperf"), "profile", "--model", MODEL, "--url", f"http://{LOOPBACK}:{port}", "--endpoint-type", "chat"),
+        *("--streaming", "--tokenizer", str(model), "--random-seed", "1"),
+        *("--synthetic-input-tokens-mean", "100", "--output-tokens-mean", "16"),
+        *("--request-rate", str(PEERS_RATE), "--request-count", str(20 * PEERS_RATE), "--output-artifact-dir", str(out), "--ui", "none"),
+    ]  # fmt: skip
+    theirs = _other(argv, out / "profile_export_aiperf.json")
+    names = {"ttft_from_sent": "time_to_first_token", "e2e_from_sent": "request_latency"}
+    return {ours: theirs[name]["p50"] for ours, name in names.items()}
+
+
+def _other(argv: Sequence[str], out: Path, **environment: str) -> dict[str, Any]:
+    """What another benchmark wrote. Raises BenchError."""
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env=os.environ | environment)
     if done.returncode:
-        raise BenchError(f"vllm bench serve ended with {done.returncode}: {done.stderr[-2000:]}")
-    theirs = json.loads(out.read_text())
-    differences = []
-    for ours, name in (("ttft_from_sent", "ttft"), ("tpot", "tpot"), ("e2e_from_sent", "e2el")):
-        here, there = _measured(result, ours, "p50"), theirs[f"median_{name}_ms"]
-        say(f"weirbench: p50 of {name}: {here:.3f} ms, by vllm bench serve {there:.3f} ms")
-        differences.append(100 * abs(here / there - 1))
-    yield Figure(
-        "weirbench.vs_vllm_bench_percent", max(differences), "%", "p50 of TTFT, TPOT and E2E by vllm bench serve"
-    )
+        raise BenchError(f"{argv[0]} ended with {done.returncode}: {done.stderr[-2000:]}")
+    written: dict[str, Any] = json.loads(out.read_text())
+    return written
 
 
 def _searches(bed: Bed) -> Iterator[Figure]:

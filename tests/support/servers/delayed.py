@@ -21,6 +21,7 @@ from deploy.local.ports import LOOPBACK
 from deploy.local.process import Command, http_ok
 
 MODEL = "delayed"
+CHUNK = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": MODEL}
 BURST = 30
 MAX_BODY_BYTES = 8 << 20
 FAULTS = {
@@ -207,8 +208,8 @@ class Answering(threading.Thread):
         readable, _, _ = select.select([self.made], [], [], 0)
         return bool(readable) and not self.made.recv(1, socket.MSG_PEEK)
 
-    def _event(self, document: object) -> None:
-        line = f"data: {json.dumps(document)}\n\n".encode()
+    def _event(self, document: dict[str, Any]) -> None:
+        line = f"data: {json.dumps(CHUNK | document)}\n\n".encode()
         self.made.sendall(b"%x\r\n%b\r\n" % (len(line), line))
 
     def _say(self, status: int, document: object) -> None:
