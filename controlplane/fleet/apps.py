@@ -6,6 +6,7 @@ class FleetConfig(AppConfig):
     verbose_name = "Fleet"
 
     def ready(self) -> None:
-        from controlplane.fleet import publish
+        from controlplane.fleet import publish, without_models
 
         publish.connect()
+        without_models.connect()

@@ -141,6 +141,22 @@ def test_a_rotated_key_works_beside_the_new_one_for_a_day(owner: Client, home: P
     assert set(keys) == {old.sha256, new.sha256} and all(key.models == ("chat",) for key in keys.values())
 
 
+def test_a_key_whose_only_models_are_deleted_may_use_none(owner: Client, home: Path) -> None:
+    """It became a key that may use all of them."""
+    tenant = Tenant.objects.create(name="shop", tier=Tier.objects.create(name="standard"))
+    models = [LLMModel.objects.create(name=name) for name in ("one", "two", "three")]
+    keys = [GatewayKey.objects.issue(tenant, name)[0] for name in ("narrow", "wide", "free")]
+    keys[0].only_models.set(models[:2])
+    keys[1].only_models.set(models)
+    chosen = {"action": "delete_selected", "_selected_action": [model.pk for model in models[:2]], "post": "yes"}
+    owner.post("/admin/fleet/llmmodel/", chosen)
+    assert [model.name for model in LLMModel.objects.all()] == ["three"]
+    assert [GatewayKey.objects.get(pk=key.pk).enabled for key in keys] == [False, True, True]
+    published = snapshot.check((home / "snapshot.json").read_bytes()).snapshot.tenants[0]
+    known = {*published.key_sha256, *(key.sha256 for key in published.keys)}
+    assert known == {keys[1].sha256, keys[2].sha256}
+
+
 def model_form(**values: str) -> dict[str, str]:
     defaults = {field.name: str(field.get_default()) for field in LLMModel._meta.fields if field.has_default()}
     inline = {
