@@ -172,6 +172,9 @@ class StoredObjective(models.Model):
 
     def clean(self) -> None:
         """Report a value that the objective refuses at the field that its message names."""
+        for name in ("scope", "labels", "annotations", "metric_labels"):
+            if not isinstance(getattr(self, name), dict):
+                raise ValidationError({name: 'Write a JSON object, such as {"service": "chat"}, or {} for none.'})
         try:
             self._check(self.to_objective())
         except (ValueError, TypeError) as error:

@@ -79,6 +79,12 @@ def test_an_edit_is_the_next_revision_and_the_slug_stays(owner: Client) -> None:
         ({"threshold_ms": ""}, "threshold_ms=None is missing"),
         ({"windows": '[{"severity": "page", "long_s": 300, "short_s": 3600, "budget_share": 0.02}]'}, "short_s=3600"),
         ({"windows": '[{"long": 300}]'}, "windows"),
+        *(
+            ({name: text}, "Write a JSON object")
+            for name in ("labels", "annotations", "metric_labels")
+            for text in ('"text"', "3", "[[1]]")
+        ),
+        *(({name: "null"}, "Write a JSON object") for name in ("annotations", "metric_labels")),
     ],
 )
 def test_a_wrong_edit_is_refused_with_the_remedy(owner: Client, wrong: dict[str, str], words: str) -> None:
