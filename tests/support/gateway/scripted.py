@@ -242,6 +242,7 @@ def a_snapshot(*pools: Pool, **model: Any) -> Snapshot:
         given,
         (Tier("standard"),),
         (Tenant("alice", "standard", (key_digest(KEY),)),),
+        timeouts=StageTimeouts(cache_ms=2_000),  # Redis shares its processor with tests
     )
 
 
