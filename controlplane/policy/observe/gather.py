@@ -25,7 +25,8 @@ from controlplane.policy.core.observation import (
 from controlplane.policy.core.spec import Canary, InForce, Scaling, ScalingSpec
 from controlplane.policy.observe import objectives, people
 from controlplane.policy.observe.core.levels import Level
-from controlplane.policy.observe.core.traffic import Traffic, pool_traffic, tier_traffic
+from controlplane.policy.observe.core.tiers import tier_traffic
+from controlplane.policy.observe.core.traffic import Traffic, pool_traffic
 from controlplane.policy.observe.objectives import TierBurn
 from controlplane.policy.observe.planned import Planned, PoolKnown
 from controlplane.policy.observe.stages import Lost

@@ -207,6 +207,11 @@ class Traffic:
             kept.append(Round.add_up(at_ms, (each for each in gateways.values() if each.counts)))
         return Traffic(gateways, tuple(kept))
 
+    @property
+    def heard_s(self) -> float | None:
+        """For how long rates have been read, at most LONG_S; None before the first."""
+        return (self.rounds[-1].at_ms - self.rounds[0].at_ms) / MS_PER_S if self.rounds else None
+
     def age_ms(self, now_ms: int) -> int | None:
         """Of the oldest of the ready gateways' latest answers: a gateway that has fallen silent has traffic that nobody counts. None
         where there is no such gateway, or one that has never answered.
@@ -269,6 +274,7 @@ class Traffic:
             arrived_rps=None
             if unknown or not own.gateways
             else self.mean_since(lambda each: sum(each.requests_per_s.get(url, 0.0) for url in own.gateways)),
+            heard_s=self.heard_s,
             in_flight=sum(pool.in_flight for each in signals for pool in each.pools.values()),
             cpu_use=_mean([heard.cpu_use for heard in own.gateways.values() if heard.ready]),
             traffic_age_ms=own.age_ms(now_ms),
@@ -319,7 +325,7 @@ def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolFacts:
     return PoolFacts(
         pool,
         arrived_rps=traffic.mean_since(lambda each: each.pools.get(pool, none).arrived),
-        heard_s=(rounds[-1][0] - rounds[0][0]) / MS_PER_S if rounds else None,
+        heard_s=traffic.heard_s,
         input_tokens=sum(rates.input_tokens for _, rates in rounds) / answered if answered > 0 else None,
         output_tokens=sum(rates.output_tokens for _, rates in rounds) / answered if answered > 0 else None,
         waiting=waiting + sum(each.waiting or 0.0 for each in replicas),
@@ -389,12 +395,3 @@ def _sum(values: Iterable[float | None]) -> float | None:
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
-
-
-def tier_traffic(traffic: Traffic, model: str, tier: str) -> tuple[float | None, float | None]:
-    """Requests/s of a tier within LONG_S, and the share of them that was shed."""
-    none = TierRates()
-    rounds = [(each.at_ms, each.tiers.get((model, tier), none)) for each in traffic.rounds]
-    arrived = sum(rates.arrived for _, rates in rounds)
-    shed = sum(rates.shed for _, rates in rounds) / arrived if arrived > 0 else None
-    return (arrived / len(rounds) if rounds else None), shed

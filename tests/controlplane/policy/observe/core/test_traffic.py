@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from controlplane.policy.observe.core.traffic import NoGateway, Traffic, pool_traffic, tier_traffic
+from controlplane.policy.observe.core.tiers import tier_traffic
+from controlplane.policy.observe.core.traffic import NoGateway, Traffic, pool_traffic
 from inference.contract.gateway_signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
 
 A, B = "http://a", "http://b"
@@ -108,6 +109,16 @@ def test_what_arrived_while_a_tick_took_longer_than_a_round_counts_over_that_tim
         seen = replace(traffic, since_ms=since_ms)
         assert pool_traffic(seen, "large", 5_000).arrived_rps == pytest.approx(rps)
         assert seen.of_gateways("gateway:g", {A}, 5_000).arrived_rps == pytest.approx(rps)
+
+
+def test_pools_and_the_api_tier_know_for_how_long_rates_were_read() -> None:
+    traffic, heard_s = Traffic(), []
+    for at_ms in (0, 1_000, 2_000, 4_000):
+        traffic = traffic.next(at_ms, {A: _signals(at_ms)})
+        facts = pool_traffic(traffic, "large", at_ms), traffic.of_gateways("gateway:g", {A}, at_ms)
+        assert facts[0].heard_s == facts[1].heard_s
+        heard_s.append(facts[0].heard_s)
+    assert heard_s == [None, 0.0, 1.0, 3.0]
 
 
 @pytest.mark.parametrize("started_ms", [1, 2])
