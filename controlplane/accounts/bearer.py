@@ -7,7 +7,7 @@ from django.utils import timezone
 from ninja.security import HttpBearer
 
 from controlplane.accounts.models import ApiToken
-from controlplane.core import issued
+from inference.contract.snapshot import key_digest
 
 MAX_HEADER_CHARACTERS = 512
 """API tokens are far shorter. A longer text is not hashed."""
@@ -26,7 +26,7 @@ def find_token(text: str) -> ApiToken | None:
     The database looks up a digest, so an attacker who times it learns nothing about a token's text. The digest that
     comes back is compared in constant time all the same.
     """
-    digest = issued.digest(text)
+    digest = key_digest(text)
     token = ApiToken.objects.select_related("user").filter(sha256=digest).first()
     if token is None or not hmac.compare_digest(token.sha256, digest):
         return None

@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from controlplane.accounts.core.rule import ROLES
 from controlplane.accounts.core.scopes import READ, SCOPES, Scope, unknown
-from controlplane.core.issued import Issued, digest
+from controlplane.core.issued import Issued
+from inference.contract.snapshot import key_digest
 
 TOKEN_PREFIX = "weir_api_"  # noqa: S105  (not a secret)
 USE_RECORDED_EVERY = timedelta(minutes=1)
@@ -48,7 +49,7 @@ class ApiTokenManager(models.Manager["ApiToken"]):
             "scopes": list(scopes),
             "expires_at": None,
         }
-        return self.get_or_create(sha256=digest(text), defaults=made)
+        return self.get_or_create(sha256=key_digest(text), defaults=made)
 
 
 class ApiToken(Issued):

@@ -1,6 +1,5 @@
 """A secret that Weir issues: its text is shown once, and only its digest and its first characters are stored."""
 
-import hashlib
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Self
 
@@ -8,15 +7,11 @@ from django.db import models, transaction
 from django.utils import timezone
 
 from controlplane.config.secrets import new_secret
+from inference.contract.snapshot import key_digest
 
 SHOWN_RANDOM_CHARACTERS = 6
 ROTATES_WITHIN = timedelta(hours=24)
 """How long a secret that was rotated works beside the new one."""
-
-
-def digest(text: str) -> str:
-    """Hex SHA-256. A secret carries 256 random bits, so nothing slower is needed against guessing."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class Issued(models.Model):
@@ -43,14 +38,14 @@ class Issued(models.Model):
     def renew(self) -> str:
         """Give the record a new secret, unsaved, and return its text."""
         text = new_secret(self.BEGINS_WITH)
-        self.prefix, self.sha256 = self.shown(text), digest(text)
+        self.prefix, self.sha256 = self.shown(text), key_digest(text)
         return text
 
     def rotate(self) -> tuple[Self, str]:
         """A new one with the same settings and length of life, and its text. This one ends within ROTATES_WITHIN."""
         now = timezone.now()
-        kept = {field.attname: getattr(self, field.attname) for field in self._meta.concrete_fields if field.editable}
-        kept.pop(self._meta.pk.attname, None)
+        fields = [field for field in self._meta.concrete_fields if field.editable and not field.primary_key]
+        kept = {field.attname: getattr(self, field.attname) for field in fields}
         kept["expires_at"] = None if self.expires_at is None else now + (self.expires_at - self.created_at)
         made = type(self)(**kept)
         text = made.renew()

@@ -42,7 +42,7 @@ from controlplane.fleet.models import (
     TimeoutRule,
     Variant,
     Workload,
-)  # fmt: skip
+)
 from controlplane.fleet.models.calls import ServerCalls
 from controlplane.fleet.models.failures import FailureRules
 from controlplane.fleet.models.similar_requests import SimilarRequests

@@ -133,7 +133,7 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def key_digest(api_key: str) -> str:
-    """Hex SHA-256 of an API key. Keys have 256 random bits, so a plain digest is enough, and it costs a microsecond."""
+    """Hex SHA-256 of an API key or token. They have 256 random bits, so a plain digest is enough, and it costs a microsecond."""
     return hashlib.sha256(api_key.encode()).hexdigest()
 
 

@@ -18,7 +18,7 @@ class EnteringError(PermanentError, ValueError):
     """Nothing was entered; the message says why."""
 
 
-class Fleet(msgspec.Struct, frozen=True):
+class FleetPool(msgspec.Struct, frozen=True):
     """Where a capacity is entered: the API of `weir`, of `pool`, on its GPU type or on `gpu`."""
 
     weir: Url

@@ -14,7 +14,7 @@ from inference.loadtest.core import objective, schedule, workload
 from inference.loadtest.core.objective import Objective
 from inference.loadtest.core.schedule import Segment
 from inference.loadtest.core.workload import Lengths
-from inference.loadtest.entering import Fleet
+from inference.loadtest.entering import FleetPool
 from inference.loadtest.unhappy.cases import CASES
 
 KEY_VARIABLE, TOKEN_VARIABLE, WEIR_VARIABLE = "WEIR_BENCH_KEY", "WEIR_API_TOKEN", "WEIR_URL"
@@ -57,7 +57,7 @@ class Options:
     search_s: float | None
     unhappy: tuple[str, ...]
     patience_s: float
-    fleet: Fleet | None
+    fleet: FleetPool | None
     out: tuple[Path, ...]
     settings: dict[str, Any]
 
@@ -275,7 +275,7 @@ def _check(given: argparse.Namespace) -> None:
             raise ValueError(f"--out {path}: there is no folder {path.absolute().parent}")
 
 
-def _fleet(given: argparse.Namespace) -> Fleet | None:
+def _fleet(given: argparse.Namespace) -> FleetPool | None:
     """Raises ValueError."""
     if given.into_fleet is None:
         return None
@@ -284,7 +284,7 @@ def _fleet(given: argparse.Namespace) -> Fleet | None:
         raise ValueError("--into-fleet enters what a search finds: give --search and an --objective")
     if not url or not re.fullmatch(r"[!-~]+", token):
         raise ValueError(f"--into-fleet needs Weir's URL (--weir) and an API token of scope plan in ${TOKEN_VARIABLE}")
-    return Fleet(parse_url(url), token, given.into_fleet, given.gpu)
+    return FleetPool(parse_url(url), token, given.into_fleet, given.gpu)
 
 
 def _cases(text: str | None) -> tuple[str, ...]:

@@ -71,11 +71,10 @@ class Cache:
     def put(self, key: bytes, answer: WholeAnswer, ttl_s: int) -> asyncio.Future[bool]:
         """Store an answer. The future says whether Redis took it, and never fails."""
         stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        surely = (
-            answer.handed is not None and len(answer.handed.body) > _MAX_VALUE_BYTES
-        )  # without writing it once more
-        value = b"" if surely else _encode(answer)
-        if surely or len(value) > _MAX_VALUE_BYTES or ttl_s <= 0:
+        handed = 0 if answer.handed is None else len(answer.handed.body)
+        # A body that is too long by itself is not copied to see that.
+        value = _encode(answer) if ttl_s > 0 and handed <= _MAX_VALUE_BYTES else b""
+        if not 0 < len(value) <= _MAX_VALUE_BYTES:
             stored.set_result(False)
             return stored
         try:

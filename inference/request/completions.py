@@ -236,12 +236,16 @@ class Completions:
                 if look is not None and (stored := await look.find()) is not None:
                     trace.outcome, answer.about_cache = "semantic", look.about
             listed = None
-            if trace.outcome == "miss" and question.operation == "embeddings" and usual is not None:
-                if self.by_input is not None and not self.coalescer.has(usual):
-                    timeout_s = timeouts.cache_ms / 1000
-                    listed = await self.by_input.find(question, model, pool, caller, regions, timeout_s)
-                if self.by_input is not None and listed is not None and not listed.sends:
-                    stored, trace.outcome = await self.by_input.whole(listed), "hit"
+            if (
+                self.by_input is not None
+                and question.operation == "embeddings"
+                and trace.outcome == "miss"
+                and usual is not None
+                and not self.coalescer.has(usual)
+            ):
+                listed = await self.by_input.find(question, model, pool, caller, regions, timeouts.cache_ms / 1000)
+                if listed is not None and not listed.sends:
+                    stored, trace.outcome = await listed.whole(), "hit"
                     answer.of_inputs(listed.hits)
             if stored is not None:
                 trace.enter(RESPOND)

@@ -4,11 +4,12 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from controlplane.accounts.core.rule import Owned
-from controlplane.core.issued import Issued, digest
+from controlplane.core.issued import Issued
 from controlplane.fleet.models.named import Named
 from controlplane.fleet.models.serving import LLMModel, Region, Team
 from controlplane.fleet.validators import validate_name
 from inference.contract import snapshot
+from inference.contract.snapshot import key_digest
 
 KEY_PREFIX = "weir_key_"
 
@@ -148,7 +149,7 @@ class GatewayKeyManager(models.Manager["GatewayKey"]):
     def adopt(self, tenant: Tenant, name: str, text: str) -> tuple["GatewayKey", bool]:
         """The record of a key whose text is known, made if there is none; and whether it was made."""
         return self.get_or_create(
-            sha256=digest(text), defaults={"tenant": tenant, "name": name, "prefix": GatewayKey.shown(text)}
+            sha256=key_digest(text), defaults={"tenant": tenant, "name": name, "prefix": GatewayKey.shown(text)}
         )
 
 

@@ -51,6 +51,15 @@ class Listed:
         """How many inputs are not sent, and of how many."""
         return len(self.digests) - len(self.sends), len(self.digests)
 
+    async def whole(self) -> WholeAnswer:
+        """The answer, where nothing has to be sent."""
+        assert self.kept.frame is not None
+        parts = [self.kept.items[digest] for digest in self.digests]
+        tokens = sum(part.tokens for part in parts)
+        items = [Item(part.before, part.after) for part in parts]
+        body = await at_once_or_aside(partial(joined, self.kept.frame.frame, items, tokens), _size(items))
+        return WholeAnswer((), tokens, 0, handed=Handed(self.kept.frame.headers, body, ""))
+
 
 class ByInput:
     """Of all requests of this process."""
@@ -91,16 +100,6 @@ class ByInput:
         self.counts[model.name, "hit"] += hits
         self.counts[model.name, "sent"] += of - hits
         return listed
-
-    async def whole(self, listed: Listed) -> WholeAnswer:
-        """The answer to a list of which everything is kept."""
-        kept = listed.kept
-        assert kept.frame is not None
-        parts = [kept.items[digest] for digest in listed.digests]
-        tokens = sum(part.tokens for part in parts)
-        items = [Item(part.before, part.after) for part in parts]
-        body = await at_once_or_aside(partial(joined, kept.frame.frame, items, tokens), _size(items))
-        return WholeAnswer((), tokens, 0, handed=Handed(kept.frame.headers, body, ""))
 
     async def generate(self, listed: Listed, work: Work, flight: Flight) -> None:
         """Fill `flight` with the answer, of which the server makes what is not kept. Cancelling this stops the model."""

@@ -96,7 +96,7 @@ class InputStore:
             except RedisLostError:
                 return False
             size += len(encoded)
-            if size >= _WRITE_BYTES or value is frame:
+            if size >= _WRITE_BYTES:
                 taken &= self._took(await asyncio.gather(*replies, return_exceptions=True))
                 size, replies = 0, []
         return taken & self._took(await asyncio.gather(*replies, return_exceptions=True))

@@ -14,7 +14,7 @@ from controlplane.planning.models import GpuType, PoolCapacity, ReplicaCapacityE
 from inference.contract.address import parse_url
 from inference.loadtest.core.result import Result
 from inference.loadtest.core.search import Highest
-from inference.loadtest.entering import EnteringError, Fleet
+from inference.loadtest.entering import EnteringError, FleetPool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CONFIRMED = Highest(40.0, 40.0, 41.0, True, "", [])
@@ -27,9 +27,9 @@ def pool() -> Pool:
 
 
 @pytest.fixture
-def fleet(live_server: Any, pool: Pool) -> Fleet:
+def fleet(live_server: Any, pool: Pool) -> FleetPool:
     _, token = ApiToken.objects.issue(User.objects.create_superuser("petra"), "bench", ["read", "plan"])
-    return Fleet(parse_url(live_server.url), token, "chat-eu", "h100")
+    return FleetPool(parse_url(live_server.url), token, "chat-eu", "h100")
 
 
 def result(search: Highest | None = CONFIRMED, valid: bool = True, mean_output: float | None = 90.0) -> Result:
@@ -42,7 +42,7 @@ def result(search: Highest | None = CONFIRMED, valid: bool = True, mean_output: 
     )  # fmt: skip
 
 
-def test_a_confirmed_rate_is_what_the_plan_then_counts_with(fleet: Fleet, pool: Pool) -> None:
+def test_a_confirmed_rate_is_what_the_plan_then_counts_with(fleet: FleetPool, pool: Pool) -> None:
     fleet.check()
     assert not ReplicaCapacityEntry.objects.exists() and not PoolCapacity.objects.exists(), (
         "the check entered something"
@@ -63,7 +63,7 @@ def test_a_confirmed_rate_is_what_the_plan_then_counts_with(fleet: Fleet, pool: 
     "given",
     [result(None), result(valid=False), result(Highest(40.0, 40.0, None, False, "", [])), result(Highest(None, None, 1.0, True, "", []))],
 )  # fmt: skip
-def test_what_is_not_confirmed_is_not_entered(fleet: Fleet, given: Result) -> None:
+def test_what_is_not_confirmed_is_not_entered(fleet: FleetPool, given: Result) -> None:
     with pytest.raises(EnteringError, match="is not confirmed, so it is not known what a replica carries"):
         fleet.enter(given)
     assert not ReplicaCapacityEntry.objects.exists()
@@ -79,13 +79,13 @@ def test_what_is_not_confirmed_is_not_entered(fleet: Fleet, given: Result) -> No
     ],
 )
 def test_it_says_before_the_measuring_why_nothing_could_be_entered(
-    fleet: Fleet, change: dict[str, Any], said: str
+    fleet: FleetPool, change: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(EnteringError, match=said):
         msgspec.structs.replace(fleet, **change).check()
 
 
-def test_a_token_without_the_scope_enters_nothing(fleet: Fleet, pool: Pool) -> None:
+def test_a_token_without_the_scope_enters_nothing(fleet: FleetPool, pool: Pool) -> None:
     ApiToken.objects.get().delete()
     _, token = ApiToken.objects.issue(User.objects.create_superuser("rita"), "bench", ["read"])
     with pytest.raises(EnteringError, match="403"):

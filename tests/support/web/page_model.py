@@ -63,7 +63,7 @@ class Screen:
             name = re.findall(r'<input type="hidden" name="([^"]*)"', group)[0]
             assert label.split()[0] in name or name == "prompt_bucket", (label, name)
             shown[name] = [html.unescape(value) for value in re.findall(r'title="Remove this value">([^<]*) <', group)]
-        for name, value in self._chosen():
+        for name, value in self.chosen():
             if value:
                 shown.setdefault(name, []).append(value)
         for text in re.findall(r'title="Remove this condition">([^<]*) <', self.bar):
@@ -93,7 +93,7 @@ class Screen:
     def choices(self) -> Iterator[Click]:
         """What the form of the filters would ask for if one of its lists were changed."""
         for name, options in self._lists():
-            others = [pair for pair in self._chosen() if pair[0] != name]
+            others = [pair for pair in self.chosen() if pair[0] != name]
             for value, chosen in options:
                 if not chosen:
                     says = f"{name}: {value}" if value else f"Remove this filter, {name}"
@@ -101,7 +101,7 @@ class Screen:
 
     def written(self, text: str) -> Click:
         """What the form asks for when `text` is written into the field of attributes."""
-        chosen = [pair for pair in self._chosen() if pair[1]]
+        chosen = [pair for pair in self.chosen() if pair[1]]
         return self._submitted([*self._range(), *chosen, ("attribute", text)], f"written: {text}")
 
     def _range(self) -> Pairs:
@@ -116,7 +116,8 @@ class Screen:
             for name, options in re.findall(r'<select name="([^"]*)"[^>]*>(.*?)</select>', self.bar, re.S)
         ]  # fmt: skip
 
-    def _chosen(self) -> Pairs:
+    def chosen(self) -> Pairs:
+        """What its lists have chosen, by their names; empty where a list has nothing."""
         return tuple((name, value) for name, options in self._lists() for value, chosen in options if chosen)
 
     def _submitted(self, pairs: list[tuple[str, str]], says: str) -> Click:

@@ -122,6 +122,7 @@ def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan], runnin
     priced = any(row.priced for row in of_known)
     cost = cost_line(counted)
     hourly = hour_rows(shown)
+    unforecast = [pool.pool for pool in counted if not pool.basis.forecasters]
     short_hours = sum(any(pool.shortfall_rps[hour] > 0 for pool in counted) for hour in range(made.hours))
     return {
         "pools": [
@@ -147,7 +148,8 @@ def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan], runnin
         "most": max(row.replicas for row in hourly) if hourly else 0,
         "planned": len(counted),
         "unknown": [pool.pool for pool in shown if pool.capacity is None],
-        "unforecast": [pool.pool for pool in counted if not pool.basis.forecasters],
+        "unforecast": unforecast,
+        "has_demand": len(unforecast) < len(counted),
         "gpu_hours": sum(row.gpu_hours for row in of_known),
         "cost_usd": sum(row.cost_usd for row in of_known) if priced else None,
         "unpriced": [row.plan.pool for row in of_known if not row.priced and row.plan.gpus_per_replica],

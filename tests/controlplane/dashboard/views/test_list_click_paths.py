@@ -114,7 +114,7 @@ def listed(rows: Rows, url: str) -> list[str]:
 
 def look(screen: Screen, url: str, rows: Rows) -> None:
     """The filters that are shown are those of the URL, and the rows those of the filters."""
-    shown = {name: value for name, value in (*screen._chosen(), *screen.hidden()) if value}
+    shown = {name: value for name, value in (*screen.chosen(), *screen.hidden()) if value}
     assert shown == {name: value for name, value in asked(url).items() if name != "page"}, url
     expected = listed(rows, url)
     assert_summary(screen, url, rows)
