@@ -29,7 +29,7 @@ from controlplane.lane.objects.port import Objects, Place
 from controlplane.lane.store import claims, jobs
 from controlplane.lane.store.claims import Claimed, LeaseLostError, Result
 from controlplane.lane.streams import Pulse, Streams
-from inference.contract.lane import KEY_HEADER, OWN_TIER_HEADER, authorization, room_of
+from inference.contract.lane import KEY_HEADER, LATE, OWN_TIER_HEADER, WAITED_FOR, authorization, room_of
 
 log = structlog.get_logger(__name__)
 
@@ -270,7 +270,7 @@ class Worker:
             KEY_HEADER: line.key_sha256,
             "content-type": "application/json",
             "idempotency-key": f"{line.batch_name}:{line.number}",
-            **({OWN_TIER_HEADER: "1"} if line.soonest or line.hurries else {}),
+            **({OWN_TIER_HEADER: WAITED_FOR if line.soonest else LATE} if line.soonest or line.hurries else {}),
         }
         try:
             async with self._session.post(f"{self._url}{line.endpoint}", data=body, headers=headers) as answer:

@@ -23,12 +23,14 @@ class ReplicaSignals(msgspec.Struct, frozen=True):
 
 class PoolSignals(msgspec.Struct, frozen=True):
     """Of the requests that need an inference: those answered from the cache are in `ModelSignals` alone. `arrived` counts
-    those that were refused too, `shed` those that were refused so that others are served.
+    those that were refused too, `lines` those of them that are lines of the lane which nobody waits for, and `shed` those that were
+    refused so that others are served.
 
     `queue_wait_s_sum` is how long requests waited for a place, and `queue_wait_count` how many had one or gave up.
     """
 
     arrived: int = 0
+    lines: int = 0
     answered: int = 0
     shed: int = 0
     input_tokens: int = 0

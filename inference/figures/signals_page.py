@@ -14,7 +14,17 @@ from inference.observability.metrics import Labelled, Metrics
 
 _FLAGS = ("draining", "warming")
 _INTS = frozenset(
-    ("arrived", "answered", "shed", "input_tokens", "output_tokens", "queue_wait_count", "waiting", "in_flight")
+    (
+        "arrived",
+        "lines",
+        "answered",
+        "shed",
+        "input_tokens",
+        "output_tokens",
+        "queue_wait_count",
+        "waiting",
+        "in_flight",
+    )
 )
 
 
@@ -33,7 +43,7 @@ def counters(pools: Iterable[PoolState], metrics: Metrics) -> list[Labelled]:
     about_requests = "Requests that warmed replicas up, by how they ended."
     about_waits = "How long requests have waited for a place."
     about_models, by_model = "Requests for a model, by what became of them.", ("model", "tier", "event")
-    events = named(lambda state: state.tally, "arrived", "answered", "shed")
+    events = named(lambda state: state.tally, "arrived", "lines", "answered", "shed")
     outcomes = named(lambda state: state.warm_ups, "answered", "failed")
     warmed = named(lambda state: state.warm_ups, "warmed", "given_up")
     return [

@@ -109,6 +109,7 @@ def _root_attributes(
     policy_rule: str,
     degraded: str,
     repeated: bool,
+    can_wait: bool,
 ) -> bytes:
     values: dict[str, otlp.Value] = {
         "weir.request": True,
@@ -143,6 +144,8 @@ def _root_attributes(
         values["weir.degraded"] = degraded
     if repeated:
         values["weir.repeated"] = True
+    if can_wait:
+        values["weir.can_wait"] = True
     return b"".join(otlp.attribute(key, value) for key, value in values.items())
 
 
@@ -184,6 +187,7 @@ def encode_trace(trace: Trace, offset_ns: int) -> bytes:
         trace.policy_rule,
         trace.degraded,
         trace.repeated,
+        trace.can_wait,
     )
     if trace.cost_usd is not None:
         rest += _cost_usd(trace.cost_usd)

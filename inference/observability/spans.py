@@ -115,6 +115,7 @@ class Trace:
     policy_rule: str = ""  # the owner's rule that it followed
     degraded: str = ""  # the step of a ladder that changed or refused it
     repeated: bool = False  # the client said that it has sent it before
+    can_wait: bool = False  # a line of the lane that nobody waits for
     idempotency_key: int = 0  # a hash of the client's idempotency key; 0 without one
 
     def __post_init__(self, traceparent: bytes | None) -> None:

@@ -29,6 +29,7 @@ class Caller(NamedTuple):
     models: frozenset[str] = frozenset()  # the only ones that it may use and list; none is all
     expires_ms: int = 0  # Unix time from which on the key is refused; 0 is never
     is_lane: bool = False  # a worker sends a line for it
+    can_wait: bool = False  # nobody waits for that line
     tags: bytes = b""  # of its request: what the cache keeps apart by them
 
     def may_use(self, model: str) -> bool:
@@ -58,16 +59,17 @@ class Serving(NamedTuple):
     lane_sha256: str = ""  # of the secret with which the lane's workers send lines; empty where there is no lane
     batch_tier: Tier | None = None  # that lines are served in
 
-    def of_lane(self, caller: Caller, *, own_tier: bool) -> Caller:
-        """Who a line is for that `caller`'s key has made. The tenant's limits count apart from those of its other requests, unless it is
-        served as one of these.
+    def of_lane(self, caller: Caller, own_tier: str) -> Caller:
+        """Who a line is for that `caller`'s key has made. The tenant's limits count apart from those of its other requests, unless
+        `own_tier` says why it is served as one of these.
         """
+        caller = caller._replace(names_region=False, is_lane=True, can_wait=own_tier != lane.WAITED_FOR)
         if own_tier:
-            return caller._replace(names_region=False, is_lane=True)
+            return caller
         tier = self.batch_tier or caller.tier
         own = tuple(limit for limit in caller.limits if limit.scope == "key")
         limits = limits_of(caller.tenant, tier, of="lane") + own
-        return caller._replace(tier=tier, limits=limits, names_region=False, is_lane=True)
+        return caller._replace(tier=tier, limits=limits)
 
     def timeouts_for(self, model: str, tier: str) -> StageTimeouts:
         return self.timeouts.get((model, tier), self.snapshot.timeouts)

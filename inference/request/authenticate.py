@@ -26,7 +26,7 @@ def authenticate(serving: Serving, headers: dict[bytes, bytes]) -> Caller:
         raise errors.wrong_key()
     if caller.expires_ms and time.time_ns() // 1_000_000 >= caller.expires_ms:
         raise errors.expired_key()
-    return serving.of_lane(caller, own_tier=_OWN_TIER in headers) if by_lane else caller
+    return serving.of_lane(caller, headers.get(_OWN_TIER, b"").decode("latin-1")) if by_lane else caller
 
 
 def digest_of(headers: dict[bytes, bytes]) -> str:

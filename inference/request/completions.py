@@ -141,7 +141,7 @@ class Completions:
         trace.policy_version = serving.snapshot.version
 
         caller = authenticate(serving, request.headers)
-        trace.tenant, trace.tier = caller.tenant, caller.tier.name
+        trace.tenant, trace.tier, trace.can_wait = caller.tenant, caller.tier.name, caller.can_wait
         region = (caller.names_region and request.headers.get(b"x-weir-region", b"").decode("latin-1")) or self._region
         if key_of_client := request.headers.get(b"idempotency-key"):
             trace.idempotency_key = 1 + crc32(key_of_client, crc32(caller.tenant.encode())) % _HASHES
@@ -264,6 +264,7 @@ class Completions:
                 and any(pool.available for pool in pools_of(serving, served.plans))
             ):
                 state.tally.arrived += 1
+                state.tally.lines += caller.can_wait
                 state.tally.shed += 1
                 raise errors.none_in_regions(model.name, caller.tenant, regions or (), RetryableError.retry_after_s)
             work = Work(
@@ -279,6 +280,7 @@ class Completions:
                 plan,
                 body,
                 least(plan.max_output_tokens, step.max_output_tokens) if step else plan.max_output_tokens,
+                caller.can_wait,
                 control.ttl_of(plan.cache_ttl_s or model.cache.ttl_s),
             )
             if caller.is_lane:
@@ -356,6 +358,7 @@ class Completions:
     def _refused(self, state: PoolState, model: Model, step: Step, answer: Answer) -> ApiError:
         """The answer to a request that the step does not let through. The pool was wanted for all the same."""
         state.tally.arrived += 1
+        state.tally.lines += answer.caller is not None and answer.caller.can_wait
         state.tally.shed += 1
         answer.degraded_by(step, state)
         return errors.refused_by_policy(model.name, step.name, step.policy, not step.shed, step.retry_after_s)

@@ -51,6 +51,7 @@ async def _serve(work: Work, flight: Flight) -> None:
     """Prepare the prompt for the pool, wait for a place in it, and have it answer. Raises ApiError."""
     tally = work.pool.tally
     tally.arrived += 1
+    tally.lines += work.can_wait
     flight.marks.append(Mark(TOKENIZE, now_ns()))
     prepared = await prepare(work.question, work.model, work.text, work.pool, work.timeouts.tokenizer_ms)
     flight.prompt_tokens, flight.tokens_source = prepared.tokens, prepared.source

@@ -26,4 +26,5 @@ class Work(NamedTuple):
     plan: Plan
     request: Request  # what `question` is made of
     most: int = 0  # output tokens, by policy; 0 is no limit
+    can_wait: bool = False  # it is a line of the lane that nobody waits for
     ttl_s: int = 0  # for which its answer may be kept

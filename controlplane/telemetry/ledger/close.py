@@ -118,6 +118,7 @@ def _row(request: Request) -> LedgerRow:
         degraded=text(own, "weir.degraded"),
         caller_region=text(own, "weir.caller_region"),
         repeated=flag(own, "weir.repeated"),
+        can_wait=flag(own, "weir.can_wait"),
         idempotency_key=count(own, "weir.idempotency_key") or 0,
         unmeasured=unmeasured(request),
         origin=() if pool else dimensions.origin(request.client.span if request.client else None, server.span),

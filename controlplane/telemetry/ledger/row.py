@@ -88,6 +88,7 @@ class LedgerRow:
     degraded: str = ""  # the step of a ladder that changed or refused it
     caller_region: str = ""  # where it came from; `region` is where it was served
     repeated: bool = False  # its client said that it had sent it before
+    can_wait: bool = False  # a line of the lane that nobody waits for
     idempotency_key: int = 0  # hash of its tenant and its client's idempotency key; 0 without one
     unmeasured: bool = False
     """A server's spans are missing, so that the time in its queue and on the network is within `model`, and not known."""

@@ -203,6 +203,7 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
             "span_count": pa.array(np.full(n, SPANS_PER_REQUEST, np.uint32)),
             "unmeasured": pa.array(np.ones(n, bool)),
             "repeated": pa.array(np.zeros(n, bool)),
+            "can_wait": pa.array(np.zeros(n, bool)),
             "idempotency_key": pa.array(np.zeros(n, np.uint32)),
             "critical_path": path,
             **{

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from deploy.local.ports import LOOPBACK
-from inference.contract.lane import END_HEADER, KEY_HEADER, OWN_TIER_HEADER, authorization, room_of
+from inference.contract.lane import END_HEADER, KEY_HEADER, LATE, OWN_TIER_HEADER, authorization, room_of
 from inference.contract.snapshot import key_digest
 from tests.support.gateway.process import KEY, OTHER_KEY
 from tests.support.lane.model_server import INPUT_TOKENS, MODEL, OUTPUT_TOKENS, EchoServer
@@ -58,7 +58,7 @@ async def test_a_worker_alone_is_told_how_much_room_there_is(stack: Stack) -> No
     async with aiohttp.ClientSession() as session:
         for headers, room in (
             ({**authorization(TOKEN), KEY_HEADER: key_digest(KEY)}, PLACES),
-            ({**authorization(TOKEN), KEY_HEADER: key_digest(KEY), OWN_TIER_HEADER: "1"}, PLACES),
+            ({**authorization(TOKEN), KEY_HEADER: key_digest(KEY), OWN_TIER_HEADER: LATE}, PLACES),
             ({"authorization": f"Bearer {KEY}"}, None),
         ):
             url = f"{stack.gateway.base_url}/chat/completions"

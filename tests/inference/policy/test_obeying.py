@@ -15,9 +15,11 @@ import pytest
 from openai import APIStatusError, AsyncOpenAI
 
 from inference.contract.gateway_signals import GatewaySignals, ModelSignals
+from inference.contract.lane import KEY_HEADER, LATE, OWN_TIER_HEADER, WAITED_FOR
 from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
 from inference.contract.snapshot import Endpoint, Key, Pool, Tenant, key_digest
 from inference.core.events import Event, Usage
+from inference.observability.span_encoding import encode_trace
 from inference.observability.spans import Trace
 from tests.support.gateway.scripted import KEY, ScriptedBackend, Servers, a_snapshot, serve_pools
 from tests.support.wait import eventually_async
@@ -133,6 +135,19 @@ async def test_a_request_comes_from_where_its_key_may_say_or_where_its_model_is(
         await given.ask(extra_headers=FROM_EDGE)
         await given.ask(extra_headers={"x-weir-region": "edge"})
         assert [(trace.caller_region, trace.pool) for trace in given.traces] == [("edge", "small"), ("r", "large")]
+
+
+async def test_a_line_that_can_wait_is_said_and_counted_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEIR_LANE_TOKEN", token := "t" * 32)
+    by_lane = {"Authorization": f"Bearer {token}", KEY_HEADER: key_digest(KEY)}
+    of_client = {KEY_HEADER: key_digest(KEY), OWN_TIER_HEADER: LATE}
+    async with site(tmp_path, monkeypatch) as given:
+        for headers in (by_lane, by_lane | {OWN_TIER_HEADER: LATE}, by_lane | {OWN_TIER_HEADER: WAITED_FOR}, of_client):
+            await given.ask(extra_headers=headers)
+        assert [trace.can_wait for trace in given.traces] == [True, True, False, False]
+        assert [b"weir.can_wait" in encode_trace(trace, 0) for trace in given.traces] == [True, True, False, False]
+        pool = (await given.signals()).pools["large"]
+        assert (pool.arrived, pool.lines) == (4, 2)
 
 
 async def test_what_a_client_sends_again_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,8 +132,11 @@ SLICES_OF_ROLLUPS = (
 )
 """Of the rows that one of the statements above wrote, as builds of the same numbers."""
 
-_WANTED = f"NOT ({CLIENT_LIMIT} OR {CLIENT_ERROR})"
-"""A request that could have been served: no replica more would have answered one that is over its limit, or wrong."""
+_LIMITED = f"{CLIENT_LIMIT} AND NOT can_wait"
+_WANTED = f"NOT ({CLIENT_LIMIT} OR {CLIENT_ERROR} OR can_wait)"
+"""A request that could have been served: no replica more would have answered one that is over its limit, or wrong. Lines of the lane come
+when there is room for them: they are no demand of clients.
+"""
 _REPEATED = (
     "least(toInt64(countIf(wanted AND (repeated OR idempotency_key > 0)) - uniqExactIf(idempotency_key, wanted AND idempotency_key > 0)),"
     " toInt64(countIf(wanted AND status != 'ok')))"
@@ -144,7 +147,7 @@ _FROM = "if(adapter = 'weir', caller_region, region)"
 _DEMAND = {
     "requests": f"toInt64(countIf(wanted)) - {_REPEATED} AS asked",
     "shed": f"greatest(toInt64(countIf(wanted AND status = 'rejected')) - {_REPEATED}, 0)",
-    "limited": f"countIf({CLIENT_LIMIT})",
+    "limited": f"countIf({_LIMITED})",
     "from_cache": f"least(toInt64(countIf(wanted AND NOT {OWN})), asked)",
     "input_tokens": "sumIf(ifNull(prompt_tokens, 0), wanted)",
     "input_known": "countIf(wanted AND isNotNull(prompt_tokens))",
@@ -159,7 +162,7 @@ DEMAND_OF_REQUESTS = (
     + f" FROM (SELECT *, {_WANTED} AS wanted, {_FROM} AS origin,"
     " toUInt32(intDiv(entry_start_ns, {step_ns:UInt64}) * {step_s:UInt32}) AS start FROM requests FINAL"
     " WHERE entry_start_ns >= {from_ns:UInt64} AND entry_start_ns < {to_ns:UInt64} AND model != '')"
-    f" GROUP BY start, model, tier, origin HAVING countIf(wanted) + countIf({CLIENT_LIMIT}) > 0" + _SETTINGS
+    f" GROUP BY start, model, tier, origin HAVING countIf(wanted) + countIf({_LIMITED}) > 0" + _SETTINGS
 )
 
 METRICS_OF_SAMPLES = (

@@ -65,6 +65,7 @@ _PLAIN: tuple[tuple[str, pa.DataType], ...] = (
     ("span_count", pa.uint32()),
     ("unmeasured", pa.bool_()),
     ("repeated", pa.bool_()),
+    ("can_wait", pa.bool_()),
     ("idempotency_key", pa.uint32()),
     *((name, pa.string()) for name in _TEXT),
 )

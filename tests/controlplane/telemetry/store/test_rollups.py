@@ -237,6 +237,14 @@ def test_a_repeat_of_what_nobody_saw_fail_is_demand(store: Store) -> None:
     assert counted.counts["requests"] == 7
 
 
+def test_lines_that_can_wait_are_no_demand(store: Store) -> None:
+    limited = {"status": "rejected", "http_status": 429, "error_type": "rate_limit_exceeded", "error_stage": "gateway"}
+    [counted] = demand_of(
+        store, [{"can_wait": True}] * 3 + [limited | {"can_wait": True}, {"tier": "batch", "can_wait": True}, {}]
+    )
+    assert (counted.counts["requests"], counted.counts["limited"], counted.counts["input_tokens"]) == (1, 0, 10)
+
+
 def test_demand_stays_in_the_callers_region_when_another_one_serves_it(store: Store) -> None:
     of_servers_alone = {"adapter": "vllm", "caller_region": "", "region": "asia"}
     found = demand_of(store, [{"region": "us"}] * 5 + [{"region": "eu"}] * 2 + [of_servers_alone])

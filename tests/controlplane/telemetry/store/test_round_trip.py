@@ -48,6 +48,7 @@ def _frozen(span: Span) -> tuple[object, ...]:
             "cold_start": st.booleans(),
             "unmeasured": st.booleans(),
             "repeated": st.booleans(),
+            "can_wait": st.booleans(),
             "idempotency_key": st.integers(0, 2**32 - 1),
             "attempts": st.lists(st.builds(Attempt, TEXT, TEXT, TEXT, TEXT, st.booleans(), U64, U64), max_size=3).map(
                 tuple
