@@ -17,7 +17,6 @@ from controlplane.dashboard.views.objective_preview import objective_preview
 from controlplane.dashboard.views.objectives import objective, objectives
 from controlplane.dashboard.views.overview import overview
 from controlplane.dashboard.views.planning import jobs as planning_jobs
-from controlplane.dashboard.views.planning.benchmark import planning_benchmark, planning_job
 from controlplane.dashboard.views.planning.forecasts import forecasts
 from controlplane.dashboard.views.planning.plan import plan
 from controlplane.dashboard.views.planning.what_if import what_if
@@ -66,8 +65,6 @@ urlpatterns = [
     path("planning/worksheet", planning_worksheet, name="planning-worksheet"),
     path("planning/jobs", planning_jobs.planning_jobs, name="planning-jobs"),
     path("planning/jobs/start", planning_jobs.start_planning_job, name="planning-jobs-start"),
-    path("planning/benchmark", planning_benchmark, name="planning-benchmark"),
-    path("planning/jobs/<int:number>", planning_job, name="planning-job"),
     path("planning/jobs/<int:number>/cancel", planning_jobs.cancel_planning_job, name="planning-job-cancel"),
     path("policies", policies, name="policies"),
     path("policies/<str:name>", policy, name="policy"),

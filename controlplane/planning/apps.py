@@ -7,4 +7,3 @@ class PlanningConfig(AppConfig):
 
     def ready(self) -> None:
         from controlplane.planning import demo, refresh  # noqa: F401  (they register their kinds of job)
-        from controlplane.planning.benchmark import run  # noqa: F401

@@ -15,7 +15,6 @@ def enter_benchmark(
     input_tokens: float | None,
     output_tokens: float | None,
     batching_factor: float | None,
-    slots: int | None,
     lower_bound: bool,
     note: str,
 ) -> ReplicaCapacityEntry:
@@ -35,7 +34,6 @@ def enter_benchmark(
                 "input_tokens": input_tokens,
                 "output_tokens": output_tokens,
                 "batching_factor": batching_factor,
-                "slots": slots,
                 "lower_bound": lower_bound,
                 "measured_at": timezone.now(),
                 "note": note[:300],

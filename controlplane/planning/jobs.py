@@ -82,12 +82,6 @@ class Progress:
         if PlanJob.objects.filter(pk=self.job.pk, cancel_requested=True).exists():
             raise JobCancelledError("it was cancelled")
 
-    def keep(self, result: Mapping[str, Any]) -> None:
-        """Store what it has so far, for its readers and for a worker that takes it up again. Raises JobLostError."""
-        self.job.result = dict(result)
-        if not _mine(self.job).update(result=self.job.result):
-            raise JobLostError("another worker has taken it up")
-
 
 Work = Callable[[Mapping[str, Any], Progress], Mapping[str, Any]]
 """Takes the job's request, and returns its result: both are JSON."""

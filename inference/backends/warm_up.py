@@ -114,7 +114,7 @@ class WarmUps:
 
     async def _send(self, replica: Replica, query: Query, warm_up: WarmUp, within_s: float) -> None:
         """One request, and the whole of its answer. Raises BackendError."""
-        call = OwnCall("warm_up", replica.pool, replica.name)
+        call = OwnCall(replica.pool, replica.name)
         try:
             await _send(replica.backend, query, warm_up, within_s, call)
         except BackendError as error:

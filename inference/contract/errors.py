@@ -17,7 +17,6 @@ GatewayError
  │    ├── FailedError               a model server failed at a call
  │    ├── InvalidError              a model server says that the client's request is wrong
  │    │    └── UnservedError        its model is not for what the client wants of it
- │    ├── CannotMeasureError        a replica failed during a benchmark, or cannot be measured
  │    ├── TargetError               a server cannot be measured by `weir bench`
  │    ├── EnteringError             what `weir bench` found could not be entered as what a replica carries
  │    ├── ChatTemplateError         a chat template is none, or cannot lay these messages out

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 import uvloop
 
-from inference.benchmark.prompts import Prompts
 from inference.loadtest import comparing, options, output
 from inference.loadtest.client import Client, Target, TargetError
 from inference.loadtest.core import summary
@@ -19,6 +18,7 @@ from inference.loadtest.core.unhappy import Report
 from inference.loadtest.core.workload import Planned
 from inference.loadtest.entering import EnteringError
 from inference.loadtest.options import Options
+from inference.loadtest.prompts import Prompts
 from inference.loadtest.run import Conversation, Load, allow_many_connections
 from inference.loadtest.searching import Search
 from inference.loadtest.unhappy.suite import Suite
@@ -93,7 +93,7 @@ async def _bench(wanted: Options) -> Result:
     try:
         if not wanted.model:
             client.target = target = target._replace(model=_only(await client.models()))
-        prompts = Prompts(())
+        prompts = Prompts()
         load = Load(client, prompts, Conversation(wanted.turns, wanted.think_s))
         await load.warm_up()
         load.share(wanted.prefixes, wanted.prefix_tokens)

@@ -8,13 +8,13 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference.benchmark.prompts import Prompts
 from inference.loadtest.client import Client, TargetError
 from inference.loadtest.core.result import Outcome
 from inference.loadtest.core.samples import CUT_SHORT, Sample
 from inference.loadtest.core.verdict import busiest
 from inference.loadtest.core.workload import Planned
 from inference.loadtest.pacer import Pacer, now_s
+from inference.loadtest.prompts import Prompts
 
 WARM_UP_TOKENS = 128
 _CPU_EVERY_S = 0.5

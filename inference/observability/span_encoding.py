@@ -269,7 +269,7 @@ def encode_own_call(call: OwnCall, offset_ns: int) -> bytes:
         call.trace_id,
         call.id,
         b"",
-        call.purpose,
+        "warm_up",
         otlp.CLIENT,
         call.start_ns + offset_ns,
         call.end_ns + offset_ns,

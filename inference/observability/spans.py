@@ -7,7 +7,7 @@ wall-clock times with one anchor per trace, so that children meet exactly.
 import time
 from copy import copy
 from dataclasses import InitVar, dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from inference.contract.snapshot import Pool
 from inference.core import otlp
@@ -200,12 +200,12 @@ class Trace:
 
 
 class OwnCall:
-    """A call of Weir's own to a model server, as `inference/contract/stages.py` says. `purpose` names its span."""
+    """A call of Weir's own to a model server, as `inference/contract/stages.py` says. A warm-up is the only one."""
 
-    __slots__ = ("end_ns", "id", "pool", "purpose", "replica", "start_ns", "trace_id")
+    __slots__ = ("end_ns", "id", "pool", "replica", "start_ns", "trace_id")
 
-    def __init__(self, purpose: Literal["warm_up", "benchmark"], pool: str, replica: str) -> None:
-        self.purpose, self.pool, self.replica = purpose, pool, replica
+    def __init__(self, pool: str, replica: str) -> None:
+        self.pool, self.replica = pool, replica
         self.trace_id, self.id = trace_id(), span_id()
         self.start_ns = self.end_ns = now_ns()
 

@@ -32,7 +32,6 @@ PAGES = {
     "planning-plan": "/planning/plan",
     "planning-what-if": "/planning/what-if",
     "planning-worksheet": "/planning/worksheet",
-    "planning-benchmark": "/planning/benchmark",
     "policies": "/policies",
     "policy": "/policies/scale-chat-large-local",
     "pauses": "/pauses",
@@ -45,7 +44,7 @@ PAGES = {
 }
 """By the name of the view. After `>`: the link of that page that leads to it."""
 PARTS = {
-    "latency-explain", "latency-table", "objective-burned", "quick", "live", "incident-markdown", "planning-jobs", "planning-job",
+    "latency-explain", "latency-table", "objective-burned", "quick", "live", "incident-markdown", "planning-jobs",
     "incident-acknowledge", "incident-resolve", "incident-reopen", "incident-note", "incident-step", "planning-jobs-start",
     "planning-job-cancel", "policy-step", "pause-end", "share", "shared", "review-markdown", "save-view", "remove-view",
     "decision-replay", "silence-end", "zone", "batch-cancel", "batch-retry",

@@ -2,9 +2,6 @@
 
 from django.db import models
 
-from controlplane.accounts.core.rule import Owned
-from controlplane.fleet.models import Pool
-
 
 class PlanJob(models.Model):
     """A job of the worker. It is taken up again by another worker if its worker ends; see controlplane/planning/jobs.py."""
@@ -39,11 +36,6 @@ class PlanJob(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.pk}: {self.state}"
-
-    def owned(self) -> Owned:
-        """A benchmark is whose pool it measures. What reads and computes alone is nobody's."""
-        pool = Pool.objects.filter(name=self.request.get("pool", "")).first()
-        return pool.owned() if pool else Owned()
 
     @property
     def ended(self) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from urllib.parse import urlunsplit
 
 from inference.backends.metrics_page import MetricsPages
-from inference.benchmark.prompts import Prompts
 from inference.contract.server_metrics import read_load_or_gateway
 from inference.loadtest.client import Client, TargetError
 from inference.loadtest.core.result import Outcome
@@ -14,6 +13,7 @@ from inference.loadtest.core.samples import CUT_SHORT, Sample
 from inference.loadtest.core.unhappy import Calm, Case, Report, calm_of, harm, leak
 from inference.loadtest.core.workload import Planned
 from inference.loadtest.pacer import now_s
+from inference.loadtest.prompts import Prompts
 from inference.loadtest.run import Load
 from inference.loadtest.unhappy.cases import CASES, SHORT_TOKENS, Bench, CaseKind
 

@@ -3,15 +3,12 @@
 import csv
 import io
 import itertools
-from typing import Any
 
 import pytest
 from django.test import Client
 
 from controlplane.accounts.models import ApiToken
 from controlplane.planning.models import PlanJob, StoredForecast
-from controlplane.telemetry.query import answers
-from tests.support.planning.benchmarked import benchmarked_pool, no_store
 from tests.support.planning.fleet import plan_fleet
 from tests.support.planning.stored import running_job, store_forecasts, store_record
 from tests.support.web.people import member
@@ -154,22 +151,3 @@ def test_others_may_read_jobs_alone(caller: Client) -> None:
     assert caller.post(f"{API}/jobs", {"kind": "refresh"}, content_type="application/json").status_code == 403
     assert caller.post(f"{API}/jobs/{job.pk}/cancel").status_code == 403
     assert PlanJob.objects.get().cancel_requested is False
-
-
-def test_a_benchmark_is_started_with_what_it_measures(
-    planner: Client, transactional_db: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(answers, "store", no_store)
-    benchmarked_pool(1)
-    wanted = {"pool": "chat-eu", "gpu": "h100", "input_tokens": 500, "output_tokens": 80, "e2e_ms": 4000}
-
-    def started(**body: object) -> Any:
-        return planner.post(f"{API}/jobs", {"kind": "benchmark"} | body, content_type="application/json")
-
-    assert started().json()["detail"].startswith("benchmark is missing")
-    refused = started(benchmark=wanted)
-    assert refused.status_code == 409 and "It is not known whether it takes users' traffic" in refused.json()["detail"]
-    assert started(benchmark=wanted | {"target": 2}).status_code == 422
-    job = started(benchmark=wanted | {"despite_traffic": True})
-    assert (job.status_code, job.json()["kind"], job.json()["result"]) == (202, "benchmark", {})
-    assert PlanJob.objects.get().request == wanted | {"despite_traffic": True}

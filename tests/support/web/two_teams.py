@@ -113,7 +113,7 @@ def belongings(team: str) -> dict[str, Any]:
         ),
         "event": PlannedEvent.objects.create(name=team, kind="launch", start=now, duration_s=600, model=model.name),
         "capacity": PoolCapacity.objects.create(pool=pool),
-        "job": PlanJob.objects.create(kind="benchmark", state="done", request={"pool": pool.name}),
+        "job": PlanJob.objects.create(kind="refresh", state="done"),
         "pause": Pause.objects.create(scope="pool", target=pool.name, author="author", reason="test", **lasts),
         "override": Override.objects.create(pool=pool.name, replicas=2, author="author", reason="test", **lasts),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""`PUT planning/capacities/{pool}`: enters what a benchmark outside of Weir, such as `weir bench`, has found."""
+"""`PUT planning/capacities/{pool}`: enters what a benchmark, such as `weir bench --into-fleet`, has found."""
 
 from typing import Annotated
 
@@ -9,11 +9,11 @@ from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_PLAN
 from controlplane.api.formats import Given, Name, Slug, Text
 from controlplane.fleet.models import Pool
-from controlplane.planning.benchmark.wanted import MAX_SLOTS, MAX_TOKENS
 from controlplane.planning.entered import enter_benchmark
 from controlplane.telemetry.query.core.errors import BadQuestionError
 
 router = Router(tags=["planning"])
+MAX_TOKENS, MAX_BATCH = 1_000_000, 100_000
 Tokens = Annotated[float, Field(ge=1, le=MAX_TOKENS)]
 
 
@@ -25,7 +25,7 @@ class CapacityIn(Given):
     input_tokens: Tokens | None = Field(None, description="The mean of a request at that load, with output_tokens")
     output_tokens: Tokens | None = None
     batching_factor: float | None = Field(
-        None, ge=1e-6, le=MAX_SLOTS, description="Mean requests that it works on at that load"
+        None, ge=1e-6, le=MAX_BATCH, description="Mean requests that it works on at that load"
     )
     lower_bound: bool = Field(False, description="No higher load was tried that lost the objectives")
     note: Text = Field("", max_length=300, description="Such as the objectives and the day")
@@ -60,10 +60,5 @@ def capacity(request: HttpRequest, pool: Name, given: Body[CapacityIn]) -> Capac
         )
     rate = given.requests_per_s
     if not given.dry_run:
-        rate = enter_benchmark(
-            row,
-            gpu,
-            slots=None,
-            **given.model_dump(exclude={"gpu", "dry_run"}),
-        ).requests_per_s
+        rate = enter_benchmark(row, gpu, **given.model_dump(exclude={"gpu", "dry_run"})).requests_per_s
     return CapacityOut(pool=pool, gpu=gpu, requests_per_s=rate, entered=not given.dry_run)

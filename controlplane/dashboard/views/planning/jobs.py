@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
@@ -52,7 +52,8 @@ def start_planning_job(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def cancel_planning_job(request: HttpRequest, number: int) -> HttpResponse:
-    jobs.cancel(rights.row_for(request.user, RUN_JOBS, PlanJob, pk=number))
+    rights.require(request.user, RUN_JOBS)
+    jobs.cancel(get_object_or_404(PlanJob, pk=number))
     return back(request, reverse("planning"))
 
 

@@ -40,8 +40,7 @@ FORMS = {
     "silences": Form(RESPONDS, {"owner": "TEAM", "length": "1h", "reason": "test"}),
     "silence-end": Form(RESPONDS, {}, "silence"),
     "planning-jobs-start": Form(OWNS, {"kind": "refresh"}, whose="any"),
-    "planning-job-cancel": Form(OWNS, {}, "job"),
-    "planning-benchmark": Form(OWNS, {"pool": "TEAM-pool"}),
+    "planning-job-cancel": Form(OWNS, {}, "job", "any"),
     "policy-step": Form("approver", {}, "revision"),
     "pauses": Form(OWNS, {"what": "pause", "scope": "pool", "target": "TEAM-pool", "length": "1h", "reason": "test"}),
     "pause-end": Form(OWNS, {}, "pause"),
@@ -56,11 +55,11 @@ FORMS = {
 READ = {
     "overview", "begin", "latency", "latency-explain", "latency-table", "map", "causes", "requests", "signals", "trace",
     "objectives", "objective-preview", "objective", "objective-burned", "incidents", "review", "review-markdown", "incident",
-    "incident-markdown", "planning", "planning-plan", "planning-what-if", "planning-worksheet", "planning-jobs", "planning-job",
+    "incident-markdown", "planning", "planning-plan", "planning-what-if", "planning-worksheet", "planning-jobs",
     "policies", "policy", "decisions", "decision", "deliveries", "batches", "quick", "live", "metrics",
 }  # fmt: skip
 """Whoever has a role in any team."""
-WITH_A_FORM = {"silences", "pauses", "planning-benchmark"}
+WITH_A_FORM = {"silences", "pauses"}
 """Pages that are read, and have a form that is sent to themselves."""
 ADMINISTRATORS = {"audit"}
 WITHOUT_A_LOGIN = {"login", "healthz", "readyz", "pagerduty-hook", "shared"}

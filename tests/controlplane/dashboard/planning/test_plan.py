@@ -39,6 +39,7 @@ def test_what_is_not_known_is_said_first_and_is_no_figure(reader: Client, planne
     alone = re.sub(r"<[^>]+>", "", get(reader, pool=unknown)[1])
     assert "○ 1 of 4 pools cannot be planned" in plain and "○ Nothing can be planned: it is" in alone
     assert "need at most" not in alone
+    assert f"--into-fleet {unknown} measures and enters it" in plain and "--into-fleet chat-large-eu" not in plain
 
 
 def day(text: str, at: int) -> list[str]:

@@ -2,7 +2,6 @@
 
 import random
 import secrets
-from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
 
@@ -26,16 +25,9 @@ def _page() -> tuple[str, list[int]]:
 class Prompts:
     """Learns from the counts that the server reports how many words make a token: first from a short prompt and a longer one."""
 
-    def __init__(self, lengths: Sequence[tuple[int, int]]) -> None:
-        self._lengths = lengths
+    def __init__(self) -> None:
         self._random = random.Random(secrets.randbits(64))  # noqa: S311  (no secret)
         self._seen: dict[int, int] = {}  # tokens by words
-
-    def next(self) -> tuple[str, int, int]:
-        """A prompt, its words, and how many output tokens are wanted."""
-        inputs, outputs = self._random.choice(self._lengths)
-        words = self.words(inputs)
-        return self.text(words), words, outputs
 
     def text(self, words: int) -> str:
         """The first word is unique, so that no server has its beginning in a prefix cache."""
