@@ -19,12 +19,13 @@ from inference.contract.metrics_access import may_read_metrics
 from inference.contract.snapshot import Checked, Fault
 from inference.core.openai import errors, writers
 from inference.core.openai.errors import ApiError
-from inference.figures import metrics_page, signals_page, similar_requests
+from inference.figures import issuer_keys, metrics_page, signals_page, similar_requests
 from inference.figures.labelled import alone
 from inference.observability.families import render
 from inference.observability.metrics import Labelled, Metrics
 from inference.observability.span_export import SpanExport
 from inference.policy import serving
+from inference.policy.issuers import Issuers
 from inference.policy.serving import Serving
 from inference.policy.snapshot_source import FileSource, HttpSource, Source
 from inference.policy.snapshot_watch import SnapshotWatch, unix_ms
@@ -73,6 +74,7 @@ class Gateway:
         )
         self._cors = Cors(config.origins) if config.origins else None
         self.tokenizers = Tokenizers(config.tokenizers_folder)
+        self.issuers = Issuers(config.user_hash_key, link_local=config.backend_link_local)
         self.redis = open_redis(config.redis_url) if config.redis_url else None
         self.limits = Limits(self.redis, config.lease_ms)
         self.lane = Lane(config) if config.lane_url else None
@@ -117,6 +119,7 @@ class Gateway:
             *metrics_page.gauges(observed),
             *self._standing(),
             *similar_requests.gauges(self.serving, self.semantic),
+            *issuer_keys.gauges(self.issuers),
         ]
         self.metrics.counters = lambda: [
             *metrics_page.counters(observed),
@@ -156,6 +159,7 @@ class Gateway:
         if self.by_input is not None:
             await self.by_input.close()
         await self.fleet.close()
+        self.issuers.close()
         if self.lane is not None:
             self.lane.close()
         self.limits.close()
@@ -184,6 +188,8 @@ class Gateway:
             elif self.lane is not None and for_lane:
                 caller = authenticate(self._current(), request.headers)
                 out.known = True
+                if caller.issuer:
+                    raise errors.needs_key()
                 await self.completions.count(caller)
                 if model := model_of(request):
                     find_model(self._current(), model, caller)
@@ -330,6 +336,7 @@ class Gateway:
             "policy_faults": [str(fault) for fault in self.faults()],
             "cache": "off" if self.redis is None else "up" if self.redis.up else "down",
             "semantic_cache": similar_requests.standing(self.serving, self.semantic),
+            "issuers": issuer_keys.standing(self.issuers),
             "pools": pools,
         }
         if self.worker is not None:
@@ -341,5 +348,7 @@ class Gateway:
         return [*self.watch.faults, *self.tokenizers.faults()]
 
     def _swap(self, checked: Checked) -> tuple[Fault, ...]:
-        self.serving = serving.build(checked, self.fleet, self.tokenizers, self.serving, self._config.lane_token)
+        self.serving = serving.build(
+            checked, self.fleet, self.tokenizers, self.issuers, self.serving, self._config.lane_token
+        )
         return self.serving.faults

@@ -87,6 +87,11 @@ class Config(BaseSettings):
         repr=False,
         description="The secret of gateway and lane, 32 characters or more: the WEIR_LANE_TOKEN of the lane.",
     )
+    user_hash_key: str = Field(
+        default="",
+        repr=False,
+        description="With it users that tokens name are hashed, the same in all gateways; without one they are not kept at all.",
+    )
     region: str = Field(
         default="",
         description="Where this gateway's requests come from, for routing rules and demand; x-weir-region of a key that may "

@@ -25,7 +25,8 @@ GROUPS = (
         (
             "fleet.LLMModel", "fleet.Variant", "fleet.Pool", "fleet.Replica", "fleet.Cluster", "fleet.Workload", "fleet.Region",
             "fleet.Tenant", "fleet.Tier", "lane.TenantLimits", "lane.CallbackSecret", "lane.Callback", "fleet.GatewayKey",
-            "fleet.StageTimeouts", "fleet.TimeoutRule", "fleet.CachePurge", "fleet.Observation", "fleet.SnapshotRevision",
+            "fleet.TokenIssuer", "fleet.StageTimeouts", "fleet.TimeoutRule", "fleet.CachePurge", "fleet.Observation",
+            "fleet.SnapshotRevision",
         ),
     ),
     Group(

@@ -21,7 +21,7 @@ from controlplane.accounts.admin_parts import (
     ShownInline,
 )
 from controlplane.accounts.core.actions import ADMINISTER, EDIT_FLEET
-from controlplane.fleet import workload_manifests
+from controlplane.fleet import callers_admin, workload_manifests  # noqa: F401  (whose pages are registered there)
 from controlplane.fleet.core.detected import describe
 from controlplane.fleet.models import (
     AllowedRegion,
@@ -307,7 +307,7 @@ class TenantAdmin(PurgesAnswers, RuledAdmin):
     list_display = ["name", "tier", "enabled"]
     list_filter = ["tier", "enabled"]
     search_fields = ["name"]
-    autocomplete_fields = ["tier"]
+    autocomplete_fields = ["tier", "token_tiers"]
     inlines = [AllowedRegionInline, GatewayKeyInline]
 
 

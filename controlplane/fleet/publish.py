@@ -36,6 +36,7 @@ from controlplane.fleet.models import (
     Tenant,
     Tier,
     TimeoutRule,
+    TokenIssuer,
     Variant,
 )
 from controlplane.fleet.snapshot_values import fleet_values, read_overlay
@@ -64,6 +65,7 @@ SOURCES: tuple[type[models.Model], ...] = (
     RoutingRules,
     AllowedRegion,
     CachePurge,
+    TokenIssuer,
 )
 """Models whose rows the snapshot is made of."""
 

@@ -18,6 +18,7 @@ from controlplane.fleet.models import (
     Tenant,
     Tier,
     TimeoutRule,
+    TokenIssuer,
     Variant,
 )
 from inference.contract import snapshot
@@ -44,11 +45,20 @@ def fleet_values() -> FleetValues:
             _tenant(row)
             for row in Tenant.objects.filter(enabled=True)
             .select_related("tier")
-            .prefetch_related("keys__only_models", "regions__region")
+            .prefetch_related("keys__only_models", "regions__region", "token_tiers")
         ),
         timeouts=_part(snapshot.StageTimeouts, StageTimeouts.objects.first() or StageTimeouts()),
         rules=_rules(),
         timeout_rules=_timeout_rules(),
+        issuers=tuple(
+            _part(
+                snapshot.Issuer,
+                row,
+                algorithms=tuple(row.algorithms),
+                tenants=tuple(sorted(tenant.name for tenant in row.tenants.all())),
+            )
+            for row in TokenIssuer.objects.filter(enabled=True).prefetch_related("tenants")
+        ),
         tag_purges={row.tag: row.cache_purges for row in CachePurge.objects.filter(model__isnull=True)},
     )
 
@@ -201,6 +211,7 @@ def _tenant(row: Tenant) -> snapshot.Tenant:
         ),
         regions=_regions(row),
         cache_purges=row.cache_purges,
+        tiers=tuple(sorted(tier.name for tier in row.token_tiers.all())),
     )
 
 

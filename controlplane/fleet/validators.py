@@ -11,6 +11,7 @@ from inference.contract.address import parse_address, parse_base_url, parse_prox
 from inference.contract.credentials import Header, check_header, value_and_secret
 from inference.contract.image_hosts import is_host
 from inference.contract.snapshot import TOKENIZERS, is_name
+from inference.contract.snapshot_checks import check_jwks_url
 from inference.contract.snapshot_parts import WARM_UP_BOUNDS
 from inference.contract.tensor_mapping import TensorMapping, check_mapping
 
@@ -77,6 +78,14 @@ def validate_base_url(value: str) -> None:
     """The base URL of OpenAI's API."""
     try:
         parse_base_url(value, settings.CONFIG.backend_link_local)
+    except ValueError as error:
+        raise ValidationError(f"{error}.") from error
+
+
+def validate_jwks_url(value: str) -> None:
+    """Where an issuer has its public keys."""
+    try:
+        check_jwks_url(value, settings.CONFIG.backend_link_local)
     except ValueError as error:
         raise ValidationError(f"{error}.") from error
 

@@ -81,6 +81,11 @@ def is_ip(host: str) -> bool:
     return True
 
 
+def is_loopback(host: str) -> bool:
+    """Whether it is this machine, by its address or as `localhost`. Other names are not resolved."""
+    return host == "localhost" or (is_ip(host) and ipaddress.ip_address(host).is_loopback)
+
+
 def is_link_local(host: str) -> bool:
     """Whether a cloud's metadata is there: a link-local address, or one of those that AWS, Alibaba and Azure have beside these, or
     a name of theirs. Other names are not resolved.

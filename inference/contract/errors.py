@@ -10,6 +10,7 @@ GatewayError
  │    ├── RedisUrlError             WEIR_REDIS_URL cannot be understood
  │    ├── PermanentApiError         a client hears that its request is wrong, or has failed for good
  │    │    └── MethodError          a client used a method that the URL does not answer to
+ │    ├── BadTokenError             a token of an issuer does not hold
  │    ├── ProtocolError             a server does not speak HTTP/2 as the gateway understands it
  │    ├── CallFailedError           a gRPC call ended with a status that is neither OK nor UNAVAILABLE
  │    ├── NotHttpError              a model server does not speak HTTP/1.1

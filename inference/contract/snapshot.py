@@ -15,6 +15,7 @@ from inference.contract.snapshot_checks import (
     Fault,
     Reader,
     SnapshotError,
+    check_issuer,
     check_tenant,
     check_timeouts,
     is_name,
@@ -22,6 +23,7 @@ from inference.contract.snapshot_checks import (
 from inference.contract.snapshot_parts import (
     CacheRule,
     Endpoint,
+    Issuer,
     Key,
     Model,
     Pool,
@@ -49,6 +51,7 @@ __all__ = [
     "Ejection",
     "Endpoint",
     "Fault",
+    "Issuer",
     "Key",
     "Model",
     "Overlay",
@@ -96,6 +99,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     written_ms: int = 0
     timeout_rules: tuple[TimeoutRule, ...] = ()
     tag_purges: dict[str, Count] = {}  # how often the answers to requests with a tag were purged
+    issuers: tuple[Issuer, ...] = ()
 
 
 class Checked(NamedTuple):
@@ -130,6 +134,7 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     written_ms: int = 0
     timeout_rules: tuple[msgspec.Raw, ...] = ()
     tag_purges: dict[str, Count] = {}
+    issuers: tuple[msgspec.Raw, ...] = ()
 
 
 def key_digest(api_key: str) -> str:
@@ -167,6 +172,7 @@ def check(raw: bytes, link_local: bool = False) -> Checked:
     timeout_rules = read.parts(
         "timeouts", document.timeout_rules, TimeoutRule, lambda rule: check_timeouts(rule, models, tiers)
     )
+    issuers = read.parts("issuer", document.issuers, Issuer, lambda issuer: check_issuer(issuer, link_local))
     snapshot = Snapshot(
         document.version,
         tuple(models.values()),
@@ -180,6 +186,7 @@ def check(raw: bytes, link_local: bool = False) -> Checked:
         document.written_ms,
         tuple(timeout_rules.values()),
         document.tag_purges,
+        tuple(issuers.values()),
     )
     return Checked(snapshot, tuple(faults), tuple(read.unknown))
 

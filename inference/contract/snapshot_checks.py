@@ -7,20 +7,30 @@ from typing import Literal, NamedTuple, TypeVar
 import msgspec
 
 from inference.contract import lenient
-from inference.contract.address import parse_address, parse_base_url, parse_proxy, parse_url
+from inference.contract.address import is_loopback, parse_address, parse_base_url, parse_proxy, parse_url
 from inference.contract.credentials import check_header
 from inference.contract.errors import PermanentError
 from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
-from inference.contract.snapshot_parts import WARM_UP_BOUNDS, Endpoint, Model, Pool, Tenant, Tier, TimeoutRule, WarmUp
+from inference.contract.snapshot_parts import (
+    WARM_UP_BOUNDS,
+    Endpoint,
+    Issuer,
+    Model,
+    Pool,
+    Tenant,
+    Tier,
+    TimeoutRule,
+    WarmUp,
+)
 from inference.contract.tensor_mapping import check_mapping
 
 TOKENIZERS = ("tekken", "server", "estimate")
 """Tokenizers that need no folder: a vocabulary that comes with the gateway, the server's own count, bytes / 4."""
 
-Kind = Literal["model", "pool", "tier", "tenant", "rule", "overlay", "timeouts"]
+Kind = Literal["model", "pool", "tier", "tenant", "rule", "overlay", "timeouts", "issuer"]
 Raws = Iterable[msgspec.Raw]
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
-_Part = TypeVar("_Part", Model, Pool, Tier, Tenant, RouteRule, TimeoutRule)
+_Part = TypeVar("_Part", Model, Pool, Tier, Tenant, RouteRule, TimeoutRule, Issuer)
 
 
 class SnapshotError(PermanentError, ValueError):
@@ -218,6 +228,25 @@ def check_timeouts(rule: TimeoutRule, models: Collection[str], tiers: Collection
         if name and name not in known:
             raise SnapshotError(f"{what} {name!r} is not one of {', '.join(sorted(known)) or 'none'}: choose another")
     return rule
+
+
+def check_issuer(issuer: Issuer, link_local: bool = False) -> Issuer:
+    """Raises SnapshotError."""
+    for what in ("issuer", "audience", "tenant_claim", "algorithms"):
+        if not getattr(issuer, what):
+            raise SnapshotError(f"{what} is empty: enter what its tokens have")
+    try:
+        check_jwks_url(issuer.jwks_url, link_local)
+    except ValueError as error:
+        raise SnapshotError(str(error)) from None
+    return issuer
+
+
+def check_jwks_url(text: str, link_local: bool) -> None:
+    """Raises ValueError with the value and the remedy: whoever can change what is read there can make tokens."""
+    url = parse_url(text, link_local, with_query=True)
+    if url.scheme != "https" and not is_loopback(url.host):
+        raise ValueError(f"{text!r} is plain HTTP, where keys can be changed on the way: use https")
 
 
 def is_name(text: str) -> bool:

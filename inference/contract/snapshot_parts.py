@@ -199,6 +199,28 @@ class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keys: tuple[Key, ...] = ()
     regions: tuple[str, ...] = ()  # the only ones where its requests may be served; none is all
     cache_purges: Count = 0  # how often its cached answers were purged
+    tiers: tuple[str, ...] = ()  # that tokens of issuers may name beside its own
+
+
+SigningAlgorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+"""All of them with a public key: whoever can check a token cannot make one."""
+
+
+class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose JSON Web Tokens are taken beside keys. `issuer` and `audience` have to be in each token; its claims of these names say for
+    which tenant it is, and, where they are named, in which tier and by whom. `jwks_url` has the public keys.
+    """
+
+    name: str
+    issuer: str
+    audience: str
+    jwks_url: str
+    tenant_claim: str = "tenant"
+    tier_claim: str = ""
+    user_claim: str = ""
+    algorithms: tuple[SigningAlgorithm, ...] = ("RS256", "ES256", "EdDSA")
+    tenants: tuple[str, ...] = ()  # that its tokens may name
+    all_tenants: bool = False  # they may name any
 
 
 class StageTimeouts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

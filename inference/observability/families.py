@@ -19,6 +19,7 @@ _LEAST = frozenset(
         "process_start_time_seconds",
         "weir_gateway_cache_up",
         "weir_gateway_endpoints_version",
+        "weir_gateway_issuer_up",
         "weir_gateway_overlay_version",
         "weir_gateway_policy_version",
         "weir_gateway_pool_replicas_up",
@@ -32,6 +33,7 @@ _LEAST = frozenset(
 _MOST = frozenset(
     (
         "python_info",
+        "weir_gateway_issuer_keys_age_seconds",
         "weir_gateway_limits_local",
         "weir_gateway_policy_fault",
         "weir_gateway_policy_stale",

@@ -193,6 +193,8 @@ def encode_trace(trace: Trace, offset_ns: int) -> bytes:
         rest += _cost_usd(trace.cost_usd)
     if trace.caller is not None:
         rest += otlp.link(*trace.caller)
+    if trace.user:
+        rest += otlp.attribute("enduser.pseudo.id", trace.user)
     if trace.idempotency_key:
         rest += _idempotency_key(trace.idempotency_key)
     if trace.input_tokens >= 0:

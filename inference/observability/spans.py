@@ -95,6 +95,7 @@ class Trace:
     replica: str = ""
     tier: str = ""
     tenant: str = ""
+    user: str = ""  # a hash of who the caller's token says that it is
     outcome: str = "bypass"
     inputs: tuple[int, int] | None = None  # of a list: how many the cache had, and of how many
     status: str = "ok"

@@ -10,6 +10,7 @@ from inference.contract import lane
 from inference.contract.plan import Plans, plans_of
 from inference.contract.snapshot import Checked, Fault, Model, Snapshot, StageTimeouts, Tier, key_digest
 from inference.core.rate_limit import Limit, limits_of
+from inference.policy.issuers import Issuers
 from inference.policy.stage_timeouts import Timeouts, timeouts_of
 from inference.tokenizers.library import Tokenizers
 from inference.tokenizers.model_text import ModelText
@@ -30,6 +31,8 @@ class Caller(NamedTuple):
     expires_ms: int = 0  # Unix time from which on the key is refused; 0 is never
     is_lane: bool = False  # a worker sends a line for it
     can_wait: bool = False  # nobody waits for that line
+    issuer: str = ""  # of its token, where it has sent no key
+    user: str = ""  # a hash of who its token says that it is
     tags: bytes = b""  # of its request: what the cache keeps apart by them
 
     def may_use(self, model: str) -> bool:
@@ -58,6 +61,8 @@ class Serving(NamedTuple):
     timeouts: Timeouts = {}  # where a rule changes them
     lane_sha256: str = ""  # of the secret with which the lane's workers send lines; empty where there is no lane
     batch_tier: Tier | None = None  # that lines are served in
+    tenants: Mapping[str, Mapping[str, Caller]] = {}  # by the tiers that tokens may name, empty for its own
+    issuers: Issuers | None = None  # None where the document has none
 
     def of_lane(self, caller: Caller, own_tier: str) -> Caller:
         """Who a line is for that `caller`'s key has made. The tenant's limits count apart from those of its other requests, unless
@@ -80,7 +85,12 @@ class Serving(NamedTuple):
 
 
 def build(
-    checked: Checked, fleet: Fleet, tokenizers: Tokenizers, before: Serving | None, lane_token: str = ""
+    checked: Checked,
+    fleet: Fleet,
+    tokenizers: Tokenizers,
+    issuers: Issuers,
+    before: Serving | None,
+    lane_token: str = "",
 ) -> Serving:
     """Prepare `checked`. A faulty model stays as it was before if its pools are still there, a faulty tenant with its old
     tier.
@@ -99,12 +109,20 @@ def build(
         for digest, caller in (before.callers.items() if before else ())
         if ("tenant", caller.tenant) in faulty
     }
+    tenants: dict[str, Mapping[str, Caller]] = {}
     for tenant in snapshot.tenants:
         tier = tiers[tenant.tier]
         regions = frozenset(tenant.regions)
         cached_as = f"{tenant.name}\0{tenant.cache_purges}" if tenant.cache_purges else tenant.name
         of_tenant = Caller(tenant.name, cached_as, tier, limits_of(tenant.name, tier), regions)
         callers.update(dict.fromkeys(tenant.key_sha256, of_tenant))
+        if snapshot.issuers:
+            others = {
+                name: of_tenant._replace(tier=tiers[name], limits=limits_of(tenant.name, tiers[name]))
+                for name in tenant.tiers
+                if name in tiers
+            }
+            tenants[tenant.name] = {**others, "": of_tenant, tier.name: of_tenant}
         callers.update(
             (
                 key.sha256,
@@ -121,9 +139,10 @@ def build(
             )
             for key in tenant.keys
         )
+    pinned = (caller.regions for tenant in tenants.values() for caller in tenant.values())
     plans = {
         regions: plans_of(kept.values(), snapshot.pools, list(tiers), snapshot.rules, snapshot.overlay, regions)
-        for regions in {frozenset[str](), *(caller.regions for caller in callers.values())}
+        for regions in {frozenset[str](), *(caller.regions for caller in callers.values()), *pinned}
     }
     everywhere = plans.pop(frozenset())
     region_of = {pool.name: pool.region for pool in snapshot.pools}
@@ -140,7 +159,9 @@ def build(
     timeouts = timeouts_of(snapshot.timeouts, snapshot.timeout_rules, kept, tiers)
     lane_sha256 = key_digest(lane_token) if lane_token else ""
     pools_now = fleet.swap(snapshot)
-    return Serving(snapshot, callers, models, pools_now, faults, timeouts, lane_sha256, tiers.get(lane.TIER))
+    issuers.swap(snapshot.issuers)
+    batch_tier, known = tiers.get(lane.TIER), issuers if snapshot.issuers else None
+    return Serving(snapshot, callers, models, pools_now, faults, timeouts, lane_sha256, batch_tier, tenants, known)
 
 
 def _home(model: Model, region_of: Mapping[str, str]) -> str:

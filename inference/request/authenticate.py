@@ -1,10 +1,12 @@
-"""Finds the tenant whose API key a request carries."""
+"""Finds the tenant whose API key, or whose issuer's token, a request carries."""
 
 import time
 
 from inference.contract.lane import KEY_HEADER, OWN_TIER_HEADER
 from inference.contract.snapshot import key_digest
 from inference.core.openai import errors
+from inference.core.web_tokens import is_token
+from inference.policy.issuers import Issuers
 from inference.policy.serving import Caller, Serving
 
 _KEY_OF_BATCH, _OWN_TIER = KEY_HEADER.encode(), OWN_TIER_HEADER.encode()
@@ -17,12 +19,15 @@ def authenticate(serving: Serving, headers: dict[bytes, bytes]) -> Caller:
     Keys are compared by their digests through a hash table: its timing can only reveal a digest, which does not give
     the key.
     """
-    digest = digest_of(headers)
+    key = _key_of(headers)
+    digest = key_digest(key)
     by_lane = bool(serving.lane_sha256) and digest == serving.lane_sha256
     if by_lane:
         digest = headers.get(_KEY_OF_BATCH, b"").decode("latin-1")
     caller = serving.callers.get(digest)
     if caller is None:
+        if serving.issuers is not None and not by_lane and is_token(key):
+            return _by_token(serving, serving.issuers, key, digest)
         raise errors.wrong_key()
     if caller.expires_ms and time.time_ns() // 1_000_000 >= caller.expires_ms:
         raise errors.expired_key()
@@ -31,9 +36,27 @@ def authenticate(serving: Serving, headers: dict[bytes, bytes]) -> Caller:
 
 def digest_of(headers: dict[bytes, bytes]) -> str:
     """Of the key that the request carries. Raises ApiError where there is none."""
+    return key_digest(_key_of(headers))
+
+
+def _key_of(headers: dict[bytes, bytes]) -> str:
     kind, _, key = headers.get(b"authorization", b"").partition(b" ")
     if kind.lower() != b"bearer":
         key = headers.get(b"x-api-key", b"")
     if not (key := key.strip()):
         raise errors.missing_key()
-    return key_digest(key.decode("utf-8", "replace"))
+    return key.decode("utf-8", "replace")
+
+
+def _by_token(serving: Serving, issuers: Issuers, token: str, digest: str) -> Caller:
+    """The tenant and the tier that the token names, as far as its issuer may speak for that tenant, and the tenant may have that tier.
+    Raises ApiError.
+    """
+    issuer, verified = issuers.verify(token, digest)
+    tiers = serving.tenants.get(verified.tenant)
+    if tiers is None or not (issuer.all_tenants or verified.tenant in issuer.tenants):
+        raise errors.wrong_token("Its issuer speaks for no tenant of this name here")
+    caller = tiers.get(verified.tier)
+    if caller is None:
+        raise errors.wrong_token("Its tenant has no tier of this name here")
+    return caller._replace(issuer=issuer.name, user=verified.user)

@@ -141,7 +141,12 @@ class Completions:
         trace.policy_version = serving.snapshot.version
 
         caller = authenticate(serving, request.headers)
-        trace.tenant, trace.tier, trace.can_wait = caller.tenant, caller.tier.name, caller.can_wait
+        trace.tenant, trace.tier, trace.can_wait, trace.user = (
+            caller.tenant,
+            caller.tier.name,
+            caller.can_wait,
+            caller.user,
+        )
         region = (caller.names_region and request.headers.get(b"x-weir-region", b"").decode("latin-1")) or self._region
         if key_of_client := request.headers.get(b"idempotency-key"):
             trace.idempotency_key = 1 + crc32(key_of_client, crc32(caller.tenant.encode())) % _HASHES

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from inference.contract.rules import NO_OVERLAY, RouteRule
-from inference.contract.snapshot import Model, Pool, Route, Snapshot, StageTimeouts, Tenant, Tier, TimeoutRule
+from inference.contract.snapshot import Issuer, Model, Pool, Route, Snapshot, StageTimeouts, Tenant, Tier, TimeoutRule
 
 DEFAULT_TIMEOUTS = StageTimeouts()
 
@@ -33,6 +33,7 @@ class FleetValues:
     rules: tuple[RouteRule, ...] = ()  # of all routing policies, in order
     timeout_rules: tuple[TimeoutRule, ...] = ()
     tag_purges: Mapping[str, int] = field(default_factory=dict)
+    issuers: tuple[Issuer, ...] = ()
 
 
 def render(fleet: FleetValues, version: int) -> Snapshot:
@@ -71,6 +72,7 @@ def render(fleet: FleetValues, version: int) -> Snapshot:
             )
         ),
         tag_purges=dict(sorted(fleet.tag_purges.items())),
+        issuers=tuple(sorted(fleet.issuers, key=lambda issuer: issuer.name)),
     )
 
 

@@ -5,6 +5,7 @@ import controlplane.fleet.models.workload
 import controlplane.fleet.validators
 import django.core.validators
 import django.db.models.deletion
+import controlplane.fleet.models.issuers
 from django.db import migrations, models
 
 
@@ -428,6 +429,33 @@ class Migration(migrations.Migration):
                 'verbose_name_plural': 'purges of cached answers',
                 'ordering': ['tag', 'model__name', 'prompt_version'],
                 'constraints': [models.UniqueConstraint(fields=('model', 'prompt_version'), name='cache_purge_of_version', violation_error_message='This prompt version was purged before: choose it in the list, and purge it again.'), models.UniqueConstraint(condition=models.Q(('model__isnull', True)), fields=('tag',), name='cache_purge_of_tag', violation_error_message='This tag was purged before: choose it in the list, and purge it again.'), models.CheckConstraint(condition=models.Q(models.Q(('model__isnull', False), ('tag', ''), models.Q(('prompt_version', ''), _negated=True)), models.Q(models.Q(('tag', ''), _negated=True), ('model__isnull', True), ('prompt_version', '')), _connector='OR'), name='cache_purge_of_tag_or_version', violation_error_message='Enter a tag, or a model and its prompt version.')],
+            },
+        ),
+        migrations.AddField(
+            model_name='tenant',
+            name='token_tiers',
+            field=models.ManyToManyField(blank=True, help_text='That tokens of an issuer may name for it, beside its own.', related_name='token_tenants', to='fleet.tier', verbose_name='tiers of tokens'),
+        ),
+        migrations.CreateModel(
+            name='TokenIssuer',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=100, unique=True, validators=[controlplane.fleet.validators.validate_name])),
+                ('enabled', models.BooleanField(default=True, help_text='Tokens of a disabled one are refused within a second.')),
+                ('issuer', models.CharField(help_text='What its tokens have as “iss”, to the letter.', max_length=500, unique=True)),
+                ('audience', models.CharField(help_text='What its tokens have as “aud” where they are for these gateways, such as “weir”.', max_length=500)),
+                ('jwks_url', models.CharField(help_text='A JSON Web Key Set over https, such as https://login.example.com/keys. The gateways fetch it.', max_length=500, validators=[controlplane.fleet.validators.validate_jwks_url], verbose_name='URL of its public keys')),
+                ('algorithms', models.JSONField(default=controlplane.fleet.models.issuers._default_algorithms, help_text='That its tokens may be signed with.')),
+                ('tenant_claim', models.CharField(default='tenant', help_text='It names the tenant. A token without it is refused.', max_length=200, verbose_name='claim of the tenant')),
+                ('tier_claim', models.CharField(blank=True, help_text="It names a tier: the tenant's own, or one that its tokens may name. Empty: always its own.", max_length=200, verbose_name='claim of the tier')),
+                ('user_claim', models.CharField(blank=True, help_text="Such as “sub”. Traces have a hash of it, with the gateways' WEIR_USER_HASH_KEY. Empty: none.", max_length=200, verbose_name='claim of the user')),
+                ('all_tenants', models.BooleanField(default=False, help_text='Its tokens may name any tenant, also one that is made later.')),
+                ('tenants', models.ManyToManyField(blank=True, help_text='Else these alone: what it signs for others is refused.', related_name='issuers', to='fleet.tenant')),
+            ],
+            options={
+                'verbose_name': 'issuer of tokens',
+                'verbose_name_plural': 'issuers of tokens',
+                'ordering': ['name'],
             },
         ),
     ]

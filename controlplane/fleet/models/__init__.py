@@ -1,6 +1,7 @@
 """Models of the fleet: what is served, for whom, and its latest observations."""
 
 from controlplane.fleet.models.cluster import Cluster
+from controlplane.fleet.models.issuers import TokenIssuer
 from controlplane.fleet.models.observation import Observation
 from controlplane.fleet.models.prices import Price
 from controlplane.fleet.models.published import PublishedSnapshot, RoutingRules, SnapshotRevision
@@ -29,6 +30,7 @@ __all__ = [
     "Tenant",
     "Tier",
     "TimeoutRule",
+    "TokenIssuer",
     "Variant",
     "Workload",
 ]

@@ -66,6 +66,13 @@ class Tenant(Named):
         help_text="Its owners make and end the tenant's keys, and cancel its batches. Empty: administrators do.",
     )
     enabled = models.BooleanField(default=True, help_text="A disabled tenant's keys are refused.")
+    token_tiers = models.ManyToManyField(
+        Tier,
+        blank=True,
+        related_name="token_tenants",
+        verbose_name="tiers of tokens",
+        help_text="That tokens of an issuer may name for it, beside its own.",
+    )
     cache_purges = models.PositiveIntegerField(default=0, editable=False)
 
 

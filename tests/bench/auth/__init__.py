@@ -1,4 +1,6 @@
-"""How long the rule takes that says who may do what: every action, by people of many teams, with objects of one team and of two."""
+"""How long the rule takes that says who may do what: every action, by people of many teams, with objects of one team and of two. And how
+long a token of an issuer takes that a gateway has not seen, with a key that it has, and one that it has seen.
+"""
 
 import time
 from collections.abc import Iterator
@@ -7,9 +9,13 @@ from statistics import median
 
 from controlplane.accounts.core import actions
 from controlplane.accounts.core.rule import ROLES, Action, Owned, Person, may
+from inference.contract.snapshot import key_digest
+from inference.policy.issuers import Issuers, KeySet
 from tests.bench.figures import Figure
+from tests.support.gateway.issuer import ISSUER, AnIssuer
 
 TEAMS, ROUNDS = 50, 200
+TOKENS = 500
 
 
 def run() -> Iterator[Figure]:
@@ -29,3 +35,20 @@ def run() -> Iterator[Figure]:
             may(person, action, of)
         took_us.append((time.perf_counter_ns() - began_ns) / len(questions) / 1_000)
     yield Figure("auth.may_us", median(took_us), "us")
+    for algorithm, name in (("RS256", "auth.jwt_us"), ("ES256", "auth.jwt_es256_us"), ("EdDSA", "auth.jwt_eddsa_us")):
+        here = AnIssuer(algorithm)
+        tokens = [here.token(sub=f"user-{number}") for number in range(TOKENS)]
+        issuers, known = Issuers("key"), KeySet(here.known_as(user_claim="sub"))
+        known.take(here.keys())
+        issuers.sets[ISSUER] = known
+        yield Figure(name, _verify_us(issuers, tokens), "us")
+    yield Figure("auth.jwt_known_us", _verify_us(issuers, tokens), "us")
+
+
+def _verify_us(issuers: Issuers, tokens: list[str]) -> float:
+    took_ns = []
+    for token in tokens:
+        began_ns = time.perf_counter_ns()
+        issuers.verify(token, key_digest(token))
+        took_ns.append(time.perf_counter_ns() - began_ns)
+    return median(took_ns) / 1_000
