@@ -20,6 +20,10 @@ app = Celery("weir")
 app.conf.update(
     broker_url=config.redis_url,
     broker_transport_options={"global_keyprefix": "weir:celery:", "socket_timeout": 10, "socket_connect_timeout": 5},
+    # Without this, Celery's transport takes any certificate.
+    broker_use_ssl={"ssl_cert_reqs": "required", "ssl_check_hostname": True}
+    if config.redis_url.startswith("rediss:")
+    else None,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,  # without end: a restarted Redis is found again
     task_ignore_result=True,

@@ -11,8 +11,8 @@ import uvloop
 from inference.app import Gateway
 from inference.config import Config, ConfigError, load
 from inference.contract import logs
+from inference.contract.tls.certificate import ServerCertificate, TlsError
 from inference.wires.http.server import Server
-from inference.wires.http.tls import Certificate, TlsError
 from inference.workers.supervisor import Supervisor
 from inference.workers.worker import Worker
 
@@ -46,7 +46,7 @@ async def serve(config: Config, worker: Worker | None) -> int:
         loop.add_signal_handler(signal.SIGTERM, stop.set)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        certificate = _certificate(config)
+        certificate = ServerCertificate.named(config.tls_certificate, config.tls_key, config.tls_client_ca, "WEIR_TLS")
     except TlsError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -97,13 +97,6 @@ async def serve(config: Config, worker: Worker | None) -> int:
         worker.close()
     _log.info("gateway.stopped")
     return 0
-
-
-def _certificate(config: Config) -> Certificate | None:
-    """Raises TlsError."""
-    if config.tls_certificate is None or config.tls_key is None:
-        return None
-    return Certificate(config.tls_certificate, config.tls_key, config.tls_client_ca)
 
 
 def main() -> int:

@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from inference.contract.address import parse_url
 from inference.contract.errors import PermanentError
 from inference.contract.lane import MIN_LANE_TOKEN_CHARS
+from inference.contract.tls.certificate import check_whole
 from inference.wires.http.cors import ORIGIN
 from inference.wires.redis.url import parse
 
@@ -250,12 +251,7 @@ class Config(BaseSettings):
 
     @model_validator(mode="after")
     def _tls_is_whole(self) -> Self:
-        if bool(self.tls_certificate) != bool(self.tls_key) or (self.tls_client_ca and not self.tls_certificate):
-            given = [name for name in ("tls_certificate", "tls_key", "tls_client_ca") if getattr(self, name)]
-            raise ValueError(
-                f"{', '.join(f'WEIR_{name.upper()}={str(getattr(self, name))!r}' for name in given)} alone cannot serve "
-                "TLS: set both WEIR_TLS_CERTIFICATE and WEIR_TLS_KEY, or none of them for plain HTTP"
-            )
+        check_whole(self.tls_certificate, self.tls_key, self.tls_client_ca, "WEIR_TLS")
         return self
 
     def share_of(self, workers: int) -> Self:

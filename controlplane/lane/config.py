@@ -1,5 +1,6 @@
 """Settings of the lane. docs/batches.md explains them."""
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, field_validator
@@ -14,6 +15,11 @@ class LaneConfig(Config):
 
     lane_host: str = Field("127.0.0.1", description="Address on which the lane answers the gateway.")
     lane_port: Port = Field(8070, description="Port on which the lane answers the gateway; 0 takes a free one.")
+    lane_certificate: Path | None = Field(
+        None,
+        description="PEM chain with which the lane speaks TLS, read again when it changes; empty takes plain text.",
+    )
+    lane_key: Path | None = Field(None, description="PEM key of that certificate, without a password.")
     lane_token: OptionalSecret = Field(
         "",
         repr=False,

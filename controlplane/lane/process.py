@@ -27,6 +27,7 @@ from controlplane.lane.store import batches, changes, chores, claims, files, job
 from controlplane.lane.streams import Pulse
 from controlplane.lane.worker import GRACE_S, Worker
 from inference.contract.metrics_access import may_read_metrics
+from inference.contract.tls.certificate import ServerCertificate, TlsError
 
 _CLOCK_S, _CHORES_S, _SWEEP_S = 1.0, 1.0, 600.0
 _STUCK_AFTER_S = 60.0
@@ -51,7 +52,11 @@ async def serve(config: LaneConfig) -> AsyncIterator[int]:
             f"{config.objects_at} cannot be used ({error}): set WEIR_LANE_OBJECTS to a folder, or to s3://BUCKET/PREFIX with the "
             "address and the credentials of the bucket in AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         ) from error
-    lane = _Lane(config, objects)
+    try:
+        certificate = ServerCertificate.named(config.lane_certificate, config.lane_key, None, "WEIR_LANE")
+    except TlsError as error:
+        raise StartError(str(error)) from error
+    lane = _Lane(config, objects, certificate)
     try:
         yield await lane.start()
     finally:
@@ -59,8 +64,8 @@ async def serve(config: LaneConfig) -> AsyncIterator[int]:
 
 
 class _Lane:
-    def __init__(self, config: LaneConfig, objects: Objects) -> None:
-        self._config, self._objects = config, objects
+    def __init__(self, config: LaneConfig, objects: Objects, certificate: ServerCertificate | None) -> None:
+        self._config, self._objects, self._certificate = config, objects, certificate
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._chores = PeriodicThread("lane-chores", self._do_chores, _CHORES_S)
@@ -95,7 +100,8 @@ class _Lane:
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=_SHUTDOWN_S)
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, config.lane_host, config.lane_port).start()
+            context = self._certificate.following() if self._certificate else None
+            await web.TCPSite(self._runner, config.lane_host, config.lane_port, ssl_context=context).start()
         except OSError as error:
             raise StartError(
                 f"{config.lane_host}:{config.lane_port} cannot be bound ({error.strerror or error}): set WEIR_LANE_PORT"
@@ -133,6 +139,8 @@ class _Lane:
         changes.sweep(claims.now())
 
     def _look_at_the_clock(self) -> None:
+        if self._certificate is not None:
+            self._certificate.reload()
         if claims.take_over():
             self._loop.call_soon_threadsafe(self._worker.wake)
         if batches.expire():

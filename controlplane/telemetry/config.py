@@ -1,6 +1,7 @@
 """Settings of the telemetry process. docs/telemetry.md explains each."""
 
 import os
+from pathlib import Path
 
 from pydantic import Field
 
@@ -14,6 +15,16 @@ class IngestConfig(Config):
         "",
         repr=False,
         description="Token that senders must send as `Authorization: Bearer …`. Empty allows senders on loopback addresses only.",
+    )
+    otlp_certificate: Path | None = Field(
+        None,
+        description="PEM chain with which both receivers speak TLS, read again when it changes; empty takes plain text. "
+        "WEIR_TELEMETRY_URL then names a host of the certificate.",
+    )
+    otlp_key: Path | None = Field(None, description="PEM key of that certificate, without a password.")
+    otlp_client_ca: Path | None = Field(
+        None,
+        description="PEM certificates; senders must have one signed by them, and then need no token where none is set.",
     )
     otlp_max_body_bytes: int = Field(
         64 * 2**20, ge=1024, description="Largest OTLP request, as sent and decompressed, bytes. OTLP's own default."

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
 from inference.contract import snapshot_file
+from inference.contract.tls.certificate import ServerCertificate, TlsError
 
 from ..config import IngestConfig
 from ..ingest.otlp import grpc as otlp_grpc
@@ -53,12 +54,18 @@ class StartError(Exception):
 @contextlib.asynccontextmanager
 async def serve(config: IngestConfig) -> AsyncIterator[tuple[int, int]]:
     """Receive until the block ends. Yields the HTTP and gRPC ports. Raises StartError."""
-    if reason := problem(config.otlp_host, config.otlp_token):
+    if reason := problem(config.otlp_host, config.otlp_token, checks_clients=config.otlp_client_ca is not None):
         raise StartError(reason)
+    try:
+        certificate = ServerCertificate.named(
+            config.otlp_certificate, config.otlp_key, config.otlp_client_ca, "WEIR_OTLP"
+        )
+    except TlsError as error:
+        raise StartError(str(error)) from error
     folder = config.home / "spool"
     with _alone(folder):
         checkpoint.settle(folder, config.pipelines)
-        service = _Service(config, folder)
+        service = _Service(config, folder, certificate)
         try:
             yield await service.start()
         finally:
@@ -66,8 +73,8 @@ async def serve(config: IngestConfig) -> AsyncIterator[tuple[int, int]]:
 
 
 class _Service:
-    def __init__(self, config: IngestConfig, folder: Path) -> None:
-        self._config = config
+    def __init__(self, config: IngestConfig, folder: Path, certificate: ServerCertificate | None) -> None:
+        self._config, self._certificate = config, certificate
         self._loop = asyncio.get_running_loop()
         self._spool = SpoolWriter(
             folder,
@@ -129,13 +136,14 @@ class _Service:
         self._runner = web.AppRunner(application, access_log=None, auto_decompress=False, shutdown_timeout=_GRACE_S)
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, host, config.otlp_http_port).start()
+            context = self._certificate.following() if self._certificate else None
+            await web.TCPSite(self._runner, host, config.otlp_http_port, ssl_context=context).start()
             http_port: int = self._runner.addresses[0][1]
         except OSError as error:
             raise StartError(_taken("WEIR_OTLP_HTTP_PORT", host, config.otlp_http_port, error)) from error
         try:
             address = f"[{host}]" if ":" in host else host
-            grpc_port = self._grpc.add_insecure_port(f"{address}:{config.otlp_grpc_port}")
+            grpc_port = otlp_grpc.bind(self._grpc, f"{address}:{config.otlp_grpc_port}", self._certificate)
         except RuntimeError as error:
             raise StartError(_taken("WEIR_OTLP_GRPC_PORT", host, config.otlp_grpc_port, error)) from error
         await self._grpc.start()
@@ -253,6 +261,8 @@ class _Service:
                 log.info("store.resumed")
             logged = stalled or (logged and away is not None)
             self._spool.tidy()
+            if self._certificate is not None:
+                self._certificate.reload()
             for child in self._state.hung():
                 log.error("child.hung", child=child.name, remedy="it is killed and started again")
                 child.kill()

@@ -13,9 +13,10 @@ from typing import TypeVar
 
 import structlog
 
+from inference.contract.tls.certificate import ServerCertificate
 from inference.wires.http.connection import App, Connection
 from inference.wires.http.exchange import EdgeCounts
-from inference.wires.http.tls import Certificate, Handshakes
+from inference.wires.http.tls import Handshakes
 
 _log = structlog.get_logger()
 _BACKLOG = 1024
@@ -48,7 +49,7 @@ class Server:
         write_timeout_s: float,
         idle_timeout_s: float,
         counts: EdgeCounts,
-        certificate: Certificate | None = None,
+        certificate: ServerCertificate | None = None,
         streams: Callable[[str, str], int] = lambda _method, _path: 0,
     ) -> None:
         self.loop = asyncio.get_running_loop()
@@ -190,7 +191,7 @@ class Server:
             self._shed()
             self._shed_above_bytes = self._max_buffered_bytes // 4
             if self._certificate is not None:
-                self._certificate.look()
+                self._certificate.reload()
             if (self.counts.refused, self.counts.evicted, self.counts.shed) != (
                 before.refused,
                 before.evicted,

@@ -7,6 +7,7 @@ from controlplane.lane.objects.bucket import Bucket
 from controlplane.lane.objects.folder import Folder
 from controlplane.lane.objects.port import Objects, new_key
 from deploy.local.ports import LOOPBACK
+from tests.support.gateway.tls import issue
 from tests.support.lane.model_server import EchoServer
 from tests.support.lane.process import Stack, a_fleet, start_stack
 from tests.support.lane.s3 import BUCKET, s3
@@ -37,5 +38,7 @@ def model() -> Iterator[EchoServer]:
 
 @pytest.fixture(scope="package")
 def stack(start_once: Start, model: EchoServer, tmp_path_factory: pytest.TempPathFactory) -> Stack:
-    """A lane behind a gateway in front of `model`, for the tests of the lane. Leave it running, and choose texts of your own."""
-    return start_stack(start_once, tmp_path_factory.mktemp("lane"), a_fleet(model.url), lane_callback_allow=LOOPBACK)
+    """A lane behind a gateway in front of `model`, for the tests of the lane, over TLS. Leave it running."""
+    folder = tmp_path_factory.mktemp("lane")
+    shown = issue(folder, "lane")
+    return start_stack(start_once, folder, a_fleet(model.url), certificate=shown, lane_callback_allow=LOOPBACK)

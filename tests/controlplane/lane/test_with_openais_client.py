@@ -1,14 +1,12 @@
 """The official client, unchanged, against a real gateway and a real lane."""
 
 import json
-import urllib.request
 from typing import Any
 
 import aiohttp
 import openai
 import pytest
 
-from deploy.local.ports import LOOPBACK
 from inference.contract.lane import END_HEADER, KEY_HEADER, LATE, OWN_TIER_HEADER, authorization, room_of
 from inference.contract.snapshot import key_digest
 from tests.support.gateway.process import KEY, OTHER_KEY
@@ -68,8 +66,7 @@ async def test_a_worker_alone_is_told_how_much_room_there_is(stack: Stack) -> No
 
 
 def test_metrics_of_the_lane_and_of_its_database_can_be_read(stack: Stack) -> None:
-    with urllib.request.urlopen(f"http://{LOOPBACK}:{stack.lane_port}/metrics", timeout=60) as page:
-        text = page.read().decode()
+    text = stack.ask_lane("/metrics", {})[1].decode()
     assert "weir_lane_lines_total{" in text
     assert "\nweir_lane_jobs_queued 0" in text
 
@@ -230,9 +227,8 @@ async def test_wrong_requests_are_answered_with_what_is_wrong(stack: Stack) -> N
 
 
 def test_the_lane_answers_nobody_but_the_gateway(stack: Stack) -> None:
-    direct = type(stack.gateway)(stack.lane_port, stack.gateway.snapshot_path, stack.lane, stack.gateway.log)
-    for key in (KEY, ""):
-        status, body = direct.get("/v1/files", key, {"x-weir-tenant": "alice"})
+    for key in ({"authorization": f"Bearer {KEY}"}, {}):
+        status, body = stack.ask_lane("/v1/files", {**key, "x-weir-tenant": "alice"})
         assert (status, json.loads(body)["error"]["code"]) == (401, "invalid_api_key")
 
 

@@ -4,8 +4,10 @@ import json
 import os
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import ROOT, Command, Managed, http_ok
 from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tier
 from tests.support.gateway.process import Gateway, a_snapshot, gateway_command
+from tests.support.gateway.tls import Issued
 from tests.support.lane.model_server import MODEL
 from tests.support.start import Start
 from tests.support.wait import eventually_async
@@ -37,9 +40,22 @@ class Stack:
     lane_port: int
     start: Start
     command: Command
+    certificate: Issued | None
 
     def client(self, **options: Any) -> AsyncOpenAI:
         return self.gateway.client(**options)
+
+    def ask_lane(self, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+        """What the lane itself answers, past the gateway."""
+        url = f"https://localhost:{self.lane_port}" if self.certificate else f"http://{LOOPBACK}:{self.lane_port}"
+        asked = urllib.request.Request(url + path, headers=headers)
+        try:
+            context = self.certificate.trusting() if self.certificate else None
+            with urllib.request.urlopen(asked, timeout=60, context=context) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
 
     def another(self) -> Managed:
         """One more lane on the same database and folder."""
@@ -67,13 +83,16 @@ def start_stack(
     *,
     database_url: str = "",
     python: tuple[str, ...] = (sys.executable,),
+    certificate: Issued | None = None,
     **settings: str,
 ) -> Stack:
-    """`settings` are the lane's, and `python` is what runs it."""
+    """`settings` are the lane's, and `python` is what runs it. With a `certificate` it speaks TLS."""
     lane_port, home = free_port(), folder / "home"
-    command, port, path = gateway_command(
-        folder, snapshot, lane_url=f"http://{LOOPBACK}:{lane_port}", lane_token=TOKEN, home=str(home)
-    )
+    lane_url = f"https://localhost:{lane_port}" if certificate else f"http://{LOOPBACK}:{lane_port}"
+    command, port, path = gateway_command(folder, snapshot, lane_url=lane_url, lane_token=TOKEN, home=str(home))
+    if certificate:
+        command = replace(command, env={**command.env, "SSL_CERT_FILE": str(certificate.certificate)})
+        settings |= {"lane_certificate": str(certificate.certificate), "lane_key": str(certificate.key)}
     gateway = Gateway(port, path, start(command), folder / "gateway.log")
     env = {
         "WEIR_HOME": str(home),
@@ -85,8 +104,9 @@ def start_stack(
     }
     migrate = (sys.executable, "manage.py", "migrate", "--no-input", "-v0")
     subprocess.run(migrate, cwd=ROOT, env={**os.environ, **env}, check=True)
-    lane = Command("lane", (*python, "-m", "controlplane.lane"), partial(http_ok, lane_port, "/readyz"), env=env)
-    return Stack(gateway, start(lane), lane_port, start, lane)
+    ready = partial(http_ok, lane_port, "/readyz", tls=certificate is not None)
+    lane = Command("lane", (*python, "-m", "controlplane.lane"), ready, env=env)
+    return Stack(gateway, start(lane), lane_port, start, lane, certificate)
 
 
 def a_line(custom_id: str, text: str, url: str = "/v1/chat/completions", **body: Any) -> dict[str, Any]:

@@ -25,11 +25,14 @@ def is_loopback(host: str) -> bool:
         return False  # a name may resolve to anything
 
 
-def problem(host: str, token: str) -> str:
-    """Why a receiver must not bind to `host`, with the remedy. Empty where it may."""
-    if token or is_loopback(host):
+def problem(host: str, token: str, *, checks_clients: bool = False) -> str:
+    """Why a receiver must not bind to `host`, with the remedy. Empty where it may.
+
+    `checks_clients` says that only senders with a certificate get a connection.
+    """
+    if token or checks_clients or is_loopback(host):
         return ""
     return (
         f"WEIR_OTLP_HOST={host} is reachable from other machines and WEIR_OTLP_TOKEN is not set: anybody could write spans. "
-        "Set WEIR_OTLP_TOKEN, or bind to 127.0.0.1"
+        "Set WEIR_OTLP_TOKEN or WEIR_OTLP_CLIENT_CA, or bind to 127.0.0.1"
     )

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import structlog
 
+from inference.contract.tls.certificate import ServerCertificate
+
 from . import contract
 from .bearer_token import allowed
 from .body import GZIP_MAGIC, Body
@@ -113,3 +115,28 @@ def server(receiver: Receiver, token: str) -> grpc.aio.Server:
     )
     grpc_server.add_generic_rpc_handlers((GrpcReceiver(receiver, token),))
     return grpc_server
+
+
+def bind(server: grpc.aio.Server, address: str, certificate: ServerCertificate | None) -> int:
+    """Have the server listen, with TLS where there is a certificate. Returns the port. Raises RuntimeError where it is taken."""
+    return server.add_secure_port(address, _tls(certificate)) if certificate else server.add_insecure_port(address)
+
+
+def _tls(certificate: ServerCertificate) -> grpc.ServerCredentials:
+    """At each handshake gRPC gets what the files hold, once `certificate` has checked them."""
+    chain, key, client_ca = certificate.files
+    used = certificate.context
+
+    def read() -> grpc.ServerCertificateConfiguration:
+        authorities = client_ca.read_bytes() if client_ca else None
+        return grpc.ssl_server_certificate_configuration([(key.read_bytes(), chain.read_bytes())], authorities)
+
+    def changed() -> grpc.ServerCertificateConfiguration | None:
+        nonlocal used
+        if certificate.context is used:
+            return None
+        used = certificate.context
+        return read()
+
+    checks_clients = client_ca is not None
+    return grpc.dynamic_ssl_server_credentials(read(), changed, checks_clients)  # type: ignore[arg-type]  # None: none new

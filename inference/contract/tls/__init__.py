@@ -1,0 +1,1 @@
+"""TLS of what listens, and which connections are in the clear."""

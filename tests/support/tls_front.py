@@ -1,0 +1,46 @@
+"""TLS in front of a server that speaks plain text, as a sidecar would do it."""
+
+import asyncio
+import contextlib
+import ssl
+import threading
+from collections.abc import Iterator
+
+from deploy.local.ports import LOOPBACK
+from tests.support.gateway.tls import Issued
+
+
+@contextlib.contextmanager
+def tls_front(plain_port: int, issued: Issued) -> Iterator[int]:
+    """Yields the port of `localhost` on which the certificate is shown."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(issued.certificate, issued.key)
+    loop = asyncio.new_event_loop()
+
+    async def hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        behind, there = await asyncio.open_connection(LOOPBACK, plain_port)
+        await asyncio.gather(hand_on(reader, there), hand_on(behind, writer))
+
+    server = loop.run_until_complete(asyncio.start_server(connected, LOOPBACK, 0, ssl=context))
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    yield server.sockets[0].getsockname()[1]
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.run_until_complete(_end(server))
+    loop.close()
+
+
+async def _end(server: asyncio.Server) -> None:
+    server.close()
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
