@@ -63,8 +63,8 @@ def warm_plans(inputs: PlanInputs) -> tuple[WarmPlan, ...]:
 
 def _warm_plan(pool: PoolAssumptions, inputs: PlanInputs, grid: Grid, need: PoolNeed) -> WarmPlan:
     capacity = capacity_of(pool)
-    warm = _with_spare(need.warm, pool)
-    kept = warm if capacity is None else _with_spare(replicas_for(KEPT_FOR * need.units, capacity)[0], pool)
+    warm = with_spare(need.warm, pool)
+    kept = warm if capacity is None else with_spare(replicas_for(KEPT_FOR * need.units, capacity)[0], pool)
     lead_s = horizon_s(pool, inputs.margin_s)
     cold = pool.cold_start
     measured = f"as {cold.source}" if cold.source != "ledger" else f"as measured over {cold.starts} starts"
@@ -80,6 +80,7 @@ def _warm_plan(pool: PoolAssumptions, inputs: PlanInputs, grid: Grid, need: Pool
     return WarmPlan(pool.pool, grid.start_s, grid.step_s, lead_s, warm, started, kept, reason)
 
 
-def _with_spare(needed: I64, pool: PoolAssumptions) -> I64:
-    with_spare: I64 = np.maximum(np.where(needed > 0, needed + pool.spare_replicas, 0), pool.warm_floor)
-    return with_spare
+def with_spare(needed: I64, pool: PoolAssumptions) -> I64:
+    """Replicas for the demand, with the spare ones, or the warm floor."""
+    both: I64 = np.maximum(np.where(needed > 0, needed + pool.spare_replicas, 0), pool.warm_floor)
+    return both

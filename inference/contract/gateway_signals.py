@@ -39,6 +39,7 @@ class PoolSignals(msgspec.Struct, frozen=True):
     queue_wait_count: int = 0
     waiting: int = 0
     in_flight: int = 0
+    lines_in_flight: int = 0
     replicas: dict[str, ReplicaSignals] = {}
 
 

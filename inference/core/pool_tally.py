@@ -11,6 +11,7 @@ class PoolTally:
 
     arrived: int = 0
     lines: int = 0
+    lines_in_flight: int = 0
     answered: int = 0
     shed: int = 0
     input_tokens: int = 0

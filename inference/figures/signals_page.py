@@ -24,6 +24,7 @@ _INTS = frozenset(
         "queue_wait_count",
         "waiting",
         "in_flight",
+        "lines_in_flight",
     )
 )
 
@@ -77,6 +78,7 @@ def gauges(pools: Iterable[PoolState], now_s: float) -> list[Labelled]:
     about_warming = "Whether the replica gets no users' requests yet because it answers warm-up requests first."
     return [
         pool("in_flight", "Requests that hold a place in a pool.", lambda state: state.admission.in_flight),
+        pool("lines_in_flight", "Lines of them that can wait.", lambda state: state.tally.lines_in_flight),
         pool("waiting", "Requests that wait for a place in a pool.", lambda state: state.admission.waiting),
         replica("in_flight", "Requests at a replica.", lambda it: it.in_flight),
         replica("up", "Whether the replica's model is ready.", lambda it: it.health.state == "up"),
@@ -138,6 +140,7 @@ _POOL_FIELDS = {
     "pool_queue_waits": "queue_wait_count",
     "pool_waiting": "waiting",
     "pool_in_flight": "in_flight",
+    "pool_lines_in_flight": "lines_in_flight",
 }
 
 

@@ -63,12 +63,14 @@ async def _serve(work: Work, flight: Flight) -> None:
         flight.wake()
     pool = work.pool.newest  # while it waited, replicas may have come
     pool.hold()
+    tally.lines_in_flight += work.can_wait
     try:
         await infer(work if pool is work.pool else work._replace(pool=pool), flight, prepared)
         tally.answered += 1
         tally.input_tokens += max(0, flight.prompt_tokens)
         tally.output_tokens += flight.output_tokens
     finally:
+        tally.lines_in_flight -= work.can_wait
         pool.release()
         work.pool.admission.settle(claim, flight.used_tokens, charge)
         work.pool.admission.release()

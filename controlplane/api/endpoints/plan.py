@@ -16,9 +16,11 @@ from ninja import Field, Query, Router, Schema
 from controlplane.api.formats import Name, QuarterName, ScenarioText
 from controlplane.core.formatting import instant
 from controlplane.planning.inputs import plan_inputs
+from controlplane.planning.open_work import open_work, planned_work
 from controlplane.planning.questions import compared, planned_quarter, pools_of, quarter_of, scenario_of, this_hour_s
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from forecasting.capacity.assumptions import PlanInputs
+from forecasting.capacity.deadlines import WorkPlan
 from forecasting.capacity.plan import Basis, Binding, Plan, PoolPlan
 from forecasting.capacity.replicas import make_plan
 from forecasting.capacity.scenario import MAX_SCENARIOS, scenario_text
@@ -141,6 +143,30 @@ class PoolPlanOut(Schema):
         }
 
 
+class WorkOut(Schema):
+    pool: str
+    model: str
+    lines: float = Field(description="Open lines of batches and jobs that are the pool's part")
+    is_known: bool = Field(
+        description="Whether it is known when they will be done; where not, the other fields say nothing"
+    )
+    end_s: float | None = Field(description="When the last is done; null where that is not known, or some are late")
+    late_lines: float = Field(description="Those that would be done after their deadline")
+    replica_hours: float = Field(description="Of replicas that are added for them")
+    start_s: int
+    lines_per_s: list[float] = Field(description="Done, by hour from `start_s`: the most of the hour")
+    added: list[int] = Field(description="Replicas beside those for clients, by hour")
+    reason: str
+
+    @staticmethod
+    def resolve_lines_per_s(plan: WorkPlan) -> list[float]:
+        return plan.by_hour(plan.lines_per_s)
+
+    @staticmethod
+    def resolve_added(plan: WorkPlan) -> list[int]:
+        return [int(count) for count in plan.by_hour(plan.added)]
+
+
 class PlanOut(Schema):
     start_s: int
     hours: int
@@ -149,6 +175,9 @@ class PlanOut(Schema):
     cost_usd: float
     notes: list[str] = Field(description="What is missing or assumed in the plan as a whole")
     pools: list[PoolPlanOut]
+    work: list[WorkOut] = Field(
+        description="Work that can wait: how it is laid into what the demand leaves, over the next 26 hours"
+    )
 
 
 class WarmChangeOut(Schema):
@@ -230,6 +259,8 @@ class WorksheetOut(Schema):
 @router.get("/plan", response=PlanOut, summary="Replicas, GPU-hours and cost by pool and hour, and what binds")
 def plan(request: HttpRequest, parameters: Query[PlanParameters]) -> dict[str, Any]:
     made = make_plan(_inputs(parameters))
+    shown = pools_of(made, parameters.pool, parameters.region)
+    names = {pool.pool for pool in shown}
     return {
         "start_s": made.start_s,
         "hours": made.hours,
@@ -237,7 +268,8 @@ def plan(request: HttpRequest, parameters: Query[PlanParameters]) -> dict[str, A
         "gpu_hours": made.gpu_hours,
         "cost_usd": made.cost_usd,
         "notes": made.notes,
-        "pools": pools_of(made, parameters.pool, parameters.region),
+        "pools": shown,
+        "work": [each for each in planned_work(open_work()) if each.pool in names],
     }
 
 

@@ -1,5 +1,6 @@
 """A plan as a page shows it: totals by pool and region, the hours of all pools, and of one pool with their reasons."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +11,10 @@ import numpy as np
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.badge import Badge
 from controlplane.dashboard.core.figures.plan import Hours
+from controlplane.dashboard.core.zone import minute
+from controlplane.telemetry.query.core.timerange import SECOND_NS
 from forecasting.capacity.assumptions import HOUR_S
+from forecasting.capacity.deadlines import WorkPlan
 from forecasting.capacity.plan import BINDINGS, Basis, Binding, Plan, PoolPlan
 
 BINDS: dict[Binding, Badge] = {
@@ -202,6 +206,40 @@ def replica_lines(pools: Sequence[PoolPlan], most: int) -> list[Hours]:
             Hours(f"{len(rest)} others", rest[0].start_s, np.sum([pool.replicas for pool in rest], axis=0).tolist())
         )
     return lines
+
+
+@dataclass(frozen=True, slots=True)
+class WorkRow:
+    """A pool's part of the work that can wait."""
+
+    plan: WorkPlan
+    lines: str
+    done_by: str
+    late: str
+
+
+def work_rows(plans: Sequence[WorkPlan]) -> list[WorkRow]:
+    return [
+        WorkRow(
+            plan,
+            PAGE.count(math.ceil(plan.lines)),
+            minute(int(plan.end_s) * SECOND_NS) if plan.end_s is not None else "",
+            PAGE.count(math.ceil(plan.late_lines)) if plan.late_lines else "",
+        )
+        for plan in plans
+    ]
+
+
+def lines_bars(plans: Sequence[WorkPlan], hours: int) -> tuple[Hours | None, Hours | None]:
+    """By hour the replicas that are added for lines, and those that lines keep busy, of all pools; None where there are none."""
+    known = [plan for plan in plans if plan.is_known]
+    if not known:
+        return None, None
+    added = np.sum([plan.by_hour(plan.added) for plan in known], axis=0)[:hours]
+    busy = np.sum([plan.by_hour(plan.busy) for plan in known], axis=0)[:hours]
+    start_s = known[0].start_s
+    more = Hours("more for lines", start_s, added.tolist()) if added.any() else None
+    return more, Hours("busy with lines", start_s, busy.tolist())
 
 
 def cost_line(pools: Sequence[PoolPlan]) -> Hours | None:

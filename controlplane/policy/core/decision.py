@@ -15,7 +15,7 @@ class Decided(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Candidate(Decided, frozen=True, omit_defaults=True):
-    """A count, where it comes from (reactive, forecast, floor, override), and why."""
+    """A count, where it comes from (reactive, forecast, lines, floor, override), and why."""
 
     count: int
     source: str

@@ -59,6 +59,8 @@ class PoolFacts(Facts, frozen=True, omit_defaults=True):
     usd_per_replica_hour: float | None = None
 
     arrived_rps: float | None = None
+    lines_rps: float | None = None
+    """Of these, lines of the lane that nobody waits for."""
     input_tokens: float | None = None
     """Mean per request, as is `output_tokens`."""
     output_tokens: float | None = None
@@ -68,6 +70,7 @@ class PoolFacts(Facts, frozen=True, omit_defaults=True):
     running: float | None = None
     in_flight: float | None = None
     """Sent to a replica and not answered yet, over all gateways."""
+    lines_in_flight: float | None = None
     kv_use: float | None = None
     cpu_use: float | None = None
     burns: dict[str, BurnFacts] = {}
@@ -105,6 +108,9 @@ class PoolFacts(Facts, frozen=True, omit_defaults=True):
     """The mean number of requests that a replica works on at that load."""
     slots: int | None = None
     """The most requests that a replica can work on at a time."""
+    lines_replicas: int | None = None
+    """With so many the open lines of the lane are done in time; None where those for clients are enough."""
+    lines_reason: str = ""
     cold_start_s: float | None = None
     """P90."""
     objective: str = ""

@@ -55,6 +55,7 @@ def candidates(
     needed += _from_zero(facts, seen)
     needed += _by_load(spec, facts, seen, forecast)
     needed += _by_signals(spec, facts)
+    needed += _by_lines(facts)
     if forecast is not None:
         needed.append(forecast)
     highest = max((each.candidate for each in needed), key=lambda candidate: candidate.count)
@@ -91,10 +92,11 @@ def _from_zero(facts: PoolFacts, seen: LoadMemory | None) -> Iterator[_Needed]:
 
 
 def _load(facts: PoolFacts, before: LoadMemory | None, now_ms: int) -> LoadMemory | None:
-    """What is known of the load. While no replica serves, or a gateway reaches none, clients go elsewhere and come back: then it rises,
-    and does not fall.
+    """What is known of the load, without lines of the lane, which come where there is room. While no replica serves, or a gateway
+    reaches none, clients go elsewhere and come back: then it rises, and does not fall.
     """
-    after = load.seen(before, facts.arrived_rps, now_ms, facts.cold_start_s, facts.heard_s)
+    arrived_rps = None if facts.arrived_rps is None else max(0.0, facts.arrived_rps - (facts.lines_rps or 0.0))
+    after = load.seen(before, arrived_rps, now_ms, facts.cold_start_s, facts.heard_s)
     if (
         (serves(facts) and not facts.cut_off)
         or before is None
@@ -145,6 +147,12 @@ def _forecast(plan: PoolPlan, now_ms: int) -> _Needed | None:
         Candidate(count, "forecast", f"{plan.forecaster} at P{100 * (plan.level or 0):g}. {plan.reason}"),
         max(plan.kept[first : last + 1], default=count),
     )
+
+
+def _by_lines(facts: PoolFacts) -> Iterator[_Needed]:
+    """What the lane's work needs beside the clients' so as to be done in time."""
+    if facts.lines_replicas is not None:
+        yield _Needed(Candidate(facts.lines_replicas, "lines", facts.lines_reason), facts.lines_replicas)
 
 
 def _by_load(

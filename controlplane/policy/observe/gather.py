@@ -147,6 +147,8 @@ def _pool(name: str, row: PoolRow | None, known: Background, now_ms: int) -> Poo
         capacity_replicas=capacity.measured_replicas if capacity else 1,
         batching_factor=capacity.batching_factor if capacity else None,
         slots=capacity.slots if capacity else None,
+        lines_replicas=planned.lines_replicas,
+        lines_reason=planned.lines_reason,
         cold_start_s=planned.cold_start_s,
         objective=planned.objective,
         disabled=not row.enabled,

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from controlplane.core.periodic import PeriodicThread
 from controlplane.planning import inputs
 from controlplane.planning.models import MeasuredPool
+from controlplane.planning.open_work import open_work, planned_work
 from controlplane.policy.core.observation import PoolPlan
 from controlplane.policy.observe.core.plans import pool_plan
 from forecasting.capacity.assumptions import HOUR_S, ReplicaCapacity
+from forecasting.capacity.deadlines import WorkPlan
 from forecasting.capacity.warm_plan import warm_plans
 
 EVERY_S = 30.0
@@ -24,6 +26,8 @@ class PoolKnown:
     gpus_per_replica: int | None = None
     usd_per_replica_hour: float | None = None
     capacity: ReplicaCapacity | None = None
+    lines_replicas: int | None = None
+    lines_reason: str = ""
     cold_start_s: float | None = None
     objective: str = ""
     warm: PoolPlan | None = None
@@ -47,7 +51,7 @@ def read(now_s: float) -> Planned:
     plan = inputs.plan_inputs(start_s, (reach_s - start_s) // HOUR_S + 2, reach_s=reach_s)
     objectives = dict(MeasuredPool.objects.values_list("pool__name", "objective"))
     warm = {each.pool: each for each in warm_plans(plan)} if plan.demands else {}
-    pools = {}
+    pools, work = {}, {each.pool: each for each in planned_work(open_work(), now_s)}
     for pool in plan.pools:
         usd = plan.usd_per_gpu_hour.get(pool.gpu)
         pools[pool.pool] = PoolKnown(
@@ -57,9 +61,18 @@ def read(now_s: float) -> Planned:
             capacity=pool.capacities.get(pool.gpu),
             cold_start_s=pool.cold_start.p90_s,
             objective=objectives.get(pool.pool, ""),
+            lines_replicas=_for_lines(work.get(pool.pool), now_s),
+            lines_reason=work[pool.pool].reason if pool.pool in work else "",
             warm=pool_plan(warm[pool.pool], plan, now_s) if pool.pool in warm else None,
         )
     return Planned(int(now_s * MS_PER_S), pools)
+
+
+def _for_lines(work: WorkPlan | None, now_s: float) -> int | None:
+    """One is kept where it is not known how many lines need: without any they would never be done, and nothing of them known."""
+    if work is None:
+        return None
+    return (work.wanted_at(now_s) or None) if work.is_known else 1
 
 
 class PlannedReader(PeriodicThread):

@@ -19,6 +19,7 @@ import psutil
 from openai import AsyncOpenAI
 from openai.types import Batch
 
+from controlplane.lane.core.flow import FIRST_PLACES
 from tests.bench.figures import Figure, say
 from tests.bench.processes import BenchError
 from tests.support.gateway.process import KEY
@@ -91,12 +92,12 @@ async def _takeover(stack: Stack, model: EchoServer) -> list[Figure]:
     """From the kill of a lane until another one sends its lines again. The lease is the default."""
     async with stack.client() as client:
         model.hold()
-        await submit(client, [a_line(f"{it}", f"held {it}") for it in range(PLACES)])
-        await _when(lambda: model.running == PLACES)
+        await submit(client, [a_line(f"{it}", f"held {it}") for it in range(FIRST_PLACES)])
+        await _when(lambda: model.running == FIRST_PLACES)
         stack.another()
         stack.lane.kill()
         killed_s = time.monotonic()
-        again_s = await _when(lambda: model.asked.total() >= 2 * PLACES)
+        again_s = await _when(lambda: model.asked.total() >= 2 * FIRST_PLACES)
         model.let_go()
     return [Figure("lane.takeover_s", again_s - killed_s, "s", "the lease of 30 s")]
 

@@ -31,10 +31,14 @@ class Hours:
     values: Sequence[float | None]
 
 
-def plan_figure(pools: Sequence[Hours], cost_usd: Hours | None, key: str) -> Figure:
-    """Stacked bars of replicas by pool; below them what all of them cost in each hour, where prices are known."""
+def plan_figure(pools: Sequence[Hours], cost_usd: Hours | None, key: str, lines: Hours | None = None) -> Figure:
+    """Stacked bars of replicas by pool, and a line of how many of them the `lines` of the lane take; below them what all replicas cost in
+    each hour, where prices are known.
+    """
     top = 0.0 if cost_usd is None else 0.30
     traces = [_bars(pool, number) for number, pool in enumerate(pools)]
+    if lines is not None:
+        traces.append(_line(lines, {"color": INK, "width": 1.5, "dash": "dot", "shape": "hvh"}, "%{y:.2g}"))
     axes: Figure = {"yaxis": y_axis("replicas", top, 1.0)}
     if cost_usd is not None:
         style = {"color": INK, "width": 1.5, "shape": "hvh"}

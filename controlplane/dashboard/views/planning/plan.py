@@ -18,9 +18,11 @@ from controlplane.dashboard.core.plan_tables import (
     day_rows,
     hour_rows,
     known,
+    lines_bars,
     pool_row,
     region_rows,
     replica_lines,
+    work_rows,
 )
 from controlplane.dashboard.core.zone import minute
 from controlplane.dashboard.history import synthetic
@@ -28,10 +30,12 @@ from controlplane.dashboard.views.common import facet, page
 from controlplane.dashboard.views.planning.frame import choices, framed, level_of, levels, missing, replaced
 from controlplane.fleet.inventory import pool_entries
 from controlplane.planning.inputs import plan_inputs
+from controlplane.planning.open_work import open_work, planned_work
 from controlplane.planning.questions import pools_of, this_hour_s
 from controlplane.telemetry.query.core.parameters import choice
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from forecasting.capacity.assumptions import HOUR_S, PlanInputs
+from forecasting.capacity.deadlines import WorkPlan
 from forecasting.capacity.plan import Plan, PoolPlan
 from forecasting.capacity.replicas import make_plan
 from forecasting.capacity.warm_plan import WarmPlan, warm_plans
@@ -90,8 +94,10 @@ def plan(request: HttpRequest) -> HttpResponse:
     }
     if shown:
         running = {pool.name: sum(replica.enabled for replica in pool.replicas) for pool in pool_entries()}
-        context |= plan_context(planned, made, shown, running)
-        context |= warm_context(inputs, {pool.pool for pool in shown}, running)
+        names = {pool.pool for pool in shown}
+        work = [each for each in planned_work(open_work()) if each.pool in names]
+        context |= plan_context(planned, made, shown, running, work)
+        context |= warm_context(inputs, names, running)
         context["edit_href"] = reverse("admin:planning_poolcapacity_changelist")
     return framed(request, "Plan by hour", "_plan.html", context)
 
@@ -114,13 +120,17 @@ def without(planned: Planned, name: str, value: str) -> str:
     return replaced([pair for pair in planned.pairs if pair != (name, value)])
 
 
-def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan], running: Mapping[str, int]) -> dict[str, Any]:
+def plan_context(
+    planned: Planned, made: Plan, shown: Sequence[PoolPlan], running: Mapping[str, int], work: Sequence[WorkPlan]
+) -> dict[str, Any]:
     rows = [pool_row(pool) for pool in shown]
     counted = known(shown)
     of_known = [row for row in rows if row.plan.capacity is not None]
     regions = region_rows(shown)
     priced = any(row.priced for row in of_known)
     cost = cost_line(counted)
+    more, busy = lines_bars(work, made.hours)
+    bars = replica_lines(counted, MAX_BARS) + ([more] if more else [])
     hourly = hour_rows(shown)
     unforecast = [pool.pool for pool in counted if not pool.basis.forecasters]
     short_hours = sum(any(pool.shortfall_rps[hour] > 0 for pool in counted) for hour in range(made.hours))
@@ -140,6 +150,7 @@ def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan], runnin
             for row in rows
         ],
         "regions": regions,
+        "work": work_rows(work),
         "priced": priced,
         "hours": made.hours,
         "length": HOURS[str(made.hours)],
@@ -159,7 +170,7 @@ def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan], runnin
         "hour_rows": hourly,
         "looks": BINDS.values(),
         "detail": detail(shown[0]) if len(shown) == 1 else None,
-        "figure": plan_figure(replica_lines(counted, MAX_BARS), cost, replaced(planned.pairs)),
+        "figure": plan_figure(bars, cost, replaced(planned.pairs), busy),
         "csv": f"{reverse('api:plan_csv')}?"
         + replaced(
             [pair for pair in planned.pairs if pair[0] not in ("hours", "q")],

@@ -146,8 +146,9 @@ def in_flight(case: Case, count: int) -> Verdict | None:
         pool = facts.pool
         text = f"How many requests {pool} has in flight is not known. No replica is removed."
         return Verdict(case.seen, text, alarm=alarm("metrics", pool, text, "ticket"))
-    needed = math.ceil(facts.in_flight / facts.slots - 1e-9) if facts.slots else int(facts.in_flight > 0)
-    reason = f"{facts.in_flight:g} requests in flight need {replicas(needed)}"
+    busy = facts.in_flight - (facts.lines_in_flight or 0.0)  # lines fill what is there: a drain lets them end
+    needed = math.ceil(busy / facts.slots - 1e-9) if facts.slots else int(busy > 0)
+    reason = f"{busy:g} requests in flight need {replicas(needed)}"
     return raise_(count, min(case.seen, needed), reason)
 
 

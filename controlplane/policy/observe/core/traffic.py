@@ -29,11 +29,16 @@ class Rates(NamedTuple):
     """Growth of a pool's totals, per second."""
 
     arrived: float = 0.0
+    lines: float = 0.0
     answered: float = 0.0
     input_tokens: float = 0.0
     output_tokens: float = 0.0
     queue_wait_s: float = 0.0
     queue_waits: float = 0.0
+
+
+_TOTALS = ("arrived", "lines", "answered", "input_tokens", "output_tokens", "queue_wait_s_sum", "queue_wait_count")
+"""Of `PoolSignals`, in the order of `Rates`."""
 
 
 class TierRates(NamedTuple):
@@ -131,14 +136,7 @@ class _Growth:
         pools = {}
         for name, pool in after.pools.items():
             was = before.pools.get(name, nothing)
-            pools[name] = Rates(
-                self.per_s(was.arrived, pool.arrived),
-                self.per_s(was.answered, pool.answered),
-                self.per_s(was.input_tokens, pool.input_tokens),
-                self.per_s(was.output_tokens, pool.output_tokens),
-                self.per_s(was.queue_wait_s_sum, pool.queue_wait_s_sum),
-                self.per_s(was.queue_wait_count, pool.queue_wait_count),
-            )
+            pools[name] = Rates(*(self.per_s(getattr(was, total), getattr(pool, total)) for total in _TOTALS))
         return pools
 
     def of_tiers(self, before: GatewaySignals, after: GatewaySignals) -> dict[tuple[str, str], TierRates]:
@@ -325,6 +323,7 @@ def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolFacts:
     return PoolFacts(
         pool,
         arrived_rps=traffic.mean_since(lambda each: each.pools.get(pool, none).arrived),
+        lines_rps=traffic.mean_since(lambda each: each.pools.get(pool, none).lines),
         heard_s=traffic.heard_s,
         input_tokens=sum(rates.input_tokens for _, rates in rounds) / answered if answered > 0 else None,
         output_tokens=sum(rates.output_tokens for _, rates in rounds) / answered if answered > 0 else None,
@@ -334,6 +333,7 @@ def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolFacts:
         ),
         running=_sum([each.running for each in replicas]),
         in_flight=sum(each.in_flight for each in latest),
+        lines_in_flight=sum(each.lines_in_flight for each in latest),
         kv_use=_mean([each.kv_use for each in replicas]),
         traffic_age_ms=age_ms,
         servers_age_ms=int(max(ages_s) * MS_PER_S) + age_ms if ages_s else None,

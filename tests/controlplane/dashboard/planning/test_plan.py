@@ -3,15 +3,19 @@
 import re
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 from django.test import Client
 
 from controlplane.core.formatting import TEXT
 from controlplane.fleet.models import Pool, Replica
+from controlplane.lane.models import Batch
+from controlplane.lane.objects.folder import Folder
 from controlplane.planning.inputs import plan_inputs
 from controlplane.planning.models import GpuType, PlanSettings, PoolCapacity, ReplicaCapacityEntry
 from controlplane.planning.questions import this_hour_s
 from forecasting.capacity.replicas import make_plan
+from tests.support.lane.stored import begun
 from tests.support.planning.fleet import plan_fleet
 from tests.support.web.html import shown
 
@@ -40,6 +44,16 @@ def test_what_is_not_known_is_said_first_and_is_no_figure(reader: Client, planne
     assert "○ 1 of 4 pools cannot be planned" in plain and "○ Nothing can be planned: it is" in alone
     assert "need at most" not in alone
     assert f"--into-fleet {unknown} measures and enters it" in plain and "--into-fleet chat-large-eu" not in plain
+
+
+def test_work_that_can_wait_is_a_row_and_a_series(reader: Client, planned: None, served: object, home: Path) -> None:
+    assert "Work that can wait" not in get(reader)[1]
+    Batch.objects.filter(pk=begun(Folder(home / "lane"), 1).pk).update(model="chat-large", total=1_000)
+    table = get(reader)[1].partition('aria-label="Work that can wait"')[2]
+    assert "chat-large-eu" in table and "lines fit beside the demand" in table
+    assert "busy with lines" in table.partition('id="figure"')[2]
+    [work] = [each for each in reader.get("/api/v1/planning/plan").json()["work"] if each["pool"] == "chat-large-eu"]
+    assert work["is_known"] and len(work["added"]) == 26 and not any(work["added"])
 
 
 def day(text: str, at: int) -> list[str]:

@@ -93,6 +93,12 @@ def test_the_room_for_growth_is_for_the_load_that_lasts(strayed: float, lasted: 
     assert counts(proposed)["reactive"] == count
 
 
+def test_lines_of_the_lane_are_no_load_and_have_a_count_of_their_own_where_they_would_be_late() -> None:
+    assert counts(propose(pool=facts(lines_rps=12.0))) == {"floor": 1, "reactive": 1}
+    proposed = propose(pool=facts(lines_rps=12.0, lines_replicas=7, lines_reason="9 lines would be late"))
+    assert (proposed.wanted, proposed.reason) == (7, "lines: 9 lines would be late")
+
+
 def test_a_backlog_is_worked_off_within_a_cold_start() -> None:
     assert counts(propose(pool=facts(waiting=480.0)))["reactive"] == 5  # 16 + 480 / 120 = 20
     assert counts(propose(pool=facts(waiting=480.0, cold_start_s=None)))["reactive"] == 6  # within a minute

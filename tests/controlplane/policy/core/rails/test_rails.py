@@ -109,6 +109,10 @@ def test_replicas_stay_for_what_is_in_flight(facts: dict[str, Any], left: int, s
     assert judged(rails.in_flight(case(pool(**facts)), 0)) == (left, said)
 
 
+def test_lines_that_can_wait_keep_no_replica() -> None:
+    assert judged(rails.in_flight(case(pool(in_flight=17.0, lines_in_flight=16.0)), 0)) == (1, "")
+
+
 def test_more_in_flight_than_places_asks_for_no_replica() -> None:
     assert judged(rails.in_flight(case(pool(in_flight=500.0)), 2)) == (4, "")
     assert rails.in_flight(case(pool(in_flight=500.0)), 5) is None
