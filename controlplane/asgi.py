@@ -12,11 +12,14 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
 from controlplane.accounts.sockets import guarded  # noqa: E402
+from controlplane.config.connections import connections_of  # noqa: E402
 from controlplane.dashboard.routing import websocket_urlpatterns  # noqa: E402
 from controlplane.fleet import serve_snapshot, serve_targets  # noqa: E402
 from controlplane.observability import tracing  # noqa: E402
+from inference.contract.tls.clear_text import warn  # noqa: E402
 
 tracing.configure("weir-web", settings.CONFIG)
+warn(connections_of(settings.CONFIG))
 
 # For processes of Weir elsewhere: they have tokens of their own, and no session.
 BESIDE_DJANGO: dict[str, Any] = {

@@ -9,9 +9,11 @@ from celery import Celery, bootsteps
 from celery.signals import setup_logging, worker_init
 from django.conf import settings
 
+from controlplane.config.connections import connections_of
 from controlplane.observability import metrics_server, tasks, tracing
 from controlplane.worker import metrics
 from controlplane.worker.schedule import SCHEDULE
+from inference.contract.tls.clear_text import warn
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 config = settings.CONFIG
@@ -47,6 +49,7 @@ metrics.listen()
 @worker_init.connect  # type: ignore[untyped-decorator]
 def _trace(**_: Any) -> None:
     tracing.configure("weir-worker", config)
+    warn(connections_of(config))
     tasks.listen()
 
 

@@ -3,7 +3,6 @@
 Bounds of single settings are on their fields (`controlplane/config/__init__.py`). Ids are never used again; docs/settings.md lists them.
 """
 
-import ipaddress
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from controlplane.config.bounds import MIN_SECRET_CHARS
 from controlplane.incidents.notify.delivery import keyring
 from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.incidents.notify.delivery.core.outbound_address import allowed
+from inference.contract.address import is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,8 @@ def _writable(path: Path) -> bool:
     return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-
-
 def _serves_strangers(config: Config) -> bool:
-    return not all(_is_loopback(host) for host in config.allowed_hosts)
+    return not all(is_loopback(host) for host in config.allowed_hosts)
 
 
 def _are_addresses(entries: Sequence[str]) -> bool:
@@ -97,7 +90,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "weir.W011",
         ("otlp_host", "otlp_token"),
-        lambda c: _is_loopback(c.otlp_host) or bool(c.otlp_token),
+        lambda c: is_loopback(c.otlp_host) or bool(c.otlp_token),
         "WEIR_OTLP_HOST={otlp_host} takes spans from other machines, and WEIR_OTLP_TOKEN is empty.",
         "Set WEIR_OTLP_TOKEN to a long random text, and give it to the senders.",
         WARNING,
@@ -128,7 +121,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "weir.W022",
         ("gateway_url", "metrics_token"),
-        lambda c: bool(c.metrics_token) or _is_loopback(urlsplit(c.gateway_url).hostname or "localhost"),
+        lambda c: bool(c.metrics_token) or is_loopback(urlsplit(c.gateway_url).hostname or "localhost"),
         "WEIR_GATEWAY_URL={gateway_url} is another machine, which shows no figures while WEIR_METRICS_TOKEN is empty.",
         "Set WEIR_METRICS_TOKEN to the same value here, at the gateway and at telemetry.",
         WARNING,
@@ -144,7 +137,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "weir.W043",
         ("controller_host", "metrics_token"),
-        lambda c: _is_loopback(c.controller_host) or bool(c.metrics_token),
+        lambda c: is_loopback(c.controller_host) or bool(c.metrics_token),
         "WEIR_CONTROLLER_HOST={controller_host} shows figures to other machines, and WEIR_METRICS_TOKEN is empty.",
         "Set WEIR_METRICS_TOKEN, and give it to your Prometheus.",
         WARNING,

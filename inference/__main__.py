@@ -12,6 +12,7 @@ from inference.app import Gateway
 from inference.config import Config, ConfigError, load
 from inference.contract import logs
 from inference.contract.tls.certificate import ServerCertificate, TlsError
+from inference.contract.tls.clear_text import warn
 from inference.wires.http.server import Server
 from inference.workers.supervisor import Supervisor
 from inference.workers.worker import Worker
@@ -87,6 +88,7 @@ async def serve(config: Config, worker: Worker | None) -> int:
     gc.set_threshold(_OBJECTS_UNTIL_COLLECTED)
     sys.setswitchinterval(_THREADS_TURN_S)
     scheme = "https" if certificate else "http"
+    warn(config.connections)
     _log.info("gateway.started", url=f"{scheme}://{config.gateway_host}:{port}")
     await stop.wait()
     _log.info("gateway.drain_started", in_flight=gateway.completions.in_flight)

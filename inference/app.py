@@ -295,6 +295,12 @@ class Gateway:
             alone("policy_version", "The snapshot obeyed.", watch.version),
             alone("endpoints_version", "The endpoints obeyed.", watch.endpoints_version),
             alone("overlay_version", "The overlay obeyed; 0 is none.", watch.overlay_version),
+            (
+                "weir_gateway_connection_in_the_clear",
+                "1 for each connection in plain text that leaves the machine.",
+                ("to", "where"),
+                {(each.to, each.where): 1.0 for each in self._config.connections if each.in_the_clear},
+            ),
             *signals_page.gauges(self.fleet.pools.values(), time.monotonic()),
         ]
 

@@ -16,6 +16,7 @@ def main() -> None:
 
     from django.conf import settings
 
+    from controlplane.config.connections import connections_of
     from controlplane.controller.http import serve
     from controlplane.controller.loop import LEASE, LEASE_LASTS, Controller, Fence
     from controlplane.fleet.clusters.registry import clusters
@@ -25,6 +26,7 @@ def main() -> None:
     from controlplane.policy.loop import PolicyLoop
     from controlplane.slo.core.alert import Alert
     from controlplane.telemetry.store import Store, StoreInputError
+    from inference.contract.tls.clear_text import warn
 
     def observe(alerts: Sequence[Alert], now: datetime, fence: Fence) -> None:
         engine.observe(alerts, now, fence)
@@ -32,6 +34,7 @@ def main() -> None:
 
     config = settings.CONFIG
     tracing.configure("weir-controller", config)
+    warn(connections_of(config))
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())

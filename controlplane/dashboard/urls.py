@@ -1,7 +1,8 @@
 from django.urls import path
 
 from controlplane.dashboard.views import batches, incidents, silences
-from controlplane.dashboard.views.audit import audit
+from controlplane.dashboard.views.administrators.audit import audit
+from controlplane.dashboard.views.administrators.connections import connections
 from controlplane.dashboard.views.causes import causes
 from controlplane.dashboard.views.deliveries import deliveries
 from controlplane.dashboard.views.entry.begin import begin
@@ -76,6 +77,7 @@ urlpatterns = [
     path("decisions/<str:key>/replay", decision_replay, name="decision-replay"),
     path("deliveries", deliveries, name="deliveries"),
     path("audit", audit, name="audit"),
+    path("connections", connections, name="connections"),
     path("batches", batches.batches, name="batches"),
     path("batches/<str:name>/cancel", batches.cancel_batch, name="batch-cancel"),
     path("batches/<str:name>/retry", batches.retry_batch, name="batch-retry"),

@@ -9,7 +9,9 @@ import django
 import uvloop
 
 from controlplane.config import ConfigError
+from controlplane.config.connections import connections_of
 from controlplane.lane.config import LaneConfig
+from inference.contract.tls.clear_text import served, warn
 
 
 async def _run(config: LaneConfig) -> None:
@@ -20,6 +22,8 @@ async def _run(config: LaneConfig) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with serve(config) as port:
         print(f"lane http={port}", flush=True)
+        gateways = served("gateways", config.lane_host, encrypted=config.lane_certificate is not None)
+        warn([gateways, *connections_of(config)])
         await stopped.wait()
 
 

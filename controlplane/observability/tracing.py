@@ -39,7 +39,9 @@ def configure(service: Literal["weir-web", "weir-worker", "weir-controller"], co
     provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
     if config.otlp_endpoint:
         headers = {"authorization": f"Bearer {config.otlp_token}"} if config.otlp_token else {}
-        own = OTLPSpanExporter(endpoint=f"{config.otlp_endpoint.rstrip('/')}/v1/traces", headers=headers, timeout=5)
+        trusted = os.environ.get("SSL_CERT_FILE")  # the exporter's own default is no file of this system
+        url = f"{config.otlp_endpoint.rstrip('/')}/v1/traces"
+        own = OTLPSpanExporter(endpoint=url, certificate_file=trusted, headers=headers, timeout=5)
         provider.add_span_processor(BatchSpanProcessor(own, schedule_delay_millis=1_000, export_timeout_millis=5_000))
     if _names_a_collector():
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))  # configured by OTEL_*

@@ -11,9 +11,11 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # children are started b
 import uvloop
 
 from controlplane.config import ConfigError
+from controlplane.config.connections import connections_of
 from controlplane.telemetry.config import IngestConfig
 from controlplane.telemetry.process.service import StartError, serve
 from inference.contract import logs
+from inference.contract.tls.clear_text import connections, served, warn
 
 
 async def _run(config: IngestConfig) -> None:
@@ -22,6 +24,8 @@ async def _run(config: IngestConfig) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with serve(config) as (http_port, grpc_port):
         print(f"otlp http={http_port} grpc={grpc_port}", flush=True)
+        senders = served("senders of spans", config.otlp_host, encrypted=config.otlp_certificate is not None)
+        warn([senders, *connections_of(config), *connections([("snapshot", config.snapshot_url)])])
         await stopped.wait()
 
 

@@ -82,8 +82,11 @@ def is_ip(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether it is this machine, by its address or as `localhost`. Other names are not resolved."""
-    return host == "localhost" or (is_ip(host) and ipaddress.ip_address(host).is_loopback)
+    """Whether a host name or address is surely this machine. Other names may be any."""
+    name = host.strip("[]")
+    return (
+        name == "localhost" or name.endswith(".localhost") or (is_ip(name) and ipaddress.ip_address(name).is_loopback)
+    )
 
 
 def is_link_local(host: str) -> bool:

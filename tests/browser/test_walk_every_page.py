@@ -38,6 +38,7 @@ PAGES = {
     "decisions": "/decisions",
     "decision": "/decisions > tr[data-row] a[data-open-row]",
     "audit": "/audit",
+    "connections": "/connections",
     "deliveries": "/deliveries",
     "batches": "/batches",
     "silences": "/silences",

@@ -32,6 +32,7 @@ GATEWAY = Names(
         Fault("weir_gateway_policy_fault", 1, "it refused {kind} {name} of the policy snapshot: /readyz says why"),
     ),
     notes=(
+        Fault("weir_gateway_connection_in_the_clear", 1, "in the clear: {to} at {where}"),
         Fault(
             "weir_gateway_semantic_certified",
             0,

@@ -1,7 +1,8 @@
 """Decides who may send. Without a token only this machine may: the receivers then bind to loopback addresses only."""
 
 import hmac
-import ipaddress
+
+from inference.contract.address import is_loopback
 
 _SCHEME = "bearer "
 
@@ -14,15 +15,6 @@ def allowed(token: str, authorization: str | None) -> bool:
     if given[: len(_SCHEME)].lower() != _SCHEME:
         return False
     return hmac.compare_digest(given[len(_SCHEME) :].strip().encode(), token.encode())
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False  # a name may resolve to anything
 
 
 def problem(host: str, token: str, *, checks_clients: bool = False) -> str:

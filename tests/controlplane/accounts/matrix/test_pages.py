@@ -61,7 +61,7 @@ READ = {
 """Whoever has a role in any team."""
 WITH_A_FORM = {"silences", "pauses"}
 """Pages that are read, and have a form that is sent to themselves."""
-ADMINISTRATORS = {"audit"}
+ADMINISTRATORS = {"audit", "connections"}
 WITHOUT_A_LOGIN = {"login", "healthz", "readyz", "pagerduty-hook", "shared"}
 """`tests/controlplane/accounts/test_every_page_wants_a_login.py`"""
 WITHOUT_A_ROLE = {"logout"}

@@ -26,6 +26,7 @@ from tests.support.wait import eventually
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
 LAST = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 Begin = Callable[..., Gateway]
+IN_THE_CLEAR = 'weir_gateway_connection_in_the_clear{to="telemetry",where="192.0.2.1:4318"}'
 
 
 @pytest.fixture
@@ -145,6 +146,12 @@ def test_clients_may_have_to_show_a_certificate(start: Start, tmp_path: Path, is
             assert speak(gateway.port, context(other), LAST) == b""
             raise ConnectionResetError  # closed without an answer
     gateway.end_at_once()
+
+
+def test_what_a_gateway_says_in_the_clear_is_logged_and_counted(begin: Begin, issued: Issued) -> None:
+    gateway = begin(otlp_endpoint="http://192.0.2.1:4318")
+    assert "connection.in_the_clear" in gateway.log.read_text()
+    assert metric(gateway.port, issued.trusting(), IN_THE_CLEAR) == 1
 
 
 def test_who_does_not_shake_hands_cannot_take_all_connections(begin: Begin, issued: Issued) -> None:

@@ -1,0 +1,1 @@
+"""Pages that administrators alone see."""
