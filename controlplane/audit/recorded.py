@@ -34,7 +34,8 @@ LEFT_OUT = {
         "policy.Spent",
     ),
     "it has a record of its own that nothing overwrites": (
-        "fleet.PublishedSnapshot", "fleet.SnapshotRevision", "slo.ObjectiveRevision", "policy.Action", "policy.DecisionChange",
+        "fleet.FleetChange", "fleet.FleetRevision", "fleet.PublishedSnapshot", "fleet.SnapshotRevision", "slo.ObjectiveRevision",
+        "policy.Action", "policy.DecisionChange",
         "policy.DecisionRecord", "planning.DemoHistory", "planning.PlanJob",
     ),
     "work that passes through": (
@@ -50,7 +51,7 @@ LEFT_OUT = {
 BY_PEOPLE = {"incidents.Entry": ("by", "weir")}
 """Of these, only rows whose field does not say that Weir itself made them."""
 
-_BEFORE = "_audit_before"
+_BEFORE, _NAME = "_audit_before", "_audit_name"
 
 
 def connect() -> None:
@@ -59,7 +60,7 @@ def connect() -> None:
         model = apps.get_model(label)
         _save_in_a_transaction(model)
         for signal, receiver in (
-            (pre_save, _looks), (post_save, _saved), (pre_delete, _reads), (post_delete, _deleted),
+            (pre_save, _looks), (post_save, _saved), (pre_delete, _goes), (post_delete, _deleted),
         ):  # fmt: skip
             signal.connect(receiver, sender=model, dispatch_uid=f"audit {receiver.__name__} {label}")
         for field in model._meta.many_to_many:
@@ -89,6 +90,12 @@ def _looks(sender: type[models.Model], instance: models.Model, **_: Any) -> None
 def _reads(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
     stored = None if instance.pk is None else sender._base_manager.filter(pk=instance.pk).first()
     setattr(instance, _BEFORE, values_of(stored) if stored else None)
+
+
+def _goes(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
+    """Its name may be that of what goes with it, which is gone first."""
+    _reads(sender, instance)
+    setattr(instance, _NAME, str(instance))
 
 
 def _saved(
@@ -130,7 +137,8 @@ def _is_recorded(instance: models.Model) -> bool:
 
 def _write(action: str, instance: models.Model, **sides: Any) -> None:
     label, key = instance._meta.label_lower, str(instance.pk or "")
-    Entry.write(actor(), action, kind=label, subject=str(instance), subject_id=key[:100], **sides)
+    name = getattr(instance, _NAME, "") or str(instance)
+    Entry.write(actor(), action, kind=label, subject=name, subject_id=key[:100], **sides)
 
 
 def values_of(instance: models.Model) -> dict[str, Any]:

@@ -98,7 +98,8 @@ def add_apply_and_diff(commands: Any, label: str, prunes: str) -> list[CommandPa
     return parsers
 
 
-def add_export(commands: Any, names: str, metavar: str, of_none: str) -> None:
-    exported = commands.add_parser("export", help="write what is stored as files")
+def add_export(commands: Any, names: str, metavar: str, of_none: str) -> CommandParser:
+    exported: CommandParser = commands.add_parser("export", help="write what is stored as files")
     exported.add_argument(names, nargs="*", metavar=metavar, help=f"none: {of_none}")
     exported.add_argument("--to", type=Path, metavar="DIR", help="a file for each, instead of one text")
+    return exported

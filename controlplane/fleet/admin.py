@@ -23,6 +23,7 @@ from controlplane.accounts.admin_parts import (
 from controlplane.accounts.core.actions import ADMINISTER, EDIT_FLEET
 from controlplane.fleet import callers_admin, workload_manifests  # noqa: F401  (whose pages are registered there)
 from controlplane.fleet.core.detected import describe
+from controlplane.fleet.files.kinds import ADMINISTRATORS
 from controlplane.fleet.models import (
     AllowedRegion,
     Cluster,
@@ -177,18 +178,6 @@ class VariantAdmin(RuledAdmin):
     inlines = [PriceInline]
 
 
-ADMINISTRATORS = [
-    "cluster",
-    "workload",
-    "credential",
-    "headers",
-    "proxy",
-    "tls_ca",
-    "tls_server_name",
-    "tls_certificate",
-]
-
-
 @admin.register(Pool)
 class PoolAdmin(GuidedAdmin):
     edits = EDIT_FLEET
@@ -246,7 +235,7 @@ class PoolAdmin(GuidedAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Pool | None = None) -> list[str]:
         """Secrets, and what runs in clusters, are administrators': an owner could name those of another team."""
-        return [] if rights.may(request.user, ADMINISTER) else ADMINISTRATORS
+        return [] if rights.may(request.user, ADMINISTER) else [*ADMINISTRATORS]
 
     def get_inlines(self, request: HttpRequest, obj: Pool | None) -> list[type[RuledInline]]:
         """Discovered replicas are those of a pool that runs in a cluster."""

@@ -7,6 +7,8 @@ class FleetConfig(AppConfig):
 
     def ready(self) -> None:
         from controlplane.fleet import publish, without_models
+        from controlplane.fleet.files import revisions
 
         publish.connect()
         without_models.connect()
+        revisions.connect()

@@ -6,7 +6,7 @@ from parser events, because the library's composer recurses without bound on dee
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +95,22 @@ def _documents(root: Node, lines: Sequence[str], source: str) -> Iterator[Docume
     else:
         start, end = _region(root.mark.line, lines)
         yield Document(source, root, _kept("".join(lines[start:end]), root))
+
+
+def parted(text: str, group_of: Callable[["Document"], str], usual: str) -> dict[str, str]:
+    """The text of each group of documents, with empty lines where those of others are, so that positions stay. What cannot be read is in
+    the group `usual`.
+    """
+    documents, problems = read(text)
+    groups = {group_of(document) for document in documents} or {usual}
+    if problems or len(groups) == 1:
+        return {usual if problems else groups.pop(): text}
+    lines = LINE.findall(text)
+    parts = {group: ["\n" if SEPARATOR.match(line) is None else line for line in lines] for group in groups}
+    for document in documents:
+        start, end = _region(document.node.mark.line, lines)
+        parts[group_of(document)][start:end] = lines[start:end]
+    return {group: "".join(part) for group, part in parts.items()}
 
 
 def _region(line: int, lines: Sequence[str]) -> tuple[int, int]:

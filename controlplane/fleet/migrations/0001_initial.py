@@ -458,4 +458,36 @@ class Migration(migrations.Migration):
                 'ordering': ['name'],
             },
         ),
+        migrations.CreateModel(
+            name='FleetRevision',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', models.PositiveIntegerField(unique=True)),
+                ('at', models.DateTimeField(auto_now_add=True)),
+                ('author', models.CharField(blank=True, help_text='Empty: a process.', max_length=500)),
+                ('via', models.CharField(blank=True, help_text='page, admin, api, or a process.', max_length=100)),
+                ('note', models.CharField(blank=True, help_text='Why it was made.', max_length=500)),
+                ('restores', models.PositiveIntegerField(blank=True, help_text='The revision that it brought back.', null=True)),
+            ],
+            options={
+                'ordering': ['-number'],
+                'default_permissions': ('view',),
+            },
+        ),
+        migrations.CreateModel(
+            name='FleetChange',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('kind', models.CharField(max_length=30)),
+                ('name', models.CharField(max_length=200)),
+                ('text', models.TextField(blank=True, help_text='YAML with every field; empty: it was removed.')),
+                ('label', models.CharField(blank=True, help_text='Of the files that own it; empty: none.', max_length=100)),
+                ('revision', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='changes', to='fleet.fleetrevision')),
+            ],
+            options={
+                'ordering': ['pk'],
+                'default_permissions': (),
+                'constraints': [models.UniqueConstraint(fields=('kind', 'name', 'revision'), name='change_of_document')],
+            },
+        ),
     ]

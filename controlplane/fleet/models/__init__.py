@@ -5,6 +5,7 @@ from controlplane.fleet.models.issuers import TokenIssuer
 from controlplane.fleet.models.observation import Observation
 from controlplane.fleet.models.prices import Price
 from controlplane.fleet.models.published import PublishedSnapshot, RoutingRules, SnapshotRevision
+from controlplane.fleet.models.revision import FleetChange, FleetRevision
 from controlplane.fleet.models.serving import Fallback, LLMModel, Pool, Region, Replica, Team, Variant
 from controlplane.fleet.models.timeouts import TimeoutRule
 from controlplane.fleet.models.traffic import AllowedRegion, CachePurge, GatewayKey, StageTimeouts, Tenant, Tier
@@ -15,6 +16,8 @@ __all__ = [
     "CachePurge",
     "Cluster",
     "Fallback",
+    "FleetChange",
+    "FleetRevision",
     "GatewayKey",
     "LLMModel",
     "Observation",

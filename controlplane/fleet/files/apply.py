@@ -1,0 +1,100 @@
+"""Makes the fleet equal to files, all or none. Applying the same again changes nothing."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from django.conf import settings
+from django.db import transaction
+
+from controlplane.accounts.rights import Guard, unguarded
+from controlplane.core.documents.plan import (
+    Applied,
+    FieldChange,
+    PlanStep,
+    changed_fields,
+    conflict_with,
+    names_to_prune,
+)
+from controlplane.fleet.core import forms
+from controlplane.fleet.core.forms import Values
+from controlplane.fleet.core.snapshot import render
+from controlplane.fleet.files import revisions
+from controlplane.fleet.files.kinds import KINDS, Key, stored
+from controlplane.fleet.files.reading import Wanted, check
+from controlplane.fleet.files.revisions import Reason
+from controlplane.fleet.files.work import FleetStep, Work, whole
+from controlplane.fleet.snapshot_values import fleet_values
+from inference.contract import snapshot
+
+
+def apply(
+    texts: Mapping[str, str],
+    *,
+    label: str | None,
+    note: str = "",
+    author: str = "",
+    restores: int | None = None,
+    prune: bool = False,
+    adopt: bool = False,
+    dry_run: bool = False,
+    guard: Guard = unguarded,
+) -> Applied[Key]:
+    """Apply files by name. `label` marks what they own; None takes each document as it is, and prunes all that is in no file, as bringing
+    back a revision does.
+
+    A dry run does everything and rolls back, so that it finds the same errors. `guard` is asked of each row, as it was and will be.
+    """
+    wanted, problems = check(texts)
+    planned = [] if problems else _plan(wanted, label, prune=prune, adopt=adopt)
+    applied = Applied(len(wanted), planned, problems, False)
+    if not applied.possible:
+        return applied
+    with transaction.atomic(), revisions.because(Reason(label, note, restores, author)):
+        work, refused = Work(wanted, guard), set(_refused_by_gateways())
+        planned = work.carried_out(planned)
+        if not work.problems:
+            work.problems += [whole(message) for message in _refused_by_gateways() if message not in refused]
+        for each in wanted:
+            revisions.note(each.key)
+        done = not dry_run and not work.problems
+        transaction.set_rollback(not done)
+    return replace(applied, steps=planned, problems=sorted(work.problems), done=done)
+
+
+def _refused_by_gateways() -> list[str]:
+    """What they would leave out of the fleet as it is now, and why."""
+    try:
+        document = snapshot.check(
+            snapshot.encode(render(fleet_values(), version=1)), settings.CONFIG.backend_link_local
+        )
+    except snapshot.SnapshotError as error:
+        return [f"gateways would refuse all: {error}"]
+    return [f"gateways would refuse {each.kind} {each.name}: {each.reason}" for each in document.faults]
+
+
+def _plan(wanted: Collection[Wanted], label: str | None, *, prune: bool, adopt: bool) -> list[FleetStep]:
+    now, owners = stored(), revisions.labels()
+    planned = [_step(each, now.get(each.key), owners.get(each.key, ""), label, adopt=adopt) for each in wanted]
+    names = {each.key for each in wanted}
+    if label is None:
+        leaving = [key for key in now if key not in names] if prune else []
+    else:
+        leaving = names_to_prune(owners, names, label) if prune else []
+    return planned + [PlanStep("prune", *key, key, "") for key in leaving]
+
+
+def _step(each: Wanted, before: Values | None, owner: str, label: str | None, *, adopt: bool) -> FleetStep:
+    kind, name = each.key
+    source = each.document.source
+    if before is None:
+        return PlanStep("create", kind, name, each.key, source)
+    if label is not None and owner != label and not adopt:
+        return PlanStep("conflict", kind, name, each.key, source, (), conflict_with(owner))
+    if before == each.values:
+        return PlanStep("unchanged", kind, name, each.key, source)
+    return PlanStep("change", kind, name, each.key, source, _changes(kind, before, each.values))
+
+
+def _changes(kind: str, before: Values, after: Values) -> tuple[FieldChange, ...]:
+    part = KINDS[kind].part
+    return changed_fields(forms.by_key(part, before), forms.by_key(part, after))

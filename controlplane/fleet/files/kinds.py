@@ -1,0 +1,257 @@
+"""The kinds of documents, each a table with the tables that belong to its rows; their forms come from the columns."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC
+from functools import cache
+from typing import Any, Literal
+
+from django.db import models
+from django.db.models.fields import NOT_PROVIDED
+
+from controlplane.fleet.core.forms import REQUIRED, Column, Entries, Part, Type, Values, in_order, written
+from controlplane.fleet.models import (
+    AllowedRegion,
+    Cluster,
+    Fallback,
+    LLMModel,
+    Pool,
+    Price,
+    Region,
+    Replica,
+    StageTimeouts,
+    Team,
+    Tenant,
+    Tier,
+    TimeoutRule,
+    TokenIssuer,
+    Variant,
+    Workload,
+)
+
+Key = tuple[str, str]
+"""Kind and name."""
+ALL = "all"
+"""The name of what there is one of."""
+ADMINISTRATORS = (
+    "cluster", "workload", "credential", "headers", "proxy", "tls_ca", "tls_server_name", "tls_certificate",
+)  # fmt: skip
+"""Of a pool: secrets, and what runs in clusters, are administrators' to name. An owner could name those of another team."""
+
+
+@dataclass(frozen=True)
+class Belongings:
+    """Rows of `table` that belong to a row by `parent`; only those with these columns. `hidden` columns say whose they are."""
+
+    table: type[models.Model]
+    parent: str
+    key: tuple[str, ...] = ()
+    single: bool = False
+    names: str = ""
+    only: Mapping[str, Any] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        return columns_of(self.table, (self.parent, *self.hidden))
+
+    def rows(self, of: Iterable[models.Model] | None = None) -> "models.QuerySet[Any]":
+        """Of these rows, or all; in the order in which they were made."""
+        rows = self.table._default_manager.filter(**{f"{self.parent}__isnull": False}, **self.only).order_by("pk")
+        if of is not None:
+            rows = rows.filter(**{f"{self.parent}__in": list(of)})
+        return rows.select_related(*references(self.table))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`administrators`: fields and lists that an owner may not change. `returns`: what of it comes back with an earlier revision: `missing`
+    ones are made, and others stay as they are, because more than what is served hangs on them; what lets callers in never does.
+    """
+
+    name: str
+    table: type[models.Model]
+    lists: Mapping[str, Belongings] = field(default_factory=dict)
+    administrators: tuple[str, ...] = ()
+    returns: Literal["all", "missing", "never"] = "all"
+
+    @property
+    def is_single(self) -> bool:
+        return self.table is StageTimeouts
+
+    @property
+    def part(self) -> Part:
+        return _part(self.name)
+
+    def name_of(self, row: models.Model) -> str:
+        return ALL if self.is_single else str(getattr(row, "name"))  # noqa: B009  (each of them has one)
+
+    def find(self, name: str) -> models.Model | None:
+        rows: models.QuerySet[Any] = self.table._default_manager.select_related(*references(self.table))
+        if self.is_single:
+            return rows.first() if name == ALL else None
+        return rows.filter(name=name).first()
+
+    def new(self, name: str) -> models.Model:
+        return self.table() if self.is_single else self.table(name=name)
+
+
+_PRICES = ("model", "variant", "pool")
+
+
+def _prices(of: str) -> Belongings:
+    return Belongings(Price, of, hidden=tuple(name for name in _PRICES if name != of))
+
+
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind("Team", Team, returns="missing"),
+        Kind("Region", Region, returns="missing"),
+        Kind(
+            "Cluster",
+            Cluster,
+            {"workloads": Belongings(Workload, "cluster", ("name",), only={"pool": None}, hidden=("pool",))},
+            returns="missing",
+        ),
+        Kind("StageTimeouts", StageTimeouts),
+        Kind(
+            "Tier",
+            Tier,
+            {"timeouts": Belongings(TimeoutRule, "tier", single=True, only={"model": None}, hidden=("model",))},
+        ),
+        Kind(
+            "Tenant",
+            Tenant,
+            {"regions": Belongings(AllowedRegion, "tenant", ("region",), names="region", hidden=("model",))},
+        ),
+        Kind("TokenIssuer", TokenIssuer, returns="never"),
+        Kind(
+            "Model",
+            LLMModel,
+            {
+                "fallbacks": Belongings(Fallback, "model", ("pool",)),
+                "regions": Belongings(AllowedRegion, "model", ("region",), names="region", hidden=("tenant",)),
+                "prices": _prices("model"),
+                "timeouts": Belongings(TimeoutRule, "model", ("tier",)),
+            },
+        ),
+        Kind("Variant", Variant, {"prices": _prices("variant")}),
+        Kind(
+            "Pool",
+            Pool,
+            {
+                "replicas": Belongings(Replica, "pool", ("name",), only={"managed_by": Replica.ManagedBy.OWNER}),
+                "prices": _prices("pool"),
+                "rendered_as": Belongings(Workload, "pool", single=True, hidden=("cluster", "name")),
+            },
+            (*ADMINISTRATORS, "rendered_as"),
+        ),
+    )
+}
+"""In the order in which they are made: each names only rows of kinds before it, but for lists, and models that embed for others."""
+_TYPES: "tuple[tuple[type[models.Field[Any, Any]], Type], ...]" = (
+    (models.BooleanField, "true or false"), (models.FloatField, "number"), (models.IntegerField, "whole number"),
+    (models.DateTimeField, "moment"), (models.JSONField, "value"), (models.ForeignKey, "name"),
+)  # fmt: skip
+
+
+@cache
+def columns_of(table: type[models.Model], without: tuple[str, ...] = ()) -> dict[str, Column]:
+    """What people enter."""
+    entered = (*table._meta.concrete_fields, *table._meta.many_to_many)
+    fields = (each for each in entered if each.editable and not each.primary_key)
+    return {each.name: _column(each) for each in fields if each.name not in without}
+
+
+def _column(of: "models.Field[Any, Any]") -> Column:
+    default: Any = REQUIRED
+    if isinstance(of, models.ManyToManyField):
+        return Column("list of names", [])
+    if of.default is not NOT_PROVIDED:
+        default = of.get_default()
+        default = getattr(default, "value", default)
+    elif of.null:
+        default = None
+    elif of.blank:
+        default = ""
+    return Column(next((name for kind, name in _TYPES if isinstance(of, kind)), "text"), default, of.null)
+
+
+@cache
+def references(table: type[models.Model]) -> tuple[str, ...]:
+    return tuple(each.name for each in table._meta.concrete_fields if isinstance(each, models.ForeignKey))
+
+
+@cache
+def _part(name: str) -> Part:
+    kind = KINDS[name]
+    lists = {
+        field: Entries(Part(each.columns), each.key, each.single, each.names) for field, each in kind.lists.items()
+    }
+    return Part(columns_of(kind.table, ("name",)), lists)
+
+
+def values_of(row: models.Model, columns: Mapping[str, Column]) -> Values:
+    return {name: _plain(getattr(row, name), column) for name, column in columns.items()}
+
+
+def _plain(value: Any, column: Column) -> Any:
+    if value is None or column.type == "value":
+        return value
+    if column.type == "name":
+        return str(value.name)
+    if column.type == "list of names":
+        return sorted(str(each.name) for each in value.all())
+    if column.type == "moment":
+        return value.astimezone(UTC).isoformat()
+    return float(value) if column.type == "number" else getattr(value, "value", value)
+
+
+def read_kind(kind: Kind, rows: Iterable[models.Model]) -> Iterator[tuple[models.Model, Values]]:
+    """Rows with the values of their documents, in a query for each list."""
+    given = list(rows)
+    listed: dict[str, dict[Any, list[Values]]] = {name: {} for name in kind.lists}
+    for name, belongings in kind.lists.items():
+        for each in belongings.rows(given):
+            of = getattr(each, f"{belongings.parent}_id")
+            listed[name].setdefault(of, []).append(values_of(each, belongings.columns))
+    part = kind.part
+    for row in given:
+        lists = {name: in_order(listed[name].get(row.pk, []), entries) for name, entries in part.lists.items()}
+        yield row, {**values_of(row, part.columns), **lists}
+
+
+def stored() -> dict[Key, Values]:
+    """The whole fleet as people entered it."""
+    return {
+        (kind.name, kind.name_of(row)): values
+        for kind in KINDS.values()
+        for row, values in read_kind(kind, kind.table._default_manager.select_related(*references(kind.table)))
+    }
+
+
+def text_of(key: Key, values: Values, *, whole: bool = False) -> str:
+    return written(*key, KINDS[key[0]].part, values, whole=whole)
+
+
+def roots_of(row: models.Model) -> Iterator[tuple[Kind, models.Model]]:
+    """The row, or the one that it belongs to, with its kind."""
+    for kind in KINDS.values():
+        if isinstance(row, kind.table):
+            yield kind, row
+        for each in kind.lists.values():
+            if isinstance(row, each.table) and all(getattr(row, name) == value for name, value in each.only.items()):
+                of = getattr(row, each.parent)
+                if of is not None:
+                    yield kind, of
+
+
+def team_of(row: models.Model) -> str:
+    """The name of the team whose it is; empty where it is nobody's."""
+    if isinstance(row, Team):
+        return row.name
+    if isinstance(row, Tenant):
+        return row.team.name if row.team else ""
+    owned = getattr(row, "owned", None)
+    return next(iter(owned().teams)) if owned else ""

@@ -1,0 +1,213 @@
+"""Writes a revision of the fleet for every change of it, in the transaction of the change, and reads the fleet as it was at one.
+
+A save or a delete only notes which documents it touches. They are written once, when the transaction is about to be committed. Django has
+no signal for that moment, so the connection's `commit` is wrapped.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from django.db import connections, models, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+from django.db.models import Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete, pre_save
+
+from controlplane.core.acting import actor
+from controlplane.fleet.files.kinds import KINDS, Key, read_kind, roots_of, text_of
+from controlplane.fleet.models import FleetChange, FleetRevision
+
+_OTHERS, _COMMIT = "_named_before", "_commit_without_revisions"
+
+
+class Reason(NamedTuple):
+    """What is known of a change beside what differs. `label` None: each document keeps its own."""
+
+    label: str | None = None
+    note: str = ""
+    restores: int | None = None
+    author: str = ""
+
+
+NO_REASON = Reason()
+_reason: ContextVar[Reason] = ContextVar("reason of a change of the fleet", default=NO_REASON)
+
+
+@contextmanager
+def because(reason: Reason) -> Iterator[None]:
+    token = _reason.set(reason)
+    try:
+        yield
+    finally:
+        _reason.reset(token)
+
+
+@dataclass(frozen=True)
+class _Noted:
+    """Waits for the commit among Django's callbacks, which forget it with the savepoint or transaction that is rolled back."""
+
+    key: Key | None
+    reason: Reason
+    revision: FleetRevision | None = None
+
+    def __call__(self) -> None:
+        """It is committed."""
+
+
+def note(key: Key, using: str = "default") -> None:
+    """The transaction may have changed this document."""
+    transaction.on_commit(_Noted(key, _reason.get()), using=using)
+
+
+def connect() -> None:
+    """From now on every change of what people enter is recorded."""
+    for table in _tables():
+        for signal, receiver in (
+            (pre_save, _before_save), (post_save, _saved), (pre_delete, _before_delete), (post_delete, _deleted),
+        ):  # fmt: skip
+            signal.connect(receiver, sender=table, dispatch_uid=f"fleet revision {receiver.__name__} {table.__name__}")
+        for field in table._meta.many_to_many:
+            through = field.remote_field.through
+            m2m_changed.connect(_linked, sender=through, dispatch_uid=f"fleet revision {table.__name__}.{field.name}")
+    connection_created.connect(_wrap, dispatch_uid="fleet revision at the commit")
+    for connection in connections.all(initialized_only=True):
+        _wrap(None, connection)
+
+
+def _wrap(sender: Any, connection: BaseDatabaseWrapper, **_: Any) -> None:
+    if not hasattr(connection, _COMMIT):
+        setattr(connection, _COMMIT, connection.commit)
+        connection.commit = lambda: _commit(connection)  # type: ignore[method-assign]
+
+
+def _commit(connection: BaseDatabaseWrapper) -> None:
+    """Where the revision cannot be written, the change is not made."""
+    if any(isinstance(entry[1], _Noted) for entry in connection.run_on_commit):
+        connection.in_atomic_block = True  # Django has ended the block just before
+        try:
+            write(connection.alias)
+        except BaseException:
+            connection.in_atomic_block = False
+            connection.rollback()
+            raise
+        connection.in_atomic_block = False
+    getattr(connection, _COMMIT)()
+
+
+def write(using: str = "default") -> FleetRevision | None:
+    """Write the revision of what the transaction has changed until now; None where that is nothing. Once more adds to it.
+
+    The audit's lock, which each change of the fleet takes first, keeps two transactions from taking one number.
+    """
+    noted = [entry[1] for entry in connections[using].run_on_commit if isinstance(entry[1], _Noted)]
+    revision = next((each.revision for each in noted if each.revision), None)
+    for key, reason in {each.key: each.reason for each in noted if each.key}.items():
+        text = _text(key)
+        changes = FleetChange.objects.filter(kind=key[0], name=key[1])
+        before = changes.order_by("-revision_id").first()
+        kept = before.label if before and (before.text or reason.restores) else ""
+        label = kept if reason.label is None else reason.label
+        if before is None and not text:
+            continue
+        if before is not None and before.text == text and (not text or before.label == label):
+            continue
+        if revision is None:
+            revision = _begun(using, reason)
+        FleetChange.objects.update_or_create(
+            revision=revision, kind=key[0], name=key[1], defaults={"text": text, "label": label}
+        )
+    return revision
+
+
+def _begun(using: str, reason: Reason) -> FleetRevision:
+    by = actor()
+    last = FleetRevision.objects.aggregate(last=Max("number"))["last"] or 0
+    made = FleetRevision.objects.create(
+        number=last + 1,
+        author=reason.author or by.who,
+        via=by.via[:100],
+        note=reason.note[:500],
+        restores=reason.restores,
+    )
+    transaction.on_commit(_Noted(None, reason, made), using=using)
+    return made
+
+
+def _text(key: Key) -> str:
+    kind = KINDS[key[0]]
+    row = kind.find(key[1])
+    return "" if row is None else text_of(key, next(read_kind(kind, [row]))[1], whole=True)
+
+
+def _before_save(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
+    """Of a row that gets another name, or goes to another row."""
+    stored = sender._default_manager.filter(pk=instance.pk).first() if instance.pk else None
+    setattr(instance, _OTHERS, list(_keys(stored)) if stored else [])
+
+
+def _saved(sender: type[models.Model], instance: models.Model, using: str, **_: Any) -> None:
+    before: list[Key] = getattr(instance, _OTHERS, [])
+    keys = list(_keys(instance))
+    if before and set(before) != set(keys):
+        keys += [*before, *(key for row in _naming(instance) for key in _keys(row))]
+    for key in dict.fromkeys(keys):
+        note(key, using)
+
+
+def _before_delete(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
+    setattr(instance, _OTHERS, [key for row in (instance, *_naming(instance)) for key in _keys(row)])
+
+
+def _deleted(sender: type[models.Model], instance: models.Model, using: str, **_: Any) -> None:
+    for key in dict.fromkeys(getattr(instance, _OTHERS, [])):
+        note(key, using)
+
+
+def _linked(sender: type[models.Model], instance: models.Model, using: str, **_: Any) -> None:
+    with transaction.atomic(using=using):
+        for key in _keys(instance):
+            note(key, using)
+
+
+def _keys(row: models.Model) -> Iterator[Key]:
+    yield from ((kind.name, kind.name_of(root)) for kind, root in roots_of(row))
+
+
+def _naming(row: models.Model) -> Iterator[models.Model]:
+    """The rows whose documents have the name of this one."""
+    for relation in row._meta.get_fields(include_hidden=True):
+        if isinstance(relation, models.ManyToOneRel | models.ManyToManyRel) and relation.field.model in _tables():
+            yield from relation.field.model._default_manager.filter(**{relation.field.name: row.pk})
+
+
+def _tables() -> set[type[models.Model]]:
+    return {table for kind in KINDS.values() for table in (kind.table, *(each.table for each in kind.lists.values()))}
+
+
+def changes_until(number: int | None = None) -> QuerySet[FleetChange]:
+    """The last change of each document until this revision, removed ones too; of all, the fleet as it is."""
+    until = Q() if number is None else Q(revision__number__lte=number)
+    newest = FleetChange.objects.filter(until, kind=OuterRef("kind"), name=OuterRef("name")).order_by("-revision_id")
+    return FleetChange.objects.filter(pk=Subquery(newest.values("pk")[:1]))
+
+
+def texts_at(number: int | None = None) -> dict[Key, str]:
+    """The documents of the fleet at a revision, in the order in which they are made."""
+    rows = changes_until(number).exclude(text="")
+    kinds = list(KINDS)
+    return {(row.kind, row.name): row.text for row in sorted(rows, key=lambda row: (kinds.index(row.kind), row.name))}
+
+
+def labels() -> dict[Key, str]:
+    """The owner labels of the documents that there are."""
+    rows = changes_until().exclude(text="").values_list("kind", "name", "label")
+    return {(kind, name): label for kind, name, label in rows}
+
+
+def before(change: FleetChange) -> str:
+    """What the document was until this change; empty where there was none."""
+    rows = FleetChange.objects.filter(kind=change.kind, name=change.name, revision__lt=change.revision_id)
+    return rows.order_by("-revision_id").values_list("text", flat=True).first() or ""
