@@ -22,6 +22,7 @@ class StoredFile(models.Model):
     purpose = models.CharField(max_length=32)
     filename = models.CharField(max_length=255)
     bytes = models.BigIntegerField()
+    lines = models.PositiveBigIntegerField(default=0)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True)
     object = models.CharField(max_length=32, unique=True, help_text="The key of its bytes.")

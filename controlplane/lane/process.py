@@ -25,6 +25,7 @@ from controlplane.lane.objects.at import objects_at
 from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import batches, changes, chores, claims, files, jobs, once
 from controlplane.lane.streams import Pulse
+from controlplane.lane.work import Estimates
 from controlplane.lane.worker import GRACE_S, Worker
 from inference.contract.metrics_access import may_read_metrics
 from inference.contract.tls.certificate import ServerCertificate, TlsError
@@ -88,12 +89,12 @@ class _Lane:
 
     async def start(self) -> int:
         config = self._config
-        routes = Routes(self._objects, self._chores.wake)
+        estimates = Estimates()
+        routes = Routes(self._objects, self._chores.wake, estimates)
+        job_routes = JobRoutes(self._objects, self._worker.wake, self._allow, self._pulse, estimates)
         application = web.Application(middlewares=[edge(config.lane_token)], client_max_size=MAX_BODY_BYTES)
         application.add_routes(self._feeds.all())
-        application.add_routes(
-            [*routes.all(), *JobRoutes(self._objects, self._worker.wake, self._allow, self._pulse).all()]
-        )
+        application.add_routes([*routes.all(), *job_routes.all()])
         application.add_routes(
             [web.get("/healthz", _healthz), web.get("/readyz", self._readyz), web.get("/metrics", self._metrics)]
         )

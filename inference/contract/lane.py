@@ -18,7 +18,10 @@ OWN_TIER_HEADER = "x-weir-own-tier"
 WAITED_FOR, LATE = "waited-for", "late"
 """Somebody waits for it, or its batch is late. All but the first can wait: they are no clients' demand."""
 END_HEADER = "x-weir-expected-end"
-"""From the lane, with a batch that runs: when it will end at its rate so far, Unix seconds. It is not there where that is not known."""
+"""From the lane, with a batch or job that is open: when it will end, Unix seconds, or UNKNOWN_END. With one that is refused because it
+would end too late: the earliest end.
+"""
+UNKNOWN_END = "unknown"
 ROOM_HEADER = "x-weir-room"
 """To a worker, with the answer to a line: how many more lines its pool had room for, or, below zero, how many requests wait for room."""
 TIER = "batch"

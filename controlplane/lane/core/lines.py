@@ -193,6 +193,22 @@ class ExpiresAfter(msgspec.Struct):
     seconds: int
 
 
+class _OfModel(msgspec.Struct):
+    model: str
+
+
+class _First(msgspec.Struct):
+    body: _OfModel
+
+
+def model_of(text: bytes) -> str:
+    """Of a line; empty where it says none."""
+    try:
+        return msgspec.json.decode(text, type=_First).body.model
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+
+
 class NewBatch(msgspec.Struct):
     """The body of POST /v1/batches."""
 

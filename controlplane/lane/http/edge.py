@@ -16,14 +16,17 @@ from aiohttp.typedefs import Handler, Middleware
 from django.db import DatabaseError, connection
 
 from controlplane.incidents.notify.delivery.core.encryption import SealError
+from controlplane.lane.core import states
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.http import forms
+from controlplane.lane.models import Batch
 from controlplane.lane.objects.port import AwayError
 from controlplane.lane.store.batches import ConflictError
 from controlplane.lane.store.files import NotThereError
 from controlplane.lane.store.limits import FullError
 from controlplane.lane.store.once import OtherBodyError
-from inference.contract.lane import KEY_HEADER, TENANT_HEADER
+from controlplane.lane.work import TooLateError
+from inference.contract.lane import END_HEADER, KEY_HEADER, TENANT_HEADER, UNKNOWN_END
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -65,6 +68,13 @@ def json(body: object, status: int = 200, **headers: str) -> web.Response:
     return web.Response(body=msgspec.json.encode(body), status=status, content_type="application/json", headers=headers)
 
 
+def expected_end(row: Batch, end_s: float | None) -> dict[str, str]:
+    """The header of a batch or job that is open."""
+    if row.status not in states.OPEN:
+        return {}
+    return {END_HEADER: UNKNOWN_END if end_s is None else str(round(end_s))}
+
+
 def refusal(status: int, message: str, param: str | None, code: str, **headers: str) -> web.Response:
     kind = "invalid_request_error" if status < 500 else "server_error"
     return json({"error": {"message": message, "type": kind, "param": param, "code": code}}, status, **headers)
@@ -98,6 +108,10 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         return refusal(400, str(error), error.param, error.code)
     except FullError as error:
         return refusal(429, str(error), None, error.code, **{"retry-after": "5"})
+    except TooLateError as error:
+        headers = {"retry-after": str(error.retry_after_s), "x-should-retry": "false"}
+        headers |= {} if error.end_s is None else {END_HEADER: str(round(error.end_s))}
+        return refusal(429, str(error), None, "would_end_too_late", **headers)
     except OtherBodyError as error:
         return refusal(409, str(error), None, "idempotency_key_reused", **{"x-should-retry": "false"})
     except ConflictError as error:

@@ -9,11 +9,11 @@ from yarl import URL
 
 from controlplane.incidents.notify.delivery.core.outbound_address import Allowed, BlockedError, check_url
 from controlplane.lane.core import items
-from controlplane.lane.core.jobs import NewJob, new_job, new_response
+from controlplane.lane.core.jobs import SOONEST, WINDOW_S, NewJob, new_job, new_response
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.core.states import JOB, RESPONSE
 from controlplane.lane.http import forms
-from controlplane.lane.http.edge import caller, choice, in_thread, json, listing, number
+from controlplane.lane.http.edge import caller, choice, expected_end, in_thread, json, listing, number
 from controlplane.lane.http.streams import follow
 from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import jobs
@@ -21,6 +21,7 @@ from controlplane.lane.store.callbacks import NOT_PUBLIC
 from controlplane.lane.store.jobs import Standing
 from controlplane.lane.store.once import digest, once
 from controlplane.lane.streams import Pulse
+from controlplane.lane.work import Estimates
 
 _MAX_JOBS, _JOBS = 100, 20
 MAX_EVENT = 10**9
@@ -39,8 +40,11 @@ _FORMS = (Form(RESPONSE, "/v1/responses", new_response, jobs.response), Form(JOB
 class JobRoutes:
     """`wake` is called when a line may begin or has to end. `allow` says where webhooks may go beside public addresses."""
 
-    def __init__(self, objects: Objects, wake: Callable[[], None], allow: Allowed, pulse: Pulse) -> None:
+    def __init__(
+        self, objects: Objects, wake: Callable[[], None], allow: Allowed, pulse: Pulse, estimates: Estimates
+    ) -> None:
         self._objects, self._wake, self._allow, self._pulse = objects, wake, allow, pulse
+        self._estimates = estimates
 
     def all(self) -> list[web.RouteDef]:
         routes = [
@@ -67,6 +71,8 @@ class JobRoutes:
         def make() -> Standing:
             def create() -> str:
                 nonlocal made, secret
+                if wanted.completion_window != SOONEST:
+                    self._estimates.admit(wanted.model, 1, WINDOW_S[wanted.completion_window])
                 made, secret = jobs.create(who.tenant, who.key_sha256, wanted, draft)
                 return made.row.name
 
@@ -76,14 +82,14 @@ class JobRoutes:
                 name = once(who.tenant, who.once, digest(body), create)
             return made or jobs.read(who.tenant, name, form.kind, self._objects)
 
-        standing = await in_thread(make)
+        standing, end_s = await in_thread(lambda: self._estimated(make()))
         self._wake()
         if wanted.streams:
             return await follow(request, who.tenant, standing.row.name, self._objects, self._pulse, -1)
-        shown = form.show(standing)
-        if secret:
-            shown["callback"]["secret"] = secret
-        return json(shown)
+        return _shown(form, standing, end_s, secret)
+
+    def _estimated(self, standing: Standing) -> tuple[Standing, float | None]:
+        return standing, self._estimates.end_s(standing.row)
 
     async def list_jobs(self, request: web.Request) -> web.Response:
         return await listing(request, _JOBS, _MAX_JOBS, jobs.listed, forms.job_of_list)
@@ -101,7 +107,8 @@ class JobRoutes:
         if form.kind == RESPONSE and choice(request, "stream", ("false", "true")) == "true":
             after = number(request, "starting_after", 0, MAX_EVENT, 0) if "starting_after" in request.query else -1
             return await follow(request, tenant, name, self._objects, self._pulse, after)
-        return json(form.show(await in_thread(lambda: jobs.read(tenant, name, form.kind, self._objects))))
+        read = partial(jobs.read, tenant, name, form.kind, self._objects)
+        return _shown(form, *await in_thread(lambda: self._estimated(read())))
 
     async def cancel(self, form: Form, request: web.Request) -> web.Response:
         tenant, name = _named(request)
@@ -115,6 +122,15 @@ class JobRoutes:
         await in_thread(lambda: jobs.delete(tenant, name, form.kind, self._objects))
         self._wake()
         return json({"id": name, "object": form.kind, "deleted": True})
+
+
+def _shown(form: Form, standing: Standing, end_s: float | None, secret: str = "") -> web.Response:
+    shown = form.show(standing)
+    if form.kind == JOB:
+        shown["expected_end_at"] = None if end_s is None else round(end_s)
+    if secret:
+        shown["callback"]["secret"] = secret
+    return json(shown, 200, **expected_end(standing.row, end_s))
 
 
 def _named(request: web.Request) -> tuple[str, str]:

@@ -5,29 +5,30 @@ from collections.abc import Callable
 from functools import partial
 
 from aiohttp import BodyPartReader, web
-from django.utils import timezone
 
 from controlplane.lane.core import lines
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.http import forms
-from controlplane.lane.http.edge import caller, choice, in_thread, json, listing
+from controlplane.lane.http.edge import caller, choice, expected_end, in_thread, json, listing
 from controlplane.lane.models import Batch, StoredFile
 from controlplane.lane.objects.port import Draft, Objects
 from controlplane.lane.store import batches, files, limits
 from controlplane.lane.store.once import digest, once
-from inference.contract.lane import END_HEADER, MAX_UPLOAD_BYTES
+from controlplane.lane.work import Estimates
+from inference.contract.lane import MAX_UPLOAD_BYTES
 
 MAX_BODY_BYTES = lines.MAX_LINE_BYTES
 _CHUNK_BYTES = 1 << 20
 _MAX_FIELD_BYTES = 1 << 10
+_BEGIN_BYTES = 1 << 20
 _MAX_FILES, _MAX_BATCHES, _BATCHES = 10_000, 100, 20
 
 
 class Routes:
     """`wake` is called when a batch was made or cancelled."""
 
-    def __init__(self, objects: Objects, wake: Callable[[], None]) -> None:
-        self._objects, self._wake = objects, wake
+    def __init__(self, objects: Objects, wake: Callable[[], None], estimates: Estimates) -> None:
+        self._objects, self._wake, self._estimates = objects, wake, estimates
 
     def all(self) -> list[web.RouteDef]:
         return [
@@ -107,12 +108,22 @@ class Routes:
         who, body = caller(request), await request.read()
         wanted = lines.new_batch(body)
 
+        end_s: float | None = None
+
         def make() -> str:
+            nonlocal end_s
+            file = batches.input_of(who.tenant, wanted)
+            end_s = self._estimates.admit(self._model_of(file), file.lines, lines.WINDOW_S[wanted.completion_window])
             return batches.create(who.tenant, who.key_sha256, wanted).name
 
         row = await in_thread(lambda: batches.get(who.tenant, once(who.tenant, who.once, digest(body), make)))
         self._wake()
-        return _batch(row)
+        return _batch(row, end_s)
+
+    def _model_of(self, file: StoredFile) -> str:
+        """Of its first line, if that is found at its beginning."""
+        begin = self._objects.read(file.object, 0, min(file.bytes, _BEGIN_BYTES))
+        return lines.model_of(begin.partition(b"\n")[0])
 
     async def list_batches(self, request: web.Request) -> web.Response:
         return await listing(request, _BATCHES, _MAX_BATCHES, batches.listed, forms.batch)
@@ -127,13 +138,16 @@ class Routes:
 
     async def _of_batch(self, request: web.Request, call: Callable[[str, str], Batch]) -> web.Response:
         tenant, name = caller(request).tenant, request.match_info["id"]
-        return _batch(await in_thread(lambda: call(tenant, name)))
+
+        def estimated() -> tuple[Batch, float | None]:
+            row = call(tenant, name)
+            return row, self._estimates.end_s(row)
+
+        return _batch(*await in_thread(estimated))
 
 
-def _batch(row: Batch) -> web.Response:
-    ends_at = row.ends_at(timezone.now())
-    headers = {} if ends_at is None else {END_HEADER: str(round(ends_at.timestamp()))}
-    return json(forms.batch(row), 200, **headers)
+def _batch(row: Batch, end_s: float | None) -> web.Response:
+    return json(forms.batch(row), 200, **expected_end(row, end_s))
 
 
 async def _read_form(request: web.Request, draft: Draft) -> tuple[dict[str, str], str | None]:

@@ -119,6 +119,7 @@ class Migration(migrations.Migration):
                 ('purpose', models.CharField(max_length=32)),
                 ('filename', models.CharField(max_length=255)),
                 ('bytes', models.BigIntegerField()),
+                ('lines', models.PositiveBigIntegerField(default=0)),
                 ('created_at', models.DateTimeField()),
                 ('expires_at', models.DateTimeField(null=True)),
                 ('object', models.CharField(help_text='The key of its bytes.', max_length=32, unique=True)),

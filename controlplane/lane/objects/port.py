@@ -29,12 +29,18 @@ class Draft(ABC):
 
     def __init__(self, out: BinaryIO, key: str) -> None:
         self.size, self.key = 0, key
+        self._ends, self._last = 0, b"\n"
         self.referred = False
         self._out, self._digest = out, hashlib.sha256()
 
     def write(self, data: bytes) -> None:
         self.size += self._out.write(data)
         self._digest.update(data)
+        self._ends, self._last = self._ends + data.count(b"\n"), data[-1:] or self._last
+
+    @property
+    def lines(self) -> int:
+        return self._ends + (self._last != b"\n")
 
     @property
     def sha256(self) -> str:

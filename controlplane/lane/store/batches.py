@@ -19,7 +19,7 @@ class ConflictError(Exception):
     """Permanent: the batch is in a state that does not allow this."""
 
 
-def create(tenant: str, key_sha256: str, wanted: NewBatch) -> Batch:
+def input_of(tenant: str, wanted: NewBatch) -> StoredFile:
     """Raises NotThereError, RefusedError."""
     file = StoredFile.objects.filter(pk=wanted.input_file_id, tenant=tenant).first()
     if file is None:
@@ -30,6 +30,12 @@ def create(tenant: str, key_sha256: str, wanted: NewBatch) -> Batch:
         raise RefusedError(
             f"The file has {file.bytes} bytes, and a batch takes {MAX_INPUT_BYTES}: split it.", "input_file_id"
         )
+    return file
+
+
+def create(tenant: str, key_sha256: str, wanted: NewBatch) -> Batch:
+    """Raises NotThereError, RefusedError."""
+    file = input_of(tenant, wanted)
     expiry = wanted.output_expires_after
     return _made(
         tenant=tenant,

@@ -43,6 +43,7 @@ def create(
         purpose=purpose,
         filename=filename[:255],
         bytes=draft.size,
+        lines=draft.lines,
         object=draft.refer(),
         created_at=at,
         expires_at=at + timedelta(seconds=lasts_s) if lasts_s else None,

@@ -7,7 +7,7 @@ import aiohttp
 import openai
 import pytest
 
-from inference.contract.lane import END_HEADER, KEY_HEADER, LATE, OWN_TIER_HEADER, authorization, room_of
+from inference.contract.lane import END_HEADER, KEY_HEADER, LATE, OWN_TIER_HEADER, UNKNOWN_END, authorization, room_of
 from inference.contract.snapshot import key_digest
 from tests.support.gateway.process import KEY, OTHER_KEY
 from tests.support.lane.model_server import INPUT_TOKENS, MODEL, OUTPUT_TOKENS, EchoServer
@@ -76,6 +76,7 @@ async def test_a_batch_that_runs_says_when_it_will_end_once_that_is_known(stack:
     async with stack.client() as client:
         batch = await submit(client, [a_line("a", "free"), a_line("b", "held")])
         latest = client.batches.with_raw_response
+        assert (await latest.retrieve(batch.id)).headers[END_HEADER] == UNKNOWN_END
 
         async def one_is_done() -> bool:
             counts = (await client.batches.retrieve(batch.id)).request_counts
