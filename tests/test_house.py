@@ -1,6 +1,7 @@
 """Holds the layout of the repository: small files, folders that one can read, helpers of tests in one place."""
 
 import ast
+import re
 import subprocess
 import tomllib
 from pathlib import PurePath
@@ -73,3 +74,11 @@ def test_tests_import_helpers_from_support_alone() -> None:
                 ):
                     faults.append(f"{path}:{node.lineno}: {node.module}")
     assert faults == []
+
+
+def test_each_attack_that_the_docs_list_is_refused_by_a_test() -> None:
+    """`docs/attacks.md` names files below tests/, and tests in them."""
+    named = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", (ROOT / "docs" / "attacks.md").read_text())
+    texts = {path: (ROOT / "tests" / path).read_text() for path, _ in named}
+    assert len(named) > 90
+    assert [f"{path}::{test}" for path, test in named if test and f"def {test}(" not in texts[path]] == []

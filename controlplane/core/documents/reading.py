@@ -32,6 +32,7 @@ LINE = re.compile(
 )
 SEPARATOR = re.compile(r"(---|\.\.\.)(?=\s|$)")
 TAGS = {"tag:yaml.org,2002:str": str, "tag:yaml.org,2002:int": int, "tag:yaml.org,2002:float": float}
+TAGS_OF_NODES = ("tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +191,8 @@ def _node(event: Any, events: Iterator[Any], anchors: dict[str, Node], depth: in
             )
         target = anchors[event.anchor]
         return Node(target.value, mark, target.keys, target.size)
+    if event.tag not in (None, "!", *(TAGS if isinstance(event, yaml.ScalarEvent) else TAGS_OF_NODES)):
+        raise UnreadableError(mark, f"tag {shown(event.tag)} is not known: leave it out")
     if isinstance(event, yaml.ScalarEvent):
         node = Node(_scalar(event, mark), mark)
     elif isinstance(event, yaml.SequenceStartEvent):
@@ -243,8 +246,6 @@ def _bound(size: int, mark: Mark) -> None:
 def _scalar(event: Any, mark: Mark) -> Scalar:
     text: str = event.value
     if event.tag is not None and event.tag != "!":
-        if event.tag not in TAGS:
-            raise UnreadableError(mark, f"tag {shown(event.tag)} is not known: leave it out")
         if TAGS[event.tag] is str:
             return text
     elif not event.implicit[0]:  # quoted, or a block

@@ -1,0 +1,155 @@
+"""Classic attacks on the web process that no other test names. docs/attacks.md lists all."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import URLPattern, get_resolver, reverse, reverse_lazy
+from pytest_django import Settings
+from structlog.testing import capture_logs
+
+from controlplane.accounts.models import ApiToken
+
+LOGIN = reverse_lazy("login")
+PASSWORD = "slow-river-under-bridge"
+PAGES = ("/login", "/audit", "/admin/", "/silences", "/api/v1/incidents", "/nowhere")
+
+
+@pytest.fixture
+def olga(db: None) -> User:
+    return User.objects.create_superuser("olga", password=PASSWORD)
+
+
+@pytest.fixture
+def browser(olga: User) -> Client:
+    """Of somebody who is logged in, where forms are checked as in earnest."""
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(olga)
+    return client
+
+
+def posts() -> list[str]:
+    """A path for each URL outside the admin and the API that takes no parameter or simple ones."""
+    values = {
+        "number": 1,
+        "name": "x",
+        "slug": "x",
+        "trace_id": "0" * 32,
+        "key": "x",
+        "step": "approve",
+        "what": "pause",
+        "text": "x",
+    }
+    places = [get_resolver(), *(each for each in get_resolver().url_patterns if str(each.pattern) == "")]
+    named = [each for place in places for each in place.url_patterns if isinstance(each, URLPattern) and each.name]
+    return [
+        reverse(str(each.name), kwargs={name: values[name] for name in each.pattern.converters})
+        for each in named
+        if each.name != "pagerduty-hook"  # signed
+    ]
+
+
+def test_a_form_of_another_page_changes_nothing(browser: Client) -> None:
+    paths = [*posts(), "/admin/fleet/tier/add/", "/admin/auth/user/add/"]
+    assert len(paths) > 50
+    assert {path: status for path in paths if (status := browser.post(path).status_code) not in (403, 405)} == {}
+
+
+def test_a_good_token_from_another_origin_is_refused(browser: Client) -> None:
+    browser.get("/silences")
+    token = browser.cookies["weir_csrf"].value
+    forms = {"csrfmiddlewaretoken": token}
+    assert browser.post("/logout", forms, headers={"Origin": "https://evil.example"}).status_code == 403
+    assert browser.post("/logout", forms, headers={"Origin": "null"}).status_code == 403
+    assert browser.post("/logout", forms, headers={"Origin": "http://testserver"}).status_code == 302
+
+
+def test_a_session_that_was_planted_before_the_log_in_opens_nothing(olga: User) -> None:
+    attacker, victim = Client(), Client()
+    attacker.get(LOGIN)
+    session = attacker.session
+    session["planted"] = True
+    session.save()
+    planted = session.session_key
+    victim.cookies["weir_session"] = planted
+    assert victim.post(LOGIN, {"username": "olga", "password": PASSWORD}).status_code == 302
+    assert victim.cookies["weir_session"].value != planted
+    attacker.cookies["weir_session"] = planted
+    assert attacker.get("/admin/").status_code == 302
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        "//evil.example", "///evil.example", r"\\evil.example", r"/\evil.example", "https:evil.example", "/\t/evil.example",
+        "javascript:alert(1)", "data:text/html,x", "http://testserver@evil.example/", "https://evil.example\r\nSet-Cookie: a=b",
+    ],
+)  # fmt: skip
+def test_the_log_in_leads_nowhere_else(outsider: Client, olga: User, to: str) -> None:
+    answer = outsider.post(LOGIN, {"username": "olga", "password": PASSWORD, "next": to})
+    assert answer.status_code == 302
+    assert answer["Location"] == "/"
+    assert "Set-Cookie: a=b" not in str(answer.headers)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "testserver.evil.example", "testserver:80@evil.example", ""])
+def test_a_forged_host_is_refused(outsider: Client, settings: Settings, host: str) -> None:
+    settings.ALLOWED_HOSTS = ["testserver"]
+    assert outsider.get(LOGIN, headers={"Host": host}, SERVER_NAME=host or "evil.example").status_code == 400
+
+
+def test_a_forwarded_host_is_not_believed(outsider: Client, db: None) -> None:
+    answer = outsider.get("/admin/", headers={"X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example"})
+    assert "evil.example" not in answer["Location"] + answer.content.decode()
+
+
+def test_a_name_cannot_write_a_line_of_its_own_into_the_log(
+    outsider: Client, db: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    forged = "olga\n2026-01-01 [critical] everything.deleted\x1b[2J"
+    with capture_logs():
+        outsider.post(LOGIN, {"username": forged, "password": "guess"})
+    assert [
+        line for record in caplog.records for line in record.getMessage().splitlines() if line.startswith("2026-01-01")
+    ] == []
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_no_page_can_be_framed_sniffed_or_leaks_where_one_was(browser: Client, path: str) -> None:
+    answer = browser.get(path)
+    assert answer["X-Frame-Options"] == "DENY"
+    assert answer["X-Content-Type-Options"] == "nosniff"
+    assert answer["Referrer-Policy"] == "same-origin"
+
+
+def test_scripts_and_other_sites_do_not_get_the_cookies(outsider: Client, olga: User, settings: Settings) -> None:
+    outsider.post(LOGIN, {"username": "olga", "password": PASSWORD})
+    for name in ("weir_session", "weir_csrf"):
+        cookie = outsider.cookies[name]
+        assert cookie["httponly"] and cookie["samesite"] == "Lax"
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "TRACE", "PROPFIND", "GET "])
+def test_another_method_changes_nothing(browser: Client, method: str) -> None:
+    assert browser.generic(method, "/logout").status_code in (403, 405)
+    assert browser.get("/audit", headers={"X-HTTP-Method-Override": "DELETE"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../manage.py", "/static/%2e%2e/manage.py", "/static/..%2fmanage.py", "/static//etc/passwd", "/static/....//manage.py",
+        "/static/%00", "/static/weir/..%5c..%5cmanage.py",
+    ],
+)  # fmt: skip
+def test_no_file_outside_of_the_static_ones_is_served(browser: Client, path: str) -> None:
+    answer = browser.get(path)
+    assert answer.status_code in (400, 404)
+
+
+def test_a_token_is_taken_from_its_header_alone(olga: User) -> None:
+    _, text = ApiToken.objects.issue(olga, "t")
+    client = Client()
+    assert client.get("/api/v1/incidents", {"token": text, "access_token": text}).status_code in (401, 422)
+    client.cookies["Authorization"] = f"Bearer {text}"
+    assert client.get("/api/v1/incidents").status_code == 401
+    assert client.get("/api/v1/incidents", headers={"Authorization": f"Bearer {text}"}).status_code == 200
