@@ -14,7 +14,6 @@ from controlplane.accounts import rights
 from controlplane.accounts.admin import MembershipInline
 from controlplane.accounts.admin_parts import (
     GuidedAdmin,
-    IssuedAdmin,
     ReadOnlyAdmin,
     RuledAdmin,
     RuledInline,
@@ -298,16 +297,6 @@ class TenantAdmin(PurgesAnswers, RuledAdmin):
     search_fields = ["name"]
     autocomplete_fields = ["tier", "token_tiers"]
     inlines = [AllowedRegionInline, GatewayKeyInline]
-
-
-@admin.register(GatewayKey)
-class GatewayKeyAdmin(IssuedAdmin):
-    edits = EDIT_FLEET
-    list_display = ["name", "tenant", "prefix", "created_at", "expires_at", "enabled"]
-    list_filter = ["enabled", "tenant"]
-    search_fields = ["name", "prefix", "tenant__name"]
-    autocomplete_fields = ["tenant", "only_models"]
-    readonly_fields = ["prefix", "created_at"]
 
 
 @admin.register(StageTimeouts)

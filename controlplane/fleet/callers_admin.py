@@ -1,11 +1,20 @@
 """What gateways want of callers, in the admin."""
 
-from django import forms
-from django.contrib import admin
+import time
+from typing import cast
 
-from controlplane.accounts.admin_parts import RuledAdmin
-from controlplane.fleet.models import TokenIssuer
+from django import forms
+from django.conf import settings
+from django.contrib import admin
+from redis import Redis, RedisError
+
+from controlplane.accounts.admin_parts import IssuedAdmin, RuledAdmin
+from controlplane.accounts.core.actions import EDIT_FLEET
+from controlplane.fleet.models import GatewayKey, TokenIssuer
 from controlplane.fleet.models.issuers import ALGORITHMS
+from inference.contract.budgets import MICRO, Budget, key_prefix, period_of
+
+REDIS_TIMEOUT_S = 1.0
 
 
 class TokenIssuerForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -27,3 +36,40 @@ class TokenIssuerAdmin(RuledAdmin):
         ("Claims of its tokens", {"fields": ["tenant_claim", "tier_claim", "user_claim"]}),
         ("Tenants", {"fields": ["all_tenants", "tenants"]}),
     ]
+
+
+@admin.register(GatewayKey)
+class GatewayKeyAdmin(IssuedAdmin):
+    edits = EDIT_FLEET
+    list_display = ["name", "tenant", "prefix", "created_at", "expires_at", "enabled"]
+    list_filter = ["enabled", "tenant"]
+    search_fields = ["name", "prefix", "tenant__name"]
+    autocomplete_fields = ["tenant", "only_models"]
+    readonly_fields = ["spent", "prefix", "created_at"]
+    fields = [
+        "tenant", "name", "enabled", "requests_per_minute", "tokens_per_minute", "max_in_flight", "usd_per_day", "usd_per_month", "spent",
+        "only_models", "expires_at", "names_region", "prefix", "created_at",
+    ]  # fmt: skip
+
+    @admin.display(description="spent")
+    def spent(self, key: GatewayKey) -> str:
+        if not (key.usd_per_day or key.usd_per_month):
+            return "Not counted: it has no budget."
+        known = spent_usd(key)
+        if known is None:
+            return "Not known: Redis, where gateways count it, does not answer."
+        return f"{known['usd_day']:,.4f} USD today, {known['usd_month']:,.4f} USD this month (UTC)"
+
+
+def spent_usd(key: GatewayKey) -> dict[Budget, float] | None:
+    """What its requests have cost in the present day and month, as gateways count it. None where Redis does not say."""
+    now_s, prefix = time.time(), key_prefix(key.tenant.name, key.sha256)
+    budgets: tuple[Budget, ...] = ("usd_day", "usd_month")
+    try:
+        with Redis.from_url(
+            settings.CONFIG.redis_url, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
+        ) as redis:
+            counts = [cast("bytes | None", redis.hget(prefix + each, period_of(each, now_s).name)) for each in budgets]
+    except (RedisError, OSError):
+        return None
+    return {each: int(count or 0) / MICRO for each, count in zip(budgets, counts, strict=True)}

@@ -186,6 +186,8 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     names_region: bool = False  # `x-weir-region` of its requests counts
     models: tuple[str, ...] = ()  # the only ones that it may use and list; none is all
     expires_ms: Large = 0  # Unix time from which on it is refused; 0 is never
+    usd_per_day: Amount = 0  # what its requests may cost, in UTC
+    usd_per_month: Amount = 0
 
 
 class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

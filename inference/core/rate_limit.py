@@ -6,25 +6,30 @@ limit_script.py` counts the same way in Redis.
 """
 
 from collections import deque
+from math import ceil
 from typing import Literal, NamedTuple
-from urllib.parse import quote
 
+from inference.contract.budgets import MICRO, Budget, key_prefix, tenant_prefix
 from inference.contract.snapshot import Key, Tier
 
 SLOT_MS = 500
 SLOTS = 120
 """Slots in a minute. With the present one, 121 count."""
 
-Kind = Literal["requests", "tokens", "in_flight"]
+Kind = Literal["requests", "tokens", "in_flight"] | Budget
 SHED_REASONS: dict[Kind, str] = {
     "requests": "requests_per_minute",
     "tokens": "tokens_per_minute",
     "in_flight": "max_in_flight",
+    "usd_day": "budget_per_day",
+    "usd_month": "budget_per_month",
 }
 
 
 class Limit(NamedTuple):
-    """`most` units, counted under `key`: all processes that share a Redis share what is counted there."""
+    """`most` units, counted under `key`: all processes that share a Redis share what is counted there. Units of budgets are millionths
+    of a USD.
+    """
 
     kind: Kind
     scope: Literal["tenant", "key"]
@@ -33,21 +38,21 @@ class Limit(NamedTuple):
 
 
 def limits_of(tenant: str, tier: Tier, key: Key | None = None, *, of: str = "") -> tuple[Limit, ...]:
-    """The limits of a tenant, and of its key where that has some. All of a tenant have the same hash tag, so that a Redis
-    Cluster keeps them on the same node. `of` names requests that are counted apart from its others.
-    """
-    prefix = f"weir:limit:{{{quote(tenant)}}}:" + (f"{of}:" if of else "")
+    """The limits of a tenant, and of its key where that has some. `of` names requests that are counted apart from its others."""
+    prefix = tenant_prefix(tenant) + (f"{of}:" if of else "")
     limits = [
         Limit("requests", "tenant", _key(prefix, "requests"), tier.requests_per_minute),
         Limit("tokens", "tenant", _key(prefix, "tokens"), tier.tokens_per_minute),
         Limit("in_flight", "tenant", _key(prefix, "in_flight"), tier.max_in_flight),
     ]
     if key is not None:
-        prefix += f"key:{key.sha256[:16]}:"
+        prefix = key_prefix(tenant, key.sha256)
         limits += [
             Limit("requests", "key", _key(prefix, "requests"), key.requests_per_minute),
             Limit("tokens", "key", _key(prefix, "tokens"), key.tokens_per_minute),
             Limit("in_flight", "key", _key(prefix, "in_flight"), key.max_in_flight),
+            Limit("usd_day", "key", _key(prefix, "usd_day"), ceil(key.usd_per_day * MICRO)),
+            Limit("usd_month", "key", _key(prefix, "usd_month"), ceil(key.usd_per_month * MICRO)),
         ]
     return tuple(limit for limit in limits if limit.most > 0)
 
@@ -102,6 +107,21 @@ class Window:
                 self._used -= units
             if counted[0] <= slot:
                 break
+
+
+class Spent:
+    """What was spent in a period."""
+
+    __slots__ = ("_period", "_units")
+
+    def __init__(self) -> None:
+        self._period, self._units = "", 0
+
+    def used(self, period: str) -> int:
+        return self._units if period == self._period else 0
+
+    def take(self, units: int, period: str) -> None:
+        self._units, self._period = self.used(period) + units, period
 
 
 def duration(seconds: float) -> bytes:

@@ -78,6 +78,9 @@ def counters(gateway: Observed) -> list[Labelled]:
         alone("connections_unread", "Connections whose client did not read its answers.", edge.unread),
         alone("connections_shed", "Connections cut because all held too much memory.", edge.shed),
         alone("limits_counted_locally", about_local, limits.counted_locally),
+        alone(
+            "budget_costs_estimated", "Requests of keys with budgets whose cost was not known.", limits.costs_estimated
+        ),
         (f"{PREFIX}cache_inputs", about_inputs, ("model", "result"), inputs),
         alone("retries", "Attempts after a failed one, and hedges.", total(lambda it: it.retries.used)),
         alone("retries_denied", "Attempts over the retry budget.", total(lambda it: it.retries.denied)),

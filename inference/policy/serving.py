@@ -31,6 +31,7 @@ class Caller(NamedTuple):
     expires_ms: int = 0  # Unix time from which on the key is refused; 0 is never
     is_lane: bool = False  # a worker sends a line for it
     can_wait: bool = False  # nobody waits for that line
+    has_budget: bool = False
     issuer: str = ""  # of its token, where it has sent no key
     user: str = ""  # a hash of who its token says that it is
     tags: bytes = b""  # of its request: what the cache keeps apart by them
@@ -135,6 +136,7 @@ def build(
                     key.names_region,
                     frozenset(key.models),
                     key.expires_ms,
+                    has_budget=bool(key.usd_per_day or key.usd_per_month),
                 ),
             )
             for key in tenant.keys

@@ -8,7 +8,7 @@ from inference.backends.fleet import PoolState
 from inference.contract.lane import ROOM_HEADER
 from inference.contract.plan import Plan, Step
 from inference.contract.snapshot import Model, Pool
-from inference.core.cost import Used, cost_usd, price_now
+from inference.core.cost import Used, cost_usd, most_usd, price_now
 from inference.core.events import Usage, WholeAnswer
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
@@ -239,6 +239,10 @@ class Answer:
             price = price_now(flight.pool)
             nothing = price is not None and trace.outcome == "coalesced"
             trace.cost_usd = 0.0 if nothing else cost_usd(price, used)
+        if self.meter is not None and self.meter.counts_money and flight.pool is not None and flight.used_tokens:
+            tokens = flight.used_tokens if flight.prompt_tokens >= 0 else self.meter.expected
+            most = 0.0 if trace.outcome == "coalesced" else most_usd(price_now(flight.pool), tokens)
+            self.meter.pay(trace.cost_usd, most)
 
     def _begin(self, flight: Flight) -> None:
         """Send the status with the first token, not before: until then a failure can still have a status of its own."""

@@ -10,7 +10,6 @@ import structlog
 
 from inference.backends.fleet import PoolState
 from inference.backends.port import Query
-from inference.contract.errors import RetryableError
 from inference.contract.plan import Plan, Plans, Step, allowed_regions
 from inference.contract.snapshot import Model, Pool
 from inference.core.cache_control import CacheControl
@@ -39,7 +38,15 @@ from inference.request.images import check_media
 from inference.request.limits import Limits
 from inference.request.long_body import aside, read_long
 from inference.request.parse import Endpoint
-from inference.request.route import check_output, choose_pool, fallbacks_of, find_model, for_pool, pools_of
+from inference.request.route import (
+    check_output,
+    check_priced,
+    check_regions,
+    choose_pool,
+    fallbacks_of,
+    find_model,
+    for_pool,
+)
 from inference.request.semantic.lookup import Look, Semantic
 from inference.request.work import Work
 from inference.request.write_back import WriteBack
@@ -206,6 +213,8 @@ class Completions:
         expected = self._outputs.expected(model.name, question.max_tokens) if generates else 0
         try:
             if caller.limits:  # counted in Redis, in the same write as the lookup below
+                if caller.has_budget:
+                    check_priced(serving, plan, model, pool)
                 tokens = prompt_estimate(len(request.body), model.max_prompt_tokens) + expected
                 answer.meter = self._limits.begin(caller.limits, caller.tier.name, tokens, timeouts.cache_ms / 1000)
             stored = None
@@ -263,15 +272,7 @@ class Completions:
             priority = plan.priority or tier.priority
             claim = Claim(tier.name, caller.tenant, priority, tier.weight, expected)
             others = fallbacks_of(serving, plan, state)
-            if (
-                caller.regions
-                and not any(pool.available for pool in (state, *others))
-                and any(pool.available for pool in pools_of(serving, served.plans))
-            ):
-                state.tally.arrived += 1
-                state.tally.lines += caller.can_wait
-                state.tally.shed += 1
-                raise errors.none_in_regions(model.name, caller.tenant, regions or (), RetryableError.retry_after_s)
+            check_regions(serving, served, caller, (state, *others), regions)
             work = Work(
                 question,
                 model,

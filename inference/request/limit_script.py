@@ -5,7 +5,8 @@ import hashlib
 # Every key is one limit; its hash tag (docs/limits.md) keeps those of a tenant in one slot of a cluster.
 # Requests and tokens: a hash of slot -> units, with `sum`, and `first`, the oldest slot that may have some; it counts as
 # `inference.core.rate_limit.Window` does. In flight: a sorted set of leases by when they expire, so that the places of a
-# gateway that was killed come free.
+# gateway that was killed come free. Budgets, whose kind is `usd:` and the period's name: a hash of period -> units; when a request is
+# settled, what it cost stands where its limit stood.
 SCRIPT = b"""
 local SLOT, SLOTS = 500, 120
 local mode, lease, lease_ms, tokens, at = ARGV[1], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -70,8 +71,17 @@ end
 
 if mode == 'settle' then
   for index, key in ipairs(KEYS) do
-    local kind = ARGV[5 + 2 * index]
-    if kind == 'in_flight' then
+    local kind, cost = ARGV[5 + 2 * index], ARGV[6 + 2 * index]
+    if string.sub(kind, 1, 4) == 'usd:' then
+      if cost ~= '0' then
+        local period = string.sub(kind, 5)
+        for _, field in ipairs(redis.call('HKEYS', key)) do
+          if field < period then redis.call('HDEL', key, field) end
+        end
+        redis.call('HINCRBY', key, period, cost)
+        redis.call('EXPIRE', key, 32 * 86400)
+      end
+    elseif kind == 'in_flight' then
       if lease ~= '' then redis.call('ZREM', key, lease) end
     elseif kind == 'tokens' and tokens > 0 then
       used(key)
@@ -91,6 +101,9 @@ for index, key in ipairs(KEYS) do
     redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
     states[index] = redis.call('ZCARD', key)
     if states[index] >= most then return {index, 0, slot, unpack(states)} end
+  elseif string.sub(kind, 1, 4) == 'usd:' then
+    states[index] = tonumber(redis.call('HGET', key, string.sub(kind, 5)) or 0)
+    if states[index] >= most then return {index, 0, slot, unpack(states)} end
   else
     local sum, first = used(key)
     states[index] = sum
@@ -100,8 +113,10 @@ end
 for index, key in ipairs(KEYS) do
   local kind = ARGV[5 + 2 * index]
   local units = kind == 'tokens' and tokens or 1
-  if kind == 'in_flight' then hold(key, {lease}) else take(key, units, slot) end
-  states[index] = states[index] + units
+  if string.sub(kind, 1, 4) ~= 'usd:' then
+    if kind == 'in_flight' then hold(key, {lease}) else take(key, units, slot) end
+    states[index] = states[index] + units
+  end
 end
 return {0, 0, slot, unpack(states)}
 """

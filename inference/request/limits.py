@@ -11,12 +11,14 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Literal, cast
 
 import structlog
 
+from inference.contract.budgets import MICRO, period_of
 from inference.core.openai import errors
-from inference.core.rate_limit import SLOT_MS, SLOTS, Limit, Window, duration
+from inference.core.rate_limit import SLOT_MS, SLOTS, Limit, Spent, Window, duration
 from inference.request.limit_script import SCRIPT, SHA
 from inference.tasks import keep
 from inference.wires.http.exchange import Headers
@@ -45,10 +47,12 @@ class Limits:
         self._serial = itertools.count()
         self._windows: defaultdict[bytes, Window] = defaultdict(Window)
         self._leases: defaultdict[bytes, set[str]] = defaultdict(set)
+        self._spent: defaultdict[bytes, Spent] = defaultdict(Spent)
         self._task: asyncio.Task[None] | None = None
         self._said_local, self._say_again_s = False, 0.0
         self.local = False  # whether the last request was counted by this process alone
         self.counted_locally = 0  # requests
+        self.costs_estimated = 0  # of requests of keys with budgets
 
     def start(self) -> None:
         self._task = keep("limits", self._renew)
@@ -74,9 +78,11 @@ class Limits:
         assert self._redis is not None
         return await self._redis.wait(reply, timeout_s)
 
-    def settle(self, meter: "Meter", lease: str, tokens: int, slot: int) -> None:
-        """Have Redis count that many tokens more (or fewer, in the slot where they were taken), and end the lease."""
-        self._send(_command(_KNOWN, "settle", meter.limits, lease, 0, tokens, slot), hurry=False)
+    def settle(self, meter: "Meter", lease: str, tokens: int, slot: int, cost: int) -> None:
+        """Have Redis count that many tokens more (or fewer, in the slot where they were taken) and what the request cost, and end the
+        lease.
+        """
+        self._send(_command(_KNOWN, "settle", meter.limits, lease, 0, tokens, slot, cost), hurry=False)
 
     def note(self, reply: object) -> None:
         if self._redis is not None and isinstance(reply, ReplyError):
@@ -98,21 +104,25 @@ class Limits:
                     used.append(len(self._leases.get(limit.key, ())))
                     if used[-1] >= limit.most:
                         return limit, _RETRY_AFTER_S
+                elif limit.kind == "usd_day" or limit.kind == "usd_month":
+                    now_s = time.time()
+                    period = period_of(limit.kind, now_s)
+                    used.append(self._spent[limit.key].used(period.name))
+                    if used[-1] >= limit.most:
+                        return limit, period.ends_s - now_s
                 else:
                     window = self._windows[limit.key]
                     used.append(window.used(now_ms))
                     if wait_ms := window.wait_ms(limit.most, now_ms):
                         return limit, wait_ms / 1000
-            meter.used = [
-                taken + (meter.expected if limit.kind == "tokens" else 1)
-                for taken, limit in zip(used, meter.limits, strict=True)
-            ]
+            units = {"tokens": meter.expected, "usd_day": 0, "usd_month": 0}
+            meter.used = [taken + units.get(limit.kind, 1) for taken, limit in zip(used, meter.limits, strict=True)]
         for limit in meter.limits:
             if limit.kind == "in_flight":
                 self._leases[limit.key].add(meter.lease)
-            else:
-                units = meter.expected if limit.kind == "tokens" else 1
-                meter.local_slot = self._windows[limit.key].take(units, now_ms)
+            elif limit.kind == "requests" or limit.kind == "tokens":
+                taken = meter.expected if limit.kind == "tokens" else 1
+                meter.local_slot = self._windows[limit.key].take(taken, now_ms)
         return None
 
     def settle_here(self, meter: "Meter", tokens: int, *, over: bool) -> None:
@@ -129,6 +139,8 @@ class Limits:
                 leases.discard(meter.lease)
                 if not leases:
                     del self._leases[limit.key]
+            elif (limit.kind == "usd_day" or limit.kind == "usd_month") and over and meter.cost:
+                self._spent[limit.key].take(meter.cost, period_of(limit.kind, time.time()).name)
 
     def _say(self, alone: bool) -> None:
         self.local = alone
@@ -189,7 +201,9 @@ class Meter:
     lease: str
     _timeout_s: float
     counts_tokens: bool = field(init=False)
+    counts_money: bool = field(init=False)
     used: Sequence[int] = ()  # of each limit, with this request
+    cost: int = 0  # millionths of a USD, once the request has ended
     local: bool = False  # this process counted it alone
     local_slot: int = 0
     _has_place: bool = field(init=False)
@@ -204,6 +218,7 @@ class Meter:
     def __post_init__(self) -> None:
         kinds = [limit.kind for limit in self.limits]
         self.counts_tokens, self._has_place = "tokens" in kinds, "in_flight" in kinds
+        self.counts_money = "usd_day" in kinds or "usd_month" in kinds
         self._reserved = self._reserved_there = self.expected
 
     def send(self, script: Script = _KNOWN) -> None:
@@ -245,12 +260,18 @@ class Meter:
             self._taken = False
             self._service.settle_here(self, self._charged - self._reserved, over=True)
         if self._state == "counted":
-            self._settle(self._charged - self._reserved_there, self.lease)
+            self._settle(self._charged - self._reserved_there, self.lease, self.cost)
         elif self._state == "waiting" and self._reply is not None:
             self._reply.add_done_callback(self._came_late)
 
+    def pay(self, usd: float | None, most_usd: float) -> None:
+        """What the request has cost; where that is not known, what it may have cost."""
+        if usd is None:
+            self._service.costs_estimated += 1
+        self.cost = ceil(MICRO * (most_usd if usd is None else usd))
+
     def headers(self) -> Headers:
-        """The headers that OpenAI sends, of the limit of which the least is left."""
+        """The headers that OpenAI sends, of the limit of which the least is left; and the same of budgets."""
         out: Headers = []
         if self.local:
             out.append((b"x-weir-limits", b"local"))
@@ -267,7 +288,22 @@ class Meter:
                     (b"x-ratelimit-remaining-" + name, b"%d" % remaining),
                     (b"x-ratelimit-reset-" + name, duration((SLOTS + 1) * SLOT_MS / 1000 if used else 0)),
                 )
+        if self.counts_money:
+            out += self._budget_headers()
         return out
+
+    def _budget_headers(self) -> Headers:
+        now_s = time.time()
+        remaining, most, ends_s = min(
+            (max(0, limit.most - used), limit.most, period_of(limit.kind, now_s).ends_s)
+            for limit, used in zip(self.limits, self.used, strict=False)
+            if limit.kind == "usd_day" or limit.kind == "usd_month"
+        )
+        return [
+            (b"x-weir-budget-limit-usd", b"%.6f" % (most / MICRO)),
+            (b"x-weir-budget-remaining-usd", b"%.6f" % (remaining / MICRO)),
+            (b"x-weir-budget-reset", duration(ends_s - now_s)),
+        ]
 
     async def _answer(self) -> object:
         """Redis's reply, None where it did not come in time."""
@@ -291,27 +327,44 @@ class Meter:
         """Note what Redis has counted. Returns the limit that is reached and the wait, if it refused the request."""
         number, wait_ms, self._slot, *self.used = cast(list[int], value)
         self._state = "absent" if number else "counted"
-        return (self.limits[number - 1], wait_ms / 1000 or _RETRY_AFTER_S) if number else None
+        if not number:
+            return None
+        limit = self.limits[number - 1]
+        if limit.kind == "usd_day" or limit.kind == "usd_month":
+            now_s = time.time()
+            return limit, period_of(limit.kind, now_s).ends_s - now_s
+        return limit, wait_ms / 1000 or _RETRY_AFTER_S
 
     def _came_late(self, reply: Reply) -> None:
         """Redis has counted a request that has ended meanwhile, or that was counted here because Redis was late."""
         value = reply.result() if not reply.cancelled() and reply.exception() is None else None
         if isinstance(value, list) and self._read(value) is None:
-            self._settle(self._charged - self._reserved_there, self.lease)
+            self._settle(self._charged - self._reserved_there, self.lease, self.cost)
 
-    def _settle(self, tokens: int, lease: str) -> None:
-        if (tokens and self.counts_tokens) or (lease and self._has_place):
-            self._service.settle(self, lease, tokens, self._slot)
+    def _settle(self, tokens: int, lease: str, cost: int = 0) -> None:
+        if (tokens and self.counts_tokens) or (lease and self._has_place) or cost:
+            self._service.settle(self, lease, tokens, self._slot, cost)
 
 
 def _command(
-    script: Script, mode: str, limits: Sequence[Limit], lease: str, lease_ms: int, tokens: int, slot: int
+    script: Script,
+    mode: str,
+    limits: Sequence[Limit],
+    lease: str,
+    lease_ms: int,
+    tokens: int,
+    slot: int,
+    cost: int = -1,
 ) -> list[Argument]:
+    """`cost` is -1 while it is not known."""
     command: list[Argument] = [*script, len(limits)]
     command += [limit.key for limit in limits]
     command += (mode, "", lease, lease_ms, tokens, slot)
     for limit in limits:
-        command += (limit.kind, limit.most)
+        if limit.kind == "usd_day" or limit.kind == "usd_month":
+            command += (f"usd:{period_of(limit.kind, time.time()).name}", limit.most if cost < 0 else cost)
+        else:
+            command += (limit.kind, limit.most)
     return command
 
 

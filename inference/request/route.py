@@ -1,15 +1,18 @@
 """Finds the model and the pool that serve a request."""
 
 import random
+from collections.abc import Sequence
 
 import msgspec
 
 from inference.backends.fleet import PoolState
 from inference.backends.port import Query
+from inference.contract.errors import RetryableError
 from inference.contract.plan import Plan, Plans
-from inference.contract.snapshot import Model
+from inference.contract.snapshot import Model, Pool
 from inference.core.cache_key import draw
 from inference.core.capabilities import Capabilities, fit
+from inference.core.cost import price_now
 from inference.core.openai import errors
 from inference.core.passing.passed import Passed, kept_to
 from inference.core.question import GENERATION
@@ -79,6 +82,25 @@ def _known(request: Request, capabilities: Capabilities, *, refuses: bool) -> tu
     if refuses and (unknown := next((name for name in passed.document if name not in known), None)):
         raise errors.unknown_parameter(unknown, capabilities.server)
     return kept_to(passed, known)
+
+
+def check_priced(serving: Serving, plan: Plan, model: Model, pool: Pool) -> None:
+    """Raises ApiError where one of the pools that may serve the request has no price: what is not known cannot be kept within a budget."""
+    others = (serving.pools[name].pool for name in plan.fallbacks if name in serving.pools)
+    if any(price_now(each) is None for each in (pool, *others)):
+        raise errors.not_priced(model.name)
+
+
+def check_regions(
+    serving: Serving, served: Served, caller: Caller, pools: Sequence[PoolState], regions: frozenset[str] | None
+) -> None:
+    """Raises ApiError where none of `pools`, the chosen one first, can serve the request, and one elsewhere could, which may not."""
+    if not caller.regions or any(pool.available for pool in pools):
+        return
+    if any(pool.available for pool in pools_of(serving, served.plans)):
+        pools[0].tally.arrived += 1
+        pools[0].tally.shed += 1
+        raise errors.none_in_regions(served.model.name, caller.tenant, regions or (), RetryableError.retry_after_s)
 
 
 def check_output(passed: Passed, model: Model) -> None:

@@ -490,4 +490,14 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('kind', 'name', 'revision'), name='change_of_document')],
             },
         ),
+        migrations.AddField(
+            model_name='gatewaykey',
+            name='usd_per_day',
+            field=models.FloatField(default=0, help_text='What its requests may cost from midnight to midnight (UTC); 0 is no limit. With a budget it may use models alone whose pools all have prices.', validators=[django.core.validators.MinValueValidator(0), django.core.validators.MaxValueValidator(1000000000.0)], verbose_name='budget of a day, USD'),
+        ),
+        migrations.AddField(
+            model_name='gatewaykey',
+            name='usd_per_month',
+            field=models.FloatField(default=0, help_text='The same from the first of a month (UTC).', validators=[django.core.validators.MinValueValidator(0), django.core.validators.MaxValueValidator(1000000000.0)], verbose_name='budget of a month, USD'),
+        ),
     ]

@@ -180,6 +180,19 @@ class GatewayKey(Issued):
     max_in_flight = models.PositiveIntegerField(
         default=0, help_text="Requests of this key in flight; 0 is no limit of its own."
     )
+    usd_per_day = models.FloatField(
+        "budget of a day, USD",
+        default=0,
+        validators=[MinValueValidator(0), MaxValueValidator(1e9)],
+        help_text="What its requests may cost from midnight to midnight (UTC); 0 is no limit. With a budget it may use models alone whose "
+        "pools all have prices.",
+    )
+    usd_per_month = models.FloatField(
+        "budget of a month, USD",
+        default=0,
+        validators=[MinValueValidator(0), MaxValueValidator(1e9)],
+        help_text="The same from the first of a month (UTC).",
+    )
     only_models = models.ManyToManyField(
         LLMModel,
         blank=True,
@@ -204,7 +217,14 @@ class GatewayKey(Issued):
     def has_settings(self) -> bool:
         """Whether it has anything of its own."""
         limits = self.requests_per_minute or self.tokens_per_minute or self.max_in_flight
-        return bool(limits or self.names_region or self.expires_at or self.only_models.all())
+        return bool(
+            limits
+            or self.usd_per_day
+            or self.usd_per_month
+            or self.names_region
+            or self.expires_at
+            or self.only_models.all()
+        )
 
 
 def _timeout(default_ms: int, text: str) -> "models.PositiveIntegerField[int, int]":

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from inference.contract.budgets import MICRO
 from inference.contract.errors import GatewayError, PermanentError, RetryableError
 from inference.core.backend_errors import ServerAnswer
 from inference.core.rate_limit import SHED_REASONS, Limit
@@ -241,6 +242,8 @@ def slow_body(waited_s: float) -> ApiError:
 
 
 def rate_limited(tier: str, limit: Limit, retry_after_s: float) -> ApiError:
+    if limit.kind == "usd_day" or limit.kind == "usd_month":
+        return _over_budget(limit, retry_after_s)
     whose = f"tier {tier!r}" if limit.scope == "tenant" else "this API key"
     unit = "requests in flight at a time" if limit.kind == "in_flight" else f"{limit.kind} a minute"
     message = (
@@ -255,6 +258,32 @@ def rate_limited(tier: str, limit: Limit, retry_after_s: float) -> ApiError:
         reason=SHED_REASONS[limit.kind],
         more={"scope": limit.scope, "limit": limit.most},
     )
+
+
+def _over_budget(limit: Limit, retry_after_s: float) -> ApiError:
+    period, usd = limit.kind.removeprefix("usd_"), limit.most / MICRO
+    message = (
+        f"The budget of this API key is used up: {usd:,.2f} USD a {period}. The next {period} begins in "
+        f"{retry_after_s / 3600:.1f} h (UTC); the key's owner can raise it."
+    )
+    return RetryableApiError(
+        429,
+        "insufficient_quota",
+        "insufficient_quota",
+        message,
+        retry_after_s=retry_after_s,
+        by_itself=False,
+        reason=SHED_REASONS[limit.kind],
+        more={"scope": limit.scope, "limit_usd": usd},
+    )
+
+
+def not_priced(model: str) -> ApiError:
+    message = (
+        f"This API key has a budget, and what {model!r} costs is not known: its owner enters a price for each of its pools, or another key "
+        "is used."
+    )
+    return PermanentApiError(403, _INVALID, "price_unknown", message, "model", reason="price_unknown")
 
 
 def overloaded(model: str, retry_after_s: float) -> ApiError:

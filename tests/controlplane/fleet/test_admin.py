@@ -1,6 +1,7 @@
 """What an owner edits in the admin, and what it says when an edit cannot be."""
 
 import re
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
+from redis import Redis
 
 from controlplane.core.issued import ROTATES_WITHIN
 from controlplane.dashboard.admin_site import GROUPS
@@ -24,6 +27,7 @@ from controlplane.fleet.models import (
 )
 from controlplane.fleet.validators import validate_address
 from inference.contract import snapshot
+from inference.contract.budgets import key_prefix, period_of
 from inference.contract.snapshot import key_digest
 from tests.support.stored_pool import stored_pool
 
@@ -43,7 +47,9 @@ MODELS = (
     "stagetimeouts",
 )
 
-NO_LIMITS = {"requests_per_minute": "0", "tokens_per_minute": "0", "max_in_flight": "0"}
+NO_LIMITS = dict.fromkeys(
+    ("requests_per_minute", "tokens_per_minute", "max_in_flight", "usd_per_day", "usd_per_month"), "0"
+)
 
 
 @pytest.fixture
@@ -120,6 +126,22 @@ def test_a_key_is_shown_once_and_stored_as_a_digest(owner: Client, home: Path) -
     assert text not in owner.get(f"/admin/fleet/gatewaykey/{key.pk}/change/").content.decode()
     assert text not in (home / "snapshot.json").read_text()
     assert snapshot.check((home / "snapshot.json").read_bytes()).snapshot.tenants[0].key_sha256 == (key_digest(text),)
+
+
+def test_an_owner_sees_what_a_key_has_spent(owner: Client, home: Path, settings: Settings, redis_url: str) -> None:
+    tenant = Tenant.objects.create(name="shop", tier=Tier.objects.create(name="standard"))
+    key, _ = GatewayKey.objects.issue(tenant, "web")
+    key.usd_per_month = 5
+    key.save()
+    (budget,) = snapshot.check((home / "snapshot.json").read_bytes()).snapshot.tenants[0].keys
+    assert (budget.usd_per_day, budget.usd_per_month) == (0, 5)
+    page = f"/admin/fleet/gatewaykey/{key.pk}/change/"
+    settings.CONFIG = settings.CONFIG.model_copy(update={"redis_url": "redis://127.0.0.1:1/0"})
+    assert "Not known: Redis" in owner.get(page).content.decode()
+    settings.CONFIG = settings.CONFIG.model_copy(update={"redis_url": redis_url})
+    with Redis.from_url(redis_url) as redis:
+        redis.hset(key_prefix("shop", key.sha256) + "usd_month", period_of("usd_month", time.time()).name, 1_250_000)
+    assert "0.0000 USD today, 1.2500 USD this month" in owner.get(page).content.decode()
 
 
 def test_a_rotated_key_works_beside_the_new_one_for_a_day(owner: Client, home: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from inference.backends.port import Event
-from inference.contract.snapshot import Key, Model, Route, Snapshot, Tenant, key_digest
+from inference.contract.snapshot import Key, Model, Price, Route, Snapshot, Tenant, key_digest
 from inference.request.parse import ENDPOINTS
 from tests.support.gateway.scripted import DONE, KEY, ScriptedBackend, a_snapshot, serve, serve_pools
 
@@ -27,11 +27,12 @@ def keyed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
     """`keyed(**fields)`: a client whose key has these fields, of a gateway with the models `m` and `other`."""
 
     @asynccontextmanager
-    async def begin(**fields: Any) -> AsyncIterator[AsyncOpenAI]:
+    async def begin(prices: tuple[Price, ...] = (), **fields: Any) -> AsyncIterator[AsyncOpenAI]:
         plain = a_snapshot()
+        pools = tuple(msgspec.structs.replace(pool, prices=prices) for pool in plain.pools)
         models = (*plain.models, Model("other", (Route("p"),)))
         tenants = (Tenant("alice", "standard", (), (Key(key_digest(KEY), **fields),)),)
-        snapshot: Snapshot = msgspec.structs.replace(plain, models=models, tenants=tenants)
+        snapshot: Snapshot = msgspec.structs.replace(plain, models=models, tenants=tenants, pools=pools)
         script = ScriptedBackend(ANSWER)
         async with serve_pools(lambda *_, **__: script, snapshot, tmp_path, monkeypatch) as client:
             yield client
@@ -62,6 +63,26 @@ async def test_a_key_ends(keyed: Opened) -> None:
                 await refused
     async with keyed(expires_ms=now_ms + 3_600_000) as client:
         await client.chat.completions.create(model="m", messages=HELLO)
+
+
+async def test_a_key_is_refused_once_its_budget_is_used_up(keyed: Opened) -> None:
+    price = Price(1_000.0, 1_000.0)  # a dollar a token
+    async with keyed(prices=(price,), usd_per_day=1.0) as client:
+        answered = await client.chat.completions.with_raw_response.create(model="m", messages=HELLO)
+        assert answered.headers["x-weir-budget-remaining-usd"] == "1.000000"
+        with pytest.raises(
+            openai.RateLimitError, match=r"budget of this API key is used up: 1\.00 USD a day"
+        ) as caught:
+            await client.chat.completions.create(model="m", messages=HELLO)
+        assert (caught.value.code, caught.value.response.headers["x-should-retry"]) == ("insufficient_quota", "false")
+        assert 0 < int(caught.value.response.headers["retry-after"]) <= 86_400
+
+
+async def test_a_key_with_a_budget_uses_no_model_whose_cost_is_not_known(keyed: Opened) -> None:
+    async with keyed(usd_per_month=1.0) as client:
+        with pytest.raises(openai.PermissionDeniedError, match="not known") as caught:
+            await client.chat.completions.create(model="m", messages=HELLO)
+        assert caught.value.code == "price_unknown"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
+from inference.contract.budgets import period_of
 from inference.contract.snapshot import Key, Tier
 from inference.core.openai.errors import ApiError, RetryableApiError
 from inference.core.rate_limit import Limit, Window, limits_of
@@ -296,3 +298,52 @@ async def test_a_script_that_redis_has_lost_is_sent_again(client: RedisClient, o
     assert isinstance(await enter(service, of), Meter)
     assert isinstance(await enter(service, of), RetryableApiError)
     assert service.counted_locally == 0
+
+
+async def test_gateways_keep_a_budget_together_and_begin_anew_with_the_next_period(
+    open_gateways: OpenGateways, client: RedisClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = await open_gateways(2)
+    of = limits_of(f"tenant-{secrets.token_hex(6)}", Tier("t"), Key("aa" * 32, usd_per_day=1.0, usd_per_month=1.5))
+
+    async def spend(service: Limits, usd: float | None, then: bytes) -> dict[bytes, bytes]:
+        """`then` is what was spent in its day afterwards."""
+        meter = await enter(service, of)
+        assert isinstance(meter, Meter)
+        meter.pay(usd, 0.2)
+        meter.leave()
+
+        async def settled() -> bool:
+            spent = await client.send(b"HVALS", of[0].key)
+            return isinstance(spent, list) and spent[-1:] == [then]
+
+        await eventually_async(settled)
+        return dict(meter.headers())
+
+    await spend(first, 0.75, b"750000")
+    assert (await spend(second, 0.05, b"800000"))[b"x-weir-budget-remaining-usd"] == b"0.250000"
+    assert (await spend(first, None, b"1000000"))[b"x-weir-budget-limit-usd"] == b"1.000000", (
+        "the one of which the least is left"
+    )
+    assert first.costs_estimated == 1, "and that is said"
+    for service in (first, second):
+        refused = await enter(service, of)
+        assert isinstance(refused, RetryableApiError)
+        assert (refused.status, refused.reason, refused.by_itself) == (429, "budget_per_day", False)
+        assert 0 < refused.retry_after_s <= 86_400 and refused.more == {"scope": "key", "limit_usd": 1.0}
+    now_s = time.time()
+    monkeypatch.setattr("inference.request.limits.period_of", lambda budget, _: period_of(budget, now_s + 86_400 * 40))
+    await spend(second, 1.2, b"1200000")
+    assert isinstance(await enter(first, of), RetryableApiError), "the new month has a budget of its own"
+
+
+async def test_a_gateway_without_redis_keeps_a_budget_alone() -> None:
+    alone = Limits(None, 60_000)
+    of = limits_of("alone", Tier("t"), Key("aa" * 32, usd_per_month=1.0))
+    for usd in (0.6, 0.4):
+        meter = await enter(alone, of)
+        assert isinstance(meter, Meter)
+        meter.pay(usd, 0.0)
+        meter.leave()
+    refused = await enter(alone, of)
+    assert isinstance(refused, RetryableApiError) and refused.reason == "budget_per_month"
