@@ -1,6 +1,8 @@
 """Lets in who has a session (AuthenticationMiddleware) or a bearer token, and a role; and nobody else."""
 
+import time
 from collections.abc import Callable
+from math import ceil
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
@@ -15,6 +17,7 @@ from controlplane.accounts import rights
 from controlplane.accounts.bearer import bearer_text, find_token
 from controlplane.accounts.client_ip import client_ip
 from controlplane.accounts.core.actions import VIEW
+from controlplane.accounts.core.throttle import Throttle
 from controlplane.accounts.models import TokenUser
 from controlplane.core.acting import Actor, acting
 from controlplane.core.problems import problem, unauthorized
@@ -25,6 +28,7 @@ MACHINE_PATHS = ("/api/", METRICS_PATH)
 """Here clients are programs: they get 401 in JSON instead of a redirect to the login page."""
 
 
+_throttle = Throttle()
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
@@ -38,7 +42,8 @@ class BearerToken(MiddlewareMixin):
         header = request.headers.get("Authorization")
         if header is None or not request.path_info.startswith(MACHINE_PATHS):
             return None
-        if request.path_info == METRICS_PATH and has_metrics_token(settings.CONFIG.metrics_token, header.encode()):
+        is_metrics = request.path_info == METRICS_PATH
+        if is_metrics and has_metrics_token(settings.CONFIG.metrics_token, header.encode()):
             request.may_read_metrics = True  # type: ignore[attr-defined]
             return None
         text = bearer_text(header)
@@ -47,6 +52,11 @@ class BearerToken(MiddlewareMixin):
             return unauthorized(
                 "Unknown or expired token: send `Authorization: Bearer TOKEN` with one from /admin/accounts/apitoken/"
             )
+        per_minute = settings.CONFIG.api_requests_per_minute
+        wait_s = _throttle.wait_s(token.pk, per_minute, time.monotonic()) if per_minute and not is_metrics else 0.0
+        if wait_s:
+            detail = f"This token sends more than {per_minute} requests a minute (WEIR_API_REQUESTS_PER_MINUTE): send more slowly"
+            return problem(429, "Too many requests", detail, {"Retry-After": str(ceil(wait_s))})
         token.record_use()
         request.user = TokenUser.of(token)
         request.api_token = token  # type: ignore[attr-defined]

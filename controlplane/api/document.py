@@ -26,6 +26,7 @@ TEXTS: Mapping[int, str] = {
     409: "Values contradict each other or what is stored",
     413: "The body is too large",
     422: "A value does not have the form that this document states",
+    429: "The token sends too many requests; try again after `Retry-After` seconds",
     503: "The store does not answer; try again after `Retry-After` seconds",
 }
 _CONVERTER = re.compile(r"<(?:\w+:)?(\w+)>")
@@ -130,7 +131,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _statuses(path: str, method: str, operation: Mapping[str, Any]) -> list[int]:
-    statuses = {400, 401, 403, 409, 422, 503}
+    statuses = {400, 401, 403, 409, 422, 429, 503}
     if "{" in path:
         statuses.add(404)
     if "requestBody" in operation:

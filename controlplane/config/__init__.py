@@ -166,6 +166,11 @@ class Config(BaseSettings):
         description="Addresses and networks of the proxies in front of web, separated by commas: only their X-Forwarded-For is "
         "trusted, and failed logins are counted by the address in it.",
     )
+    api_requests_per_minute: int = Field(
+        1_200,
+        ge=0,
+        description="How many requests to the REST API a token may send in a minute, to each process of web; 0 is no limit.",
+    )
     heartbeat_url: OptionalUrl = Field(
         "",
         repr=False,

@@ -56,7 +56,9 @@ def home(settings: Settings, homes: Iterator[Path]) -> Path:
     folder = next(homes)
     folder.parent.mkdir()
     folder.mkdir(mode=0o700)
-    settings.CONFIG = settings.CONFIG.model_copy(update={"home": folder, "snapshot_path": None})
+    settings.CONFIG = settings.CONFIG.model_copy(
+        update={"home": folder, "snapshot_path": None, "api_requests_per_minute": 0}
+    )
     return folder
 
 

@@ -1,10 +1,12 @@
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from controlplane.accounts.bearer import MAX_HEADER_CHARACTERS, bearer_text
 from controlplane.accounts.models import LASTS, USE_RECORDED_EVERY, ApiToken
@@ -133,3 +135,19 @@ def test_renaming_a_token_keeps_it(owner: Client, token: tuple[ApiToken, str]) -
     )
     assert ApiToken.objects.get().name == "other"
     assert get(Client(), text) == 200
+
+
+def test_a_token_that_sends_too_much_waits_and_others_do_not(
+    outsider: Client, token: tuple[ApiToken, str], settings: Settings
+) -> None:
+    settings.CONFIG = settings.CONFIG.model_copy(update={"api_requests_per_minute": 3})
+    other = ApiToken.objects.issue(member("other", "viewer"), "other")[1]
+
+    def ask(text: str, path: str = "/api/v1/incidents") -> Any:
+        return outsider.get(path, headers={"Authorization": f"Bearer {text}"})
+
+    assert [ask(token[1]).status_code for _ in range(4)] == [200, 200, 200, 429]
+    refused = ask(token[1])
+    assert 1 <= int(refused["Retry-After"]) <= 20 and "3 requests a minute" in refused.json()["detail"]
+    assert ask(other).status_code == 200
+    assert ask(token[1], PAGE).status_code == 200, "scrapers go on"
