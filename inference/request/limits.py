@@ -16,7 +16,7 @@ from typing import Literal, cast
 
 import structlog
 
-from inference.contract.budgets import MICRO, period_of
+from inference.contract.spending import MICRO, period_of
 from inference.core.openai import errors
 from inference.core.rate_limit import SLOT_MS, SLOTS, Limit, Spent, Window, duration
 from inference.request.limit_script import SCRIPT, SHA

@@ -71,6 +71,7 @@ WRONG_ALONE = [
     ("ROLLUP_RETENTION_DAYS", "34", "greater than or equal to 35"),
     ("FORECAST_PROCESSES", "0", "greater than or equal to 1"),
     ("HEARTBEAT_URL", "ftp://elsewhere", "use an HTTP URL"),
+    ("API_REQUESTS_PER_MINUTE", "-1", "greater than or equal to 0"),
     ("KUBECONFIGS_DIR", "/dev/null", "does not point to a directory"),
     ("LOG_FORMAT", "xml", "'console' or 'json'"),
     ("LOG_LEVEL", "loud", "'debug', 'info', 'warning' or 'error'"),

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from inference.contract.budgets import MICRO
 from inference.contract.errors import GatewayError, PermanentError, RetryableError
+from inference.contract.spending import MICRO
 from inference.core.backend_errors import ServerAnswer
 from inference.core.rate_limit import SHED_REASONS, Limit
 
