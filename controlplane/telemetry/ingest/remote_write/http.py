@@ -15,29 +15,27 @@ from controlplane.telemetry.ingest.otlp.receiver import Receiver
 from controlplane.telemetry.ingest.spool.writer import SpoolFullError
 from controlplane.telemetry.metrics.batch import Builder
 
-from .decode import Written, read
+from .decode import read
 
 log = structlog.get_logger(__name__)
 
 PATH = "/api/v1/write"
-_PROTO_1, _PROTO_2 = "prometheus.WriteRequest", "io.prometheus.write.v2.Request"
+_PROTO = "prometheus.WriteRequest"
 _codec = pa.Codec("snappy")
-_WRITTEN = "X-Prometheus-Remote-Write-{}-Written"
 
 
-def version_of(content_type: str, encoding: str) -> int:
-    """1 or 2. Raises RefusedError (415) for any other message or encoding."""
+def check_message(content_type: str, encoding: str) -> None:
+    """Raises RefusedError (415) for any other message or encoding."""
     media, *parameters = (part.strip() for part in content_type.split(";"))
-    proto = next((part[6:].strip(' "') for part in parameters if part.lower().startswith("proto=")), _PROTO_1)
-    if media.lower() != "application/x-protobuf" or proto not in (_PROTO_1, _PROTO_2):
+    proto = next((part[6:].strip(' "') for part in parameters if part.lower().startswith("proto=")), _PROTO)
+    if media.lower() != "application/x-protobuf" or proto != _PROTO:
         raise RefusedError(
             415,
             Code.INVALID_ARGUMENT,
-            f"content type {content_type[:120]!r} is not served: send application/x-protobuf, with proto={_PROTO_2} for version 2",
+            f"content type {content_type[:120]!r} is not served: send remote write 1.0, application/x-protobuf with proto={_PROTO}",
         )
     if encoding.strip().lower() != "snappy":
         raise RefusedError(415, Code.INVALID_ARGUMENT, f"content encoding {encoding[:40]!r} is not served: send snappy")
-    return 2 if proto == _PROTO_2 else 1
 
 
 class RemoteWrite:
@@ -53,10 +51,10 @@ class RemoteWrite:
         try:
             self._http.authenticate(request)
             headers = request.headers
-            version = version_of(headers.get("Content-Type", ""), headers.get("Content-Encoding", ""))
+            check_message(headers.get("Content-Type", ""), headers.get("Content-Encoding", ""))
             block = await self._http.body(request, gzip=False)
             try:
-                answer = await self._take(version, block)
+                answer = await self._take(block)
             finally:
                 self._receiver.grow(-len(block))
         except RefusedError as refused:
@@ -69,12 +67,12 @@ class RemoteWrite:
         self._receiver.counts.request("remote_write", "ok" if answer.status == 204 else str(answer.status))
         return answer
 
-    async def _take(self, version: int, block: bytes) -> web.Response:
+    async def _take(self, block: bytes) -> web.Response:
         body = _decompressed(block, self._receiver.max_body_bytes)
         try:
             self._receiver.grow(len(body))
             builder = self._receiver.metrics.builder()
-            written = await self._receiver.judged(len(body), read, body, version=version, into=builder)
+            await self._receiver.judged(len(body), read, body, builder)
             await self._receiver.metrics.keep(builder)
         except MalformedError as error:
             raise contract.bad_data(str(error)) from error
@@ -82,7 +80,7 @@ class RemoteWrite:
             raise contract.unavailable(str(full), full.retry_after_s) from full
         finally:
             self._receiver.grow(-len(body))
-        return _answer(version, builder, written)
+        return _answer(builder)
 
 
 def _decompressed(block: bytes, limit: int) -> bytes:
@@ -99,17 +97,11 @@ def _decompressed(block: bytes, limit: int) -> bytes:
         raise contract.bad_data("the body is not a snappy block (the block format, not the framed one)") from error
 
 
-def _answer(version: int, builder: Builder, written: Written) -> web.Response:
+def _answer(builder: Builder) -> web.Response:
     """204, or 400 where samples were refused. The others are written all the same, and a retry would not help."""
-    headers = {
-        _WRITTEN.format("Samples"): str(written.samples),
-        _WRITTEN.format("Histograms"): str(written.histograms),
-        _WRITTEN.format("Exemplars"): str(written.exemplars),
-    }
-    headers = headers if version == 2 else {}
     if builder.rejected:
-        return web.Response(status=400, text=contract.summary(builder.rejected, "samples").message, headers=headers)
-    return web.Response(status=204, headers=headers)
+        return web.Response(status=400, text=contract.summary(builder.rejected, "samples").message)
+    return web.Response(status=204)
 
 
 def _refusal(refused: RefusedError) -> web.Response:

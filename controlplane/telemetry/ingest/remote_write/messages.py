@@ -1,6 +1,6 @@
 """Remote write's messages, built from their published field numbers through protobuf's descriptors, without generated code.
 
-They are the fields of `prometheus.WriteRequest` (1.0) and `io.prometheus.write.v2.Request` (2.0) that are read here; others are skipped.
+They are the fields of `prometheus.WriteRequest` that are read here; others are skipped.
 Names differ from the published ones: only numbers and types are on the wire.
 """
 
@@ -35,32 +35,20 @@ _HISTOGRAM: Fields = {
     "reset_hint": (14, "int32"),
     "timestamp": (15, "int64"),
     "custom_bounds": (16, "*double"),
-    "start_timestamp": (17, "int64"),
 }
 _MESSAGES: dict[str, Fields] = {
     "Label": {"name": (1, "string"), "value": (2, "string")},
-    "Sample": {"value": (1, "double"), "timestamp": (2, "int64"), "start_timestamp": (3, "int64")},
+    "Sample": {"value": (1, "double"), "timestamp": (2, "int64")},
     "Span": {"offset": (1, "sint32"), "length": (2, "uint32")},
     "Histogram": _HISTOGRAM,
-    "Exemplar1": {"labels": (1, "*Label"), "value": (2, "double"), "timestamp": (3, "int64")},
-    "Series1": {
+    "Exemplar": {"labels": (1, "*Label"), "value": (2, "double"), "timestamp": (3, "int64")},
+    "Series": {
         "labels": (1, "*Label"),
         "samples": (2, "*Sample"),
         "exemplars": (3, "*bytes"),  # read one by one, so that a damaged exemplar does not affect the samples
         "histograms": (4, "*Histogram"),
     },
-    "Request1": {"series": (1, "*Series1")},
-    "Metadata": {"type": (1, "int32"), "help_ref": (3, "uint32"), "unit_ref": (4, "uint32")},
-    "Exemplar2": {"labels_refs": (1, "*uint32"), "value": (2, "double"), "timestamp": (3, "int64")},
-    "Series2": {
-        "labels_refs": (1, "*uint32"),
-        "samples": (2, "*Sample"),
-        "histograms": (3, "*Histogram"),
-        "exemplars": (4, "*bytes"),
-        "metadata": (5, "Metadata"),
-        "created_timestamp": (6, "int64"),  # of release candidates; the final text has start_timestamp in each sample
-    },
-    "Request2": {"symbols": (4, "*string"), "series": (5, "*Series2")},
+    "Request": {"series": (1, "*Series")},
 }
 
 
@@ -84,5 +72,4 @@ def _build() -> dict[str, Any]:
 
 
 _classes = _build()
-Series1, Request1, Exemplar1 = _classes["Series1"], _classes["Request1"], _classes["Exemplar1"]
-Series2, Request2, Exemplar2 = _classes["Series2"], _classes["Request2"], _classes["Exemplar2"]
+Series, Request, Exemplar = _classes["Series"], _classes["Request"], _classes["Exemplar"]

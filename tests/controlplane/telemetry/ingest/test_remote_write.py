@@ -6,14 +6,13 @@ import math
 import random
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
 from controlplane.telemetry.core.metric_types import Matcher, SeriesInfo
 from controlplane.telemetry.ingest.remote_write.http import PATH
-from controlplane.telemetry.ingest.remote_write.messages import Exemplar1, Request1, Request2
+from controlplane.telemetry.ingest.remote_write.messages import Exemplar, Request
 from controlplane.telemetry.metrics.core.stale import STALE, stale
 from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port
@@ -21,11 +20,11 @@ from tests.support import need
 from tests.support.telemetry.metric_reading import ALL, series, stored
 from tests.support.telemetry.mutation import mutated
 from tests.support.telemetry.process import Run, Running
-from tests.support.telemetry.remote_write import NOW_MS, V1, V2, compress, one, two, write
+from tests.support.telemetry.remote_write import NOW_MS, PROTOBUF, compress, one, write
 from tests.support.wait import eventually
 
 
-def test_version_1_is_204_and_samples_may_come_late_and_twice(telemetry: Running) -> None:
+def test_it_is_204_and_samples_may_come_late_and_twice(telemetry: Running) -> None:
     for samples in ([(2000, 3.0)], [(0, 1.0), (1000, 2.0)], [(1000, 2.5)], [(3000, STALE)]):
         assert write(telemetry, one("late", *samples, job="a"))[:2] == (204, "")
     eventually(
@@ -36,34 +35,22 @@ def test_version_1_is_204_and_samples_may_come_late_and_twice(telemetry: Running
     assert list(stale(found.values)) == [False, False, False, True]
 
 
-def test_version_2_says_what_was_written_and_keeps_starts(telemetry: Running) -> None:
-    code, _, headers = write(telemetry, two("started", (0, 5.0), (1000, 6.0), start_ms=NOW_MS - 500, unit="x"), V2)
-    assert code == 204
-    assert [
-        headers[f"X-Prometheus-Remote-Write-{what}-Written"] for what in ("Samples", "Histograms", "Exemplars")
-    ] == ["2", "0", "0"]
-    [found] = stored(telemetry, "started", at_least=2)
-    assert (found.info.kind, set(found.starts.tolist())) == ("counter", {(NOW_MS - 500) * 10**6})
-
-
-@pytest.mark.parametrize("message, kind", [(Request1(), V1), (Request2(), V2), (Request2(symbols=[""]), V2)])
-def test_an_empty_request_is_a_success(telemetry: Running, message: Any, kind: str) -> None:
-    assert write(telemetry, message, kind)[0] == 204
+def test_an_empty_request_is_a_success(telemetry: Running) -> None:
+    assert write(telemetry, Request())[0] == 204
 
 
 def test_native_histograms_become_classic_ones(telemetry: Running) -> None:
-    made = two("native", kind=3)
+    made = one("native")
     histogram = made.series[0].histograms.add(count_int=10, sum=12.5, scale=0, zero_count_int=1, timestamp=NOW_MS)
     histogram.positive_spans.add(offset=0, length=2)
     histogram.positive_spans.add(offset=1, length=1)
     histogram.positive_deltas.extend([2, 1, 1])
-    custom = made.series.add(labels_refs=[1, 2, 1, 2][:2]).histograms.add(
+    custom = made.series[0].histograms.add(
         count_int=5, sum=1, scale=-53, timestamp=NOW_MS + 1000, custom_bounds=[0.5, 2.0]
     )
     custom.positive_spans.add(offset=0, length=3)
     custom.positive_deltas.extend([1, 1, 0])
-    code, _, headers = write(telemetry, made, V2)
-    assert (code, headers["X-Prometheus-Remote-Write-Histograms-Written"]) == (204, "2")
+    assert write(telemetry, made)[0] == 204
     found = {s.info.labels["le"]: list(s.values) for s in stored(telemetry, "native_bucket", at_least=9)}
     assert found == {"0": [1], "0.5": [1, 1], "1": [3], "2": [6, 3], "4": [6], "8": [10], "+Inf": [10, 5]}
     assert [list(s.values) for s in stored(telemetry, "native_sum", at_least=2)] == [[12.5, 1]]
@@ -71,7 +58,12 @@ def test_native_histograms_become_classic_ones(telemetry: Running) -> None:
 
 @pytest.mark.parametrize(
     "kind, encoding",
-    [("application/json", "snappy"), (V1 + ";proto=other.Message", "snappy"), (V1, "gzip"), (V1, ""), (V1, "zstd")],
+    [
+        ("application/json", "snappy"),
+        (f"{PROTOBUF};proto=io.prometheus.write.v2.Request", "snappy"),
+        (PROTOBUF, "gzip"),
+        (PROTOBUF, ""),
+    ],
 )
 def test_an_unknown_message_or_encoding_is_415(telemetry: Running, kind: str, encoding: str) -> None:
     code, said, _ = write(telemetry, one("x", (0, 1.0)), kind, Content_Encoding=encoding)
@@ -79,12 +71,11 @@ def test_an_unknown_message_or_encoding_is_415(telemetry: Running, kind: str, en
 
 
 def test_a_part_that_is_refused_is_400_with_reason_and_the_rest_is_written(telemetry: Running) -> None:
-    made = two("half", (0, 1.0), (3_600_000, 2.0))
-    made.series.add(labels_refs=[0, 0]).samples.add(value=1, timestamp=NOW_MS)
-    code, said, headers = write(telemetry, made, V2)
-    assert (code, headers["X-Prometheus-Remote-Write-Samples-Written"]) == (400, "1")
-    assert "2 samples refused" in said and "10 minutes ahead" in said and "__name__" in said
-    stored(telemetry, "half")
+    made = one("half", (0, 1.0), (3_600_000, 2.0))
+    made.series.add().samples.add(value=1, timestamp=NOW_MS)
+    code, said, _ = write(telemetry, made)
+    assert code == 400 and "2 samples refused" in said and "10 minutes ahead" in said and "__name__" in said
+    assert [list(each.values) for each in stored(telemetry, "half")] == [[1.0]]
     doubled = one("x", (0, 1.0))
     doubled.series[0].labels.add(name="a", value="1")
     doubled.series[0].labels.add(name="a", value="2")
@@ -97,7 +88,7 @@ def test_a_token_is_asked_for_and_back_pressure_says_when_to_come_again(run: Run
     telemetry = run(otlp_token="secret", store_dsn=away, spool_max_bytes=2**20, otlp_inflight_bytes=2**20)
     assert write(telemetry, one("x", (0, 1.0)))[0] == 401
     authorized = {"Authorization": "Bearer secret"}
-    wide = Request1()
+    wide = Request()
     for n in range(2000):
         wide.series.add().CopyFrom(one("wide", (0, math.pi * n), n=str(n), filler=f"{n}" * 10).series[0])
     codes = [write(telemetry, wide, **authorized) for _ in range(15)]
@@ -107,16 +98,12 @@ def test_a_token_is_asked_for_and_back_pressure_says_when_to_come_again(run: Run
 
 
 def test_what_is_not_remote_write_is_400_and_what_is_too_large_413(telemetry: Running) -> None:
-    valid1, valid2 = one("ok", (0, 1.0), a="b").SerializeToString(), two("ok", (0, 1.0), a="b").SerializeToString()
-    chance = random.Random(7)
-    answers = set()
-    for body, kind in ((valid1, V1), (valid2, V2)):
-        for _ in range(150):
-            answers.add(write(telemetry, compress(mutated(body, chance)), kind)[0])
-            answers.add(write(telemetry, mutated(compress(body), chance), kind)[0])
+    valid, chance, answers = one("ok", (0, 1.0), a="b").SerializeToString(), random.Random(7), set()
+    for _ in range(150):
+        answers.add(write(telemetry, compress(mutated(valid, chance)))[0])
+        answers.add(write(telemetry, mutated(compress(valid), chance))[0])
     assert answers <= {204, 400, 413}
     assert write(telemetry, b"")[0] == 400 and write(telemetry, b"\xff\xff\xff\xff\x0f")[0] == 413
-    assert write(telemetry, compress(b"\x2a\x00" * 100_000), V2)[0] == 400, "series without symbols"
     assert "Traceback" not in telemetry.log.read_text()
 
 
@@ -183,7 +170,7 @@ def check_down(store: Store) -> None:
 def test_what_was_acknowledged_survives_a_kill(run: Run) -> None:
     telemetry = run()  # and not yet ready: the store has not seen anything
     made = one("kept", (0, 1.0), (1000, 2.0))
-    exemplar = Exemplar1(value=0.4, timestamp=NOW_MS)
+    exemplar = Exemplar(value=0.4, timestamp=NOW_MS)
     exemplar.labels.add(name="trace_id", value="ab" * 16)
     made.series[0].exemplars.append(exemplar.SerializeToString())
     assert write(telemetry, made)[0] == 204

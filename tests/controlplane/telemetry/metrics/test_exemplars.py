@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
 
-from controlplane.telemetry.ingest.remote_write.messages import Exemplar1, Exemplar2, Request1
+from controlplane.telemetry.ingest.remote_write import messages
 from controlplane.telemetry.metrics.exemplars import (
     MAX_LOOKED_AT,
     MAX_PER_REQUEST,
@@ -24,7 +24,7 @@ from controlplane.telemetry.store.read.metrics.exemplars import StoredExemplar
 from tests.support.telemetry.metric_payloads import counter, request, send
 from tests.support.telemetry.metric_reading import ALL, series, stored
 from tests.support.telemetry.process import Running
-from tests.support.telemetry.remote_write import NOW_MS, V1, V2, one, two, write
+from tests.support.telemetry.remote_write import NOW_MS, one, write
 from tests.support.wait import eventually
 
 NOW_NS = time.time_ns()
@@ -128,15 +128,15 @@ def test_a_refused_point_keeps_no_exemplar(telemetry: Running) -> None:
 # Prometheus
 
 
-def test_remote_write_1_has_them_as_labels(telemetry: Running) -> None:
+def test_remote_write_has_them_as_labels(telemetry: Running) -> None:
     made = one("asked_bucket", (0, 3.0), le="0.5")
     for labels in ({"traceID": TRACE.hex(), "span_id": SPAN.hex()}, {"trace_id": "bad"}, {"user": "x"}):
-        found = Exemplar1(value=0.4, timestamp=NOW_MS)
+        found = messages.Exemplar(value=0.4, timestamp=NOW_MS)
         for name, value in labels.items():
             found.labels.add(name=name, value=value)
         made.series[0].exemplars.append(found.SerializeToString())
     made.series[0].exemplars.append(b"\xff\xff")
-    assert write(telemetry, made, V1)[:2] == (204, "")
+    assert write(telemetry, made)[:2] == (204, "")
     [found] = exemplars(telemetry, "asked_bucket", 1)
     assert (found.info.labels, found.value, found.trace_id, found.span_id, found.time_ns) == (
         {"le": "0.5"}, 0.4, TRACE.hex(), SPAN.hex(), NOW_MS * 10**6,
@@ -144,34 +144,14 @@ def test_remote_write_1_has_them_as_labels(telemetry: Running) -> None:
     assert list(stored(telemetry, "asked_bucket")[0].values) == [3]
 
 
-def test_remote_write_2_says_how_many_were_written(telemetry: Running) -> None:
-    made = two("asked_total", (0, 3.0), pod="a")
-
-    def add(labels: dict[str, str], series: Any = None) -> None:
-        found = Exemplar2(value=1, timestamp=NOW_MS)
-        for text in (part for pair in labels.items() for part in pair):
-            made.symbols.append(text)
-            found.labels_refs.append(len(made.symbols) - 1)
-        (series or made.series[0]).exemplars.append(found.SerializeToString())
-
-    add({"trace_id": TRACE.hex()})
-    add({"trace_id": OTHER.hex()})
-    add({"user": "x"})
-    made.series[0].exemplars.append(Exemplar2(labels_refs=[900, 901], value=1, timestamp=NOW_MS).SerializeToString())
-    code, _, headers = write(telemetry, made, V2)
-    assert (code, headers["X-Prometheus-Remote-Write-Exemplars-Written"]) == (204, "2")
-    assert headers["X-Prometheus-Remote-Write-Samples-Written"] == "1"
-    assert {each.trace_id for each in exemplars(telemetry, "asked_total", 2)} == {TRACE.hex(), OTHER.hex()}
-
-
 def test_prometheus_sends_them_without_samples_and_native_histograms_have_theirs_beside_the_count(
     telemetry: Running,
 ) -> None:
-    alone, native = Request1(), one("natively")
+    alone, native = messages.Request(), one("natively")
     alone.series.add().CopyFrom(one("alone_total").series[0])
     native.series[0].histograms.add(count_int=2, sum=2.5, scale=0, zero_count_int=2, timestamp=NOW_MS)
     for made in (alone, native):
-        found = Exemplar1(value=0.4, timestamp=NOW_MS)
+        found = messages.Exemplar(value=0.4, timestamp=NOW_MS)
         found.labels.add(name="TraceID", value=TRACE.hex())
         made.series[0].exemplars.append(found.SerializeToString())
         assert write(telemetry, made)[0] == 204
