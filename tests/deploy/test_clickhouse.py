@@ -12,13 +12,8 @@ from controlplane.telemetry.store.dsn import parse_dsn
 from deploy.local.process import ROOT
 
 FOLDER = ROOT / "deploy" / "clickhouse"
-EXPORTERS = {
-    "loadbalancing": {"routing_key", "protocol", "resolver"},
-    "clickhouse": {
-        "endpoint", "database", "username", "password", "create_schema", "traces_table_name", "ttl", "sending_queue", "retry_on_failure",
-    },
-}  # fmt: skip
-"""What the collector's exporters of these names know, as far as the example uses it (its contrib distribution, README of each)."""
+EXPORTERS = {"loadbalancing": {"routing_key", "protocol", "resolver"}}
+"""What the collector's exporter knows, as far as the example uses it (its contrib distribution, README)."""
 
 
 def settings() -> dict[str, str]:
@@ -32,7 +27,7 @@ def test_every_setting_exists_and_its_value_is_taken(monkeypatch: Any, tmp_path:
         monkeypatch.setenv(name, value)
     config = IngestConfig(_env_file=None)  # type: ignore[call-arg]
     dsn = parse_dsn(config.store_dsn)
-    assert (dsn.cluster, dsn.otel) == ("weir", "otel.otel_traces")
+    assert dsn.cluster == "weir"
 
 
 def test_the_cluster_of_the_address_is_the_one_that_the_servers_know() -> None:
@@ -44,17 +39,15 @@ def test_the_cluster_of_the_address_is_the_one_that_the_servers_know() -> None:
     assert set(re.findall(r"{(\w+)}", path)) - {"uuid"} == macros == {"shard", "replica"}
 
 
-def test_the_collectors_pipelines_name_what_it_has_and_weir_reads_what_it_writes() -> None:
+def test_the_collectors_pipelines_name_what_it_has() -> None:
     collector = yaml.safe_load((FOLDER / "collector.yaml").read_text())
     for pipeline in collector["service"]["pipelines"].values():
         for kind in ("receivers", "processors", "exporters"):
             assert set(pipeline[kind]) <= collector[kind].keys()
     assert {name: set(found) - EXPORTERS[name] for name, found in collector["exporters"].items()} == {
-        "loadbalancing": set(), "clickhouse": set(),
-    }  # fmt: skip
+        "loadbalancing": set()
+    }
     assert collector["exporters"]["loadbalancing"]["routing_key"] == "traceID"
-    writes = collector["exporters"]["clickhouse"]
-    assert parse_dsn(settings()["WEIR_STORE_DSN"]).otel == f"{writes['database']}.{writes['traces_table_name']}"
     assert "WEIR_OTLP_TOKEN" in str(collector) and "WEIR_OTLP_TOKEN" in settings()
 
 

@@ -1,7 +1,6 @@
 """`GET targets`, `GET series` and its parts: received metrics, and the targets that they come from."""
 
 import time
-from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -164,24 +163,6 @@ class PointsOut(Schema):
     exemplar_count: int = Field(description="How many there are in the range")
 
 
-class AveragesOut(Schema):
-    """Means per request from the counters of a Triton server, without traces; never a quantile."""
-
-    instance: str
-    model: str
-    statistic: Literal["average"]
-    requests: int
-    queue_ms: float
-    compute_ms: float = Field(description="Input, inference and output together")
-    compute_input_ms: float
-    compute_infer_ms: float
-    compute_output_ms: float
-
-
-class ServersOut(Schema):
-    servers: list[AveragesOut]
-
-
 class MetricOut(Schema):
     metric: str
     kind: str
@@ -251,12 +232,6 @@ def points(request: HttpRequest, parameters: Query[PointParameters]) -> dict[str
 @router.get("/series/metrics", response=MetricsOut, summary="Which metrics there are")
 def metrics(request: HttpRequest, parameters: Query[MetricParameters]) -> dict[str, Any]:
     return {"metrics": metric_answers.metrics(parameters.text or "")}
-
-
-@router.get("/series/averages", response=ServersOut, summary="Mean queue and compute times that Triton servers count")
-def averages(request: HttpRequest, parameters: Query[TargetParameters]) -> dict[str, Any]:
-    window = _signal(request).range.window
-    return {"servers": [asdict(each) | {"statistic": "average"} for each in metric_answers.server_averages(window)]}
 
 
 def _signal(request: HttpRequest, *, of_a_metric: bool = False) -> Signal:

@@ -53,7 +53,6 @@ def signals(request: HttpRequest) -> HttpResponse:
     else:
         targets = metric_answers.targets(signal.range.window)
         context |= targets_context(targets, metric_answers.events(signal.range.window), now_ns)
-        context["servers"] = metric_answers.server_averages(signal.range.window)
         newest_ns = max((each.time_ns for each in targets), default=None)
     context |= freshness_context(context["question"], newest_ns, now_ns)
     return render_page(request, "dashboard/signals.html", context)

@@ -24,7 +24,6 @@ from controlplane.telemetry.metrics.core.steps import (
     rates,
     rolled_means,
 )
-from controlplane.telemetry.metrics.core.triton import METRICS, ServerAverages, by_server
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.metric_question import Drawn, DrawnSeries, Shown, Signal, matcher_text
@@ -143,11 +142,6 @@ def target_state(target: TargetState, age_s: float) -> Literal["up", "down", "st
     if age_s > stale_s:
         return "stale"
     return "up" if target.up else "down"
-
-
-def server_averages(window: Window) -> list[ServerAverages]:
-    """Mean queue and compute time per request, by server and model, of the Tritons that sent metrics."""
-    return by_server(answers.store().causes.counter_growth(METRICS, window))
 
 
 def _since(window: Window) -> Window:

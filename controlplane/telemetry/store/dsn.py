@@ -1,4 +1,4 @@
-"""Parses the store's address: `clickhouse://user:password@host:port/database?cluster=NAME&otel=TABLE&fsync=1` (`clickhouses://`: TLS)."""
+"""Parses the store's address: `clickhouse://user:password@host:port/database?cluster=NAME&fsync=1` (`clickhouses://`: TLS)."""
 
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -14,7 +14,6 @@ REMEDY = "clickhouse://user:password@host:port/database"
 class Dsn:
     """The store's address. `cluster` names the ClickHouse cluster for replicated tables; empty is one server, or the embedded store.
 
-    `otel` names the table of the OpenTelemetry Collector's exporter that traces are read from too; empty reads none.
     `fsync` says whether inserts wait for the disk; None leaves tables as they are.
     """
 
@@ -25,7 +24,6 @@ class Dsn:
     database: str
     secure: bool = False
     cluster: str = ""
-    otel: str = ""
     fsync: bool | None = None
 
 
@@ -48,6 +46,5 @@ def parse_dsn(text: str) -> Dsn:
         database=identifier(parts.path.strip("/") or "weir"),
         secure=secure,
         cluster=options.get("cluster", [""])[0],
-        otel=".".join(map(identifier, options["otel"][0].split(".", 1))) if "otel" in options else "",
         fsync=fsync == "1" if fsync else None,
     )

@@ -132,14 +132,6 @@ def test_exemplars_whose_value_means_nothing_on_the_chart_are_only_listed(
     assert "single measurements, each with its trace" in said and "diamonds" not in said
 
 
-def test_tritons_own_averages_are_called_so(caller: Client, reader: Client, served: Filled, now_ns: int) -> None:
-    found = get(caller, "series/averages", **whole(now_ns))["servers"]
-    steady = next(each for each in found if each["instance"] == "gpu-1:8002")
-    assert (steady["model"], steady["statistic"], steady["requests"]) == ("chat", "average", 30 * 59)
-    assert (steady["queue_ms"], steady["compute_ms"]) == (pytest.approx(4.0), pytest.approx(12.0))
-    assert "means per request over the range" in words_of(page_of(reader, "/signals"))
-
-
 def test_metrics_are_found_by_words_in_their_names(caller: Client, served: Filled, now_ns: int) -> None:
     found = get(caller, "series/metrics", text="pending COUNT")["metrics"]
     assert found == [{"metric": "nv_inference_pending_request_count", "kind": "gauge", "unit": "", "series": 2}]

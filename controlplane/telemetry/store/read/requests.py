@@ -8,10 +8,10 @@ from controlplane.telemetry.core.query_types import Failure, Filters, Order, Win
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
 from controlplane.telemetry.ledger.row import LedgerRow
 
+from ..client import StorePart
 from ..errors import StoreInputError
 from ..write import arrow_columns
 from .cursor import Position, decode, encode
-from .otel import OtelReader
 from .where import FAILED, where
 
 MAX_PAGE = 1000
@@ -39,7 +39,7 @@ class RequestPage:
     next_cursor: str | None
 
 
-class RequestReader(OtelReader):
+class RequestReader(StorePart):
     """Queries of the list of requests and of the trace page."""
 
     def page(
@@ -109,12 +109,9 @@ class RequestReader(OtelReader):
         return sorted(rows, key=lambda row: (row.start_ns, row.request_id))
 
     def trace(self, trace_id: str) -> list[Span]:
-        """The ROW_SPANS earliest spans of a trace (32 hex digits), by start; empty where there is none.
-
-        A trace that is not in `spans` is read from the collector's table, if the DSN names it.
-        """
+        """The ROW_SPANS earliest spans of a trace (32 hex digits), by start; empty where there is none."""
         name = _hex(trace_id).lower()
-        return self.spans_of([name], ROW_SPANS).get(name) or self.otel_spans(name)
+        return self.spans_of([name], ROW_SPANS).get(name, [])
 
     def traced(self, trace_id: str) -> tuple[list[Span], list[LedgerRow]]:
         """`trace` and `request_rows`, read at the same time."""
