@@ -8,7 +8,6 @@ ClusterError
  └── PermanentClusterError      it will not succeed again, and the message has the remedy
       ├── ForbiddenError        the credentials do not allow it
       ├── InvalidError          the cluster refuses the value, or what is named is not there
-      ├── SecondOwnerError      applying would take fields that somebody else manages
       └── StaleLeaderError      another process leads by now
 """
 
@@ -47,10 +46,6 @@ class ForbiddenError(PermanentClusterError):
 
 class InvalidError(PermanentClusterError):
     """The cluster refuses the value, or what is named is not there."""
-
-
-class SecondOwnerError(PermanentClusterError):
-    """Applying would take fields that somebody else manages. The message names fields and managers."""
 
 
 class StaleLeaderError(PermanentClusterError):

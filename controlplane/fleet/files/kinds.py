@@ -26,7 +26,6 @@ from controlplane.fleet.models import (
     TimeoutRule,
     TokenIssuer,
     Variant,
-    Workload,
 )
 
 Key = tuple[str, str]
@@ -108,12 +107,7 @@ KINDS: Mapping[str, Kind] = {
     for kind in (
         Kind("Team", Team, returns="missing"),
         Kind("Region", Region, returns="missing"),
-        Kind(
-            "Cluster",
-            Cluster,
-            {"workloads": Belongings(Workload, "cluster", ("name",), only={"pool": None}, hidden=("pool",))},
-            returns="missing",
-        ),
+        Kind("Cluster", Cluster, returns="missing"),
         Kind("StageTimeouts", StageTimeouts),
         Kind(
             "Tier",
@@ -143,9 +137,8 @@ KINDS: Mapping[str, Kind] = {
             {
                 "replicas": Belongings(Replica, "pool", ("name",), only={"managed_by": Replica.ManagedBy.OWNER}),
                 "prices": _prices("pool"),
-                "rendered_as": Belongings(Workload, "pool", single=True, hidden=("cluster", "name")),
             },
-            (*ADMINISTRATORS, "rendered_as"),
+            ADMINISTRATORS,
         ),
     )
 }
