@@ -17,7 +17,7 @@ PIP := $(UV) pip install -q --python
 COMPILE := -m compileall -q -j 0 -x '/(tests?|datastore|fontTools|matplotlib|mpl_toolkits|narwhals|pandas|plotly|setuptools)/'
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast test-soak test-servers test-cluster coverage mutate check format bench setup setup-dev lock clean preflight \
+.PHONY: help run test test-fast test-soak test-servers test-cluster coverage mutate check format bench setup setup-dev lock bom clean preflight \
 	check-lint check-format check-types check-imports check-templates check-docs docs docs-images
 
 help: ## list the targets
@@ -142,6 +142,11 @@ static/vendor/.fetched: deploy/assets.py $(VENV)/.runtime
 build/vendor/.fetched: deploy/assets.py $(VENV)/.dev
 	@$(BIN)/python -m deploy.assets --tests
 	@mkdir -p $(@D) && touch $@
+
+bom: | $(UV) ## write the bill of materials (CycloneDX) of what Weir installs, in build/weir.cdx.json
+	@mkdir -p build
+	@$(UV) tool run -q --from cyclonedx-bom==7.5.0 cyclonedx-py requirements requirements/weir.txt --output-reproducible --sv 1.6 -o build/weir.cdx.json
+	@echo "bill of materials: build/weir.cdx.json"
 
 lock: | $(UV) ## resolve pyproject.toml again into requirements/*.txt
 	$(UV) pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml -o requirements/weir.txt
