@@ -1,23 +1,26 @@
 """Who changed what, append-only."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from django.db import models, transaction
 from django.utils import timezone
 
-from controlplane.audit.core.chain import START, Link, hash_of
+from controlplane.audit.core.chain import PRUNED, START, Link, hash_of, pruned_until
 from controlplane.core.acting import Actor
 
 MAX_SUBJECT = 300
 
 
 class Head(models.Model):
-    """The last entry. Whoever writes one holds this row's lock, so numbers have no gaps."""
+    """The last entry, and (`base`) the one before the first that is kept. Writers hold this row's lock: numbers have no gaps."""
 
     ONLY = 1
     number = models.BigIntegerField(default=0)
     hash = models.CharField(max_length=64, default=START)
+    base_number = models.BigIntegerField(default=0)
+    base_hash = models.CharField(max_length=64, default=START)
 
     class Meta:
         default_permissions = ()
@@ -32,7 +35,7 @@ class Head(models.Model):
 
 
 class Entry(models.Model):
-    """One change or refusal. It is complete without what it speaks of, which may be gone."""
+    """One change or refusal. It is complete without what it speaks of, which may be old."""
 
     number = models.BigIntegerField(primary_key=True)
     at = models.DateTimeField()
@@ -81,6 +84,24 @@ class Entry(models.Model):
             head.number, head.hash = entry.number, entry.hash
             head.save(update_fields=["number", "hash"])
         return entry
+
+    @classmethod
+    def prune(cls, by: Actor, before: datetime) -> int:
+        """Remove the oldest entries, up to the first that is not older, and append one that says so. Returns how many went."""
+        with transaction.atomic():
+            head = Head.locked()
+            kept = cls.objects.filter(at__gte=before).order_by("number").values_list("number", flat=True).first()
+            old = cls.objects.filter(number__lt=head.number + 1 if kept is None else kept)
+            last = old.first()
+            if last is None:
+                return 0
+            head.base_number, head.base_hash = last.number, last.hash
+            head.save(update_fields=["base_number", "base_hash"])
+            count = old.delete()[0]
+            cls.write(
+                by, PRUNED, kind="audit.Entry", after=pruned_until(last.number, last.hash), note=f"{count} entries"
+            )
+        return count
 
     @classmethod
     def links(cls) -> Iterator[Link]:

@@ -17,6 +17,8 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('number', models.BigIntegerField(default=0)),
                 ('hash', models.CharField(default='0000000000000000000000000000000000000000000000000000000000000000', max_length=64)),
+                ('base_number', models.BigIntegerField(default=0)),
+                ('base_hash', models.CharField(default='0000000000000000000000000000000000000000000000000000000000000000', max_length=64)),
             ],
             options={
                 'default_permissions': (),

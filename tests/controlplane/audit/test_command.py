@@ -1,12 +1,14 @@
 """`manage.py audit`."""
 
 import json
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from controlplane.audit.core.chain import hash_of
 from controlplane.audit.models import Entry, Head
 from controlplane.fleet.models import Tier
 
@@ -81,3 +83,63 @@ def test_the_export_has_all_that_is_hashed(three: list[Entry], capsys: pytest.Ca
         "previous": three[1].previous,
         "hash": three[1].hash,
     }
+
+
+def aged(entries: list[Entry], days: int) -> None:
+    """As they would stand if they had been written so long ago."""
+    head = Head.objects.get()
+    previous = entries[0].previous
+    for entry in Entry.objects.filter(number__gte=entries[0].number).order_by("number"):
+        if entry.number <= entries[-1].number:
+            entry.at -= timedelta(days=days)
+        entry.previous, entry.hash = previous, hash_of(entry.number, entry.content, previous)
+        entry.save()
+        previous = entry.hash
+    head.hash = previous
+    head.save()
+
+
+def test_what_is_old_is_removed_on_purpose_and_what_stays_is_whole(three: list[Entry], tmp_path: Path) -> None:
+    everything = list(Entry.objects.order_by("number"))
+    aged([everything[0], *three[:2]], 100)
+    kept_head = tmp_path / "head"
+    kept_head.write_text(audit("head"))
+    count = three[1].number - everything[0].number + 1
+    assert audit("prune", "--days", "90") == f"{count} entries are removed\n"
+    assert [entry.action for entry in Entry.objects.order_by("number")] == ["created", "pruned"]
+    assert audit("verify", "--head", str(kept_head)).startswith("2 entries, whole")
+    assert audit("prune", "--days", "90") == "no entry is older\n"
+    Tier.objects.create(name="tin", priority=1)
+    assert audit("verify").startswith("3 entries, whole")
+
+
+def test_a_beginning_that_was_removed_otherwise_is_found(three: list[Entry]) -> None:
+    head = Head.objects.get()
+    Entry.objects.filter(number__lte=three[1].number).delete()
+    with pytest.raises(CommandError, match="entry 1 is missing"):
+        audit("verify")
+    head.base_number, head.base_hash = three[1].number, three[1].hash
+    head.save()
+    with pytest.raises(
+        CommandError, match=f"until {three[1].number} are gone, and no entry says that they were removed"
+    ):
+        audit("verify")
+
+
+def test_a_chain_that_is_broken_is_not_pruned_and_90_days_stay(three: list[Entry]) -> None:
+    with pytest.raises(CommandError, match="keep 90 days or more"):
+        audit("prune", "--days", "89")
+    Entry.objects.filter(pk=three[0].pk).update(who="nobody")
+    with pytest.raises(CommandError, match="was changed"):
+        audit("prune", "--days", "90")
+
+
+def test_a_head_that_is_older_than_what_is_kept_says_so(three: list[Entry], tmp_path: Path) -> None:
+    kept_head = tmp_path / "head"
+    kept_head.write_text(audit("head"))
+    Tier.objects.create(name="tin", priority=1)
+    Tier.objects.create(name="zinc", priority=1)
+    aged(list(Entry.objects.order_by("number"))[:-1], 100)
+    assert "removed" in audit("prune", "--days", "90")
+    with pytest.raises(CommandError, match="are pruned: take a newer one"):
+        audit("verify", "--head", str(kept_head))

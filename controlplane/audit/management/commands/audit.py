@@ -1,17 +1,21 @@
-"""`manage.py audit verify`, `head` and `export`."""
+"""`manage.py audit verify`, `head`, `prune` and `export`."""
 
 import json
 import sys
 from argparse import ArgumentParser
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.core.signing import BadSignature, Signer
+from django.utils import timezone
 
 from controlplane.audit.core.chain import START, first_break
 from controlplane.audit.models import Entry, Head
+from controlplane.core.acting import actor
 
+MIN_DAYS = 90
 _SIGNER = Signer(salt="weir.audit-head", sep=" ")
 
 
@@ -27,6 +31,8 @@ class Command(BaseCommand):
         steps.add_parser(
             "head", help="prints the number and hash of the last entry, signed with the installation's key"
         )
+        prune = steps.add_parser("prune", help="removes the oldest entries, and appends one that says so")
+        prune.add_argument("--days", type=int, required=True, help="entries that are older go, at least 90")
         export = steps.add_parser("export", help="prints entries as JSON lines, the oldest first")
         export.add_argument("--after", type=int, default=0, help="only entries with a higher number")
 
@@ -34,22 +40,33 @@ class Command(BaseCommand):
         getattr(self, f"_{options['step']}")(options)
 
     def _verify(self, options: dict[str, Any]) -> None:
+        head = self._checked(options["head"])
+        self.stdout.write(f"{head.number - head.base_number} entries, whole: the last has the hash {head.hash}")
+
+    def _checked(self, kept: Path | None) -> Head:
+        """The head of a chain that is whole, and has the head in the file. Raises CommandError."""
         head = Head.objects.filter(pk=Head.ONLY).first() or Head()
-        broken = first_break(Entry.links(), (head.number, head.hash))
-        if not broken and options["head"]:
-            broken = self._kept(options["head"])
+        broken = first_break(Entry.links(), (head.number, head.hash), (head.base_number, head.base_hash))
+        if not broken and kept:
+            broken = self._kept(kept, head)
         if broken:
             raise CommandError(broken)
-        self.stdout.write(f"{head.number} entries, whole: the last has the hash {head.hash}")
+        return head
 
-    def _kept(self, path: Path) -> str:
-        """What is wrong with the head in the file, or the chain since."""
+    def _kept(self, path: Path, now: Head) -> str:
+        """What is wrong with the head in the file, or the chain since. Raises CommandError where that can no longer be said."""
         try:
             number, digest = _SIGNER.unsign(path.read_text().strip()).split()
         except (OSError, ValueError, BadSignature) as error:
             raise CommandError(f"{path} has no head of this installation: {error}") from error
         if int(number) == 0 and digest == START:
             return ""
+        if (int(number), digest) == (now.base_number, now.base_hash):
+            return ""
+        if int(number) <= now.base_number:
+            raise CommandError(
+                f"the head in {path} is entry {number}, and those until {now.base_number} are pruned: take a newer one"
+            )
         if not Entry.objects.filter(number=int(number), hash=digest).exists():
             return (
                 f"the head in {path} is not in the chain: entry {number} was removed, or the chain was made anew since"
@@ -58,6 +75,13 @@ class Command(BaseCommand):
 
     def _head(self, options: dict[str, Any]) -> None:
         self.stdout.write(_SIGNER.sign(str(Head.objects.filter(pk=Head.ONLY).first() or Head())))
+
+    def _prune(self, options: dict[str, Any]) -> None:
+        if options["days"] < MIN_DAYS:
+            raise CommandError(f"--days {options['days']}: keep {MIN_DAYS} days or more")
+        self._checked(None)  # what was changed is not to be removed unseen
+        count = Entry.prune(actor(), timezone.now() - timedelta(days=options["days"]))
+        self.stdout.write(f"{count} entries are removed" if count else "no entry is older")
 
     def _export(self, options: dict[str, Any]) -> None:
         for entry in Entry.objects.filter(number__gt=options["after"]).order_by("number").iterator(chunk_size=1000):
