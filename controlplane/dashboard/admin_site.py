@@ -23,7 +23,7 @@ GROUPS = (
         "Serve",
         "what answers requests, and for whom",
         (
-            "fleet.LLMModel", "fleet.Variant", "fleet.Pool", "fleet.Replica", "fleet.Cluster", "fleet.Region",
+            "fleet.LLMModel", "fleet.Variant", "fleet.Pool", "fleet.Replica", "fleet.Cluster", "fleet.Workload", "fleet.Region",
             "fleet.Tenant", "fleet.Tier", "lane.TenantLimits", "lane.CallbackSecret", "lane.Callback", "fleet.GatewayKey",
             "fleet.TokenIssuer", "fleet.StageTimeouts", "fleet.TimeoutRule", "fleet.CachePurge", "fleet.Observation",
             "fleet.SnapshotRevision",

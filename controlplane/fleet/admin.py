@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import yaml
+from django.conf import settings
 from django.contrib import admin
 from django.db.models import Count, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Concat
 from django.http import HttpRequest
+from django.utils.html import format_html
 
 from controlplane.accounts import rights
 from controlplane.accounts.admin import MembershipInline
@@ -17,7 +20,7 @@ from controlplane.accounts.admin_parts import (
     ShownInline,
 )
 from controlplane.accounts.core.actions import ADMINISTER, EDIT_FLEET
-from controlplane.fleet import callers_admin  # noqa: F401  (whose pages are registered there)
+from controlplane.fleet import callers_admin, workload_manifests  # noqa: F401  (whose pages are registered there)
 from controlplane.fleet.core.detected import describe
 from controlplane.fleet.files.kinds import ADMINISTRATORS
 from controlplane.fleet.models import (
@@ -38,6 +41,7 @@ from controlplane.fleet.models import (
     Tier,
     TimeoutRule,
     Variant,
+    Workload,
 )
 from controlplane.fleet.models.calls import ServerCalls
 from controlplane.fleet.models.failures import FailureRules
@@ -322,3 +326,42 @@ class SnapshotRevisionAdmin(ReadOnlyAdmin):
 class ObservationAdmin(ReadOnlyAdmin):
     list_display = ["component", "kind", "state", "observed_at", "error"]
     list_filter = ["kind", "state"]
+
+
+@admin.register(Workload)
+class WorkloadAdmin(RuledAdmin):
+    """Nothing is applied from here: `manage.py stack` compares and applies, with the rights of who runs it."""
+
+    list_display = ["__str__", "kind", "pool", "place", "image"]
+    list_filter = ["kind"]
+    list_select_related = ["cluster", "pool__cluster"]
+    readonly_fields = ["manifests"]
+    fieldsets = [
+        (None, {"fields": ["kind", "pool", "cluster", "name", "image"]}),
+        ("Size of a replica", {"fields": ["cpu", "memory", "gpus", "gpu_resource", "shared_memory"]}),
+        ("Where it runs", {"fields": ["node_selector", "tolerate_gpu_taint"]}),
+        ("The model's files", {"fields": ["store_claim", "store_path", "model_source"]}),
+        (
+            "Triton",
+            {
+                "fields": [
+                    "backend", "instances", "max_batch_size", "preferred_batch_sizes", "max_queue_delay_us",
+                    "priority_levels", "default_priority", "max_queue_size", "queue_timeout_us", "model_parameters",
+                ]
+            },
+        ),
+        ("API tier", {"fields": ["min_replicas", "max_replicas"]}),
+        ("Process", {"fields": ["arguments", "environment", "secret", "start_s", "drain_s"]}),
+        ("As Kubernetes objects", {"fields": ["manifests"]}),
+    ]  # fmt: skip
+
+    @admin.display(description="as saved")
+    def manifests(self, row: Workload) -> str:
+        """What `manage.py stack render` prints of it."""
+        if row.pk is None:
+            return "It is rendered once it is saved."
+        try:
+            rendered = workload_manifests.manifests(row, settings.CONFIG)
+        except ValueError as error:
+            return str(error)
+        return format_html("<pre>{}</pre>", yaml.safe_dump_all(rendered, sort_keys=False))

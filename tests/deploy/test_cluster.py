@@ -178,6 +178,8 @@ def test_replicas_that_cannot_start_end_nothing_else(run: Launched, local: Local
 def test_what_it_cannot_do_is_said(local: LocalCluster) -> None:
     with pytest.raises(InvalidError, match="HorizontalPodAutoscaler"):
         local.raise_floor("chat", 1, generation=1)
+    with pytest.raises(InvalidError, match="no manifests"):
+        local.apply([], dry_run=True)
 
 
 def test_without_a_launcher_that_is_said() -> None:

@@ -22,6 +22,7 @@ from controlplane.fleet.models import (
     TimeoutRule,
     TokenIssuer,
     Variant,
+    Workload,
 )
 from controlplane.fleet.snapshot_values import fleet_values
 from inference.contract import snapshot
@@ -33,6 +34,7 @@ def entered_fleet() -> None:
     serving, search = (Team.objects.create(name=name) for name in ("serving", "search"))
     eu, us = (Region.objects.create(name=name) for name in ("eu", "us"))
     place = Cluster.objects.create(name="west", namespace="weir")
+    Workload.objects.create(cluster=place, kind="gateway", name="weir-gateway", image="weir/gateway:1")
     StageTimeouts.objects.create(queue_ms=900)
     premium, batch = (Tier.objects.create(name=name, priority=at) for at, name in ((1, "premium"), (3, "batch")))
     TimeoutRule.objects.create(tier=batch, queue_ms=60_000)
@@ -59,6 +61,7 @@ def entered_fleet() -> None:
         pools.append(pool)
     pools[1].cluster, pools[1].workload = place, "chat-us"
     pools[1].save()
+    Workload.objects.create(pool=pools[1], kind="vllm", image="vllm/vllm-openai:v1", model_source="org/chat")
     Price.objects.create(pool=pools[1], usd_per_1k_prompt_tokens=0, usd_per_1k_output_tokens=0)
     Fallback.objects.create(model=chat, pool=pools[3], position=2)
     tenant = Tenant.objects.create(name="shop", tier=premium, team=serving)
@@ -73,6 +76,7 @@ def entered_fleet() -> None:
 
 @transaction.atomic
 def emptied() -> None:
+    Workload.objects.all().delete()
     LLMModel.objects.filter(semantic_embedder__isnull=False).delete()
     for kind in reversed(KINDS.values()):
         kind.table._default_manager.all().delete()

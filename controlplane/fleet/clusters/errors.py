@@ -8,6 +8,7 @@ ClusterError
  └── PermanentClusterError      it will not succeed again, and the message has the remedy
       ├── ForbiddenError        the credentials do not allow it
       ├── InvalidError          the cluster refuses the value, or what is named is not there
+      ├── SecondOwnerError      applying would take fields that somebody else manages
       └── StaleLeaderError      another process leads by now
 """
 
@@ -46,6 +47,10 @@ class ForbiddenError(PermanentClusterError):
 
 class InvalidError(PermanentClusterError):
     """The cluster refuses the value, or what is named is not there."""
+
+
+class SecondOwnerError(PermanentClusterError):
+    """Applying would take fields that somebody else manages. The message names fields and managers."""
 
 
 class StaleLeaderError(PermanentClusterError):

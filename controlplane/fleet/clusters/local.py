@@ -17,7 +17,9 @@ from controlplane.fleet.clusters.port import (
     HAND,
     WEIR,
     ClusterSeen,
+    Difference,
     GpusSeen,
+    Manifest,
     PoolBinding,
     PoolSeen,
     ReplicaSeen,
@@ -102,6 +104,11 @@ class LocalCluster:
 
     def publish(self, document: bytes, *, generation: int) -> None:
         """Nothing: the gateways of this machine read the snapshot's file."""
+
+    def apply(self, manifests: Sequence[Manifest], *, dry_run: bool, adopt: bool = False) -> list[Difference]:
+        raise InvalidError(
+            f"Cluster {self.name} takes no manifests: it is this machine's processes. Apply them to a Kubernetes cluster."
+        )
 
     def close(self) -> None:
         """The thread ends with the launcher's next answer."""

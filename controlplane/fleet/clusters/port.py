@@ -4,9 +4,12 @@ All values are plain and frozen, so that they can go into a decision record. Tim
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
+
+Manifest = Mapping[str, Any]
+"""A Kubernetes object, as YAML or JSON reads it."""
 
 WEIR, HAND = "weir", "hand"
 GATEWAY = "gateway:"
@@ -115,6 +118,26 @@ class ClusterSeen(msgspec.Struct, frozen=True):
     """Whether changes arrive by themselves at this moment."""
 
 
+class Difference(msgspec.Struct, frozen=True):
+    """What applying a manifest changes, or would change."""
+
+    kind: str
+    name: str
+    action: Literal["create", "change", "adopt", "refused", "none"]
+    """`adopt`: it exists and somebody else made it; applying makes Weir a manager of the fields of the manifest. `refused`: the
+    cluster does not take it, as `problem` says.
+    """
+    changes: tuple[tuple[str, Any, Any], ...] = ()
+    """Path, value before, value after. None is absent."""
+    taken_from: tuple[tuple[str, str], ...] = ()
+    """Path and manager of each field that somebody else manages and the manifest sets otherwise."""
+    problem: str = ""
+    stays: tuple[str, ...] = ()
+    """Containers of somebody else that the manifest does not name, and that stay in its pods."""
+    warnings: tuple[str, ...] = ()
+    """What the cluster takes and warns of, such as pods that it will refuse to create."""
+
+
 class Cluster(Protocol):
     """One cluster. Every method but `seen` may take as long as the timeout of a call, and raises ClusterError.
 
@@ -152,6 +175,11 @@ class Cluster(Protocol):
 
     def publish(self, document: bytes, *, generation: int) -> None:
         """Store the policy snapshot in the cluster, for gateways that read it there. Nothing is written where it is the same."""
+
+    def apply(self, manifests: Sequence[Manifest], *, dry_run: bool, adopt: bool = False) -> list[Difference]:
+        """Create or change objects. Fields that somebody else manages raise SecondOwnerError, unless `adopt`; a dry run
+        lists them instead.
+        """
 
     def close(self) -> None:
         """End everything that works in the background."""

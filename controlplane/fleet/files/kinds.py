@@ -26,6 +26,7 @@ from controlplane.fleet.models import (
     TimeoutRule,
     TokenIssuer,
     Variant,
+    Workload,
 )
 
 Key = tuple[str, str]
@@ -107,7 +108,12 @@ KINDS: Mapping[str, Kind] = {
     for kind in (
         Kind("Team", Team, returns="missing"),
         Kind("Region", Region, returns="missing"),
-        Kind("Cluster", Cluster, returns="missing"),
+        Kind(
+            "Cluster",
+            Cluster,
+            {"workloads": Belongings(Workload, "cluster", ("name",), only={"pool": None}, hidden=("pool",))},
+            returns="missing",
+        ),
         Kind("StageTimeouts", StageTimeouts),
         Kind(
             "Tier",
@@ -137,8 +143,9 @@ KINDS: Mapping[str, Kind] = {
             {
                 "replicas": Belongings(Replica, "pool", ("name",), only={"managed_by": Replica.ManagedBy.OWNER}),
                 "prices": _prices("pool"),
+                "rendered_as": Belongings(Workload, "pool", single=True, hidden=("cluster", "name")),
             },
-            ADMINISTRATORS,
+            (*ADMINISTRATORS, "rendered_as"),
         ),
     )
 }

@@ -9,6 +9,7 @@ from controlplane.fleet.models.revision import FleetChange, FleetRevision
 from controlplane.fleet.models.serving import Fallback, LLMModel, Pool, Region, Replica, Team, Variant
 from controlplane.fleet.models.timeouts import TimeoutRule
 from controlplane.fleet.models.traffic import AllowedRegion, CachePurge, GatewayKey, StageTimeouts, Tenant, Tier
+from controlplane.fleet.models.workload import Workload
 
 __all__ = [
     "AllowedRegion",
@@ -34,4 +35,5 @@ __all__ = [
     "TimeoutRule",
     "TokenIssuer",
     "Variant",
+    "Workload",
 ]

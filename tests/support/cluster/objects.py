@@ -63,6 +63,15 @@ def service(name: str, app: str, **ports: int) -> dict[str, Any]:
     }
 
 
+def disruption_limit(name: str, app: str, most_away: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": {"maxUnavailable": most_away, "selector": {"matchLabels": {"app": app}}},
+    }
+
+
 def gpu_quota(name: str, gpus: int) -> dict[str, Any]:
     return {
         "apiVersion": "v1",

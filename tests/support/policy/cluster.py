@@ -7,7 +7,9 @@ from controlplane.fleet.clusters.errors import ClusterError, ConflictError, Inva
 from controlplane.fleet.clusters.port import (
     AutoscalerSeen,
     ClusterSeen,
+    Difference,
     GpusSeen,
+    Manifest,
     PoolBinding,
     PoolSeen,
     ReplicaSeen,
@@ -120,6 +122,9 @@ class ClusterInMemory:
     def publish(self, document: bytes, *, generation: int) -> None:
         self._accept(generation)
         self.published.append(document)
+
+    def apply(self, manifests: Sequence[Manifest], *, dry_run: bool, adopt: bool = False) -> list[Difference]:
+        raise InvalidError("it takes no manifests")
 
     def close(self) -> None:
         pass

@@ -5,6 +5,7 @@ TLS is the official client's, and so are credentials, once
 they need: decoding whole models takes milliseconds a pod.
 """
 
+import re
 import socket
 import threading
 import time
@@ -41,6 +42,8 @@ OPENED_FOR_S, FORBIDDEN_FOR_S = 10.0, 60.0
 OPEN_AGAIN_S = 1.0
 """Credentials that cannot be read are read again after this, however many threads ask, s."""
 _CONNECTIONS = 16
+_WARNING = re.compile(r'^\d+ \S+ "(.*)"$', re.DOTALL)
+"""`299 - "text"` (RFC 7234, 5.5), in which quotes are escaped."""
 ANONYMOUS = "system:anonymous"
 """Whom the server takes a request for that has no credentials."""
 
@@ -61,7 +64,22 @@ class ExpiredError(RetryableClusterError):
     """Retryable: the server no longer has the history from that resourceVersion on. List anew."""
 
 
+class FieldConflictError(ConflictError):
+    """A field that is applied belongs to somebody else (server-side apply). `fields` has its path and manager."""
+
+    def __init__(self, message: str, fields: tuple[tuple[str, str], ...]) -> None:
+        super().__init__(message)
+        self.fields = fields
+
+
+class _Cause(msgspec.Struct):
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
 class _Details(msgspec.Struct):
+    causes: list[_Cause] = []
     retryAfterSeconds: float | None = None  # noqa: N815
 
 
@@ -160,9 +178,14 @@ class Api:
         query: dict[str, str] | None = None,
         body: Any = None,
         content_type: str = JSON,
+        warnings: list[str] | None = None,
     ) -> T:
-        """The answer's body, decoded. Raises ClusterError."""
+        """The answer's body, decoded. `warnings` gets what the server warns of. Raises ClusterError."""
         with self._response(method, path, query or {}, body, content_type, self._call_s) as response:
+            if warnings is not None:
+                warnings += [
+                    _WARNING.sub(r"\1", each).replace('\\"', '"') for each in response.headers.getlist("Warning")
+                ]
             try:
                 return msgspec.json.decode(response.data, type=into)
             except msgspec.DecodeError as error:
@@ -331,6 +354,9 @@ def error_of(call: str, code: int, headers: Any, data: bytes, names: Names = Cli
         case 404:
             return MissingError(message)
         case 409:
+            fields = tuple((cause.field, cause.message) for cause in _causes(status) if cause.field)
+            if any(cause.reason == "FieldManagerConflict" for cause in _causes(status)):
+                return FieldConflictError(message, fields)
             return ConflictError(message)
         case 410:
             return ExpiredError(message)
@@ -339,6 +365,10 @@ def error_of(call: str, code: int, headers: Any, data: bytes, names: Names = Cli
         case _ if code >= 500:
             return UnreachableError(message, retry_after_s)
     return InvalidError(message)
+
+
+def _causes(status: _Status) -> list[_Cause]:
+    return status.details.causes if status.details else []
 
 
 def _retry_after_s(headers: Any, status: _Status) -> float:

@@ -10,12 +10,12 @@ import msgspec
 import structlog
 
 from controlplane.fleet.clusters.errors import ConflictError, InvalidError
-from controlplane.fleet.clusters.kubernetes import fence, paths, view
+from controlplane.fleet.clusters.kubernetes import fence, manifests, paths, view
 from controlplane.fleet.clusters.kubernetes.client import APPLY, MERGE, Api, MissingError
 from controlplane.fleet.clusters.kubernetes.objects import Autoscaler, Deployment, Metadata, Pod
 from controlplane.fleet.clusters.kubernetes.view import Token
 from controlplane.fleet.clusters.kubernetes.watches import Watches
-from controlplane.fleet.clusters.port import GATEWAY, ClusterSeen, PoolBinding, PoolSeen
+from controlplane.fleet.clusters.port import GATEWAY, ClusterSeen, Difference, Manifest, PoolBinding, PoolSeen
 
 log = structlog.get_logger(__name__)
 
@@ -311,6 +311,9 @@ class KubernetesCluster:
             return self._api.request("PATCH", path, _ConfigMap, query=query, body=body, content_type=APPLY)
 
         fence.persist(partial(self._api.find, path, _ConfigMap), write)
+
+    def apply(self, objects: Sequence[Manifest], *, dry_run: bool, adopt: bool = False) -> list[Difference]:
+        return manifests.apply(self._api, self.namespace, objects, dry_run=dry_run, adopt=adopt)
 
     def _binding(self, pool: str) -> PoolBinding:
         name = pool.removeprefix(GATEWAY)

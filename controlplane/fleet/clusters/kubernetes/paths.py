@@ -14,8 +14,8 @@ FLOOR = "weir.dev/floor"
 GATEWAY_LABEL = ("weir.dev/component", "gateway")
 """Of the Deployments of gateways, and of their pods. It is Weir's own: other charts have gateways too."""
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-MANAGER, FENCE_MANAGER = "weir", "weir-fence"
-"""Field managers."""
+MANAGER, FENCE_MANAGER, STACK_MANAGER = "weir", "weir-fence", "weir-stack"
+"""Field managers. The stack has its own, as applying without a field gives that field up."""
 
 
 def deployments(namespace: str, name: str = "") -> str:

@@ -115,7 +115,7 @@ def pool_seen(
     if deployment is None:
         return PoolSeen(
             binding.pool,
-            problem=f"There is no Deployment “{binding.workload}”: name it in the pool, or create it.",
+            problem=f"There is no Deployment “{binding.workload}”: name it in the pool, or apply the stack.",
         )
     mine = [pod for pod in pods if matches(deployment.spec.selector, pod.metadata.labels)]
     scalers = sorted(

@@ -36,7 +36,7 @@ MODELS = {
     "fleet.gatewaykey": Row(OWNED, "key"),
     "fleet.timeoutrule": Row(OWNED, "timeout"),
     "fleet.cachepurge": Row("add change", "purge", administrator="add change"),
-    "fleet.cluster": Row(), "fleet.region": Row(), "fleet.tenant": Row(of="tenant"), "fleet.tier": Row(),
+    "fleet.cluster": Row(), "fleet.workload": Row(), "fleet.region": Row(), "fleet.tenant": Row(of="tenant"), "fleet.tier": Row(),
     "fleet.team": Row(), "fleet.tokenissuer": Row(),
     "fleet.stagetimeouts": Row(administrator="add change"),
     "fleet.observation": Row(administrator=""), "fleet.snapshotrevision": Row(administrator=""),

@@ -185,7 +185,7 @@ CHANGES: dict[str, Callable[[str], str]] = {
     "model-search ": lambda text: text.replace("team: search", "team: serving"),
     "model-chat": lambda text: text.replace("team: serving", "team: search"),
     "pool-chat-us": lambda text: text.replace("secret:hosted", "secret:theirs"),
-    "pool-chat-us ": lambda text: text.replace("workload: chat-us", "workload: theirs"),
+    "pool-chat-us ": lambda text: text.replace("vllm-openai:v1", "vllm-openai:v2"),
     "pool-chat-us  ": lambda text: text.replace("variant: chat", "variant: search"),
     "model-org+embed": lambda text: text + "  fallbacks: [{pool: search-eu}]\n",
 }

@@ -17,6 +17,7 @@ from controlplane.fleet.clusters.errors import (
 from controlplane.fleet.clusters.kubernetes import faults, view
 from controlplane.fleet.clusters.kubernetes.client import (
     ExpiredError,
+    FieldConflictError,
     MissingError,
     UnauthorizedError,
     error_of,
@@ -236,6 +237,15 @@ def test_how_long_to_wait_is_what_the_server_says_within_bounds(
 ) -> None:
     error = error_of("PATCH /x", 429, headers, body)
     assert isinstance(error, ThrottledError) and error.retry_after_s == seconds
+
+
+def test_a_field_of_somebody_else_is_no_ordinary_conflict() -> None:
+    body = (
+        b'{"message": "conflict", "details": {"causes": [{"reason": "FieldManagerConflict", '
+        b'"message": "conflict with \\"helm\\"", "field": ".spec.x"}]}}'
+    )
+    error = error_of("PATCH /x", 409, {}, body)
+    assert isinstance(error, FieldConflictError) and error.fields == ((".spec.x", 'conflict with "helm"'),)
 
 
 def test_an_endpoint_that_is_not_ready_is_a_gateway_all_the_same() -> None:
