@@ -91,8 +91,7 @@ class Gateway:
         )
         cache = Cache(self.redis) if self.redis else None
         self.semantic = Semantic(self.redis, cache, self.export, self.metrics) if self.redis and cache else None
-        store = InputStore(open_redis(config.redis_url)) if config.redis_url else None
-        self.by_input = ByInput(store, self.export) if store else None
+        self.by_input = ByInput(InputStore(self.redis), self.export) if self.redis else None
         self.completions = Completions(
             lambda: self.serving,
             cache,
@@ -137,8 +136,6 @@ class Gateway:
         self.limits.start()
         if self.semantic is not None:
             self.semantic.start()
-        if self.by_input is not None:
-            self.by_input.start()
         self.source.begin()
         self.watch.restore()
         self._watching = [keep("snapshot", self.source.run), keep("overlay", self.watch.run)]
@@ -157,7 +154,7 @@ class Gateway:
         if self.semantic is not None:
             self.semantic.close()
         if self.by_input is not None:
-            await self.by_input.close()
+            self.by_input.close()
         await self.fleet.close()
         self.issuers.close()
         if self.lane is not None:

@@ -3,6 +3,7 @@ from django.urls import path
 from controlplane.dashboard.views import batches, incidents, silences
 from controlplane.dashboard.views.administrators.audit import audit
 from controlplane.dashboard.views.administrators.connections import connections
+from controlplane.dashboard.views.cache import cache
 from controlplane.dashboard.views.causes import causes
 from controlplane.dashboard.views.deliveries import deliveries
 from controlplane.dashboard.views.entry.begin import begin
@@ -42,6 +43,7 @@ urlpatterns = [
     path("latency/explain", latency_explain, name="latency-explain"),
     path("latency/table", latency_table, name="latency-table"),
     path("map", service_map, name="map"),
+    path("cache", cache, name="cache"),
     path("causes", causes, name="causes"),
     path("requests", requests, name="requests"),
     path("signals", signals, name="signals"),

@@ -1,12 +1,13 @@
 """Reads the fleet and its observations from the database, as the plain values of `core/stack_rows.py`."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from urllib.parse import urlsplit
 
 from controlplane.fleet.core.detected import describe
 from controlplane.fleet.core.stack_rows import Observed, PoolEntry, PoolServer, ReplicaEntry
 from controlplane.fleet.metrics_pages import metrics_pages
-from controlplane.fleet.models import Observation, Pool, Replica
+from controlplane.fleet.models import Observation, Pool, Price, Replica
 
 
 def pool_entries() -> list[PoolEntry]:
@@ -42,6 +43,25 @@ def pool_servers() -> list[PoolServer]:
         )
         for pool in pools
     ]
+
+
+def prices_now(at: datetime) -> dict[str, Price]:
+    """Of each pool, the price of what it serves that counts at a moment: the closest, and of several the one that began last."""
+    pools = Pool.objects.select_related("variant__model").prefetch_related(
+        "prices", "variant__prices", "variant__model__prices"
+    )
+    prices = {}
+    for pool in pools:
+        for of in (pool, pool.variant, pool.variant.model):
+            valid = [
+                it
+                for it in of.prices.all()
+                if (it.valid_from is None or it.valid_from <= at) and (it.valid_until is None or at < it.valid_until)
+            ]
+            if valid:
+                prices[pool.name] = max(valid, key=lambda it: (it.valid_from is not None, it.valid_from))
+                break
+    return prices
 
 
 @dataclass(frozen=True, slots=True)

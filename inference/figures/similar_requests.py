@@ -36,7 +36,7 @@ def gauges(serving: Serving | None, semantic: Semantic | None) -> list[Labelled]
         return []
     evidence: dict[str, dict[tuple[str, ...], float]] = {name: {} for name in _EVIDENCE}
     for route in semantic.labels.in_use() if semantic is not None else ():
-        known, labels = route.evidence, (route.model, route.name.hex()[:8])
+        known, labels = route.evidence, (route.model, route.name.hex()[:8], route.words)
         evidence["labels"][labels], evidence["labels_wanted"][labels] = known.labels, known.labels_wanted
         evidence["changes"][labels] = known.changes
         evidence["broke"][labels] = route.broke_lately(_SAID_FOR_S)
@@ -45,7 +45,10 @@ def gauges(serving: Serving | None, semantic: Semantic | None) -> list[Labelled]
             evidence["threshold"][labels] = known.threshold
     return [
         (f"{PREFIX}semantic_up", "Whether similar requests are looked up.", (), {(): float(stands == "up")}),
-        *((f"{PREFIX}semantic_{name}", about, ("model", "route"), evidence[name]) for name, about in _EVIDENCE.items()),
+        *(
+            (f"{PREFIX}semantic_{name}", about, ("model", "route", "words"), evidence[name])
+            for name, about in _EVIDENCE.items()
+        ),
     ]
 
 

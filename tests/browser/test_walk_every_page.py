@@ -16,6 +16,7 @@ from tests.support.browser.site import Site
 PAGES = {
     "overview": "/",
     "map": "/map",
+    "cache": "/cache",
     "review": "/incidents/review",
     "begin": "/begin",
     "latency": "/latency",

@@ -18,7 +18,7 @@ def _plain(method: Callable[[Any], str]) -> Callable[[Any], str]:
     return lambda value: method(None if value == "" else value)
 
 
-for name in ("ms", "ns", "exact_ms", "share", "precise", "count", "rate", "duration", "times", "number", "usd"):
+for name in ("ms", "ns", "exact_ms", "share", "precise", "count", "rate", "duration", "times", "number", "usd", "size"):
     register.filter(name, _plain(getattr(PAGE, name)))
 for function in (moment, clock, iso, shifted):
     register.filter(function.__name__, function)

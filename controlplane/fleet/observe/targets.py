@@ -36,7 +36,7 @@ GATEWAY = Names(
         Fault(
             "weir_gateway_semantic_certified",
             0,
-            "similar requests of {model}: not enough evidence to serve, {0:.0f} of at least {1:.0f} compared answers",
+            "similar requests of {model} in {words} words: not enough evidence to serve, {0:.0f} of at least {1:.0f} compared answers",
             ("weir_gateway_semantic_labels", "weir_gateway_semantic_labels_wanted"),
         ),
     ),

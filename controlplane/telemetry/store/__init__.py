@@ -10,6 +10,7 @@ from .maintenance.demo import DemoFiller
 from .maintenance.migrate import migrate
 from .maintenance.rollups import RollupFiller
 from .read.burned import BurnedReader
+from .read.cached import CacheReader
 from .read.causes import CauseReader
 from .read.demand import DemandReader
 from .read.explain import ExplainReader
@@ -45,6 +46,7 @@ class Store(Connection):
         self.overview = OverviewReader(self, self.latency)
         self.explain = ExplainReader(self)
         self.causes = CauseReader(self)
+        self.cached = CacheReader(self)
         # for objectives, plans and policies
         self.objectives = ObjectiveReader(self)
         self.burned = BurnedReader(self, self.explain)

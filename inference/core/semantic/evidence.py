@@ -66,12 +66,14 @@ def choose(
 
 
 class Evidence:
-    """Of one route. Labels are added in the order in which they came, which is the same for all who read them."""
+    """Of one route. Labels are added in the order in which they came, which is the same for all who read them. `alpha` is its part of the
+    chance that anything of a model is certified wrongly.
+    """
 
-    def __init__(self, delta: float) -> None:
+    def __init__(self, delta: float, alpha: float = ALPHA) -> None:
         if not 0 < delta < 0.5:
             raise ValueError(f"the share of wrong answers must be above 0 and below 0.5, and is {delta}")
-        self.delta = delta
+        self.delta, self.alpha = delta, alpha
         self.changes = 0  # how often the claim broke
         self._beginnings = 0
         self._up = [math.log1p(share / (1 - delta) * delta) for share, _ in _BETS]
@@ -88,7 +90,7 @@ class Evidence:
 
     @property
     def _log_needed(self) -> float:
-        return math.log(len(THRESHOLDS) * self._beginnings * (self._beginnings + 1) / ALPHA)
+        return math.log(len(THRESHOLDS) * self._beginnings * (self._beginnings + 1) / self.alpha)
 
     def add(self, label: Label) -> bool:
         """Take a label. Returns whether it breaks the claim, so that nothing is served until there is new evidence."""

@@ -70,13 +70,9 @@ class ByInput:
         self._miscounted: set[str] = set()  # models whose server does not count as their tokenizer does
         self._learning: set[asyncio.Task[None]] = set()
 
-    def start(self) -> None:
-        self._store.start()
-
-    async def close(self) -> None:
+    def close(self) -> None:
         for task in self._learning:
             task.cancel()
-        await self._store.close()
 
     async def find(
         self, query: Query, model: Model, pool: Pool, caller: Caller, regions: frozenset[str] | None, timeout_s: float

@@ -1,6 +1,6 @@
 """Keeps the items of answers in Redis, by input. Every failure counts as if nothing were kept.
 
-It has a connection of its own, so that the many items of a list hold up no other lookup.
+They go over the connection of all lookups a few at a time, so that the many items of a list hold up no other one for long.
 """
 
 import asyncio
@@ -20,6 +20,8 @@ MAX_ITEM_BYTES = 32 << 10
 """A list of the most inputs is then as long as an answer may be (`inference/request/attempt.py`)."""
 _WRITE_BYTES = 256 << 10  # sent to Redis before its replies are awaited
 _WRITE_TIMEOUT_S = 1.0
+_AT_ONCE = 32
+"""Items that are looked up with one command: at most a megabyte."""
 _INPUTS_PER_TIMEOUT = 128
 """A lookup of so many inputs may take as long as that of an answer; one of more takes longer, and saves more."""
 
@@ -59,27 +61,29 @@ class InputStore:
     def up(self) -> bool:
         return self._redis.up
 
-    def start(self) -> None:
-        self._redis.start()
-
-    async def close(self) -> None:
-        await self._redis.close()
-
     async def get(self, rest_key: bytes, digests: Sequence[bytes], timeout_s: float) -> Kept | None:
         """What is kept for inputs with these digests of requests whose rest has this key; None where Redis does not say. Never
         raises.
         """
         prefix = _PREFIX % rest_key.hex().encode()
-        timeout_s *= 1 + len(digests) // _INPUTS_PER_TIMEOUT
-        try:
-            command = (b"MGET", prefix + _FRAME, *(prefix + digest for digest in digests))
-            reply = await self._redis.send(*command, timeout_s=timeout_s)
-        except (RedisLostError, TimeoutError):
-            return None
-        if not isinstance(reply, list):
-            self._note(reply)
-            return None
-        return await at_once_or_aside(partial(_read, reply, digests), sum(len(it) for it in reply if it))
+        loop, names = asyncio.get_running_loop(), [_FRAME, *digests]
+        until_s = loop.time() + timeout_s * (1 + len(digests) // _INPUTS_PER_TIMEOUT)
+        values = list[object]()
+        for at in range(0, len(names), _AT_ONCE):
+            keys = [prefix + name for name in names[at : at + _AT_ONCE]]
+            try:
+                reply = await self._redis.send(b"MGET", *keys, timeout_s=max(0.0, until_s - loop.time()))
+            except (RedisLostError, TimeoutError):
+                return None
+            if not isinstance(reply, list):
+                self._note(reply)
+                return None
+            values += reply
+            if values[0] is None:  # without a frame no item is of use
+                break
+        return await at_once_or_aside(
+            partial(_read, values, digests), sum(len(it) for it in values if isinstance(it, bytes))
+        )
 
     async def put(self, rest_key: bytes, frame: KeptFrame | None, items: Mapping[bytes, KeptItem], ttl_s: int) -> bool:
         """Keep these, a part after the other, so that not more than a little of them waits in memory. Whether Redis took all. Never

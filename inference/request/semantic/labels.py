@@ -9,13 +9,15 @@ import itertools
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Literal
 
 import structlog
 
-from inference.core.semantic.evidence import MAX_LABELS, Evidence, Label
+from inference.core.semantic.evidence import ALPHA, MAX_LABELS, Evidence, Label
 from inference.wires.redis import RedisClient, RedisLostError, ReplyError
 
 _log = structlog.get_logger()
+Words = Literal["same", "other"]
 _LABELS = b"weir:semantic:labels:"
 _KEPT_S = 30 * 86_400  # after the last label
 _IN_USE_S = 900.0
@@ -27,10 +29,13 @@ MAX_ROUTES = 128
 
 @dataclass(slots=True, eq=False)
 class Route:
-    """A model on a variant with an embedder, and what is known of it. `served` counts what this process has served since then."""
+    """A model on a variant with an embedder, and what is known of its candidates in the `words` of their requests, or in others. `served`
+    counts what this process has served since then.
+    """
 
     model: str
     name: bytes
+    words: Words
     evidence: Evidence
     served: int = 0
     used_s: float = 0.0  # when it was looked up for last, on the monotonic clock
@@ -58,13 +63,13 @@ class Labels:
         self._redis = redis
         self.routes: dict[bytes, Route] = {}
 
-    def route(self, name: bytes, model: str, delta: float) -> Route:
+    def route(self, name: bytes, model: str, words: Words, delta: float, alpha: float = ALPHA) -> Route:
         """Where its bound is another than before, its labels are read again."""
         route = self.routes.get(name)
-        if route is None or route.evidence.delta != delta:
+        if route is None or (route.evidence.delta, route.evidence.alpha) != (delta, alpha):
             while len(self.routes) >= MAX_ROUTES:
                 del self.routes[next(iter(self.routes))]
-            route = self.routes[name] = Route(model, name, Evidence(delta))
+            route = self.routes[name] = Route(model, name, words, Evidence(delta, alpha))
         route.used_s = time.monotonic()
         return route
 

@@ -6,6 +6,7 @@ Whatever fails is a miss: the request goes on as it would without this. Where no
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -17,17 +18,17 @@ from inference.contract.snapshot_parts import SemanticRule
 from inference.core.cache_key import cache_key
 from inference.core.events import WholeAnswer
 from inference.core.semantic.bucket import Fuzzy, Query, bucket, split
-from inference.core.semantic.evidence import THRESHOLDS, Label, choose, sample_rate
+from inference.core.semantic.evidence import ALPHA, THRESHOLDS, Label, choose, sample_rate
 from inference.core.semantic.features import features
 from inference.core.semantic.same import same
 from inference.core.semantic.verify import VERSION, difference
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
-from inference.observability.spans import EMBED, SEARCH, Trace
+from inference.observability.spans import EMBED, SEARCH, VERIFY, Trace
 from inference.policy.serving import Caller, Serving
 from inference.request.cache import Cache
 from inference.request.semantic.embedder import Embedder, Embedders, Vector, embedder_of
-from inference.request.semantic.labels import Labels, Route
+from inference.request.semantic.labels import Labels, Route, Words
 from inference.request.semantic.marks import Marks, Served
 from inference.request.semantic.store import Near, VectorStore
 from inference.tasks import keep
@@ -59,6 +60,7 @@ class Look:
     bucket: bytes = b""
     words: bytes = b""
     vector: Vector | None = None
+    identity: bytes | None = None  # of its embedder
     route: Route | None = None
     near: Near | None = None
     label: bool = False
@@ -141,20 +143,20 @@ class Semantic:
             return None
         rest_key = cache_key(parts.rest, model, pool, caller.cached_as, regions, caller.tags)
         timeout_s = serving.timeouts_for(model.name, caller.tier.name).cache_ms / 1000
-        look = Look(rule, serving, caller, model, pool, embedder, parts.text, rest_key, key, trace, timeout_s, self)
-        look.route = self._route(look, self.embedders.identity(embedder))
-        return look
+        return Look(rule, serving, caller, model, pool, embedder, parts.text, rest_key, key, trace, timeout_s, self)
 
     async def find(self, look: Look) -> WholeAnswer | None:
-        route = look.route
-        if look.rule.mode != "on" or route is None or route.evidence.threshold is None:
+        routes = self._routes(look, self.embedders.identity(look.embedder))
+        if look.rule.mode != "on" or all(route.evidence.threshold is None for route in routes):
             return None
         look.trace.enter(EMBED)
         await self._embed(look, look.rule.embed_ms / 1000)
         if look.vector is None:
             return None
         look.trace.enter(SEARCH)
-        await self._search(look, look.timeout_s)
+        nearest = await self._nearest(look, look.timeout_s)
+        look.trace.enter(VERIFY)
+        self._verify(look, nearest)
         near, route = look.near, look.route
         if near is None or route is None:
             return None
@@ -190,7 +192,7 @@ class Semantic:
             if not look.searched:
                 look.label = True  # nothing is served, so each candidate is labelled
                 await self._embed(look, _PATIENT_S)
-                await self._search(look, _PATIENT_S)
+                self._verify(look, await self._nearest(look, _PATIENT_S))
             if look.vector is None or not look.searched:
                 return
             if look.near is not None and look.route is not None and look.label:
@@ -215,33 +217,44 @@ class Semantic:
         shared = look.model.cache.scope == "all" and look.rule.across_tenants
         look.bucket = bucket(look.rest_key, identity, "" if shared else look.caller.tenant)
         look.words = features(look.text, look.bucket)
-        look.route = self._route(look, identity)
+        look.identity = identity
 
-    async def _search(self, look: Look, timeout_s: float) -> None:
+    async def _nearest(self, look: Look, timeout_s: float) -> list[Near]:
         if look.vector is None:
-            return
+            return []
         ttl_s = look.model.cache.ttl_s
         nearest = await self.store.nearest(look.bucket, look.key, look.vector, ttl_s, timeout_s)
+        look.searched = nearest is not None
         if nearest is None:
             self.counts[look.model.name, "store_failed"] += 1
-            return
-        look.searched = True
-        allowed, refusal = ("", "word") if look.rule.other_words else ("",), "none_near"
-        for near in nearest:
-            if near.similarity < THRESHOLDS[0]:
-                continue
-            reason = difference(look.words, near.words)
-            if reason in allowed:
-                look.near = near
-                return
-            refusal = f"refused_{reason}" if refusal == "none_near" else refusal
-        self.counts[look.model.name, refusal] += 1
+        return nearest or []
 
-    def _route(self, look: Look, identity: bytes | None) -> Route | None:
-        """Whatever decides which answers are right, and for which texts they are given, is in its name."""
+    def _verify(self, look: Look, nearest: Sequence[Near]) -> None:
+        """Take the nearest that the verifier lets pass: in the request's own words if there is one, else in others where they are left to
+        the evidence.
+        """
+        if not look.searched:
+            return
+        reasons = [(difference(look.words, near.words), near) for near in nearest if near.similarity >= THRESHOLDS[0]]
+        for route in self._routes(look, look.identity):
+            wanted = "" if route.words == "same" else "word"
+            look.near = next((near for reason, near in reasons if reason == wanted), None)
+            if look.near is not None:
+                look.route = route
+                return
+        self.counts[look.model.name, f"refused_{reasons[0][0]}" if reasons else "none_near"] += 1
+
+    def _routes(self, look: Look, identity: bytes | None) -> list[Route]:
+        """Whatever decides which answers are right, and for which texts they are given, is in their names. Each has evidence of its own,
+        so that other words, which are wrong more often, hold up no answer in the same ones; and where each keeps the bound, all do.
+        """
         if identity is None:
-            return None
+            return []
         model, pool, rule = look.model, look.pool, look.rule
-        parts = (model.name, model.prompt_version, pool.variant, pool.model_name, pool.model_version, rule.other_words)
-        name = blake2b(msgspec.msgpack.encode((*parts, VERSION)) + identity, digest_size=16).digest()
-        return self.labels.route(name, model.name, rule.wrong_percent / 100)
+        each: tuple[Words, ...] = ("same", "other") if rule.other_words else ("same",)
+        routes = []
+        for words in each:
+            parts = (model.name, model.prompt_version, pool.variant, pool.model_name, pool.model_version, words)
+            name = blake2b(msgspec.msgpack.encode((*parts, VERSION)) + identity, digest_size=16).digest()
+            routes.append(self.labels.route(name, model.name, words, rule.wrong_percent / 100, ALPHA / len(each)))
+        return routes

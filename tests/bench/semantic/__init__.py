@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from inference.core.semantic.evidence import THRESHOLDS, Evidence, Label, choose, sample_rate
+from inference.core.semantic.evidence import ALPHA, THRESHOLDS, Evidence, Label, choose, sample_rate
 from inference.core.semantic.vectors import CANARY, Canary, pack, similarity
 from tests.bench.figures import Figure, say
 from tests.bench.semantic import lookups
@@ -80,8 +80,9 @@ def run() -> Iterator[Figure]:
 
 def play(stream: str, delta: float, seed: int, given: Sequence[Pair] = ()) -> Outcome:
     draw = random.Random(f"{stream} {seed}")
-    evidence, served, wrong, first = Evidence(delta), 0, 0, 0
     allowed = ("",) if stream.startswith("default") else ("", "word")
+    known = {reason: Evidence(delta, ALPHA / len(allowed)) for reason in allowed}
+    served_of, served, wrong, labels, first = dict.fromkeys(allowed, 0), 0, 0, 0, 0
     shown = list[Pair]()
     for at in range(REQUESTS):
         begun = served > REQUESTS // 20 if stream == "adversary" else at > REQUESTS // 2
@@ -89,15 +90,20 @@ def play(stream: str, delta: float, seed: int, given: Sequence[Pair] = ()) -> Ou
         if pair.reason not in allowed:
             continue
         shown.append(pair)
-        chosen = choose(pair.similarity, evidence.threshold, sample_rate(served, delta), draw.random())
+        evidence = known[pair.reason]
+        rate = sample_rate(served_of[pair.reason], delta)
+        chosen = choose(pair.similarity, evidence.threshold, rate, draw.random())
         if chosen == "serve":
+            served_of[pair.reason] += 1
             served += 1
             wrong += pair.wrong
         elif chosen == "label":
-            evidence.add(Label(pair.similarity, pair.wrong))
+            if evidence.add(Label(pair.similarity, pair.wrong)):
+                served_of[pair.reason] = 0
+            labels += 1
             if evidence.threshold is not None and not first:
-                first = evidence.labels
-    return Outcome(served, wrong, _static(shown, delta), first, evidence.changes)
+                first = labels
+    return Outcome(served, wrong, _static(shown, delta), first, sum(it.changes for it in known.values()))
 
 
 def _next(stream: str, begun: bool, draw: random.Random) -> Pair:

@@ -1,19 +1,93 @@
-"""`POST cache/purge`: no answer from before is met again."""
+"""`GET cache`: what it answered and saved. `POST cache/purge`: no answer from before is met again."""
 
 from collections.abc import Callable
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
-from ninja import Body, Field, Router
+from ninja import Body, Field, Query, Router, Schema
 
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_FLEET
-from controlplane.api.formats import Given, Name
+from controlplane.api.filters import RequestFilters, question_of
+from controlplane.api.formats import Given, Name, Rounded
 from controlplane.fleet.models import CachePurge, LLMModel, Tenant
 from controlplane.fleet.purge import purge_answers, purge_tag, purge_version
+from controlplane.planning.savings import savings
+from controlplane.telemetry.query import answers, cached
 from controlplane.telemetry.query.core.errors import BadQuestionError
 
 router = Router(tags=["cache"])
+
+
+class SumOut(Schema):
+    value: Rounded | None = Field(description="Null where it is not known of any request, which is not zero")
+    unknown: int = Field(description="Of so many requests it is not known, and `value` is without them")
+
+
+class SavedOut(Schema):
+    """Of the requests of a model that followed one routing rule; what was saved, of those that the cache or another request answered."""
+
+    model: str
+    rule: str = Field(description="Empty: none")
+    requests: dict[str, int] = Field(description="By outcome: hit, semantic, partial, coalesced, miss, bypass, skipped")
+    share: Rounded | None = Field(description="Of them, those that were not sent to a model server")
+    ms: SumOut = Field(description="Against answers of about the same length that the same model made")
+    prompt_tokens: SumOut
+    output_tokens: SumOut
+    gpu_s: SumOut = Field(description="By the measured capacity of the pool that would have answered")
+    gpu_at_most: bool = Field(
+        description="A replica may carry more than it was seen to, so that `gpu_s` is an upper bound"
+    )
+    usd: SumOut = Field(description="By the prices that hold now")
+
+
+class CountedOut(Schema):
+    model: str
+    result: str
+    count: int
+
+
+class SimilarOut(Schema):
+    """How much is known of answers for similar requests. `threshold` is the least similarity that is served; null: nothing is."""
+
+    model: str
+    route: str
+    words: str = Field(description="Whether its texts are in the `same` words, or in `other` ones")
+    labels: int = Field(description="Compared answers since the evidence began")
+    labels_wanted: int = Field(description="The fewest that suffice, where none is wrong")
+    threshold: float | None
+    broke: bool = Field(description="Answers were seen to have become wrong within the last hour")
+    changes: int
+
+
+class StepOut(Schema):
+    name: str
+    count: int
+    p50_ms: Rounded
+    p95_ms: Rounded
+
+
+class CacheOut(Schema):
+    saved: list[SavedOut] = Field(description="Those of the most requests first")
+    similar: list[SimilarOut] = Field(description="Of all tenants, whatever the filters, at the end of the range")
+    lookups: list[CountedOut] = Field(description="What came of look-ups of similar requests, whatever the filters")
+    inputs: list[CountedOut] = Field(description="Inputs of lists to embed, whatever the filters")
+    steps: list[StepOut] = Field(description="What each step of the stage `cache` took, whatever the filters")
+
+
+@router.get("", response=CacheOut, summary="What the cache answered, and what that saved")
+def used(request: HttpRequest, parameters: Query[RequestFilters]) -> dict[str, Any]:
+    """Of requests that are stored one by one."""
+    question = answers.stored(question_of(request))
+    counted = cached.counted(question.range.window)
+    return {
+        "saved": savings(question),
+        "similar": cached.similar(question.range.window),
+        "lookups": counted[cached.LOOKUPS],
+        "inputs": counted[cached.INPUTS],
+        "steps": cached.steps(question.range.window),
+    }
 
 
 class PurgeIn(Given):

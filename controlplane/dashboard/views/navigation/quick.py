@@ -26,6 +26,7 @@ PAGES = (
     ("Latency", "latency", "slow stages ttft itl e2e p95 p99 queue quantile compare yesterday"),
     ("Requests, newest or slowest first", "requests", "traces spans logs failed errors list"),
     ("Service map", "map", "topology dependencies edges client gateway cache pools replicas clusters"),
+    ("Cache: hits, and what they saved", "cache", "similar requests semantic evidence look-ups savings purge"),
     ("Overview", "overview", "home up down health components"),
     ("Objectives", "objectives", "slo sli error budget burn rate"),
     ("Incidents", "incidents", "alerts pages on call pager"),

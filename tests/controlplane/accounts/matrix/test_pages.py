@@ -53,7 +53,7 @@ FORMS = {
     "decision-replay": Form(ALL, {}, whose="any"),
 }
 READ = {
-    "overview", "begin", "latency", "latency-explain", "latency-table", "map", "causes", "requests", "signals", "trace",
+    "overview", "begin", "latency", "latency-explain", "latency-table", "map", "cache", "causes", "requests", "signals", "trace",
     "objectives", "objective-preview", "objective", "objective-burned", "incidents", "review", "review-markdown", "incident",
     "incident-markdown", "planning", "planning-plan", "planning-what-if", "planning-worksheet", "planning-jobs",
     "policies", "policy", "decisions", "decision", "deliveries", "batches", "quick", "live", "metrics",

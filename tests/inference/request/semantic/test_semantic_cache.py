@@ -17,6 +17,7 @@ from deploy.local.redis import Redis
 from inference.contract.snapshot_parts import SemanticRule
 from inference.core import otlp
 from inference.core.backend_errors import FailedError
+from inference.core.semantic.evidence import Label
 from tests.support.gateway.similar import NAMES, OTHER_KEY, RULE, bed, snapshot
 from tests.support.telemetry.otlp_payloads import spans_in
 from tests.support.wait import eventually_async
@@ -231,4 +232,25 @@ async def test_hits_and_embeddings_have_rows_whose_stages_add_up(
     for row in rows:
         assert sum(row.stages.values()) + row.unattributed_ns == row.e2e_ns
     names = {span.name for span in spans}
-    assert {"cache.lookup", "cache.embed", "cache.search", "embeddings e"} <= names
+    assert {"cache.lookup", "cache.embed", "cache.search", "cache.verify", "embeddings e"} <= names
+
+
+async def test_wrong_answers_in_other_words_hold_up_none_in_the_same_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    rule = msgspec.structs.replace(RULE, other_words=True)
+    async with bed(tmp_path, monkeypatch, redis_url, snapshot(rule)) as it:
+        await it.teach(1)
+        same, other = sorted(it.semantic.labels.routes.values(), key=lambda route: route.words, reverse=True)
+        assert (same.words, other.words) == ("same", "other")
+        for number in range(2 * same.evidence.labels_wanted):
+            it.semantic.labels.add(same.name, Label(0.99, wrong=False), f"{number}")
+            it.semantic.labels.add(other.name, Label(0.99, wrong=number % 2 == 0), f"{number}")
+        await it.learnt()
+        assert same.evidence.threshold is not None and other.evidence.threshold is None
+        text = f"what is {NAMES[0].title()}'s capital"
+        outcomes = [(await it.ask(f"{before} {text}"))[0] for before in ("Please tell me", "Hello,", "Hi,") * 4]
+        assert any(outcome.startswith("semantic") for outcome in outcomes)
+        outcomes = [(await it.ask(f"{text} {word}"))[0] for word in ("nowadays", "exactly", "formally") * 4]
+        assert {outcome.partition(";")[0] for outcome in outcomes} <= {"miss", "hit"}
+        assert it.semantic.counts["m", "label_right"] > 0  # each was compared

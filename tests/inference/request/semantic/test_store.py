@@ -119,23 +119,23 @@ async def test_a_gateway_that_starts_has_the_evidence_of_the_others(redis_url: s
     name = secrets.token_bytes(16)
     async with connected(redis_url) as redis, connected(redis_url) as other:
         labels, started = Labels(redis), Labels(other)
-        route = labels.route(name, "m", 0.05)
+        route = labels.route(name, "m", "same", 0.05)
         for number in range(250):
             labels.add(route.name, Label(0.96, number == 0), "id")
         await labels.read(WITHIN_S)
-        again = started.route(name, "m", 0.05)
+        again = started.route(name, "m", "same", 0.05)
         await started.read(WITHIN_S)
         assert again.evidence.labels == route.evidence.labels == 250
         assert again.evidence.threshold == route.evidence.threshold is not None
-        assert started.route(name, "m", 0.01).evidence.labels == 0  # another bound: they are read again
+        assert started.route(name, "m", "same", 0.01).evidence.labels == 0  # another bound: they are read again
         await started.read(WITHIN_S)
-        assert started.route(name, "m", 0.01).evidence.labels == 250
+        assert started.route(name, "m", "same", 0.01).evidence.labels == 250
 
 
 async def test_that_answers_have_become_wrong_is_said_with_examples(redis_url: str) -> None:
     async with connected(redis_url) as redis:
         labels, name = Labels(redis), secrets.token_bytes(16)
-        route = labels.route(name, "m", 0.05)
+        route = labels.route(name, "m", "same", 0.05)
         for number in range(400):
             labels.add(name, Label(0.96, number >= 398), f"request-{number}")
         with capture_logs() as said:
@@ -159,7 +159,7 @@ async def test_a_cluster_keeps_vectors_and_evidence(start: Start, tmp_path: Path
             assert not await kept.add(bucket, b"near", NEAR, b"words", TTL_S, WITHIN_S)
             assert await kept.set_apart(OWN, b"another", WITHIN_S)
             assert await keys(kept, bucket) == [b"near"]
-        route = labels.route(name, "m", 0.05)
+        route = labels.route(name, "m", "same", 0.05)
         labels.add(name, Label(0.96, wrong=True), "id")
 
         async def learnt() -> bool:

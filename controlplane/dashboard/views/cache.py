@@ -1,0 +1,115 @@
+"""The page of the cache: what it answered, what that saved, and how much is known of answers for similar requests."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import groupby
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from controlplane.core.formatting import PAGE
+from controlplane.dashboard import links, vendor
+from controlplane.dashboard.core.figures.cache import OUTCOMES, cache_figure, outcomes_by_step
+from controlplane.dashboard.core.figures.latency import grid
+from controlplane.dashboard.core.screen import Screen
+from controlplane.dashboard.history import history_context
+from controlplane.dashboard.views.common import (
+    facet_values,
+    filter_context,
+    ledger_freshness,
+    page,
+    question_of,
+    render_page,
+)
+from controlplane.fleet.models import Observation
+from controlplane.planning.core.saved import Saved, Sum, altogether
+from controlplane.planning.savings import savings
+from controlplane.telemetry.core.cache_rows import Counted
+from controlplane.telemetry.query import answers, cached
+from controlplane.telemetry.query.core.question import Question
+
+MAX_ROWS = 60
+FIGURES = (
+    ("ms", "waiting", PAGE.ms),
+    ("prompt_tokens", "prompt tokens", PAGE.number),
+    ("output_tokens", "output tokens", PAGE.number),
+    ("gpu_s", "GPU time", lambda seconds: PAGE.ms(1000 * seconds)),
+    ("usd", "money", PAGE.usd),
+)
+"""What was saved: the field, its name, and how it is written."""
+
+
+@page
+def cache(request: HttpRequest) -> HttpResponse:
+    wanted, now_ns = question_of(request)
+    screen, question = Screen(request.path, wanted), answers.stored(wanted)
+    window, step_ns = question.range.window, answers.step_ns(question)
+    points = answers.submit_query(cached.series, question, step_ns)
+    steps = answers.submit_query(cached.steps, window)
+    counted = answers.submit_query(cached.counted, window)
+    similar = answers.submit_query(cached.similar, window)
+    values = facet_values(request, question)
+    rows = savings(question)
+    starts = grid(window.from_ns, window.to_ns, step_ns)
+    by_outcome = outcomes_by_step(points.result(), starts)
+    whole = altogether(rows)
+    context = {
+        "whole": whole,
+        "figures": [_figure(whole, name, text, form) for name, text, form in FIGURES],
+        "figure_names": [text for _, text, _ in FIGURES],
+        "rows": [_row(row, question) for row in rows[:MAX_ROWS]],
+        "left_out": max(0, len(rows) - MAX_ROWS),
+        "all_outcomes": OUTCOMES,
+        "figure": cache_figure(by_outcome, starts, question, step_ns) if by_outcome else None,
+        "chart_outcomes": list(by_outcome),
+        "table": [(start, [counts[n] for counts in by_outcome.values()]) for n, start in enumerate(starts)],
+        "steps": steps.result(),
+        "routes": similar.result(),
+        "lookups": _by_model(counted.result()[cached.LOOKUPS]),
+        "inputs": _by_model(counted.result()[cached.INPUTS]),
+        "redis": _redis(),
+        "plotly": vendor.plotly(),
+        **ledger_freshness(wanted, answers.totals(question).newest_ns, now_ns),
+        **history_context(screen, question, lists=True),
+        **filter_context(screen, values),
+    }
+    return render_page(request, "dashboard/cache.html", context)
+
+
+def _figure(row: Saved, name: str, text: str, form: Any) -> dict[str, Any]:
+    """`text` of a figure that is known of no request is what is said in its place."""
+    of: Sum = getattr(row, name)
+    at_most = name == "gpu_s" and row.gpu_at_most
+    return {
+        "name": text,
+        "value": None if of.value is None else f"{'≤ ' if at_most else ''}{form(of.value)}",
+        "unknown": of.unknown,
+    }
+
+
+def _row(row: Saved, question: Question) -> dict[str, Any]:
+    narrowed = question.with_filter("model", row.model).with_filter("policy_rule", row.rule)
+    return {
+        "row": row,
+        "href": links.requests(narrowed),
+        "counts": [row.requests[outcome] for outcome in OUTCOMES],
+        "figures": [_figure(row, name, text, form) for name, text, form in FIGURES],
+    }
+
+
+def _by_model(counts: Sequence[Counted]) -> list[dict[str, Any]]:
+    """Of each model what came of its look-ups, the most frequent first."""
+    models = []
+    for model, each in groupby(counts, key=lambda it: it.model):
+        results = sorted(each, key=lambda it: (-it.count, it.result))
+        models.append({"model": model, "total": sum(it.count for it in results), "results": results})
+    return models
+
+
+def _redis() -> dict[str, float] | None:
+    """What Redis said of its memory; None where that is not known now."""
+    since = timezone.now() - timedelta(seconds=settings.CONFIG.stale_after_s)
+    seen = Observation.objects.filter(component="redis", observed_at__gt=since).exclude(state="down").first()
+    return seen.figures if seen is not None and "memory_bytes" in seen.figures else None

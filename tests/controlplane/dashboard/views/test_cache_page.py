@@ -1,0 +1,72 @@
+"""The page of the cache and its API: the same figures as the ledger and the gateways have."""
+
+import re
+from datetime import UTC, datetime
+
+from django.test import Client
+
+from controlplane.fleet.models import Observation, Price
+from controlplane.telemetry.core.query_types import FROM_CACHE
+from controlplane.telemetry.store import Store
+from tests.support.stored_pool import stored_pool
+from tests.support.telemetry.stored_metrics import write
+from tests.support.web.html import page_of
+from tests.support.web.served import Filled
+
+
+def test_counts_and_tokens_are_those_of_the_ledger(reader: Client, caller: Client, served: Filled) -> None:
+    rows = [row for row in served.rows if row.model == "chat-small"]
+    hits = [row for row in rows if row.cache_outcome in FROM_CACHE]
+    answered = [row for row in hits if row.status == "ok"]
+    answer = caller.get("/api/v1/cache", {**served.range, "model": "chat-small"}).json()
+    assert sum(sum(it["requests"].values()) for it in answer["saved"]) == len(rows)
+    assert sum(it["requests"].get("hit", 0) for it in answer["saved"]) == sum(
+        row.cache_outcome == "hit" for row in rows
+    )
+    tokens = sum(it["output_tokens"]["value"] or 0 for it in answer["saved"])
+    assert tokens == sum(row.output_tokens or 0 for row in answered if row.prompt_tokens is not None)
+    page = page_of(reader, "/cache", **served.range, model="chat-small")
+    assert f"<strong>{len(rows)}</strong> requests needed" in page
+    assert 'id="figure"' in page
+
+
+def test_money_is_not_known_until_there_is_a_price(reader: Client, served: Filled) -> None:
+    pool = stored_pool("chat-small-local", "chat-small")
+    question = {**served.range, "model": "chat-small", "pool": "chat-small-local"}
+    assert re.search(r"money <strong class=\"warn\">not known", page_of(reader, "/cache", **question))
+    Price.objects.create(variant=pool.variant, usd_per_1k_prompt_tokens=0.25, usd_per_1k_output_tokens=1)
+    assert re.search(r"<strong>[0-9.]+\u202fUSD</strong> money", page_of(reader, "/cache", **question))
+
+
+def test_evidence_refusals_and_sizes_are_as_the_gateways_say(reader: Client, caller: Client, annexed: Store) -> None:
+    now_ns = int(datetime.now(UTC).timestamp()) * 10**9
+    times = [now_ns - (10 - n) * 10**9 for n in range(10)]
+    for instance, labels in (("one", 212.0), ("two", 211.0)):
+        route = {"job": "gateway", "instance": instance, "model": "chat", "route": "0a0b", "words": "other"}
+        for name, value in (
+            ("labels", labels),
+            ("labels_wanted", 677.0),
+            ("certified", 0.0),
+            ("broke", 0.0),
+            ("changes", 1.0),
+        ):
+            write(annexed, f"weir_gateway_semantic_{name}", [(time, value) for time in times], "gauge", **route)
+        counts = [(time, float(3 * n)) for n, time in enumerate(times)]
+        looked = {"job": "gateway", "instance": instance, "model": "chat", "result": "refused_number"}
+        write(annexed, "weir_gateway_semantic_lookups_total", counts, "counter", **looked)
+    question = {"from": "now-5m", "to": "now"}
+    page = page_of(reader, "/cache", **question)
+    assert "not enough evidence: 211 of 677" in page
+    assert "refused_number <strong>54</strong>" in page
+    assert "How much Redis holds is not known now" in page
+    [route] = caller.get("/api/v1/cache", question).json()["similar"]
+    assert (route["labels"], route["threshold"], route["changes"], route["words"]) == (211, None, 1, "other")
+    Observation.objects.create(
+        component="redis", kind="cache", state="up", observed_at=datetime.now(UTC), figures={"memory_bytes": 3.2e6}
+    )
+    assert "<strong>3.20\u202fMB</strong>" in page_of(reader, "/cache", **question)
+
+
+def test_without_a_request_the_page_says_so(reader: Client, served: Filled) -> None:
+    page = page_of(reader, "/cache", **served.range, model="nobody")
+    assert "No request with these filters in this range" in page
