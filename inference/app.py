@@ -33,6 +33,7 @@ from inference.request.authenticate import authenticate
 from inference.request.by_input.lists import ByInput
 from inference.request.by_input.store import InputStore
 from inference.request.cache import Cache
+from inference.request.caching import Caches
 from inference.request.completions import Completions
 from inference.request.lane import Lane, is_for_lane, model_of
 from inference.request.limits import Limits
@@ -94,14 +95,12 @@ class Gateway:
         self.by_input = ByInput(InputStore(self.redis), self.export) if self.redis else None
         self.completions = Completions(
             lambda: self.serving,
-            cache,
+            Caches(cache, self.semantic, self.by_input, self.export),
             self.limits,
             self.export,
             self.metrics,
             keepalive_s=config.keepalive_ms / 1000,
             region=config.region,
-            semantic=self.semantic,
-            by_input=self.by_input,
         )
         observed = metrics_page.Observed(
             self.fleet,

@@ -47,7 +47,7 @@ def gauges(gateway: Observed) -> list[Labelled]:
         alone("connections", "Open client connections.", connections),
         alone("buffered_bytes", about_held, held_bytes),
         alone("requests_in_flight", "Completion requests being served.", gateway.completions.in_flight),
-        alone("inferences_in_flight", "Inferences under way.", gateway.completions.coalescer.in_flight),
+        alone("inferences_in_flight", "Inferences under way.", gateway.completions.caches.coalescer.in_flight),
         ("weir_gateway_replica_detected", about_detected, report.DETECTED_LABELS, report.detected(pools)),
         of_replica(pools, "ejected", about_ejected, lambda replica: replica.health.ejected(now_s)),
         of_pool(pools, "replicas_up", "Replicas of the pool whose model is ready.", lambda state: state.replicas_up),
@@ -69,7 +69,7 @@ def counters(gateway: Observed) -> list[Labelled]:
 
     about_local = "Requests with limits that this process counted alone."
     about_inputs = "Inputs of lists to embed, by whether the cache had them."
-    by_input = gateway.completions.by_input
+    by_input = gateway.completions.caches.by_input
     inputs: dict[tuple[str, ...], float] = dict(by_input.counts.items()) if by_input is not None else {}
     return [
         alone("connections_refused", "Connections refused because there were too many.", edge.refused),

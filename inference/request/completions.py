@@ -9,12 +9,10 @@ from zlib import crc32
 import structlog
 
 from inference.backends.fleet import PoolState
-from inference.backends.port import Query
 from inference.contract.plan import Plan, Plans, Step, allowed_regions
-from inference.contract.snapshot import Model, Pool
-from inference.core.cache_control import CacheControl
+from inference.contract.snapshot import Model
 from inference.core.cache_control import read as read_control
-from inference.core.cache_key import cache_key, tagged
+from inference.core.cache_key import tagged
 from inference.core.expected_tokens import OutputMeans, prompt_estimate
 from inference.core.fair_queue import Claim
 from inference.core.openai import errors
@@ -25,15 +23,13 @@ from inference.core.question import GENERATION
 from inference.observability.context import CallerTraces
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
-from inference.observability.spans import LIMIT, LOOKUP, RESPOND, Trace
+from inference.observability.spans import LIMIT, RESPOND, Trace
 from inference.policy.serving import Caller, Serving
 from inference.request.answer import Answer
 from inference.request.authenticate import authenticate
-from inference.request.by_input.lists import ByInput, Listed
-from inference.request.cache import SKIPPED, Cache
-from inference.request.coalesce import Coalescer, Flight
+from inference.request.caching import Caches, Caching
+from inference.request.coalesce import Flight
 from inference.request.degrade import Degraded, degrade, least
-from inference.request.generate import generate
 from inference.request.images import check_media
 from inference.request.limits import Limits
 from inference.request.long_body import aside, read_long
@@ -47,9 +43,7 @@ from inference.request.route import (
     find_model,
     for_pool,
 )
-from inference.request.semantic.lookup import Look, Semantic
 from inference.request.work import Work
-from inference.request.write_back import WriteBack
 from inference.wires.http.exchange import Exchange, Request
 
 _log = structlog.get_logger()
@@ -66,29 +60,23 @@ class Completions:
     def __init__(
         self,
         serving: Callable[[], Serving | None],
-        cache: Cache | None,
+        caches: Caches,
         limits: Limits,
         export: SpanExport,
         metrics: Metrics,
         *,
         keepalive_s: float,
         region: str = "",
-        semantic: Semantic | None = None,
-        by_input: ByInput | None = None,
     ) -> None:
         self._serving = serving
-        self._cache = cache
-        self.semantic = semantic
-        self.by_input = by_input
+        self.caches = caches
         self._limits = limits
         self._outputs = OutputMeans()
         self._export = export
         self._metrics = metrics
         self._keepalive_s = keepalive_s
         self._region = region
-        self._write_back = WriteBack(cache, export)
         self._caller_traces = CallerTraces()
-        self.coalescer = Coalescer()
         self.in_flight = 0
 
     async def serve(self, endpoint: Endpoint, request: Request, out: Exchange) -> None:
@@ -138,7 +126,7 @@ class Completions:
 
     async def close(self, timeout_s: float) -> None:
         """Let writes to the cache finish."""
-        await self._write_back.close(timeout_s)
+        await self.caches.write_back.close(timeout_s)
 
     async def _pass(self, endpoint: Endpoint, request: Request, out: Exchange, trace: Trace, answer: Answer) -> None:
         """The steps of a request. Raises ApiError at the one that it does not pass."""
@@ -217,53 +205,40 @@ class Completions:
                     check_priced(serving, plan, model, pool)
                 tokens = prompt_estimate(len(request.body), model.max_prompt_tokens) + expected
                 answer.meter = self._limits.begin(caller.limits, caller.tier.name, tokens, timeouts.cache_ms / 1000)
-            stored = None
-            key = cache_key(question, model, pool, caller.cached_as, regions, caller.tags) if cacheable else None
-            looked_up = key if control.max_age_s != 0 else None
-            if looked_up is not None:
-                trace.enter(LOOKUP)
-                cache_s, age_s = timeouts.cache_ms / 1000, control.max_age_s
-                if self._cache is None:
-                    stored, trace.outcome = SKIPPED
-                elif whole is None:
-                    stored, trace.outcome = await self._cache.get(looked_up, cache_s, age_s)
-                else:  # the answer as it is without the step is better than the degraded one
-                    better = cache_key(whole.question, model, whole.state.pool, caller.cached_as, regions, caller.tags)
-                    (stored, trace.outcome), number = await self._cache.first((better, looked_up), cache_s, age_s)
-                    if number == 0:
-                        pool = whole.state.pool
-                        trace.show(pool)
-                        whole = None
-            if answer.meter is not None:
-                if looked_up is None:
+            caching = Caching(
+                self.caches,
+                serving,
+                caller,
+                model,
+                pool,
+                question,
+                regions,
+                control,
+                timeouts.cache_ms / 1000,
+                trace,
+                cacheable,
+                step is None and control.is_usual,
+            )
+            if caching.looks:
+                stored = await caching.look_up(whole)
+                if caching.is_better:
+                    whole = None
+            else:
+                stored = None
+                if answer.meter is not None:
                     trace.enter(LIMIT)
+            if answer.meter is not None:
                 await answer.meter.entered()
             if step is not None:
                 if stored is None and step.cached_only:
                     raise self._refused(state, model, step, answer)
                 if whole is not None:
                     answer.degraded_by(step, state)
-            look = None
-            usual = key if step is None and control.is_usual else None
-            if stored is None and usual is not None and model.cache.semantic.mode != "off":
-                look = self._look(serving, caller, model, question, pool, regions, usual, trace)
-                if look is not None and (stored := await look.find()) is not None:
-                    trace.outcome, answer.about_cache = "semantic", look.about
-            listed = None
-            if (
-                self.by_input is not None
-                and question.operation == "embeddings"
-                and trace.outcome == "miss"
-                and usual is not None
-                and not self.coalescer.has(usual)
-            ):
-                listed = await self.by_input.find(question, model, pool, caller, regions, timeouts.cache_ms / 1000)
-                if listed is not None and not listed.sends:
-                    stored, trace.outcome = await listed.whole(), "hit"
-                    answer.of_inputs(listed.hits)
+            if stored is None:
+                stored = await caching.look_further(answer)
             if stored is not None:
                 trace.enter(RESPOND)
-                answer.replay(stored, pool)
+                answer.replay(stored, caching.pool)
                 return
             if control.only_if_cached:
                 raise errors.not_cached()
@@ -292,32 +267,18 @@ class Completions:
             if caller.is_lane:
                 answer.room = partial(state.room, priority)
             outcome = trace.outcome
-            while not await self._fly(key, control, work, trace, answer, look, listed):
+            while not await self._fly(caching, work, answer):
                 trace.outcome, trace.coalesced_with = outcome, None
                 trace.stay()
         finally:
             state.release()
 
-    async def _fly(
-        self,
-        key: bytes | None,
-        control: CacheControl,
-        work: Work,
-        trace: Trace,
-        answer: Answer,
-        look: Look | None,
-        listed: Listed | None,
-    ) -> bool:
+    async def _fly(self, caching: Caching, work: Work, answer: Answer) -> bool:
         """Have the request answered by a flight. False where it joined one that ran out of a stage's time, of which it has some left:
         then it waits for another. Raises ApiError.
         """
-        joined_s = time.monotonic()
-        flight, shared = self.coalescer.join(
-            key if work.model.cache.coalesce and control.is_usual else None,
-            (trace.context.trace_id, trace.id),
-            work.claim.priority,
-            partial(self._generate, key if control.stores else None, work, look, listed),
-        )
+        joined_s, trace = time.monotonic(), caching.trace
+        flight, shared = caching.join(work.claim.priority, partial(self._generate, caching, work))
         try:
             if answer.meter is not None and answer.meter.counts_tokens:
                 flight.metered = True
@@ -334,7 +295,7 @@ class Completions:
                 return False
             raise
         finally:
-            self.coalescer.leave(flight)
+            self.caches.coalescer.leave(flight)
             answer.close(flight, work.question.images)
         return True
 
@@ -345,22 +306,6 @@ class Completions:
         answer.follow(plan)
         return plan
 
-    def _look(
-        self,
-        serving: Serving,
-        caller: Caller,
-        model: Model,
-        question: Query,
-        pool: Pool,
-        regions: frozenset[str] | None,
-        key: bytes,
-        trace: Trace,
-    ) -> Look | None:
-        """Look a similar request's answer up, unless the same request is under way or may not be answered for another."""
-        if self.semantic is None or (model.cache.coalesce and self.coalescer.has(key)):
-            return None
-        return self.semantic.begin(serving, caller, model, question, pool, regions, key, trace)
-
     def _refused(self, state: PoolState, model: Model, step: Step, answer: Answer) -> ApiError:
         """The answer to a request that the step does not let through. The pool was wanted for all the same."""
         state.tally.arrived += 1
@@ -369,26 +314,15 @@ class Completions:
         answer.degraded_by(step, state)
         return errors.refused_by_policy(model.name, step.name, step.policy, not step.shed, step.retry_after_s)
 
-    async def _generate(
-        self, key: bytes | None, work: Work, look: Look | None, listed: Listed | None, flight: Flight
-    ) -> None:
-        """The work of a flight: the inference, and then the write to the cache, which its requests do not wait for."""
+    async def _generate(self, caching: Caching, work: Work, flight: Flight) -> None:
+        """The work of a flight."""
         pools = (work.pool, *work.fallbacks)
         for pool in pools:
             pool.hold()
         try:
-            if listed is not None and self.by_input is not None:
-                await self.by_input.generate(listed, work, flight)
-            else:
-                await generate(work, flight)
-            if flight.error is None:
-                if work.question.operation in GENERATION:
-                    self._outputs.observe(work.model.name, flight.output_tokens)
-                # The key names its variant. While it waited, the pool's endpoints may have changed.
-                if key is not None and flight.pool is not None and flight.pool.name == work.pool.pool.name:
-                    self._write_back.start(key, flight, work.ttl_s)
-                    if look is not None:
-                        look.learn(flight.answer())
+            await caching.generate(work, flight)
+            if flight.error is None and work.question.operation in GENERATION:
+                self._outputs.observe(work.model.name, flight.output_tokens)
         finally:
             for pool in pools:
                 pool.release()

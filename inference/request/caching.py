@@ -1,0 +1,133 @@
+"""A request's way through the cache: its key, the answer that is kept for it, that of a similar request, the parts of a list that are kept,
+and what is kept of its own answer.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from inference.backends.port import Query
+from inference.contract.snapshot import Model, Pool
+from inference.core.cache_control import CacheControl
+from inference.core.cache_key import cache_key
+from inference.core.events import WholeAnswer
+from inference.observability.span_export import SpanExport
+from inference.observability.spans import LOOKUP, Trace
+from inference.policy.serving import Caller, Serving
+from inference.request.answer import Answer
+from inference.request.by_input.lists import ByInput, Listed
+from inference.request.cache import SKIPPED, Cache
+from inference.request.coalesce import Coalescer, Flight
+from inference.request.degrade import Degraded
+from inference.request.generate import generate
+from inference.request.semantic.lookup import Look, Semantic
+from inference.request.work import Work
+from inference.request.write_back import WriteBack
+
+
+class Caches:
+    """Of all requests of this process. Without Redis requests share what is in flight alone."""
+
+    def __init__(
+        self, exact: Cache | None, semantic: Semantic | None, by_input: ByInput | None, export: SpanExport
+    ) -> None:
+        self.exact, self.semantic, self.by_input = exact, semantic, by_input
+        self.write_back = WriteBack(exact, export)
+        self.coalescer = Coalescer()
+
+
+@dataclass(slots=True, eq=False)
+class Caching:
+    """One request's. `query` is what `pool` would be sent; without `cacheable` nothing is kept. `is_usual`: it is met, and may be met, by
+    any request that is the same: neither itself nor a policy wants anything else of it.
+    """
+
+    caches: Caches
+    serving: Serving
+    caller: Caller
+    model: Model
+    pool: Pool  # whose answer it is, once there is one
+    query: Query
+    regions: frozenset[str] | None
+    control: CacheControl
+    timeout_s: float
+    trace: Trace
+    cacheable: bool
+    is_usual: bool
+    key: bytes | None = None
+    is_better: bool = False  # what was looked up is the answer without the step that changes the request
+    look: Look | None = None
+    listed: Listed | None = None
+
+    def __post_init__(self) -> None:
+        if self.cacheable:
+            self.key = self._key(self.query, self.pool)
+
+    @property
+    def looks(self) -> bool:
+        """Whether an answer that is kept will do."""
+        return self.key is not None and self.control.max_age_s != 0
+
+    async def look_up(self, better: Degraded | None) -> WholeAnswer | None:
+        """The answer that is kept. `better` is the request without the step that changes it: where its answer is kept, that is given
+        (`is_better`).
+        """
+        key, trace, exact = self.key, self.trace, self.caches.exact
+        if key is None or self.control.max_age_s == 0:
+            return None
+        trace.enter(LOOKUP)
+        if exact is None:
+            stored, trace.outcome = SKIPPED
+        elif better is None:
+            stored, trace.outcome = await exact.get(key, self.timeout_s, self.control.max_age_s)
+        else:
+            keys = (self._key(better.question, better.state.pool), key)
+            (stored, trace.outcome), number = await exact.first(keys, self.timeout_s, self.control.max_age_s)
+            if number == 0:
+                self.is_better, self.pool = True, better.state.pool
+                trace.show(self.pool)
+        return stored
+
+    async def look_further(self, answer: Answer) -> WholeAnswer | None:
+        """Without an answer that is kept: that of a similar request, or one that is made of parts which are all kept."""
+        key, caches, rule = self.key, self.caches, self.model.cache
+        if key is None or not self.is_usual:
+            return None
+        under_way = caches.coalescer.has(key)
+        if rule.semantic.mode != "off" and caches.semantic is not None and not (rule.coalesce and under_way):
+            self.look = caches.semantic.begin(
+                self.serving, self.caller, self.model, self.query, self.pool, self.regions, key, self.trace
+            )
+            if self.look is not None and (stored := await self.look.find()) is not None:
+                self.trace.outcome, answer.about_cache = "semantic", self.look.about
+                return stored
+        if caches.by_input is None or self.query.operation != "embeddings" or self.trace.outcome != "miss" or under_way:
+            return None
+        self.listed = await caches.by_input.find(
+            self.query, self.model, self.pool, self.caller, self.regions, self.timeout_s
+        )
+        if self.listed is None or self.listed.sends:
+            return None
+        self.trace.outcome = "hit"
+        answer.of_inputs(self.listed.hits)
+        return await self.listed.whole()
+
+    def join(self, priority: int, work: Callable[[Flight], Awaitable[None]]) -> tuple[Flight, bool]:
+        """The flight that answers the request, and whether it is another request's. Else `work` fills it."""
+        shared = self.key if self.model.cache.coalesce and self.control.is_usual else None
+        return self.caches.coalescer.join(shared, (self.trace.context.trace_id, self.trace.id), priority, work)
+
+    async def generate(self, work: Work, flight: Flight) -> None:
+        """Fill `flight` with an answer that is made now, and keep it; no request waits for that. Cancelling this stops the model."""
+        if self.listed is not None and self.caches.by_input is not None:
+            await self.caches.by_input.generate(self.listed, work, flight)
+        else:
+            await generate(work, flight)
+        # The key names its variant. While it waited, the pool's endpoints may have changed.
+        ours = flight.error is None and flight.pool is not None and flight.pool.name == work.pool.pool.name
+        if self.key is not None and self.control.stores and ours:
+            self.caches.write_back.start(self.key, flight, work.ttl_s)
+            if self.look is not None:
+                self.look.learn(flight.answer())
+
+    def _key(self, query: Query, pool: Pool) -> bytes:
+        return cache_key(query, self.model, pool, self.caller.cached_as, self.regions, self.caller.tags)
