@@ -32,9 +32,9 @@ from inference.policy.snapshot_watch import SnapshotWatch, unix_ms
 from inference.request.authenticate import authenticate
 from inference.request.by_input.lists import ByInput
 from inference.request.by_input.store import InputStore
-from inference.request.cache import Cache
 from inference.request.caching import Caches
 from inference.request.completions import Completions
+from inference.request.exact.cache import Cache
 from inference.request.lane import Lane, is_for_lane, model_of
 from inference.request.limits import Limits
 from inference.request.parse import ENDPOINTS

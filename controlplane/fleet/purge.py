@@ -1,5 +1,6 @@
 """Purges cached answers. The number of purges is part of their keys: those from before are met by nobody, and Redis drops them in time."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,8 +13,10 @@ from controlplane.accounts.admin_parts import RuledAdmin
 from controlplane.accounts.core.actions import EDIT_FLEET
 from controlplane.fleet.models import CachePurge, LLMModel, Tenant
 
+KEY = re.compile("[0-9a-f]{64}")
+"""The key of an answer."""
 MAX_TAGS = 10_000
-"""Of which it is known how often they were purged: gateways have them all in memory."""
+"""Tags and keys of which it is known how often they were purged: gateways have them all in memory."""
 
 
 @transaction.atomic
@@ -36,7 +39,7 @@ def purge_version(model: LLMModel, prompt_version: str) -> int:
 
 @transaction.atomic
 def purge_tag(tag: str) -> int:
-    """The answers to requests that name the tag, of all tenants and models. Raises ValidationError."""
+    """The answers to requests that name the tag, of all tenants and models; of the key of an answer, that one. Raises ValidationError."""
     return _purge(CachePurge(tag=tag))
 
 
@@ -47,7 +50,7 @@ def _purge(given: CachePurge) -> int:
     given.full_clean()
     if given.tag and CachePurge.objects.exclude(tag="").count() >= MAX_TAGS:
         raise ValidationError(
-            f"{MAX_TAGS:,} tags were purged already: purge the model whose answers they are, or use fewer tags."
+            f"{MAX_TAGS:,} tags and keys were purged already: purge the model whose answers they are, or use fewer tags."
         )
     given.save()
     return given.cache_purges

@@ -56,6 +56,13 @@ def tagged(tags: Collection[str], purges: Mapping[str, int]) -> bytes:
     return _encode([(tag, purges.get(tag, 0)) for tag in sorted(set(tags))]) if tags else b""
 
 
+def after_purges(key: bytes, purges: Mapping[str, int]) -> bytes:
+    """The key under which an answer is kept, where `purges` has how often one was purged by its key, in hex."""
+    while number := purges.get(key.hex()):
+        key = blake2b(b"%d:%s" % (number, key), digest_size=32).digest()
+    return key
+
+
 def draw(canonical: bytes) -> float:
     """A number in [0, 1) that is the same for equal requests, so that they take the same route and share its cached
     answers.

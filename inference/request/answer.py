@@ -103,11 +103,13 @@ class Answer:
             self._writers[passes] = writer
         return writer
 
-    def replay(self, answer: WholeAnswer, pool: Pool) -> None:
-        """Send an answer of the pool that the cache had. It costs nothing where it would have a price."""
+    def replay(self, answer: WholeAnswer, pool: Pool, key: bytes) -> None:
+        """Send an answer of the pool that the cache had under `key`. It costs nothing where it would have a price."""
         trace, out, handed = self._trace, self._out, answer.handed
         trace.cost_usd = None if price_now(pool) is None else 0.0
         trace.http_status, trace.finish_reason = 200, answer.choices[0].finish_reason if answer.choices else ""
+        if key:
+            self._policy.append((b"x-weir-cache-key", key.hex().encode()))
         if answer.made_s:
             self._policy.append((b"age", b"%d" % max(0, time.time() - answer.made_s)))
         writer = self._writer(handed is not None)

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from inference.backends.port import Query
 from inference.contract.snapshot import Model, Pool
 from inference.core.cache_control import CacheControl
-from inference.core.cache_key import cache_key
+from inference.core.cache_key import after_purges, cache_key
 from inference.core.events import WholeAnswer
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import LOOKUP, Trace
 from inference.policy.serving import Caller, Serving
 from inference.request.answer import Answer
 from inference.request.by_input.lists import ByInput, Listed
-from inference.request.cache import SKIPPED, Cache
 from inference.request.coalesce import Coalescer, Flight
 from inference.request.degrade import Degraded
+from inference.request.exact.cache import SKIPPED, Cache
+from inference.request.exact.write_back import WriteBack
 from inference.request.generate import generate
 from inference.request.semantic.lookup import Look, Semantic
 from inference.request.work import Work
-from inference.request.write_back import WriteBack
 
 
 class Caches:
@@ -54,6 +54,7 @@ class Caching:
     cacheable: bool
     is_usual: bool
     key: bytes | None = None
+    entry: bytes = b""  # the key of the answer that it is given
     is_better: bool = False  # what was looked up is the answer without the step that changes the request
     look: Look | None = None
     listed: Listed | None = None
@@ -85,6 +86,9 @@ class Caching:
             if number == 0:
                 self.is_better, self.pool = True, better.state.pool
                 trace.show(self.pool)
+            key = keys[number]
+        if stored is not None:
+            self.entry = key
         return stored
 
     async def look_further(self, answer: Answer) -> WholeAnswer | None:
@@ -130,4 +134,6 @@ class Caching:
                 self.look.learn(flight.answer())
 
     def _key(self, query: Query, pool: Pool) -> bytes:
-        return cache_key(query, self.model, pool, self.caller.cached_as, self.regions, self.caller.tags)
+        key = cache_key(query, self.model, pool, self.caller.cached_as, self.regions, self.caller.tags)
+        purges = self.serving.snapshot.tag_purges
+        return after_purges(key, purges) if purges else key

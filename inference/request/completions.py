@@ -238,7 +238,7 @@ class Completions:
                 stored = await caching.look_further(answer)
             if stored is not None:
                 trace.enter(RESPOND)
-                answer.replay(stored, caching.pool)
+                answer.replay(stored, caching.pool, caching.entry)
                 return
             if control.only_if_cached:
                 raise errors.not_cached()

@@ -419,7 +419,7 @@ class Migration(migrations.Migration):
             name='CachePurge',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('tag', models.CharField(blank=True, help_text='What clients name in x-weir-cache-tags.', max_length=100, validators=[controlplane.fleet.validators.validate_name])),
+                ('tag', models.CharField(blank=True, help_text='What clients name in x-weir-cache-tags, or the x-weir-cache-key of one answer.', max_length=100, validators=[controlplane.fleet.validators.validate_name])),
                 ('prompt_version', models.CharField(blank=True, help_text='Of the model.', max_length=50)),
                 ('cache_purges', models.PositiveIntegerField(default=1, editable=False, verbose_name='purges')),
                 ('model', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='version_purges', to='fleet.llmmodel')),

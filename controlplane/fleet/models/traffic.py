@@ -83,7 +83,7 @@ class CachePurge(models.Model):
         max_length=100,
         blank=True,
         validators=[validate_name],
-        help_text="What clients name in x-weir-cache-tags.",
+        help_text="What clients name in x-weir-cache-tags, or the x-weir-cache-key of one answer.",
     )
     model = models.ForeignKey(LLMModel, null=True, blank=True, on_delete=models.CASCADE, related_name="version_purges")
     prompt_version = models.CharField(max_length=50, blank=True, help_text="Of the model.")

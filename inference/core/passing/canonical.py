@@ -2,9 +2,12 @@
 
 Unified: the order of members, but for what lies inside of them, where it may decide the answer (schemas, templates); null
 and absence; line ends and white space around what people wrote; a text and a list with it as the only part; a seed at
-temperature 0, where nothing is drawn. Left out: what is for the provider's own accounting.
+temperature 0, where nothing is drawn; white space and the order of members in a tool's result that is JSON. Left out: what is
+for the provider's own accounting.
 """
 
+import json
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -13,6 +16,8 @@ import msgspec
 _NEUTRAL = frozenset(("user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "priority"))
 """What changes no answer."""
 _WRITTEN_BY_PEOPLE = ("system", "developer", "user")
+MAX_JSON_CHARS = 64 << 10
+"""A longer result of a tool is hashed as it is."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -54,4 +59,27 @@ def _message(message: Any) -> Any:
         content = content.replace("\r\n", "\n").replace("\r", "\n") if "\r" in content else content
         if message.get("role") in _WRITTEN_BY_PEOPLE:
             content = content.strip()
+        elif message.get("role") == "tool" and content[:1] in ("{", "[") and len(content) <= MAX_JSON_CHARS:
+            content = _json(content)
     return sorted((message | {"content": content}).items())
+
+
+def _json(text: str) -> str | bytes:
+    """A text in JSON without its white space, the members of objects in order, and numbers as they are written; other text as it is."""
+    try:
+        return _encode(_decoder.decode(text))
+    except (ValueError, RecursionError, OverflowError):  # no JSON, or a name twice in an object
+        return text
+
+
+def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(sorted(pairs, key=lambda pair: pair[0]))
+    if len(members) < len(pairs):
+        raise ValueError("a name is there twice")
+    return members
+
+
+# Numbers become bytes, which nothing else in JSON does.
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_members, parse_float=str.encode, parse_int=str.encode, parse_constant=str.encode
+)

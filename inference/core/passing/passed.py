@@ -14,6 +14,7 @@ from inference.core.passing.form import Form
 from inference.core.passing.inputs import Inputs, inputs_of
 from inference.core.passing.members import Member
 from inference.core.passing.routes import ROUTES, prompt_of
+from inference.core.passing.texts import texts_of, token_ids, tokens_of, written
 from inference.core.question import GENERATION, Operation
 
 Changes = Mapping[str, bytes | None]
@@ -21,11 +22,9 @@ Changes = Mapping[str, bytes | None]
 
 _LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 _IDS = ("prompt", "input")  # where token ids may be
-_NUMBERS = (int, float, str)
 _BYTES_PER_TOKEN = 4
 HEAD_BYTES = 512 << 10
 """Of a prompt, by which prompts that begin alike are known."""
-_MAX_DEPTH = 6  # of lists and objects: messages, their parts, and those of a tool's result
 _ALWAYS_THE_SAME = frozenset(("embeddings",))
 MAX_MEMBERS = 1024
 MAX_UNKNOWN = 64
@@ -117,14 +116,14 @@ class Passed:
         """The limit on output tokens, as it is sent; None where there is none."""
         for name in _LIMITS:
             value = _decode(changed) if (changed := self.changes.get(name)) else self.document.get(name)
-            if tokens := _tokens(value):
+            if tokens := tokens_of(value):
                 return tokens
         return None
 
     @property
     def limits(self) -> dict[str, int]:
         """The limits on output tokens that the client has set, by their names."""
-        return {name: tokens for name in _LIMITS if (tokens := _tokens(self.document.get(name)))}
+        return {name: tokens for name in _LIMITS if (tokens := tokens_of(self.document.get(name)))}
 
     def at_most(self, tokens: int) -> "Passed":
         """With at most so many output tokens."""
@@ -240,7 +239,7 @@ class Passed:
         """The texts of its prompt, in their order. Images, tools and token ids are none."""
         known = self._known
         if known.texts is None:
-            known.texts = tuple(text for name in prompt_of(self.path) for text in _texts_of(self.document.get(name)))
+            known.texts = tuple(text for name in prompt_of(self.path) for text in texts_of(self.document.get(name)))
         return known.texts
 
     @property
@@ -251,7 +250,7 @@ class Passed:
         """
         known = self._known
         if known.tokens is None:
-            ids = sum(_token_ids(self.document.get(name)) for name in _IDS if name in prompt_of(self.path))
+            ids = sum(token_ids(self.document.get(name)) for name in _IDS if name in prompt_of(self.path))
             known.tokens = ids + sum(len(text.encode("utf-8", "replace")) for text in self.texts) // _BYTES_PER_TOKEN
         return known.tokens
 
@@ -286,7 +285,7 @@ class Passed:
         for name in ("tools", "system", "instructions", "messages", "prompt", "input"):
             value = document.get(name)
             for part in value if isinstance(value, list) else () if value is None else (value,):
-                yield _written(part)
+                yield written(part)
 
     def as_it_stands(self, names: Collection[str]) -> dict[str, msgspec.Raw]:
         """These of its members, as far as it has them."""
@@ -361,39 +360,3 @@ def _as_python_reads_it(body: bytes, reason: str) -> Any:
 def made(path: str, operation: Operation, document: dict[str, Any]) -> Passed:
     """A request of the gateway's own."""
     return Passed(path, operation, _encode(document), document)
-
-
-def _written(value: Any) -> bytes:
-    try:
-        return _encode(value)  # ten times as fast as Python's own, which matters where a message has megabytes
-    except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or a number beyond 64 bits
-        return json.dumps(value).encode()
-
-
-def _texts_of(value: Any, depth: int = 0) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif depth > _MAX_DEPTH:
-        return
-    elif isinstance(value, list):
-        for part in value:
-            yield from _texts_of(part, depth + 1)
-    elif isinstance(value, dict):
-        text = value.get("text")
-        if isinstance(text, str):
-            yield text
-        yield from _texts_of(value.get("content"), depth + 1)
-
-
-def _tokens(value: Any) -> int:
-    """A number of tokens as servers in Python read it, which take `5.0` and `"5"` for 5; 0 where it is none."""
-    try:
-        return max(0, int(float(value) if isinstance(value, str) else value)) if type(value) in _NUMBERS else 0
-    except (ValueError, OverflowError):
-        return 0
-
-
-def _token_ids(value: Any, depth: int = 0) -> int:
-    if not isinstance(value, list) or depth > 1:
-        return 0
-    return sum(1 if type(part) is int else _token_ids(part, depth + 1) for part in value)

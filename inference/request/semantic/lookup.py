@@ -26,7 +26,7 @@ from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import EMBED, SEARCH, VERIFY, Trace
 from inference.policy.serving import Caller, Serving
-from inference.request.cache import Cache
+from inference.request.exact.cache import Cache
 from inference.request.semantic.embedder import Embedder, Embedders, Vector, embedder_of
 from inference.request.semantic.labels import Labels, Route, Words
 from inference.request.semantic.marks import Marks, Served
@@ -224,6 +224,8 @@ class Semantic:
             return []
         ttl_s = look.model.cache.ttl_s
         nearest = await self.store.nearest(look.bucket, look.key, look.vector, ttl_s, timeout_s)
+        if nearest and (purged := look.serving.snapshot.tag_purges):
+            nearest = [near for near in nearest if near.key.hex() not in purged]
         look.searched = nearest is not None
         if nearest is None:
             self.counts[look.model.name, "store_failed"] += 1

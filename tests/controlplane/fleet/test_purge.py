@@ -12,6 +12,7 @@ from controlplane.fleet.models import CachePurge, LLMModel, Team, Tenant, Tier
 from controlplane.fleet.snapshot_values import fleet_values
 
 pytestmark = pytest.mark.django_db
+KEY = "0a" * 32
 
 
 @pytest.fixture(autouse=True)
@@ -45,12 +46,13 @@ def test_a_tag_and_a_prompt_version_have_numbers_of_their_own(owner: Client) -> 
         {"model": "chat", "prompt_version": "2"},
     )
     assert [purge(owner, **what)[1] for what in asked] == [{"purges": it} for it in (1, 2, 1, 1)]
+    assert purge(owner, key=KEY) == (200, {"purges": 1})
     values = fleet_values()
-    assert values.tag_purges == {"faq": 2}
+    assert values.tag_purges == {"faq": 2, KEY: 1}
     assert [(it.cache.purges, it.cache.version_purges) for it in values.models] == [(0, 1)], (
         "the present version's alone"
     )
-    assert render(values, 1).tag_purges == {"faq": 2}
+    assert render(values, 1).tag_purges == {"faq": 2, KEY: 1}
     LLMModel.objects.update(prompt_version="3")
     assert [it.cache.version_purges for it in fleet_values().models] == [0]
 
@@ -67,13 +69,19 @@ def test_a_teams_owner_purges_its_models_and_no_tag_of_all(teammate: Client) -> 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     for what in (
         ["--tag", "faq"],
+        ["--key", KEY],
         ["--model", "chat"],
         ["--model", "chat", "--prompt-version", "1"],
         ["--tenant", "acme"],
     ):
         call_command("purge_cache", *what)
-    assert capsys.readouterr().out == "purged, 1 times by now\n" * 4
-    for wrong in (["--tag", "A b"], ["--model", "other"], ["--tenant", "acme", "--prompt-version", "1"]):
+    assert capsys.readouterr().out == "purged, 1 times by now\n" * 5
+    for wrong in (
+        ["--tag", "A b"],
+        ["--key", "faq"],
+        ["--model", "other"],
+        ["--tenant", "acme", "--prompt-version", "1"],
+    ):
         with pytest.raises(CommandError):
             call_command("purge_cache", *wrong)
 

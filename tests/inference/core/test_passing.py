@@ -94,6 +94,29 @@ def test_what_is_hashed_tells_apart_what_may_be_answered_otherwise(
     assert (key(one) == key(other)) == same
 
 
+def _with_result(result: str) -> bytes:
+    turns = [{"role": "user", "content": "u"}, {"role": "tool", "tool_call_id": "1", "content": result}]
+    return passed.made("/v1/chat/completions", "chat", {"model": "m", "messages": turns}).canonical
+
+
+@pytest.mark.parametrize(
+    ("one_result", "other", "same"),
+    [
+        ('{"a": 1, "b": [1.50, "x y"]}', '{"b":[1.50,"x y"],\n"a":1}', True),
+        ('{"a": 1}', '{"a": 1.0}', False),
+        ('{"a": 1}', '{"a": "1"}', False),
+        ('{"a": "x y"}', '{"a": "x  y"}', False),
+        ("[1, 2]", "[2, 1]", False),
+        ('[["a", 1]]', '[{"a": 1}]', False),
+        ('{"a": 1, "a": 2}', '{"a": 2}', False),
+        ('{"a": 1, "a": 2}', '{"a":1,"a":2}', False),
+        ("{no JSON}", "{no  JSON}", False),
+    ],
+)
+def test_a_tools_result_in_json_is_known_by_what_it_says(one_result: str, other: str, same: bool) -> None:
+    assert (_with_result(one_result) == _with_result(other)) == same
+
+
 @pytest.mark.parametrize("odd", [r'"\ud800"', "NaN", "1" * 400, r'{"\udfff": 1}'])
 def test_what_servers_in_python_take_is_handed_on_and_has_a_key(odd: str) -> None:
     body = f'{{"model": "m", "x": {odd}}}'.encode()

@@ -14,7 +14,7 @@ from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import Managed
 from deploy.local.redis import Redis, redis
 from inference.core.events import Choice, WholeAnswer
-from inference.request.cache import Cache
+from inference.request.exact.cache import Cache
 from inference.wires.redis import RedisClient, client, open_redis
 from tests.support.start import Start
 from tests.support.wait import eventually_async

@@ -11,7 +11,7 @@ from redis.crc import key_slot
 from inference.contract.snapshot import Tier
 from inference.core.events import Choice, WholeAnswer
 from inference.core.rate_limit import limits_of
-from inference.request.cache import Cache
+from inference.request.exact.cache import Cache
 from inference.request.limits import Limits
 from inference.wires.redis import RedisClient, open_redis
 from tests.support.gateway.redis_nodes import Cluster, Watched, sees_all, start_cluster, start_watched

@@ -12,7 +12,7 @@ from controlplane.accounts.core.actions import EDIT_FLEET
 from controlplane.api.filters import RequestFilters, question_of
 from controlplane.api.formats import Given, Name, Rounded
 from controlplane.fleet.models import CachePurge, LLMModel, Tenant
-from controlplane.fleet.purge import purge_answers, purge_tag, purge_version
+from controlplane.fleet.purge import KEY, purge_answers, purge_tag, purge_version
 from controlplane.planning.savings import savings
 from controlplane.telemetry.query import answers, cached
 from controlplane.telemetry.query.core.errors import BadQuestionError
@@ -91,34 +91,39 @@ def used(request: HttpRequest, parameters: Query[RequestFilters]) -> dict[str, A
 
 
 class PurgeIn(Given):
-    """A model, with a prompt version or without one, or a tenant, or a tag."""
+    """A model, with a prompt version or without one, or a tenant, a tag, or a key."""
 
     model: Name | None = Field(None, description="Its answers for all tenants")
     prompt_version: Name | None = Field(None, description="Of the model: the answers of this version alone")
     tenant: Name | None = Field(None, description="Its answers of all models that do not share them between tenants")
     tag: Name | None = Field(None, description="The answers to requests that name it in `x-weir-cache-tags`")
+    key: str | None = Field(None, pattern=f"^{KEY.pattern}$", description="One answer, by its `x-weir-cache-key`")
 
 
 class PurgedOut(Given):
     purges: int = Field(description="How often these answers were purged")
 
 
-@router.post("/purge", response=PurgedOut, summary="Purge the cached answers of a model, a version, a tenant or a tag")
+@router.post(
+    "/purge",
+    response=PurgedOut,
+    summary="Purge the cached answers of a model, a version, a tenant or a tag, or one answer",
+)
 def purge(request: HttpRequest, given: Body[PurgeIn]) -> PurgedOut:
     """Every gateway obeys it within a second. Answers that requests in flight write later are not met either."""
     rights.require_anywhere(request.user, EDIT_FLEET)
-    what = {name: value for name in ("model", "tenant", "tag") if (value := getattr(given, name)) is not None}
+    what = {name: value for name in ("model", "tenant", "tag", "key") if (value := getattr(given, name)) is not None}
     if len(what) != 1:
         raise BadQuestionError(
-            "model", given.model or "", "is to be given, or else a tenant or a tag", "Give one of them"
+            "model", given.model or "", "is to be given, or else a tenant, a tag or a key", "Give one of them"
         )
     ((field, name),) = what.items()
     version = given.prompt_version
     if version is not None and field != "model":
         raise BadQuestionError("prompt_version", version, "is one of a model", "Give its model too")
-    if field == "tag":
+    if field in ("tag", "key"):
         rights.require(request.user, EDIT_FLEET, CachePurge(tag=name))
-        return PurgedOut(purges=_purged("tag", name, lambda: purge_tag(name)))
+        return PurgedOut(purges=_purged(field, name, lambda: purge_tag(name)))
     kind: type[LLMModel] | type[Tenant] = LLMModel if field == "model" else Tenant
     row = kind._default_manager.filter(name=name).first()
     if row is None:

@@ -1,21 +1,29 @@
 """`manage.py purge_cache`: no cached answer from before is met again."""
 
+from argparse import ArgumentTypeError
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.fleet.models import LLMModel, Tenant
-from controlplane.fleet.purge import purge_answers, purge_tag, purge_version
+from controlplane.fleet.purge import KEY, purge_answers, purge_tag, purge_version
+
+
+def _key(text: str) -> str:
+    if not KEY.fullmatch(text):
+        raise ArgumentTypeError("give the 64 digits of an x-weir-cache-key")
+    return text
 
 
 class Command(BaseCommand):
-    help = "Purges the cached answers of a model, of one of its prompt versions, of a tenant or of a tag. Gateways obey within a second."
+    help = "Purges the cached answers of a model, its prompt version, a tenant or a tag, or one answer. Gateways obey within a second."
 
     def add_arguments(self, parser: CommandParser) -> None:
         what = parser.add_mutually_exclusive_group(required=True)
         what.add_argument("--model", help="for all tenants")
         what.add_argument("--tenant", help="of all models that do not share answers between tenants")
+        what.add_argument("--key", type=_key, help="one answer, by its x-weir-cache-key")
         what.add_argument("--tag", help="of requests that name it in x-weir-cache-tags")
         parser.add_argument("--prompt-version", help="of the model: the answers of this version alone")
 
@@ -24,7 +32,7 @@ class Command(BaseCommand):
         if version is not None and not options["model"]:
             raise CommandError("--prompt-version is one of a model: give --model too", returncode=2)
         try:
-            if tag := options["tag"]:
+            if tag := options["tag"] or options["key"]:
                 purges = purge_tag(tag)
             elif name := options["tenant"]:
                 purges = purge_answers(Tenant.objects.get(name=name))

@@ -112,6 +112,25 @@ async def test_what_was_purged_is_met_by_nobody(
     assert await outcomes() == ["miss", "miss"]
 
 
+async def test_one_answer_is_purged_by_its_key_each_time(
+    start_gateway: StartGateway, snapshot: Snapshot, redis_url: str
+) -> None:
+    gateway = start_gateway(snapshot, redis_url=redis_url)
+    purged, other, purges = unique(), unique(), dict[str, int]()
+    for version in range(20, 23):
+        for messages in (purged, other):
+            await ask(gateway, messages=messages)
+        create = gateway.client(KEY).chat.completions.with_raw_response.create
+        raw = await create(model=SMALL, messages=purged, max_tokens=6, temperature=0)
+        purges[raw.headers["x-weir-cache-key"]] = 1
+        gateway.obey(with_model(replace(snapshot, version=version, tag_purges=dict(purges)), SMALL))
+        assert [(await ask(gateway, messages=it))[0] for it in (purged, other)] == ["miss", "hit"]
+    first = next(iter(purges))
+    gateway.obey(with_model(replace(snapshot, version=30, tag_purges={first: 2}), SMALL))
+    assert (await ask(gateway, messages=purged))[0] == "miss"
+    assert (await ask(gateway, messages=purged))[0] == "hit"
+
+
 async def test_a_redis_that_hangs_is_given_up_and_taken_up_again(
     start_gateway: StartGateway, snapshot: Snapshot, own_redis: tuple[Redis, Managed]
 ) -> None:

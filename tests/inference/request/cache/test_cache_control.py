@@ -77,7 +77,7 @@ async def test_no_cache_wants_a_new_answer_which_others_meet_again(bed: Bed) -> 
 async def test_an_answer_that_is_too_old_is_none(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     await bed.ask()
     await stored(bed, "0")
-    monkeypatch.setattr("inference.request.cache.time", lambda: time.time() + 61)
+    monkeypatch.setattr("inference.request.exact.cache.time", lambda: time.time() + 61)
     assert (await bed.ask("max-age=120"))[:2] == ("hit", "0")
     assert (await bed.ask("max-age=60"))[:2] == ("miss", "1")
 

@@ -7,8 +7,8 @@ import structlog
 
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import Written, now_ns
-from inference.request.cache import Cache
 from inference.request.coalesce import Flight
+from inference.request.exact.cache import Cache
 
 _log = structlog.get_logger()
 
