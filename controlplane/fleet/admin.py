@@ -162,7 +162,19 @@ class LLMModelAdmin(PurgesAnswers, RuledAdmin):
                 "description": "Retries, hedges, and when replicas get no requests, of all pools of the model (docs/routing.md).",
             },
         ),
-        ("Cache", {"fields": ["cache_mode", "cache_scope", "cache_ttl_s", "cache_coalesce", "prompt_version"]}),
+        (
+            "Cache",
+            {
+                "fields": [
+                    "cache_mode",
+                    "cache_scope",
+                    "cache_ttl_s",
+                    "cache_ttls_s",
+                    "cache_coalesce",
+                    "prompt_version",
+                ]
+            },
+        ),
         ("Similar requests", {"fields": [field.name for field in SimilarRequests._meta.get_fields()]}),
         ("Requests", {"fields": ["unknown_parameters", "image_hosts"]}),
     ]

@@ -10,11 +10,13 @@ from django.core.validators import BaseValidator, MaxValueValidator, MinValueVal
 from inference.contract.address import parse_address, parse_base_url, parse_proxy, parse_url
 from inference.contract.credentials import Header, check_header, value_and_secret
 from inference.contract.image_hosts import is_host
+from inference.contract.operations import OPERATIONS
 from inference.contract.snapshot import TOKENIZERS, is_name
 from inference.contract.snapshot_checks import check_jwks_url
 from inference.contract.snapshot_parts import WARM_UP_BOUNDS
 from inference.contract.tensor_mapping import TensorMapping, check_mapping
 
+MAX_TTLS, MAX_TTL_S = 100, 31_536_000
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
 
 
@@ -152,6 +154,21 @@ def validate_image_hosts(value: object) -> None:
         raise ValidationError(
             'Write a list of hosts in lower case, without scheme and port, such as ["images.example.com", "*.cdn.example.com"].'
         )
+
+
+def validate_cache_ttls(value: object) -> None:
+    """Seconds by operation, and by `tag:` and a tag."""
+    if not isinstance(value, dict) or len(value) > MAX_TTLS or not all(map(_is_ttl, value.items())):
+        raise ValidationError(
+            f"Write at most {MAX_TTLS} seconds, 1 or more, each of an operation ({', '.join(sorted(OPERATIONS))}) or of a tag, such as "
+            '{"embeddings": 604800, "tag:weather": 30}.'
+        )
+
+
+def _is_ttl(item: tuple[str, object]) -> bool:
+    name, seconds = item
+    known = name in OPERATIONS or (name.startswith("tag:") and NAME.fullmatch(name.removeprefix("tag:")) is not None)
+    return known and type(seconds) is int and 1 <= seconds <= MAX_TTL_S
 
 
 def validate_host(value: str) -> None:

@@ -130,6 +130,9 @@ class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     mode: Literal["deterministic", "always", "never"] = "deterministic"
     ttl_s: Count = 3600
+    ttls_s: dict[
+        str, Count
+    ] = {}  # of an operation, and of `tag:` with a tag: the shortest that a request matches counts
     coalesce: bool = True  # identical requests in flight at the same time share one inference
     scope: Literal["tenant", "all"] = "tenant"
     purges: Count = 0  # how often its answers were purged: none from before the last time is met again

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from inference.contract.snapshot_parts import CacheRule
 from inference.core.openai import errors
 
 TTL_HEADER, TAGS_HEADER = "x-weir-cache-ttl", "x-weir-cache-tags"
@@ -29,8 +30,12 @@ class CacheControl(NamedTuple):
         """Whether an answer may be stored and met as those of any request."""
         return self.stores and self.max_age_s is None and self.ttl_s is None
 
-    def ttl_of(self, ttl_s: int) -> int:
-        """How long its answer is kept, where the rules say `ttl_s`. A request only shortens that."""
+    def ttl_of(self, rule: CacheRule, operation: str, routed_s: int = 0) -> int:
+        """How long its answer is kept: the shortest of what its routing rule (`routed_s`; 0 is nothing), its operation and its tags
+        say, else as the model says. A request only shortens that.
+        """
+        said = [routed_s, *(rule.ttls_s.get(name, 0) for name in (operation, *(f"tag:{it}" for it in self.tags)))]
+        ttl_s = min(filter(None, said), default=rule.ttl_s)
         return min(ttl_s, self.ttl_s) if self.ttl_s is not None else ttl_s
 
 

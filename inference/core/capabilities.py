@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from inference.contract.operations import OPERATIONS, Operation
 from inference.core import question as questions
 from inference.core.openai import errors
-from inference.core.question import Operation, Question
+from inference.core.question import Question
 
 Handling = Literal["forwarded", "translated", "gateway", "dropped", "refused"]
 """`gateway`: the gateway does it itself. `dropped`: left out, and named in the answer's `x-weir-dropped`."""
@@ -23,7 +24,7 @@ class Capabilities(NamedTuple):
 
     server: str
     parameters: Mapping[str, Handling]
-    operations: frozenset[Operation] = questions.OPERATIONS
+    operations: frozenset[Operation] = OPERATIONS
     listed: Listed = MappingProxyType({})
 
     def check(self, used: Iterable[str]) -> list[str]:
@@ -52,7 +53,7 @@ def in_common(offers: Sequence[Capabilities]) -> Capabilities:
             name: max((offer.parameters.get(name, "refused") for offer in offers), key=_STRICTNESS.index)
             for name in names
         },
-        questions.OPERATIONS.intersection(*(offer.operations for offer in offers)),
+        OPERATIONS.intersection(*(offer.operations for offer in offers)),
         {
             path: names.intersection(*(offer.listed[path] for offer in offers))
             for path, names in offers[0].listed.items()

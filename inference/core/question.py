@@ -6,14 +6,12 @@ is OpenAI's JSON, and two questions are the same exactly if their encodings are.
 
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
-Operation = Literal[
-    "chat", "text_completion", "embeddings", "rerank", "score", "classify", "tokenize", "detokenize", "transcription"
-]
-OPERATIONS: frozenset[Operation] = frozenset(get_args(Operation))
+from inference.contract.operations import Operation
+
 GENERATION: frozenset[Operation] = frozenset(("chat", "text_completion"))
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 Prompt = str | tuple[int, ...]

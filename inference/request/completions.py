@@ -262,7 +262,7 @@ class Completions:
                 body,
                 least(plan.max_output_tokens, step.max_output_tokens) if step else plan.max_output_tokens,
                 caller.can_wait,
-                control.ttl_of(plan.cache_ttl_s or model.cache.ttl_s),
+                control.ttl_of(model.cache, question.operation, plan.cache_ttl_s),
             )
             if caller.is_lane:
                 answer.room = partial(state.room, priority)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from inference.contract.operations import Operation
 from inference.contract.snapshot import Model, UnknownParameters
 from inference.core import normalise
 from inference.core.openai import checks, errors, responses_schema
@@ -18,7 +19,7 @@ from inference.core.openai.writers import ChatWriter, CompletionWriter, Format, 
 from inference.core.passing import passed
 from inference.core.passing.passed import Passed, kept_to
 from inference.core.passing.routes import ROUTES
-from inference.core.question import Operation, Question
+from inference.core.question import Question
 
 MakeWriter = Callable[[str, int, Model], Writer]
 

@@ -15,6 +15,7 @@ from controlplane.fleet.validators import (
     is_dns_name,
     validate_address,
     validate_base_url,
+    validate_cache_ttls,
     validate_dns_name,
     validate_image_hosts,
     validate_mapping,
@@ -113,6 +114,13 @@ class LLMModel(FailureRules, SimilarRequests, Named):
     cache_purges = models.PositiveIntegerField(default=0, editable=False)
     cache_mode = models.CharField(max_length=20, choices=CacheMode.choices, default=CacheMode.DETERMINISTIC)
     cache_ttl_s = models.PositiveIntegerField("cache time to live, s", default=3_600, validators=[MinValueValidator(1)])
+    cache_ttls_s = models.JSONField(
+        "times to live by operation and tag, s",
+        default=dict,
+        blank=True,
+        validators=[validate_cache_ttls],
+        help_text='Such as {"embeddings": 604800, "tag:weather": 30}; of several that a request matches the shortest counts.',
+    )
     cache_scope = models.CharField(
         max_length=10,
         choices=CacheScope.choices,

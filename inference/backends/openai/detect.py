@@ -4,10 +4,11 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from inference.backends.port import Detected
+from inference.contract.operations import OPERATIONS, Operation
 from inference.core.backend_errors import FailedError
 from inference.core.capabilities import Listed
 from inference.core.passing.routes import ROUTES
-from inference.core.question import GENERATION, OPERATIONS, Operation
+from inference.core.question import GENERATION
 from inference.core.servers import identify, openapi, refusals
 
 _EMBEDDINGS: frozenset[Operation] = frozenset(("embeddings",))

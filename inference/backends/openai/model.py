@@ -13,6 +13,7 @@ from inference.backends.openai.link import Headers, HttpLink, Trust, read_all
 from inference.backends.openai.stream import HttpStream, Rename
 from inference.backends.port import CallInfo, Detected, Embeddings, Query, ServerLoad
 from inference.contract.address import Url, parse_url
+from inference.contract.operations import OPERATIONS
 from inference.contract.server_metrics import read_load
 from inference.contract.snapshot import Pool
 from inference.core.backend_errors import (
@@ -30,7 +31,7 @@ from inference.core.passing.answers import reader_of
 from inference.core.passing.embeddings import with_items, without_items
 from inference.core.passing.members import with_value
 from inference.core.passing.passed import Passed
-from inference.core.question import GENERATION, OPERATIONS, Question
+from inference.core.question import GENERATION, Question
 from inference.core.servers import identify, refusals
 from inference.core.servers.dialects import DIALECTS, OTHER, UNLISTED, Dialect, offers
 from inference.core.servers.refusals import Refusal

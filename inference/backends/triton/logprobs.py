@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from inference.core.question import Operation
+from inference.contract.operations import Operation
 
 
 class _Logprob(msgspec.Struct):

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from inference.contract.operations import Operation
 from inference.core.openai import errors
 from inference.core.openai.shape import takes_long
 from inference.core.passing import canonical, form, media, members, parts
@@ -15,7 +16,7 @@ from inference.core.passing.inputs import Inputs, inputs_of
 from inference.core.passing.members import Member
 from inference.core.passing.routes import ROUTES, prompt_of
 from inference.core.passing.texts import texts_of, token_ids, tokens_of, written
-from inference.core.question import GENERATION, Operation
+from inference.core.question import GENERATION
 
 Changes = Mapping[str, bytes | None]
 """Members of the body that get another value (JSON), or none."""

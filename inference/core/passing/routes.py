@@ -3,7 +3,7 @@
 from types import MappingProxyType
 from typing import NamedTuple
 
-from inference.core.question import Operation
+from inference.contract.operations import Operation
 
 
 class Route(NamedTuple):

@@ -8,8 +8,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from inference.contract.operations import Operation
 from inference.core.capabilities import ANYTHING, Capabilities
-from inference.core.question import Operation
 
 Priority = Literal["", "lower_first", "higher_first", "header"]
 

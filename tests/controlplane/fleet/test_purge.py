@@ -2,6 +2,7 @@
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 from django.test import Client
 
@@ -117,3 +118,24 @@ def test_the_admin_does_it_for_those_that_are_chosen(owner: Client) -> None:
 )
 def test_what_cannot_be_purged_is_said(owner: Client, what: dict[str, str], status: int) -> None:
     assert purge(owner, **what)[0] == status
+
+
+def test_times_to_live_are_of_known_operations_and_of_tags() -> None:
+    model = LLMModel.objects.get()
+    for wrong in (
+        ["chat"],
+        {"embedding": 60},
+        {"tag:": 60},
+        {"tag:A b": 60},
+        {"chat": 0},
+        {"chat": 1.5},
+        {"chat": True},
+        {"chat": 10**9},
+    ):
+        model.cache_ttls_s = wrong
+        with pytest.raises(ValidationError, match="of an operation"):
+            model.full_clean()
+    model.cache_ttls_s = {"embeddings": 604_800, "tag:weather": 30}
+    model.full_clean()
+    model.save()
+    assert [it.cache.ttls_s for it in fleet_values().models] == [model.cache_ttls_s]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from inference.contract.snapshot_parts import CacheRule
 from inference.core.cache_control import USUAL, CacheControl, read
 from inference.core.openai.errors import ApiError
 
@@ -36,9 +37,15 @@ def test_tags() -> None:
 
 
 def test_how_long_an_answer_is_kept() -> None:
-    """A request only shortens it."""
-    assert read({b"x-weir-cache-ttl": b"60"}).ttl_of(3600) == 60
-    assert read({b"x-weir-cache-ttl": b"7200"}).ttl_of(3600) == 3600
+    """The shortest of what is said of its routing rule, operation and tags; a request only shortens it."""
+    rule = CacheRule(ttl_s=3600, ttls_s={"embeddings": 9000, "tag:weather": 30, "tag:docs": 7000})
+    assert [USUAL.ttl_of(rule, operation) for operation in ("chat", "embeddings")] == [3600, 9000]
+    assert [USUAL.ttl_of(rule, "embeddings", routed_s) for routed_s in (8000, 9500)] == [8000, 9000]
+    tagged = read({b"x-weir-cache-tags": b"docs, faq"})
+    assert [tagged.ttl_of(rule, operation) for operation in ("chat", "embeddings")] == [7000, 7000]
+    assert read({b"x-weir-cache-tags": b"docs, weather"}).ttl_of(rule, "chat", 100) == 30
+    assert read({b"x-weir-cache-ttl": b"60"}).ttl_of(rule, "chat") == 60
+    assert read({b"x-weir-cache-ttl": b"7200"}).ttl_of(rule, "chat") == 3600
     assert not read({b"x-weir-cache-ttl": b"0"}).stores
     for wrong in (b"", b"-1", b"1.5", b"soon", b"9999999999"):
         with pytest.raises(ApiError, match="number of seconds"):

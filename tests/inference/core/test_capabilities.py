@@ -1,7 +1,8 @@
 """What servers of several kinds have in common follows them when they change."""
 
+from inference.contract.operations import OPERATIONS
 from inference.core.capabilities import ANYTHING, Capabilities, Offers
-from inference.core.question import GENERATION, OPERATIONS
+from inference.core.question import GENERATION
 
 ONE = Capabilities("one", {"seed": "forwarded", "n": "forwarded", "stop": "gateway"})
 SAME = Capabilities("one", {"seed": "forwarded", "n": "forwarded", "stop": "gateway"})
