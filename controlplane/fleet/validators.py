@@ -10,10 +10,10 @@ from django.core.validators import BaseValidator, MaxValueValidator, MinValueVal
 from inference.contract.address import parse_address, parse_base_url, parse_proxy, parse_url
 from inference.contract.credentials import Header, check_header, value_and_secret
 from inference.contract.image_hosts import is_host
-from inference.contract.operations import OPERATIONS
 from inference.contract.snapshot import TOKENIZERS, is_name
 from inference.contract.snapshot_checks import check_jwks_url
 from inference.contract.snapshot_parts import WARM_UP_BOUNDS
+from inference.contract.stages import OPERATIONS
 from inference.contract.tensor_mapping import TensorMapping, check_mapping
 
 MAX_TTLS, MAX_TTL_S = 100, 31_536_000

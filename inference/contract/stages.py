@@ -1,4 +1,11 @@
-"""What spans say of a request's time and of Weir's own calls, as the ledger reads it."""
+"""What spans say of a request: what it is for, where its time went, and which calls are Weir's own, as the ledger reads it."""
+
+from typing import Literal, get_args
+
+Operation = Literal[
+    "chat", "text_completion", "embeddings", "rerank", "score", "classify", "tokenize", "detokenize", "transcription"
+]
+OPERATIONS: frozenset[Operation] = frozenset(get_args(Operation))
 
 STAGES = ("retrieval", "rerank", "network", "gateway", "tokenizer", "cache", "queue", "model", "egress")
 """Of `weir.stage`, in the order in which a request passes through them. `unattributed` is not one of them: no span explains that time."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from inference.contract.operations import OPERATIONS, Operation
+from inference.contract.stages import OPERATIONS, Operation
 from inference.core import question as questions
 from inference.core.openai import errors
 from inference.core.question import Question

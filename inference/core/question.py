@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from inference.contract.operations import Operation
+from inference.contract.stages import Operation
 
 GENERATION: frozenset[Operation] = frozenset(("chat", "text_completion"))
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from inference.contract.operations import Operation
 from inference.contract.snapshot import Model, UnknownParameters
+from inference.contract.stages import Operation
 from inference.core import normalise
 from inference.core.openai import checks, errors, responses_schema
 from inference.core.openai.embedding_writer import EmbeddingWriter

@@ -4,7 +4,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from inference.backends.port import Detected
-from inference.contract.operations import OPERATIONS, Operation
+from inference.contract.stages import OPERATIONS, Operation
 from inference.core.backend_errors import FailedError
 from inference.core.capabilities import Listed
 from inference.core.passing.routes import ROUTES

@@ -13,9 +13,9 @@ from inference.backends.openai.link import Headers, HttpLink, Trust, read_all
 from inference.backends.openai.stream import HttpStream, Rename
 from inference.backends.port import CallInfo, Detected, Embeddings, Query, ServerLoad
 from inference.contract.address import Url, parse_url
-from inference.contract.operations import OPERATIONS
 from inference.contract.server_metrics import read_load
 from inference.contract.snapshot import Pool
+from inference.contract.stages import OPERATIONS
 from inference.core.backend_errors import (
     BackendError,
     BusyError,

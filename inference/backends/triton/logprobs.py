@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from inference.contract.operations import Operation
+from inference.contract.stages import Operation
 
 
 class _Logprob(msgspec.Struct):

@@ -11,7 +11,7 @@ from tritonclient.grpc import service_pb2 as pb  # type: ignore[import-untyped]
 from inference.backends.triton import facts
 from inference.backends.triton.signatures import Input, Signature
 from inference.backends.triton.values import PARAMETERS, VALUES, Request, Value
-from inference.contract.operations import Operation
+from inference.contract.stages import Operation
 from inference.core.capabilities import Capabilities, Handling
 from inference.core.protobuf import field
 from inference.core.question import GENERATION

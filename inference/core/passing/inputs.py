@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from inference.contract.operations import Operation
+from inference.contract.stages import Operation
 
 MAX_INPUTS = 2048
 """As many as OpenAI's API takes (src/openai/types/embedding_create_params.py)."""

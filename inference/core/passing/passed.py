@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from inference.contract.operations import Operation
+from inference.contract.stages import Operation
 from inference.core.openai import errors
 from inference.core.openai.shape import takes_long
 from inference.core.passing import canonical, form, media, members, parts

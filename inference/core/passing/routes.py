@@ -3,7 +3,7 @@
 from types import MappingProxyType
 from typing import NamedTuple
 
-from inference.contract.operations import Operation
+from inference.contract.stages import Operation
 
 
 class Route(NamedTuple):

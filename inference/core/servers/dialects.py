@@ -8,7 +8,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from inference.contract.operations import Operation
+from inference.contract.stages import Operation
 from inference.core.capabilities import ANYTHING, Capabilities
 
 Priority = Literal["", "lower_first", "higher_first", "header"]

@@ -1,6 +1,6 @@
 """What servers of several kinds have in common follows them when they change."""
 
-from inference.contract.operations import OPERATIONS
+from inference.contract.stages import OPERATIONS
 from inference.core.capabilities import ANYTHING, Capabilities, Offers
 from inference.core.question import GENERATION
 
