@@ -11,7 +11,7 @@ import uvloop
 from controlplane.config import ConfigError
 from controlplane.config.connections import connections_of
 from controlplane.lane.config import LaneConfig
-from inference.contract.tls.clear_text import served, warn
+from inference.contract.tls.clear_text import connection, served, warn
 
 
 async def _run(config: LaneConfig) -> None:
@@ -23,7 +23,9 @@ async def _run(config: LaneConfig) -> None:
     async with serve(config) as port:
         print(f"lane http={port}", flush=True)
         gateways = served("gateways", config.lane_host, encrypted=config.lane_certificate is not None)
-        warn([gateways, *connections_of(config)])
+        scheme = "https" if config.lane_kafka_protocol.endswith("SSL") else "http"
+        brokers = [connection("Kafka", f"{scheme}://{config.lane_kafka}")] if config.lane_kafka else []
+        warn([gateways, *brokers, *connections_of(config)])
         await stopped.wait()
 
 

@@ -1,8 +1,9 @@
 """Sends webhooks: a thread of the lane. They say that a batch or job has ended and how, and nothing of what was asked or answered."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from typing import Any, Protocol
 
 import msgspec
 import structlog
@@ -16,7 +17,8 @@ from controlplane.incidents.notify.delivery.destinations.webhook import signed
 from controlplane.incidents.notify.delivery.send.http_client import Client
 from controlplane.incidents.notify.delivery.send.pump import POLL_S, Pump
 from controlplane.lane.core import feed
-from controlplane.lane.models import Callback, CallbackSecret
+from controlplane.lane.core.jobs import TO_TOPIC
+from controlplane.lane.models import Batch, Callback, CallbackSecret
 from controlplane.lane.store import callbacks
 
 log = structlog.get_logger(__name__)
@@ -25,12 +27,42 @@ for _status in ("delivered", "refused", "again"):
     SENT.labels(_status)  # 0 is known from the start
 
 
+Read = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs what reads from the database."""
+
+
+class Topic(Protocol):
+    """Where results go that no webhook has."""
+
+    async def deliver(self, job: Batch, read: Read) -> Answer: ...
+
+    async def close(self) -> None: ...
+
+
 class Callbacks(Pump[Callback, str]):
-    def __init__(self, allow: Allowed, policy: Policy = callbacks.POLICY, poll_s: float = POLL_S) -> None:
+    """`results` writes to a topic, where there is one."""
+
+    def __init__(
+        self,
+        allow: Allowed,
+        policy: Policy = callbacks.POLICY,
+        poll_s: float = POLL_S,
+        results: Callable[[], Topic] | None = None,
+    ) -> None:
         super().__init__("lane-callbacks", allow, policy, poll_s)
+        self._make = results
+        self._results: Topic | None = None
+
+    async def _serve(self) -> None:
+        results = self._results = self._make() if self._make else None
+        try:
+            await super()._serve()
+        finally:
+            if results is not None:
+                await results.close()
 
     def claim(self, free: int, busy: Mapping[str, int]) -> list[Callback]:
-        return callbacks.claim(self.policy, free, busy)
+        return callbacks.claim(self.policy, free, busy, to_topic=self._results is not None)
 
     def whose(self, item: Callback) -> str:
         return item.job.tenant
@@ -40,6 +72,8 @@ class Callbacks(Pump[Callback, str]):
 
     async def attempt(self, client: Client, item: Callback) -> Answer:
         job, ended_at = item.job, item.job.ended_at
+        if self._results is not None and job.callback_url.startswith(TO_TOPIC):
+            return await self._results.deliver(job, self._in_database)
         try:
             secret = await self._in_database(lambda: callbacks.secret_of(job.tenant))
         except (SealError, CallbackSecret.DoesNotExist) as error:

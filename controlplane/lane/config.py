@@ -1,7 +1,7 @@
 """Settings of the lane. docs/batches.md explains them."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import NoDecode
@@ -48,6 +48,21 @@ class LaneConfig(Config):
         description="Private networks, addresses and host names that tenants may have webhooks sent to, separated by commas; "
         "plain http too. All others must be https and public.",
     )
+
+    lane_kafka: str = Field(
+        "",
+        description="Brokers of Kafka whose records become jobs, HOST:PORT separated by commas; empty is none. Needs the extra `kafka`.",
+    )
+    lane_kafka_jobs: str = Field("weir.jobs", description="Topic whose records become jobs.")
+    lane_kafka_results: str = Field("weir.results", description="Topic that gets their results.")
+    lane_kafka_key: str = Field(
+        "", repr=False, description="API key of the gateway with which jobs of the topic are made and run."
+    )
+    lane_kafka_protocol: Literal["SASL_SSL", "SSL", "SASL_PLAINTEXT", "PLAINTEXT"] = Field(
+        "SASL_SSL", description="How the brokers are spoken to. SASL is SCRAM-SHA-512."
+    )
+    lane_kafka_user: str = Field("", description="User at the brokers.")
+    lane_kafka_password: str = Field("", repr=False, description="Its password.")
 
     @field_validator("lane_callback_allow", mode="before")
     @classmethod

@@ -6,6 +6,9 @@ import math
 import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from functools import partial
+from importlib import import_module
+from types import ModuleType
 
 from aiohttp import web
 from django.db import DatabaseError
@@ -57,15 +60,36 @@ async def serve(config: LaneConfig) -> AsyncIterator[int]:
         certificate = ServerCertificate.named(config.lane_certificate, config.lane_key, None, "WEIR_LANE")
     except TlsError as error:
         raise StartError(str(error)) from error
-    lane = _Lane(config, objects, certificate)
+    kafka = _kafka(config)
+    lane = _Lane(config, objects, certificate, kafka)
     try:
         yield await lane.start()
     finally:
         await lane.stop()
 
 
+def _kafka(config: LaneConfig) -> ModuleType | None:
+    """What speaks to brokers, if there are some. Raises StartError."""
+    if not config.lane_kafka:
+        return None
+    if not config.lane_kafka_key:
+        raise StartError(
+            "WEIR_LANE_KAFKA_KEY is empty: set it to an API key of the gateway, which jobs of the topic run with"
+        )
+    try:
+        return import_module("controlplane.lane.kafka")
+    except ModuleNotFoundError as error:
+        if error.name != "aiokafka":
+            raise
+        raise StartError(
+            "WEIR_LANE_KAFKA needs aiokafka: install the extra `kafka`, such as pip install 'weir[kafka]'"
+        ) from None
+
+
 class _Lane:
-    def __init__(self, config: LaneConfig, objects: Objects, certificate: ServerCertificate | None) -> None:
+    def __init__(
+        self, config: LaneConfig, objects: Objects, certificate: ServerCertificate | None, kafka: ModuleType | None
+    ) -> None:
         self._config, self._objects, self._certificate = config, objects, certificate
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -83,8 +107,10 @@ class _Lane:
         self._clock = PeriodicThread("lane-clock", self._look_at_the_clock, _CLOCK_S)
         self._sweeper = PeriodicThread("lane-sweep", self._sweep, _SWEEP_S)
         self._allow = allowed(config.lane_callback_allow)
-        self._threads = (self._chores, self._clock, self._sweeper, Callbacks(self._allow))
-        self._task: asyncio.Task[None] | None = None
+        results = partial(kafka.Results, config, objects) if kafka else None
+        self._threads = (self._chores, self._clock, self._sweeper, Callbacks(self._allow, results=results))
+        self._ingress = kafka.Ingress(config, objects, self._worker.wake) if kafka else None
+        self._tasks: list[asyncio.Task[None]] = []
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> int:
@@ -110,7 +136,9 @@ class _Lane:
         for thread in self._threads:
             thread.start()
         if config.lane_concurrency:
-            self._task = asyncio.create_task(self._worker.run(self._stopping))
+            self._tasks.append(asyncio.create_task(self._worker.run(self._stopping)))
+        if self._ingress is not None:
+            self._tasks.append(asyncio.create_task(self._ingress.run(self._stopping)))
         port: int = self._runner.addresses[0][1]
         return port
 
@@ -122,10 +150,9 @@ class _Lane:
             thread.stop()
         if self._runner is not None:
             await self._runner.cleanup()
-        if self._task is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(GRACE_S + _SHUTDOWN_S):
-                    await self._task
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_S + _SHUTDOWN_S):
+                await asyncio.gather(*self._tasks)
 
     def _do_chores(self) -> None:
         while not self._stopping.is_set() and (chore := chores.next_chore()) is not None:

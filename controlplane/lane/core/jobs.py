@@ -14,6 +14,8 @@ RESPONSE_WINDOW_S = {SOONEST: 3_600, "2h": 7_200, "8h": 28_800}
 WINDOW_S = RESPONSE_WINDOW_S | lines.WINDOW_S
 """Of a job. Somebody waits for the soonest."""
 MAX_URL_CHARS = 500
+TO_TOPIC = "kafka:"
+"""How the callback URL of a job begins whose result goes to the topic of results. No client can give one."""
 _HERE = ("background", "background_options")
 """What the lane does, and not the model's servers."""
 

@@ -11,6 +11,7 @@ from controlplane.core.formatting import shortened
 from controlplane.incidents.notify.delivery.core.retry import Answer, Policy, classify, next_attempt_s
 from controlplane.incidents.notify.delivery.destinations.webhook import new_secret
 from controlplane.incidents.notify.delivery.send.claim import choose
+from controlplane.lane.core.jobs import TO_TOPIC
 from controlplane.lane.models import Callback, CallbackSecret
 from controlplane.lane.store import claims
 
@@ -35,11 +36,15 @@ def secret_for(tenant: str) -> str:
     return secret
 
 
-def claim(policy: Policy, free: int, busy: Mapping[str, int]) -> list[Callback]:
-    """At most `free` that are due, with their jobs, until the lease ends. `busy` counts a tenant's requests in flight."""
+def claim(policy: Policy, free: int, busy: Mapping[str, int], *, to_topic: bool = False) -> list[Callback]:
+    """At most `free` that are due, with their jobs, until the lease ends. `busy` counts a tenant's requests in flight. `to_topic`: also
+    results that go to a topic.
+    """
     full = [tenant for tenant, count in busy.items() if count >= PER_TENANT]
     began, lease = timezone.now(), timedelta(seconds=policy.lease_s)
     due = Callback.objects.filter(state=PENDING, due_at__lte=claims.now())
+    if not to_topic:
+        due = due.exclude(job__callback_url__startswith=TO_TOPIC)
     candidates = due.exclude(job__tenant__in=full).order_by("due_at", "pk").values_list("pk", "job__tenant")[: free * 4]
     chosen = choose(candidates, free, PER_TENANT, busy)
     if not chosen:

@@ -68,7 +68,8 @@ def create(tenant: str, key_sha256: str, wanted: NewJob, draft: Draft) -> Create
         )
         line = Line.objects.create(batch=batch, number=1, offset=0, length=draft.size)
         changes.write(batch, at, states.QUEUED)
-        secret = callbacks.secret_for(tenant) if wanted.callback_url else ""
+        by_webhook = wanted.callback_url and not wanted.callback_url.startswith(jobs.TO_TOPIC)
+        secret = callbacks.secret_for(tenant) if by_webhook else ""
         return Created(Standing(batch, line, jobs.request_of(wanted.text), (0, None), None), secret)
 
 

@@ -12,6 +12,7 @@ from tests.support.lane.s3 import s3
 def test_every_setting_of_the_lane_is_documented_with_its_default() -> None:
     document = (ROOT / "docs" / "batches.md").read_text()
     without = {"lane_certificate", "lane_key", "lane_token", "lane_objects", "lane_callback_allow"}
+    without |= {"lane_kafka", "lane_kafka_key", "lane_kafka_user", "lane_kafka_password"}
     for name in LaneConfig.model_fields.keys() - Config.model_fields.keys() - without:
         assert f"| `WEIR_{name.upper()}` | `{LaneConfig.model_fields[name].default}` |" in document
 
