@@ -7,6 +7,7 @@ embedded server.
 from .client import Connection
 from .errors import StoreError, StoreInputError, StoreLimitError, StoreUnavailableError
 from .maintenance.demo import DemoFiller
+from .maintenance.erase import Eraser
 from .maintenance.migrate import migrate
 from .maintenance.rollups import RollupFiller
 from .read.burned import BurnedReader
@@ -60,5 +61,6 @@ class Store(Connection):
         self.exemplars = ExemplarReader(self)
         # writing
         self.writer = Writer(self)
+        self.eraser = Eraser(self)
         self.rollups = RollupFiller(self)
         self.demo = DemoFiller(self)

@@ -66,7 +66,8 @@ WITHOUT_A_LOGIN = {"login", "healthz", "readyz", "pagerduty-hook", "shared"}
 """`tests/controlplane/accounts/test_every_page_wants_a_login.py`"""
 WITHOUT_A_ROLE = {"logout"}
 COMMANDS = {
-    "audit", "bootstrap", "collect", "demo_history", "leader", "openslo", "policy", "purge_cache", "seal_secrets", "stack", "weir",
+    "audit", "bootstrap", "collect", "demo_history", "erase_tenant", "leader", "openslo", "policy", "purge_cache", "seal_secrets", "stack",
+    "weir",
 }  # fmt: skip
 """Whoever runs them has the database and its secrets, and is an administrator by that: none asks the rule."""
 VALUES = {

@@ -1,0 +1,36 @@
+"""Erases what is a tenant's: its requests and their traces. Counts of all together (rollups, demand, tallies) name none, and stay."""
+
+from collections.abc import Mapping
+
+from ..client import StorePart
+
+_OF_TENANT = ("request_samples", "requests")
+_OF_TRACE = ("spans", "scores", "exemplars", "lost_traces")
+_TRACES = (
+    "trace_id IN (SELECT trace_id FROM requests WHERE tenant = {tenant:String})"
+    " AND trace_id NOT IN (SELECT trace_id FROM requests WHERE tenant != {tenant:String})"
+)
+"""Of the tenant alone. A trace that has requests of others too is theirs as well, and stays."""
+_WHERE: Mapping[str, str] = {
+    **dict.fromkeys(_OF_TRACE, _TRACES),
+    **dict.fromkeys(_OF_TENANT, "tenant = {tenant:String}"),
+}
+_AT_ONCE = " SETTINGS mutations_sync = 2, allow_nondeterministic_mutations = 1"
+"""Wait until the parts are written anew, on all replicas. The subqueries read what nothing writes meanwhile."""
+
+
+class Eraser(StorePart):
+    """Raises StoreUnavailableError or StoreError."""
+
+    def counts(self, tenant: str) -> dict[str, int]:
+        """Rows by table."""
+        parameters = {"tenant": tenant}
+        return {
+            table: int(self._connection.rows(f"SELECT count() FROM {table} WHERE {where}", parameters)[0][0])
+            for table, where in _WHERE.items()
+        }
+
+    def erase(self, tenant: str) -> None:
+        """Traces first: they are known by their requests, so that it can be begun again where it was cut off."""
+        for table, where in _WHERE.items():
+            self._connection.command(f"ALTER TABLE {table} DELETE WHERE {where}{_AT_ONCE}", {"tenant": tenant})
