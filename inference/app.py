@@ -35,6 +35,7 @@ from inference.request.by_input.store import InputStore
 from inference.request.caching import Caches
 from inference.request.completions import Completions
 from inference.request.exact.cache import Cache
+from inference.request.guard.guards import Guards
 from inference.request.lane import Lane, is_for_lane, model_of
 from inference.request.limits import Limits
 from inference.request.parse import ENDPOINTS
@@ -75,6 +76,7 @@ class Gateway:
         )
         self._cors = Cors(config.origins) if config.origins else None
         self.tokenizers = Tokenizers(config.tokenizers_folder)
+        self.guards = Guards(credentials, link_local=config.backend_link_local)
         self.issuers = Issuers(config.user_hash_key, link_local=config.backend_link_local)
         self.redis = open_redis(config.redis_url) if config.redis_url else None
         self.limits = Limits(self.redis, config.lease_ms)
@@ -97,6 +99,7 @@ class Gateway:
             lambda: self.serving,
             Caches(cache, self.semantic, self.by_input, self.export),
             self.limits,
+            self.guards,
             self.export,
             self.metrics,
             keepalive_s=config.keepalive_ms / 1000,
@@ -156,6 +159,7 @@ class Gateway:
             self.by_input.close()
         await self.fleet.close()
         self.issuers.close()
+        self.guards.close()
         if self.lane is not None:
             self.lane.close()
         self.limits.close()

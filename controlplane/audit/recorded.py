@@ -18,7 +18,7 @@ RECORDED = (
     "accounts.ApiToken", "accounts.Membership", "accounts.SharedLink", "auth.Group", "auth.User",
     "fleet.AllowedRegion", "fleet.Cluster", "fleet.Fallback", "fleet.GatewayKey", "fleet.LLMModel", "fleet.Pool", "fleet.Price",
     "fleet.Region", "fleet.Replica", "fleet.RoutingRules", "fleet.StageTimeouts", "fleet.Team", "fleet.Tenant", "fleet.Tier",
-    "fleet.CachePurge", "fleet.TimeoutRule", "fleet.TokenIssuer", "fleet.Variant", "fleet.Workload",
+    "fleet.GuardRule", "fleet.CachePurge", "fleet.TimeoutRule", "fleet.TokenIssuer", "fleet.Variant", "fleet.Workload",
     "slo.Maintenance", "slo.StoredObjective", "openslo.AppliedDocument",
     "incidents.ChangeRecord", "incidents.Entry", "incidents.SilenceRecord",
     "delivery.Destination", "delivery.Endpoint", "delivery.HookSecret",

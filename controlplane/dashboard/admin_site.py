@@ -25,7 +25,7 @@ GROUPS = (
         (
             "fleet.LLMModel", "fleet.Variant", "fleet.Pool", "fleet.Replica", "fleet.Cluster", "fleet.Workload", "fleet.Region",
             "fleet.Tenant", "fleet.Tier", "lane.TenantLimits", "lane.CallbackSecret", "lane.Callback", "fleet.GatewayKey",
-            "fleet.TokenIssuer", "fleet.StageTimeouts", "fleet.TimeoutRule", "fleet.CachePurge", "fleet.Observation",
+            "fleet.TokenIssuer", "fleet.GuardRule", "fleet.StageTimeouts", "fleet.TimeoutRule", "fleet.CachePurge", "fleet.Observation",
             "fleet.SnapshotRevision",
         ),
     ),

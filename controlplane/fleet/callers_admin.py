@@ -8,9 +8,9 @@ from django.conf import settings
 from django.contrib import admin
 from redis import Redis, RedisError
 
-from controlplane.accounts.admin_parts import IssuedAdmin, RuledAdmin
+from controlplane.accounts.admin_parts import GuidedAdmin, IssuedAdmin, RuledAdmin
 from controlplane.accounts.core.actions import EDIT_FLEET
-from controlplane.fleet.models import GatewayKey, TokenIssuer
+from controlplane.fleet.models import GatewayKey, GuardRule, TokenIssuer
 from controlplane.fleet.models.issuers import ALGORITHMS
 from inference.contract.spending import MICRO, Budget, key_prefix, period_of
 
@@ -36,6 +36,38 @@ class TokenIssuerAdmin(RuledAdmin):
         ("Claims of its tokens", {"fields": ["tenant_claim", "tier_claim", "user_claim"]}),
         ("Tenants", {"fields": ["all_tenants", "tenants"]}),
     ]
+
+
+class GuardRuleForm(forms.ModelForm):  # type: ignore[type-arg]
+    patterns = forms.MultipleChoiceField(
+        choices=[
+            ("card", "numbers of payment cards"),
+            ("key", "keys of well-known services"),
+            ("mail", "mail addresses"),
+        ],
+        widget=forms.CheckboxSelectMultiple,
+        required=False,
+    )
+
+
+@admin.register(GuardRule)
+class GuardRuleAdmin(GuidedAdmin):
+    """Administrators' alone: a moderation is sent texts, and a secret of the gateways."""
+
+    form = GuardRuleForm
+    list_display = ["__str__", "kind", "action", "requests", "answers", "enabled"]
+    list_filter = ["kind", "action", "enabled", "tenant"]
+    search_fields = ["name", "tenant__name"]
+    autocomplete_fields = ["tenant", "tiers"]
+    fields = [
+        "tenant", "name", "enabled", "kind", "patterns", "max_chars", "url", "credential", "timeout_ms", "is_open", "action", "requests",
+        "answers", "tiers",
+    ]  # fmt: skip
+    shown_when = {
+        "patterns": "kind=patterns",
+        "max_chars": "kind=length",
+        **dict.fromkeys(("url", "credential", "timeout_ms", "is_open"), "kind=moderation"),
+    }
 
 
 @admin.register(GatewayKey)

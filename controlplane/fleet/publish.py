@@ -25,6 +25,7 @@ from controlplane.fleet.models import (
     CachePurge,
     Fallback,
     GatewayKey,
+    GuardRule,
     LLMModel,
     Pool,
     PublishedSnapshot,
@@ -66,6 +67,7 @@ SOURCES: tuple[type[models.Model], ...] = (
     AllowedRegion,
     CachePurge,
     TokenIssuer,
+    GuardRule,
 )
 """Models whose rows the snapshot is made of."""
 

@@ -10,6 +10,7 @@ from controlplane.fleet.core.metrics_page import entered_url
 from controlplane.fleet.core.snapshot import FleetValues, ServingPool
 from controlplane.fleet.models import (
     CachePurge,
+    GuardRule,
     LLMModel,
     Pool,
     Replica,
@@ -50,6 +51,19 @@ def fleet_values() -> FleetValues:
         timeouts=_part(snapshot.StageTimeouts, StageTimeouts.objects.first() or StageTimeouts()),
         rules=_rules(),
         timeout_rules=_timeout_rules(),
+        guards=tuple(
+            _part(
+                snapshot.GuardRule,
+                row,
+                name=str(row),
+                tenant=row.tenant.name,
+                patterns=tuple(row.patterns),
+                tiers=tuple(sorted(tier.name for tier in row.tiers.all())),
+            )
+            for row in GuardRule.objects.filter(enabled=True, tenant__enabled=True)
+            .select_related("tenant")
+            .prefetch_related("tiers")
+        ),
         issuers=tuple(
             _part(
                 snapshot.Issuer,

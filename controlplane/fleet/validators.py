@@ -11,7 +11,7 @@ from inference.contract.address import parse_address, parse_base_url, parse_prox
 from inference.contract.credentials import Header, check_header, value_and_secret
 from inference.contract.image_hosts import is_host
 from inference.contract.snapshot import TOKENIZERS, is_name
-from inference.contract.snapshot_checks import check_jwks_url
+from inference.contract.snapshot_checks import check_trusted_url
 from inference.contract.snapshot_parts import WARM_UP_BOUNDS
 from inference.contract.stages import OPERATIONS
 from inference.contract.tensor_mapping import TensorMapping, check_mapping
@@ -84,10 +84,10 @@ def validate_base_url(value: str) -> None:
         raise ValidationError(f"{error}.") from error
 
 
-def validate_jwks_url(value: str) -> None:
-    """Where an issuer has its public keys."""
+def validate_trusted_url(value: str) -> None:
+    """Where gateways read what they trust: an issuer's public keys, or the verdict of a moderation."""
     try:
-        check_jwks_url(value, settings.CONFIG.backend_link_local)
+        check_trusted_url(value, settings.CONFIG.backend_link_local)
     except ValueError as error:
         raise ValidationError(f"{error}.") from error
 

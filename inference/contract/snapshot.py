@@ -15,6 +15,7 @@ from inference.contract.snapshot_checks import (
     Fault,
     Reader,
     SnapshotError,
+    check_guard,
     check_issuer,
     check_tenant,
     check_timeouts,
@@ -23,6 +24,7 @@ from inference.contract.snapshot_checks import (
 from inference.contract.snapshot_parts import (
     CacheRule,
     Endpoint,
+    GuardRule,
     Issuer,
     Key,
     Model,
@@ -51,6 +53,7 @@ __all__ = [
     "Ejection",
     "Endpoint",
     "Fault",
+    "GuardRule",
     "Issuer",
     "Key",
     "Model",
@@ -100,6 +103,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout_rules: tuple[TimeoutRule, ...] = ()
     tag_purges: dict[str, Count] = {}  # how often the answers to requests with a tag were purged
     issuers: tuple[Issuer, ...] = ()
+    guards: tuple[GuardRule, ...] = ()
 
 
 class Checked(NamedTuple):
@@ -135,6 +139,7 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout_rules: tuple[msgspec.Raw, ...] = ()
     tag_purges: dict[str, Count] = {}
     issuers: tuple[msgspec.Raw, ...] = ()
+    guards: tuple[msgspec.Raw, ...] = ()
 
 
 def key_digest(api_key: str) -> str:
@@ -173,6 +178,7 @@ def check(raw: bytes, link_local: bool = False) -> Checked:
         "timeouts", document.timeout_rules, TimeoutRule, lambda rule: check_timeouts(rule, models, tiers)
     )
     issuers = read.parts("issuer", document.issuers, Issuer, lambda issuer: check_issuer(issuer, link_local))
+    guards = read.parts("guard", document.guards, GuardRule, lambda rule: check_guard(rule, tenants, link_local))
     snapshot = Snapshot(
         document.version,
         tuple(models.values()),
@@ -187,6 +193,7 @@ def check(raw: bytes, link_local: bool = False) -> Checked:
         tuple(timeout_rules.values()),
         document.tag_purges,
         tuple(issuers.values()),
+        tuple(guards.values()),
     )
     return Checked(snapshot, tuple(faults), tuple(read.unknown))
 

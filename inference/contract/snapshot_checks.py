@@ -14,6 +14,7 @@ from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route, Ro
 from inference.contract.snapshot_parts import (
     WARM_UP_BOUNDS,
     Endpoint,
+    GuardRule,
     Issuer,
     Model,
     Pool,
@@ -27,10 +28,10 @@ from inference.contract.tensor_mapping import check_mapping
 TOKENIZERS = ("tekken", "server", "estimate")
 """Tokenizers that need no folder: a vocabulary that comes with the gateway, the server's own count, bytes / 4."""
 
-Kind = Literal["model", "pool", "tier", "tenant", "rule", "overlay", "timeouts", "issuer"]
+Kind = Literal["model", "pool", "tier", "tenant", "rule", "overlay", "timeouts", "issuer", "guard"]
 Raws = Iterable[msgspec.Raw]
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
-_Part = TypeVar("_Part", Model, Pool, Tier, Tenant, RouteRule, TimeoutRule, Issuer)
+_Part = TypeVar("_Part", Model, Pool, Tier, Tenant, RouteRule, TimeoutRule, Issuer, GuardRule)
 
 
 class SnapshotError(PermanentError, ValueError):
@@ -236,17 +237,36 @@ def check_issuer(issuer: Issuer, link_local: bool = False) -> Issuer:
         if not getattr(issuer, what):
             raise SnapshotError(f"{what} is empty: enter what its tokens have")
     try:
-        check_jwks_url(issuer.jwks_url, link_local)
+        check_trusted_url(issuer.jwks_url, link_local)
     except ValueError as error:
         raise SnapshotError(str(error)) from None
     return issuer
 
 
-def check_jwks_url(text: str, link_local: bool) -> None:
-    """Raises ValueError with the value and the remedy: whoever can change what is read there can make tokens."""
+def check_guard(rule: GuardRule, tenants: Collection[str], link_local: bool = False) -> GuardRule:
+    """Raises SnapshotError."""
+    if rule.tenant not in tenants or not rule.name.startswith(f"{rule.tenant}/"):
+        raise SnapshotError(f"its name does not begin with a tenant of the document, which is {rule.tenant!r}, and '/'")
+    if rule.kind == "patterns" and not rule.patterns:
+        raise SnapshotError("it names no pattern: choose one or more")
+    if rule.kind == "length" and not rule.max_chars:
+        raise SnapshotError("it names no length: enter how many characters a request may have")
+    if rule.kind != "patterns" and rule.action == "mask":
+        raise SnapshotError(f"a rule about {rule.kind} knows no part to mask: choose to refuse or to report")
+    if rule.kind == "moderation":
+        try:
+            check_trusted_url(rule.url, link_local)
+        except ValueError as error:
+            raise SnapshotError(str(error)) from None
+        _check_name("credential", rule.credential)
+    return rule
+
+
+def check_trusted_url(text: str, link_local: bool) -> None:
+    """Raises ValueError with the value and the remedy. What is read there decides, and what is sent there is secret."""
     url = parse_url(text, link_local, with_query=True)
     if url.scheme != "https" and not is_loopback(url.host):
-        raise ValueError(f"{text!r} is plain HTTP, where keys can be changed on the way: use https")
+        raise ValueError(f"{text!r} is plain HTTP, which can be read and changed on the way: use https")
 
 
 def is_name(text: str) -> bool:

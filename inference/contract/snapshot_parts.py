@@ -207,6 +207,7 @@ class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tiers: tuple[str, ...] = ()  # that tokens of issuers may name beside its own
 
 
+Pattern = Literal["card", "key", "mail"]
 SigningAlgorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """All of them with a public key: whoever can check a token cannot make one."""
 
@@ -257,3 +258,23 @@ class TimeoutRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     first_token_ms: Count = 0
     model_ms: Count = 0
     egress_ms: Count = 0
+
+
+class GuardRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a tenant wants of its requests, of the answers to them, or of both. A rule is one of three: texts without `patterns`, requests
+    of at most `max_chars`, or texts that the moderation at `url` does not flag. In `tiers`, empty for every one, it holds.
+    """
+
+    name: str  # `tenant/rule`: what clients, metrics and traces see
+    tenant: str
+    kind: Literal["patterns", "length", "moderation"]
+    action: Literal["refuse", "mask", "report"] = "refuse"
+    tiers: tuple[str, ...] = ()
+    requests: bool = True
+    answers: bool = False
+    patterns: tuple[Pattern, ...] = ()
+    max_chars: Count = 0
+    url: str = ""  # with OpenAI's `/v1/moderations`
+    credential: str = ""  # names the secret that it wants as bearer token
+    timeout_ms: Count = 1_000
+    is_open: bool = False  # where the moderation fails, the text passes

@@ -71,6 +71,7 @@ def counters(gateway: Observed) -> list[Labelled]:
     about_inputs = "Inputs of lists to embed, by whether the cache had them."
     by_input = gateway.completions.caches.by_input
     inputs: dict[tuple[str, ...], float] = dict(by_input.counts.items()) if by_input is not None else {}
+    guarded: dict[tuple[str, ...], float] = dict(gateway.completions.guards.counts.items())
     return [
         alone("connections_refused", "Connections refused because there were too many.", edge.refused),
         alone("connections_evicted", "Waiting connections without a key, ended to make room.", edge.evicted),
@@ -81,6 +82,7 @@ def counters(gateway: Observed) -> list[Labelled]:
         alone(
             "budget_costs_estimated", "Requests of keys with budgets whose cost was not known.", limits.costs_estimated
         ),
+        (f"{PREFIX}guard", "What rules of tenants did, by rule and outcome.", ("rule", "outcome"), guarded),
         (f"{PREFIX}cache_inputs", about_inputs, ("model", "result"), inputs),
         alone("retries", "Attempts after a failed one, and hedges.", total(lambda it: it.retries.used)),
         alone("retries_denied", "Attempts over the retry budget.", total(lambda it: it.retries.denied)),

@@ -193,6 +193,8 @@ def encode_trace(trace: Trace, offset_ns: int) -> bytes:
         rest += _cost_usd(trace.cost_usd)
     if trace.caller is not None:
         rest += otlp.link(*trace.caller)
+    if trace.guarded:
+        rest += otlp.attribute("weir.guard", tuple(trace.guarded))
     if trace.user:
         rest += otlp.attribute("enduser.pseudo.id", trace.user)
     if trace.idempotency_key:

@@ -116,6 +116,7 @@ class Trace:
     policy_version: int = 0
     policy_rule: str = ""  # the owner's rule that it followed
     degraded: str = ""  # the step of a ladder that changed or refused it
+    guarded: dict[str, None] | None = None  # which rules of its tenant did what
     repeated: bool = False  # the client said that it has sent it before
     can_wait: bool = False  # a line of the lane that nobody waits for
     idempotency_key: int = 0  # a hash of the client's idempotency key; 0 without one

@@ -9,6 +9,7 @@ from inference.backends.fleet import Fleet, PoolState
 from inference.contract import lane
 from inference.contract.plan import Plans, plans_of
 from inference.contract.snapshot import Checked, Fault, Model, Snapshot, StageTimeouts, Tier, key_digest
+from inference.core.guard.rules import Guard, guards_of
 from inference.core.rate_limit import Limit, limits_of
 from inference.policy.issuers import Issuers
 from inference.policy.stage_timeouts import Timeouts, timeouts_of
@@ -32,6 +33,7 @@ class Caller(NamedTuple):
     is_lane: bool = False  # a worker sends a line for it
     can_wait: bool = False  # nobody waits for that line
     has_budget: bool = False
+    guard: Guard | None = None  # its tenant's rules in its tier
     issuer: str = ""  # of its token, where it has sent no key
     user: str = ""  # a hash of who its token says that it is
     tags: bytes = b""  # of its request: what the cache keeps apart by them
@@ -53,6 +55,10 @@ class Served(NamedTuple):
         return self.pinned[caller.regions] if caller.regions else self.plans
 
 
+Guards = Mapping[tuple[str, str], Guard]
+"""Of those who have rules, by tenant and tier."""
+
+
 class Serving(NamedTuple):
     snapshot: Snapshot
     callers: Mapping[str, Caller]  # by the key's digest
@@ -64,6 +70,7 @@ class Serving(NamedTuple):
     batch_tier: Tier | None = None  # that lines are served in
     tenants: Mapping[str, Mapping[str, Caller]] = {}  # by the tiers that tokens may name, empty for its own
     issuers: Issuers | None = None  # None where the document has none
+    guards: Guards = {}
 
     def of_lane(self, caller: Caller, own_tier: str) -> Caller:
         """Who a line is for that `caller`'s key has made. The tenant's limits count apart from those of its other requests, unless
@@ -75,7 +82,7 @@ class Serving(NamedTuple):
         tier = self.batch_tier or caller.tier
         own = tuple(limit for limit in caller.limits if limit.scope == "key")
         limits = limits_of(caller.tenant, tier, of="lane") + own
-        return caller._replace(tier=tier, limits=limits)
+        return _guarded(caller._replace(tier=tier, limits=limits), self.guards)
 
     def timeouts_for(self, model: str, tier: str) -> StageTimeouts:
         return self.timeouts.get((model, tier), self.snapshot.timeouts)
@@ -141,6 +148,12 @@ def build(
             )
             for key in tenant.keys
         )
+    guards = guards_of(snapshot.guards, [fault.name for fault in faults if fault.kind == "guard"], tiers)
+    if guards:
+        callers = {digest: _guarded(caller, guards) for digest, caller in callers.items()}
+        tenants = {
+            name: {tier: _guarded(caller, guards) for tier, caller in each.items()} for name, each in tenants.items()
+        }
     pinned = (caller.regions for tenant in tenants.values() for caller in tenant.values())
     plans = {
         regions: plans_of(kept.values(), snapshot.pools, list(tiers), snapshot.rules, snapshot.overlay, regions)
@@ -163,7 +176,15 @@ def build(
     pools_now = fleet.swap(snapshot)
     issuers.swap(snapshot.issuers)
     batch_tier, known = tiers.get(lane.TIER), issuers if snapshot.issuers else None
-    return Serving(snapshot, callers, models, pools_now, faults, timeouts, lane_sha256, batch_tier, tenants, known)
+    return Serving(
+        snapshot, callers, models, pools_now, faults, timeouts, lane_sha256, batch_tier, tenants, known, guards
+    )
+
+
+def _guarded(caller: Caller, guards: Guards) -> Caller:
+    """With the rules of its tenant in its tier. Answers that these let through are cached apart from others."""
+    guard = guards.get((caller.tenant, caller.tier.name))
+    return caller._replace(guard=guard, tags=guard.mark if guard else b"")
 
 
 def _home(model: Model, region_of: Mapping[str, str]) -> str:

@@ -133,6 +133,8 @@ class Attempt:
                 stream = await backend.generate(question, call)
                 if isinstance(question, Question):
                     stream = parsed(stream, backend, work.model, question, prepared.prompt)
+                if work.guarded is not None:
+                    stream = work.guarded(stream)
                 self._stream = stream
                 if stream.waiting:
                     if not may_wait:

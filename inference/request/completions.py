@@ -30,6 +30,7 @@ from inference.request.authenticate import authenticate
 from inference.request.caching import Caches, Caching
 from inference.request.coalesce import Flight
 from inference.request.degrade import Degraded, degrade, least
+from inference.request.guard.guards import Guards
 from inference.request.images import check_media
 from inference.request.limits import Limits
 from inference.request.long_body import aside, read_long
@@ -62,6 +63,7 @@ class Completions:
         serving: Callable[[], Serving | None],
         caches: Caches,
         limits: Limits,
+        guards: Guards,
         export: SpanExport,
         metrics: Metrics,
         *,
@@ -70,7 +72,7 @@ class Completions:
     ) -> None:
         self._serving = serving
         self.caches = caches
-        self._limits = limits
+        self._limits, self.guards = limits, guards
         self._outputs = OutputMeans()
         self._export = export
         self._metrics = metrics
@@ -136,12 +138,8 @@ class Completions:
         trace.policy_version = serving.snapshot.version
 
         caller = authenticate(serving, request.headers)
-        trace.tenant, trace.tier, trace.can_wait, trace.user = (
-            caller.tenant,
-            caller.tier.name,
-            caller.can_wait,
-            caller.user,
-        )
+        trace.tenant, trace.tier = caller.tenant, caller.tier.name
+        trace.can_wait, trace.user = caller.can_wait, caller.user
         region = (caller.names_region and request.headers.get(b"x-weir-region", b"").decode("latin-1")) or self._region
         if key_of_client := request.headers.get(b"idempotency-key"):
             trace.idempotency_key = 1 + crc32(key_of_client, crc32(caller.tenant.encode())) % _HASHES
@@ -150,26 +148,29 @@ class Completions:
         out.known = True
 
         answer.caller = caller
-        large = takes_long(request.body)  # then others go on meanwhile
+        content_type = request.headers.get(b"content-type", b"")
+        large, checked = takes_long(request.body), None  # then others go on meanwhile
         if large:
             read = partial(read_long, endpoint, request, serving, caller)
-            body, served, too_long = await aside(read)
+            body, served, too_long, checked = await aside(read)
         else:
-            body, too_long = endpoint.parse(request.path, request.body, request.headers.get(b"content-type", b"")), None
+            body, too_long = endpoint.parse(request.path, request.body, content_type), None
             served = find_model(serving, body.passed.model, caller)
-        passed = body.passed
         model, plans = served.model, served.plans_for(caller)
         timeouts = serving.timeouts_for(model.name, caller.tier.name)
         regions = allowed_regions(model, caller.regions)
-        trace.model, trace.stream, trace.caller_region = model.name, passed.streams, region or served.home
+        trace.model, trace.stream, trace.caller_region = model.name, body.passed.streams, region or served.home
         if too_long is not None:
             raise too_long
+        if caller.guard is not None:
+            body = await self.guards.request(body, checked, endpoint, content_type, caller.guard.requests, trace)
+        passed = body.passed
         if passed.remote_media:
             await check_media(passed, model)
         answer.of(body, model)
         control = read_control(request.headers)
         if control.tags:
-            caller = caller._replace(tags=tagged(control.tags, serving.snapshot.tag_purges))
+            caller = caller._replace(tags=caller.tags + tagged(control.tags, serving.snapshot.tag_purges))
         plan = plans.only or self._plan(plans, caller, region, passed, trace, answer)
         cacheable = plan.cache == "always" or (plan.cache == "deterministic" and passed.deterministic)
 
@@ -263,6 +264,7 @@ class Completions:
                 least(plan.max_output_tokens, step.max_output_tokens) if step else plan.max_output_tokens,
                 caller.can_wait,
                 control.ttl_of(model.cache, question.operation, plan.cache_ttl_s),
+                self.guards.answers(caller.guard, trace) if caller.guard is not None else None,
             )
             if caller.is_lane:
                 answer.room = partial(state.room, priority)

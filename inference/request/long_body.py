@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 from inference.core.openai.errors import ApiError
 from inference.core.openai.shape import check_length, check_shape
 from inference.policy.serving import Caller, Served, Serving
+from inference.request.guard.guards import Checked, hold
 from inference.request.parse import Endpoint, Request
 from inference.request.route import find_model
 from inference.wires.http import exchange
@@ -21,6 +22,7 @@ class Read(NamedTuple):
     request: Request
     served: Served
     too_long: ApiError | None = None
+    checked: Checked | None = None  # to the rules of its tenant, if that has some
 
 
 _Result = TypeVar("_Result")
@@ -44,10 +46,14 @@ def read_long(endpoint: Endpoint, sent: exchange.Request, serving: Serving, call
     request = endpoint.parse(sent.path, sent.body, sent.headers.get(b"content-type", b""))
     passed = request.passed
     served = find_model(serving, passed.model, caller)
+    checked = None
+    if caller.guard is not None:
+        checked = hold(request, endpoint, sent.headers.get(b"content-type", b""), caller.guard.requests)
+        request, passed = checked.request, checked.request.passed
     try:
         if shape is not None and passed.is_one_prompt:
             check_length(shape, served.model.max_prompt_tokens, passed.prompt_param)
     except ApiError as error:
         return Read(request, served, error)
     passed.read_through()
-    return Read(request, served)
+    return Read(request, served, checked=checked)

@@ -1,9 +1,10 @@
 """What one inference has to do."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from inference.backends.fleet import PoolState
-from inference.backends.port import Query
+from inference.backends.port import Query, Stream
 from inference.contract.plan import Plan
 from inference.contract.snapshot import Model, StageTimeouts
 from inference.core.fair_queue import Claim
@@ -28,3 +29,4 @@ class Work(NamedTuple):
     most: int = 0  # output tokens, by policy; 0 is no limit
     can_wait: bool = False  # it is a line of the lane that nobody waits for
     ttl_s: int = 0  # for which its answer may be kept
+    guarded: Callable[[Stream], Stream] | None = None  # what its answer goes through, by rules of its tenant

@@ -7,7 +7,18 @@ from dataclasses import dataclass, field
 import msgspec
 
 from inference.contract.rules import NO_OVERLAY, RouteRule
-from inference.contract.snapshot import Issuer, Model, Pool, Route, Snapshot, StageTimeouts, Tenant, Tier, TimeoutRule
+from inference.contract.snapshot import (
+    GuardRule,
+    Issuer,
+    Model,
+    Pool,
+    Route,
+    Snapshot,
+    StageTimeouts,
+    Tenant,
+    Tier,
+    TimeoutRule,
+)
 
 DEFAULT_TIMEOUTS = StageTimeouts()
 
@@ -34,6 +45,7 @@ class FleetValues:
     timeout_rules: tuple[TimeoutRule, ...] = ()
     tag_purges: Mapping[str, int] = field(default_factory=dict)
     issuers: tuple[Issuer, ...] = ()
+    guards: tuple[GuardRule, ...] = ()
 
 
 def render(fleet: FleetValues, version: int) -> Snapshot:
@@ -72,6 +84,7 @@ def render(fleet: FleetValues, version: int) -> Snapshot:
             )
         ),
         tag_purges=dict(sorted(fleet.tag_purges.items())),
+        guards=tuple(sorted(fleet.guards, key=lambda rule: rule.name)),
         issuers=tuple(sorted(fleet.issuers, key=lambda issuer: issuer.name)),
     )
 

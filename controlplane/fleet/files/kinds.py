@@ -14,6 +14,7 @@ from controlplane.fleet.models import (
     AllowedRegion,
     Cluster,
     Fallback,
+    GuardRule,
     LLMModel,
     Pool,
     Price,
@@ -126,6 +127,7 @@ KINDS: Mapping[str, Kind] = {
             {"regions": Belongings(AllowedRegion, "tenant", ("region",), names="region", hidden=("model",))},
         ),
         Kind("TokenIssuer", TokenIssuer, returns="never"),
+        Kind("GuardRule", GuardRule),
         Kind(
             "Model",
             LLMModel,

@@ -1,6 +1,7 @@
 """Models of the fleet: what is served, for whom, and its latest observations."""
 
 from controlplane.fleet.models.cluster import Cluster
+from controlplane.fleet.models.guards import GuardRule
 from controlplane.fleet.models.issuers import TokenIssuer
 from controlplane.fleet.models.observation import Observation
 from controlplane.fleet.models.prices import Price
@@ -19,6 +20,7 @@ __all__ = [
     "FleetChange",
     "FleetRevision",
     "GatewayKey",
+    "GuardRule",
     "LLMModel",
     "Observation",
     "Pool",

@@ -6,7 +6,7 @@ from django.db import models
 
 from controlplane.fleet.models.named import Named
 from controlplane.fleet.models.traffic import Tenant
-from controlplane.fleet.validators import validate_jwks_url, validate_name
+from controlplane.fleet.validators import validate_name, validate_trusted_url
 from inference.contract.snapshot_parts import Issuer, SigningAlgorithm
 
 ALGORITHMS = get_args(SigningAlgorithm)
@@ -28,7 +28,7 @@ class TokenIssuer(Named):
     jwks_url = models.CharField(
         "URL of its public keys",
         max_length=500,
-        validators=[validate_jwks_url],
+        validators=[validate_trusted_url],
         help_text="A JSON Web Key Set over https, such as https://login.example.com/keys. The gateways fetch it.",
     )
     algorithms = models.JSONField(default=_default_algorithms, help_text="That its tokens may be signed with.")

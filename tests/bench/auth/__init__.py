@@ -1,5 +1,6 @@
-"""How long the rule takes that says who may do what: every action, by people of many teams, with objects of one team and of two. And how
-long a token of an issuer takes that a gateway has not seen, with a key that it has, and one that it has seen.
+"""How long the rule takes that says who may do what: every action, by people of many teams, with objects of one team and of two. How long
+a token of an issuer takes that a gateway has not seen, with a key that it has, and one that it has seen. And what it takes to look a text
+through.
 """
 
 import time
@@ -9,7 +10,9 @@ from statistics import median
 
 from controlplane.accounts.core import actions
 from controlplane.accounts.core.rule import ROLES, Action, Owned, Person, may
+from deploy.local.process import ROOT
 from inference.contract.snapshot import key_digest
+from inference.core.guard.patterns import find
 from inference.policy.issuers import Issuers, KeySet
 from tests.bench.figures import Figure
 from tests.support.gateway.issuer import ISSUER, AnIssuer
@@ -43,6 +46,20 @@ def run() -> Iterator[Figure]:
         issuers.sets[ISSUER] = known
         yield Figure(name, _verify_us(issuers, tokens), "us")
     yield Figure("auth.jwt_known_us", _verify_us(issuers, tokens), "us")
+    yield Figure("guard.patterns_us_per_kb", _patterns_us_per_kb(), "us")
+
+
+def _patterns_us_per_kb() -> float:
+    """Of the documentation, a kilobyte at a time: the fastest of some rounds, in the thread's own time."""
+    text = "".join(path.read_text() for path in sorted((ROOT / "docs").glob("*.md")))
+    parts = [text[at : at + 1024] for at in range(0, len(text), 1024)]
+    rounds = []
+    for _ in range(9):
+        began_ns = time.thread_time_ns()
+        for part in parts:
+            find(part, ("card", "key", "mail"))
+        rounds.append(time.thread_time_ns() - began_ns)
+    return min(rounds) / len(parts) / 1_000
 
 
 def _verify_us(issuers: Issuers, tokens: list[str]) -> float:

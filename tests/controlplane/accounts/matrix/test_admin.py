@@ -37,7 +37,7 @@ MODELS = {
     "fleet.timeoutrule": Row(OWNED, "timeout"),
     "fleet.cachepurge": Row("add change", "purge", administrator="add change"),
     "fleet.cluster": Row(), "fleet.workload": Row(), "fleet.region": Row(), "fleet.tenant": Row(of="tenant"), "fleet.tier": Row(),
-    "fleet.team": Row(), "fleet.tokenissuer": Row(),
+    "fleet.team": Row(), "fleet.tokenissuer": Row(), "fleet.guardrule": Row(),
     "fleet.stagetimeouts": Row(administrator="add change"),
     "fleet.observation": Row(administrator=""), "fleet.snapshotrevision": Row(administrator=""),
     "lane.tenantlimits": Row(), "lane.callbacksecret": Row(looks=False, administrator="add delete"), "lane.callback": Row(administrator=""),

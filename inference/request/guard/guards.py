@@ -1,0 +1,171 @@
+"""Holds requests and answers to the rules of their tenant. What a rule has done is counted by its name; what it saw is kept nowhere."""
+
+import asyncio
+import ssl
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from inference.backends.credentials import CredentialError, Credentials
+from inference.backends.port import Stream
+from inference.backends.resolver import Resolver
+from inference.contract.address import parse_url
+from inference.contract.snapshot import GuardRule
+from inference.core.guard import texts
+from inference.core.guard.checking import Checking, Note, Outcome, RefusedTextError
+from inference.core.guard.rules import Checks, Guard
+from inference.core.openai import errors
+from inference.core.openai.errors import ApiError, PermanentApiError
+from inference.core.passing.texts import written
+from inference.observability.spans import Trace
+from inference.request.guard.stream import GuardedStream
+from inference.request.parse import Endpoint, Request
+from inference.wires.http.client import HttpClient, NotConnectedError, request_of
+from inference.wires.http.response import LostError, NotHttpError, Origin, TooLongError
+
+_log = structlog.get_logger()
+_CONNECT_S = 1.0
+_MAX_VERDICT_BYTES = 1 << 20
+
+
+class Checked(NamedTuple):
+    """A request as it may pass, what rules did, and the name of the one that refuses it."""
+
+    request: Request
+    outcomes: list[tuple[str, Outcome]]
+    refused_by: str
+    said: str  # for a moderation; empty where there is none
+
+
+def hold(request: Request, endpoint: Endpoint, content_type: bytes, checks: Checks) -> Checked:
+    """What takes no waiting. It may run in a thread."""
+    outcomes: list[tuple[str, Outcome]] = []
+    checking = Checking(checks, lambda rule, outcome: outcomes.append((rule, outcome)))
+    passed = request.passed
+    document = passed.document
+    try:
+        if texts.has_token_ids(document):
+            checking.unreadable(checks)
+        document = checking.document(document)
+        if document is not passed.document:
+            if endpoint.is_form:
+                checking.unreadable(checks)  # its bytes are not made anew
+            request = endpoint.parse(passed.path, written(document), content_type)
+    except RefusedTextError as error:
+        return Checked(request, outcomes, error.rule, "")
+    return Checked(request, outcomes, "", "\n".join(texts.texts(document)) if checks.moderations else "")
+
+
+class _Verdict(msgspec.Struct):
+    flagged: bool
+
+
+class _Verdicts(msgspec.Struct):
+    results: list[_Verdict]
+
+
+_verdicts = msgspec.json.Decoder(_Verdicts).decode
+
+
+class Guards:
+    """One for all requests of this process. `counts` is by rule and outcome."""
+
+    def __init__(self, credentials: Credentials, *, link_local: bool = False) -> None:
+        self.counts: Counter[tuple[str, Outcome]] = Counter()
+        self._credentials = credentials
+        self._client = HttpClient(Resolver(link_local=link_local), _CONNECT_S)
+        self._context: ssl.SSLContext | None = None
+
+    def close(self) -> None:
+        self._client.close()
+
+    async def request(
+        self,
+        body: Request,
+        checked: Checked | None,
+        endpoint: Endpoint,
+        content_type: bytes,
+        checks: Checks,
+        trace: Trace,
+    ) -> Request:
+        """The request as it may pass. `checked` is it where that was found out in a thread. Raises ApiError where a rule refuses it."""
+        checked = checked or hold(body, endpoint, content_type, checks)
+        note = self._noting(trace)
+        for outcome in checked.outcomes:
+            note(*outcome)
+        if checked.refused_by:
+            raise refused("request", checked.refused_by)
+        for rule in checks.moderations:
+            await self.moderate(rule, checked.said, "request", note)
+        return checked.request
+
+    def answers(self, guard: Guard, trace: Trace) -> Callable[[Stream], Stream] | None:
+        """What an answer goes through; None where no rule is about answers. `trace` is of the request that begins it."""
+        if not guard.answers.any:
+            return None
+        note = self._noting(trace)
+        moderations = [partial(self.moderate, rule, what="answer", note=note) for rule in guard.answers.moderations]
+        return lambda stream: GuardedStream(stream, Checking(guard.answers, note), moderations, refused)
+
+    async def moderate(self, rule: GuardRule, text: str, what: str, note: Note) -> None:
+        """Raises ApiError where the moderation flags the text, or does not answer and the rule is closed."""
+        try:
+            async with asyncio.timeout(rule.timeout_ms / 1000):
+                flagged = await self._flagged(rule, text)
+        except (
+            NotConnectedError,
+            LostError,
+            NotHttpError,
+            TooLongError,
+            CredentialError,
+            TimeoutError,
+            ValueError,
+        ) as error:
+            _log.warning("guard.moderation_failed", rule=rule.name, reason=type(error).__name__)
+            note(rule.name, "failed_open" if rule.is_open else "failed_closed")
+            if not rule.is_open:
+                message = f"The moderation of rule {rule.name!r} does not answer, and nothing passes without it. Send it again in a moment."
+                raise errors.unavailable(message, 1.0, "gateway") from None
+            return
+        if flagged:
+            note(rule.name, "reported" if rule.action == "report" else "refused")
+            if rule.action != "report":
+                raise refused(what, rule.name)
+
+    async def _flagged(self, rule: GuardRule, text: str) -> bool:
+        url = parse_url(rule.url, link_local=True)  # it was checked, and its address is
+        if url.scheme == "https" and self._context is None:
+            self._context = ssl.create_default_context()
+        headers = {"Content-Type": "application/json"}
+        if rule.credential:
+            headers["Authorization"] = f"Bearer {self._credentials.read(rule.credential)}"
+        origin = Origin(url.host, url.port, self._context if url.scheme == "https" else None)
+        response = await self._client.call(origin, request_of("POST", url, headers, written({"input": text})))
+        try:
+            body = await response.read_all(_MAX_VERDICT_BYTES)
+            if response.status != 200:
+                raise ValueError(f"status {response.status}")
+        finally:
+            response.release()
+        results = _verdicts(body).results
+        if not results:
+            raise ValueError("no result")
+        return any(result.flagged for result in results)
+
+    def _noting(self, trace: Trace) -> Note:
+        def note(rule: str, outcome: Outcome) -> None:
+            self.counts[rule, outcome] += 1
+            trace.guarded = {**(trace.guarded or {}), f"{rule} {outcome}": None}
+
+        return note
+
+
+def refused(what: str, rule: str) -> ApiError:
+    """`what` is the request or the answer."""
+    message = f"The {what} has what rule {rule!r} of its tenant does not let through."
+    reason = "guard" if what == "request" else ""
+    return PermanentApiError(403, "invalid_request_error", "guard_refused", message, reason=reason, more={"rule": rule})

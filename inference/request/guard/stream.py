@@ -1,0 +1,185 @@
+"""An answer that goes through the rules of its tenant while it comes."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from inference.backends.port import Event, Stream
+from inference.core.events import Head
+from inference.core.guard import texts
+from inference.core.guard.checking import Checking, RefusedTextError
+from inference.core.guard.windows import Part, Windows
+from inference.core.openai.errors import ApiError
+from inference.core.passing.blocks import Block, Blocks
+from inference.core.passing.texts import written
+
+Moderate = Callable[[str], Awaitable[None]]
+_WINDOW_CHARS = 2_000  # of text that a moderation gets at once, while that waits
+_OVERLAP_CHARS = 200  # of the text before, which it gets once more
+
+
+class _Seen(NamedTuple):
+    """An event of a stream that is handed on, and the parts of texts that it brings."""
+
+    block: Block
+    document: dict[str, Any] | None
+    leaves: list[texts.Leaf]
+    is_changed: bool
+
+
+class GuardedStream:
+    """`moderations` raise ApiError; `refused` makes one, of what was refused and by which rule."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        checking: Checking,
+        moderations: Sequence[Moderate],
+        refused: Callable[[str, str], ApiError],
+    ) -> None:
+        self._stream = stream
+        self._checking, self._moderations, self._refused = checking, moderations, refused
+        self._windows = Windows(checking)
+        self._blocks = Blocks()
+        self._kept: list[Event] = []  # until a moderation has seen them
+        self._said = ""
+        self._is_done = False
+        self._has_all = False  # nobody reads on to the end where the counts have come
+
+    @property
+    def head(self) -> Head | None:
+        return self._stream.head
+
+    @property
+    def waiting(self) -> bool:
+        return self._stream.waiting
+
+    async def sent(self) -> None:
+        await self._stream.sent()
+
+    def cancel(self) -> None:
+        self._stream.cancel()
+
+    async def next(self) -> Sequence[Event]:
+        """The events that have come and may be said; none at the end. Raises BackendError, ApiError."""
+        while not self._is_done:
+            events = await self._stream.next()
+            self._is_done = not events
+            try:
+                out = self._look(events)
+            except RefusedTextError as error:
+                raise self._refused("answer", error.rule) from None
+            if self._moderations:
+                out = await self._moderated(out)
+            if out:
+                return out
+        return ()
+
+    def _look(self, events: Sequence[Event]) -> list[Event]:
+        if self._is_done:
+            rest = self._blocks.rest()
+            return [*map(self._said_by, self._windows.end()), *([Event(tokens=0, raw=rest)] if rest else [])]
+        head, out = self.head, list[Event]()
+        for event in events:
+            if head is None:
+                known = self._windows.feed(event, _of_event(event))
+                if event.finish_reason:
+                    known += self._windows.end(event.choice)
+                self._has_all = self._has_all or event.usage is not None
+            elif head.streams:
+                blocks = [self._read(block) for block in self._blocks.feed(event.raw)]
+                said = [(leaf[0], leaf[1][leaf[2]]) for seen in blocks for leaf in seen.leaves]
+                known = self._windows.feed((event, blocks), said)
+            else:
+                out.append(self._whole(event))
+                continue
+            out += map(self._said_by, known)
+        return out
+
+    def _read(self, block: Block) -> _Seen:
+        """What is no part of a text, but all of one, is looked through at once."""
+        try:
+            document = msgspec.json.decode(block.data) if block.data.startswith(b"{") else None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            document = None
+        if not isinstance(document, dict):
+            return _Seen(block, None, [], False)
+        leaves = texts.parts(document)
+        parts = [of[name] for _, of, name in leaves]
+        for _, of, name in leaves:
+            of[name] = ""
+        changed = self._checking.document(document)
+        is_changed = changed is not document
+        if is_changed:
+            document, leaves = changed, texts.parts(changed)
+        for (_, of, name), part in zip(leaves, parts, strict=True):
+            of[name] = part
+        if self._moderations:
+            self._said += "".join(each for each in texts.texts(document) if not leaves)
+        return _Seen(block, document, leaves, is_changed)
+
+    def _said_by(self, part: Part) -> Event:
+        """The event, with what may be said."""
+        if self._moderations:
+            self._said += "".join(part.texts)
+        if isinstance(part.thing, Event):
+            return _with_texts(part.thing, part.texts) if part.is_changed else part.thing
+        event, blocks = part.thing  # type: ignore[misc]
+        given = iter(part.texts)
+        raw = b"".join([_rendered(seen, [next(given) for _ in seen.leaves]) for seen in blocks])  # type: ignore[has-type]
+        return event._replace(raw=raw)  # type: ignore[has-type,no-any-return]
+
+    def _whole(self, event: Event) -> Event:
+        try:
+            document = msgspec.json.decode(event.raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            document = event.raw.decode("utf-8", "replace")  # speech as plain text
+        changed = self._checking.document(document)
+        if self._moderations:
+            self._said += "\n".join(texts.texts(changed))
+        if changed is document:
+            return event
+        return event._replace(raw=changed.encode() if isinstance(changed, str) else written(changed))
+
+    async def _moderated(self, events: list[Event]) -> list[Event]:
+        self._kept += events
+        if len(self._said) < _WINDOW_CHARS and not (self._is_done or self._has_all):
+            return []
+        if self._said:
+            for moderate in self._moderations:
+                await moderate(self._said)
+            self._said = self._said[-_OVERLAP_CHARS:] if not self._is_done else ""
+        out, self._kept = self._kept, []
+        return out
+
+
+def _of_event(event: Event) -> list[tuple[object, str]]:
+    said: list[tuple[object, str]] = []
+    if event.text:
+        said.append(((event.choice, "text"), event.text))
+    if event.reasoning:
+        said.append(((event.choice, "reasoning"), event.reasoning))
+    said += [((event.choice, call.number), call.arguments) for call in event.tool_calls]
+    return said
+
+
+def _with_texts(event: Event, given: list[str]) -> Event:
+    left = iter(given)
+    text = next(left) if event.text else ""
+    reasoning = next(left) if event.reasoning else ""
+    calls = tuple(call._replace(arguments=next(left)) for call in event.tool_calls)
+    return event._replace(text=text, reasoning=reasoning, tool_calls=calls, logprobs=b"")
+
+
+def _rendered(seen: _Seen, given: list[str]) -> bytes:
+    block, document = seen.block, seen.document
+    if document is None or not (
+        seen.is_changed or any(of[name] != text for (_, of, name), text in zip(seen.leaves, given, strict=True))
+    ):
+        return block.raw
+    for (_, of, name), text in zip(seen.leaves, given, strict=True):
+        of[name] = text
+    texts.without_tokens(document)
+    begin = f"event: {block.name}\n".encode() if block.name else b""
+    return begin + b"data: " + written(document) + b"\n\n"

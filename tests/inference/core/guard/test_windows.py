@@ -1,0 +1,51 @@
+"""However an answer is cut into parts, it is masked as the whole would be."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.contract.snapshot import GuardRule
+from inference.core.guard.checking import Checking
+from inference.core.guard.rules import guards_of
+from inference.core.guard.windows import Windows
+
+SECRETS = ("4111 1111 1111 1111", "rita.k@mail.example.com", "sk-abcdefghijklmnopqrstuvwx", "4111-1111")
+RULE = GuardRule("a/all", "a", "patterns", "mask", answers=True, patterns=("card", "key", "mail"))
+CHECKS = guards_of([RULE], [], ["t"])["a", "t"].answers
+words = st.lists(st.sampled_from([*SECRETS, "a", "Hello,", "12", ".", "@", "-", "sk-", "\n"]), max_size=12)
+
+
+def checking() -> Checking:
+    return Checking(CHECKS, lambda *_: None)
+
+
+@given(words, st.lists(st.integers(1, 9), min_size=1, max_size=40), st.booleans())
+def test_cut_anywhere_it_is_masked_as_a_whole(parts: list[str], sizes: list[int], two: bool) -> None:
+    """Also where another text comes between its parts."""
+    text = " ".join(parts)
+    windows, said, order = Windows(checking()), list[str](), list[object]()
+    at = number = 0
+    while at < len(text):
+        size = sizes[number % len(sizes)]
+        between = [("other", "x ")] if two else []
+        for part in windows.feed(number, [("text", text[at : at + size]), *between]):
+            said.append(part.texts[0])
+            order.append(part.thing)
+        at, number = at + size, number + 1
+    for part in windows.end():
+        said.append(part.texts[0])
+        order.append(part.thing)
+    assert order == list(range(number)), "each part once, in its order"
+    assert "".join(said) == checking().text(text)
+
+
+def test_plain_words_wait_for_no_more_than_their_end() -> None:
+    windows = Windows(checking())
+    given_parts = ["The ", "sun ", "sets ", "at ", "nine"]
+    released = [len(windows.feed(part, [("text", part)])) for part in given_parts]
+    assert released == [1, 1, 1, 1, 0] and len(windows.end()) == 1
+
+
+def test_a_word_without_end_does_not_wait_for_ever() -> None:
+    windows = Windows(checking())
+    released = sum(len(windows.feed(number, [("text", "abcdefgh")])) for number in range(500))
+    assert released > 450

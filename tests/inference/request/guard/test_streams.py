@@ -1,0 +1,70 @@
+"""Streams of each API are masked where a text goes on over their events, and where an event has all of it."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from inference.contract.snapshot import GuardRule
+from inference.core.events import Event, Head
+from inference.core.guard.checking import Checking
+from inference.core.guard.rules import guards_of
+from inference.request.guard.guards import refused
+from inference.request.guard.stream import GuardedStream
+
+SAID, MASKED = "Pay with 4111 1111 1111 1111 now.", "Pay with [card] now."
+RULE = GuardRule("a/cards", "a", "patterns", "mask", answers=True, patterns=("card",))
+CHECKS = guards_of([RULE], [], ["t"])["a", "t"].answers
+CUT = [SAID[at : at + 4] for at in range(0, len(SAID), 4)]
+STREAMS: dict[str, list[dict[str, Any]]] = {
+    "completions": [{"choices": [{"index": 1, "text": part}]} for part in CUT],
+    "chat": [{"choices": [{"index": 0, "delta": {"reasoning_content": part}}]} for part in CUT],
+    "tools": [
+        {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": part}}]}}]} for part in CUT
+    ],
+    "messages": [
+        *({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": part}} for part in CUT),
+        {"type": "content_block_stop", "index": 0},
+    ],
+    "responses": [
+        *({"type": "response.output_text.delta", "item_id": "i", "content_index": 0, "delta": part} for part in CUT),
+        {"type": "response.output_text.done", "item_id": "i", "content_index": 0, "text": SAID},
+        {"type": "response.completed", "response": {"output": [{"content": [{"type": "output_text", "text": SAID}]}]}},
+    ],
+}
+
+
+class Given:
+    """A server's stream, which comes as one event for each part."""
+
+    waiting = False
+    head = Head(True, ())
+
+    def __init__(self, documents: list[dict[str, Any]]) -> None:
+        self._left = [b"event: x\ndata: " + json.dumps(each).encode() + b"\n\n" for each in documents]
+
+    async def sent(self) -> None: ...
+    def cancel(self) -> None: ...
+
+    async def next(self) -> Sequence[Event]:
+        return (Event(tokens=1, raw=self._left.pop(0)),) if self._left else ()
+
+
+def texts(value: Any) -> str:
+    """All of a document, in its order."""
+    if isinstance(value, dict):
+        return "".join(texts(each) for name, each in value.items() if name not in ("type", "item_id"))
+    return "".join(map(texts, value)) if isinstance(value, list) else value if isinstance(value, str) else ""
+
+
+@pytest.mark.parametrize("api", STREAMS)
+async def test_a_stream_is_masked_over_its_events_and_keeps_their_order(api: str) -> None:
+    stream = GuardedStream(Given(STREAMS[api]), Checking(CHECKS, lambda *_: None), (), refused)
+    blocks = list[dict[str, Any]]()
+    while events := await stream.next():
+        for event in events:
+            blocks += [json.loads(block.partition(b"data: ")[2]) for block in event.raw.split(b"\n\n") if block]
+    assert len(blocks) == len(STREAMS[api])
+    assert [block.get("type") for block in blocks] == [block.get("type") for block in STREAMS[api]]
+    assert texts(blocks) == texts(STREAMS[api]).replace(SAID, MASKED)
