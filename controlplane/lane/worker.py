@@ -131,6 +131,7 @@ class Worker:
         """Write what has ended, take new lines, and give up those that are this worker's no more."""
         ended, self._ended = self._ended, []
         idle, before = not self._running, set(self._running)
+        self._runs_alone = self._runs_alone and not idle
         full = not claims_more or self._runs_alone or (self._drains and not idle)
         soonest = 0 if full else self._places - len(self._soonest)
         places = 0 if full else self._places - len(self._running) + len(self._soonest)
@@ -155,7 +156,7 @@ class Worker:
         for key in before - mine:
             if task := self._running.get(key):
                 task.cancel()
-        self._runs_alone = any(line.alone for line in claimed) or (self._runs_alone and bool(self._running))
+        self._runs_alone = self._runs_alone or any(line.alone for line in claimed)
         for line in claimed:
             self._running[line.line, line.attempt] = asyncio.create_task(self._run(line))
             if line.soonest:

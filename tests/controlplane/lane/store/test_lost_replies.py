@@ -1,4 +1,4 @@
-"""A worker whose claim was committed, and which never heard of it, runs those lines all the same."""
+"""A worker runs lines whose claim was committed without its hearing of it, and those that run alone, without waiting."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, close_old_connections
 
+from controlplane.lane import worker as worker_module
 from controlplane.lane.core import states
 from controlplane.lane.models import Batch
 from controlplane.lane.objects.folder import Folder
@@ -50,11 +51,30 @@ def test_lines_whose_claim_had_no_reply_are_given_back(
 
     monkeypatch.setattr(claims, "claim", without_reply)
     batch = begun(objects, LINES)
+    run_to_the_end(batch, objects, server)
+    assert len(lost) == LINES and set(server.asked.values()) == {1}
+    batch.refresh_from_db()
+    assert batch.completed == LINES
 
+
+def test_lines_that_run_alone_follow_each_other_without_a_pause(
+    home: Path, server: EchoServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "POLL_S", 600.0)
+    objects = Folder(home / "lane")
+    batch = begun(objects, LINES)
+    batch.lines.update(deaths=states.ALONE_FROM)
+    run_to_the_end(batch, objects, server)
+    batch.refresh_from_db()
+    assert batch.completed == LINES
+
+
+def run_to_the_end(batch: Batch, objects: Folder, server: EchoServer) -> None:
     async def run() -> None:
         stopping = asyncio.Event()
         worker = Worker(objects, server.url.removesuffix("/v1"), "token", LINES, claims.LEASE)
         running = asyncio.create_task(worker.run(stopping))
+        worker.wake()
 
         async def has_ended() -> bool:
             return await asyncio.to_thread(status_of, batch.pk) == states.FINALIZING
@@ -67,6 +87,3 @@ def test_lines_whose_claim_had_no_reply_are_given_back(
 
     asyncio.run(run())
     do_chores(objects)
-    assert len(lost) == LINES and set(server.asked.values()) == {1}
-    batch.refresh_from_db()
-    assert batch.completed == LINES
