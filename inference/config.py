@@ -11,7 +11,7 @@ from inference.contract.address import parse_url
 from inference.contract.errors import PermanentError
 from inference.contract.lane import MIN_LANE_TOKEN_CHARS
 from inference.contract.tls.certificate import check_whole
-from inference.contract.tls.clear_text import Connection, connections, served
+from inference.contract.tls.clear_text import Connection, connections, reached
 from inference.wires.http.cors import ORIGIN
 from inference.wires.redis.url import parse
 
@@ -267,7 +267,7 @@ class Config(BaseSettings):
     @property
     def connections(self) -> list[Connection]:
         """To whom the gateway speaks, but for model servers, which the snapshot names."""
-        clients = served("clients", self.gateway_host, encrypted=self.tls_certificate is not None)
+        clients = reached("clients", self.gateway_host, encrypted=self.tls_certificate is not None)
         others = (
             ("Redis", self.redis_url),
             ("snapshot", self.snapshot_url),

@@ -11,7 +11,7 @@ import uvloop
 from controlplane.config import ConfigError
 from controlplane.config.connections import connections_of
 from controlplane.lane.config import LaneConfig
-from inference.contract.tls.clear_text import connection, served, warn
+from inference.contract.tls.clear_text import connections, reached, warn
 
 
 async def _run(config: LaneConfig) -> None:
@@ -22,10 +22,17 @@ async def _run(config: LaneConfig) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with serve(config) as port:
         print(f"lane http={port}", flush=True)
-        gateways = served("gateways", config.lane_host, encrypted=config.lane_certificate is not None)
-        scheme = "https" if config.lane_kafka_protocol.endswith("SSL") else "http"
-        brokers = [connection("Kafka", f"{scheme}://{config.lane_kafka}")] if config.lane_kafka else []
-        warn([gateways, *brokers, *connections_of(config)])
+        gateways = reached("gateways", config.lane_host, encrypted=config.lane_certificate is not None)
+        kafka = reached("Kafka", config.lane_kafka, encrypted=config.lane_kafka_protocol.endswith("SSL"))
+        bucket = os.environ.get("AWS_ENDPOINT_URL", "") if config.objects_at.startswith("s3:") else ""
+        warn(
+            [
+                gateways,
+                *([kafka] if config.lane_kafka else []),
+                *connections([("objects", bucket)]),
+                *connections_of(config),
+            ]
+        )
         await stopped.wait()
 
 

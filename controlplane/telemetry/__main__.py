@@ -15,7 +15,7 @@ from controlplane.config.connections import connections_of
 from controlplane.telemetry.config import IngestConfig
 from controlplane.telemetry.process.service import StartError, serve
 from inference.contract import logs
-from inference.contract.tls.clear_text import connections, served, warn
+from inference.contract.tls.clear_text import connections, reached, warn
 
 
 async def _run(config: IngestConfig) -> None:
@@ -24,7 +24,7 @@ async def _run(config: IngestConfig) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with serve(config) as (http_port, grpc_port):
         print(f"otlp http={http_port} grpc={grpc_port}", flush=True)
-        senders = served("senders of spans", config.otlp_host, encrypted=config.otlp_certificate is not None)
+        senders = reached("senders of spans", config.otlp_host, encrypted=config.otlp_certificate is not None)
         warn([senders, *connections_of(config), *connections([("snapshot", config.snapshot_url)])])
         await stopped.wait()
 

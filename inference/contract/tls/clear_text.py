@@ -37,13 +37,14 @@ def connection(to: str, url: str) -> Connection:
     if scheme in ("postgresql", "postgres"):
         encrypted = parse_qs(parts.query).get("sslmode", [""])[-1] in ENCRYPTING_MODES
         hosts = hosts or "localhost"  # libpq's default: the socket of this machine
-    local = scheme in ON_THIS_MACHINE or all(is_loopback(_without_port(host)) for host in hosts.split(","))
-    return Connection(to, hosts or parts.path, encrypted, local)
+    if scheme in ON_THIS_MACHINE:
+        return Connection(to, parts.path, encrypted, local=True)
+    return reached(to, hosts, encrypted=encrypted)
 
 
-def served(to: str, host: str, *, encrypted: bool) -> Connection:
-    """Of what listens at `host`."""
-    return Connection(to, host, encrypted, is_loopback(host))
+def reached(to: str, hosts: str, *, encrypted: bool) -> Connection:
+    """Of what listens at a host, or at several with commas between them, with ports or without."""
+    return Connection(to, hosts, encrypted, all(is_loopback(_without_port(host)) for host in hosts.split(",")))
 
 
 def connections(urls: Iterable[tuple[str, str]]) -> list[Connection]:

@@ -1,6 +1,6 @@
 import pytest
 
-from inference.contract.tls.clear_text import connection, connections, served
+from inference.contract.tls.clear_text import connection, connections, reached
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_what_is_encrypted_or_stays_here_is_not(url: str) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "", "localhost.example.com"])
 def test_what_listens_beyond_loopback_is_in_the_clear_without_a_certificate(host: str) -> None:
-    assert served("clients", host, encrypted=False).in_the_clear
-    assert not served("clients", host, encrypted=True).in_the_clear
+    assert reached("clients", host, encrypted=False).in_the_clear
+    assert not reached("clients", host, encrypted=True).in_the_clear
 
 
 def test_a_setting_that_is_empty_is_no_connection() -> None:
