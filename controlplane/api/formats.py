@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
 from pydantic_core import PydanticCustomError
 
+from controlplane.fleet.validators import CACHE_KEY as _CACHE_KEY_OF
 from controlplane.fleet.validators import NAME as _SLUG_OF
 from controlplane.incidents.core.silences import LONGEST as MAX_MATCHER_CHARS
 from controlplane.incidents.core.silences import PATTERN as _MATCHER
@@ -33,6 +34,7 @@ _TRACE_ID = r"^[0-9a-fA-F]{32}$"
 _LINK = r"^(https?://[^\s\x00-\x1f\x7f-\x9f]+)?$"
 _CURSOR = r"^[A-Za-z0-9_-]+$"
 DECISION_KEY = "^[0-9a-f]{16}$"
+_CACHE_KEY = f"^{_CACHE_KEY_OF.pattern}$"
 _WALL_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?$"
 
 REMEDIES = {
@@ -47,6 +49,7 @@ REMEDIES = {
     _CURSOR: "Give the `next_cursor` of the page before, or leave it out",
     _QUARTER: "Write 2027-Q1",
     DECISION_KEY: "Give the key of a decision, 16 hexadecimal digits, as /api/v1/decisions lists it",
+    _CACHE_KEY: "Give the `x-weir-cache-key` of an answer, 64 hexadecimal digits in lower case",
     _WALL_TIME: "Write 2026-11-22T02:00:00, without an offset",
 }
 """What to write instead, by pattern."""
@@ -68,6 +71,7 @@ Link = Annotated[str, Field(max_length=500, pattern=_LINK)]
 QuarterName = Annotated[str, Field(pattern=_QUARTER)]
 ScenarioText = Annotated[str, Field(max_length=500, pattern=TEXT.pattern)]
 DecisionKey = Annotated[str, Field(pattern=DECISION_KEY)]
+CacheKey = Annotated[str, Field(pattern=_CACHE_KEY)]
 WallTime = Annotated[str, Field(max_length=19, pattern=_WALL_TIME)]
 
 

@@ -1,6 +1,5 @@
 """Purges cached answers. The number of purges is part of their keys: those from before are met by nobody, and Redis drops them in time."""
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,8 +12,6 @@ from controlplane.accounts.admin_parts import RuledAdmin
 from controlplane.accounts.core.actions import EDIT_FLEET
 from controlplane.fleet.models import CachePurge, LLMModel, Tenant
 
-KEY = re.compile("[0-9a-f]{64}")
-"""The key of an answer."""
 MAX_TAGS = 10_000
 """Tags and keys of which it is known how often they were purged: gateways have them all in memory."""
 

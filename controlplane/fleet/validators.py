@@ -16,6 +16,8 @@ from inference.contract.snapshot_parts import WARM_UP_BOUNDS
 from inference.contract.stages import OPERATIONS
 from inference.contract.tensor_mapping import TensorMapping, check_mapping
 
+CACHE_KEY = re.compile("[0-9a-f]{64}")
+"""The key of a cached answer."""
 MAX_TTLS, MAX_TTL_S = 100, 31_536_000
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
 

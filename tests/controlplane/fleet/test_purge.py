@@ -112,6 +112,7 @@ def test_the_admin_does_it_for_those_that_are_chosen(owner: Client) -> None:
         ({"model": "other"}, 409),
         ({"pool": "x"}, 422),
         ({"tag": "A b"}, 409),
+        ({"key": "faq"}, 422),
         ({"tenant": "acme", "prompt_version": "1"}, 409),
         ({"tag": "faq", "model": "chat"}, 409),
     ],

@@ -10,9 +10,9 @@ from ninja import Body, Field, Query, Router, Schema
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_FLEET
 from controlplane.api.filters import RequestFilters, question_of
-from controlplane.api.formats import Given, Name, Rounded
+from controlplane.api.formats import CacheKey, Given, Name, Rounded
 from controlplane.fleet.models import CachePurge, LLMModel, Tenant
-from controlplane.fleet.purge import KEY, purge_answers, purge_tag, purge_version
+from controlplane.fleet.purge import purge_answers, purge_tag, purge_version
 from controlplane.planning.savings import savings
 from controlplane.telemetry.query import answers, cached
 from controlplane.telemetry.query.core.errors import BadQuestionError
@@ -97,7 +97,7 @@ class PurgeIn(Given):
     prompt_version: Name | None = Field(None, description="Of the model: the answers of this version alone")
     tenant: Name | None = Field(None, description="Its answers of all models that do not share them between tenants")
     tag: Name | None = Field(None, description="The answers to requests that name it in `x-weir-cache-tags`")
-    key: str | None = Field(None, pattern=f"^{KEY.pattern}$", description="One answer, by its `x-weir-cache-key`")
+    key: CacheKey | None = Field(None, description="One answer, by its `x-weir-cache-key`")
 
 
 class PurgedOut(Given):

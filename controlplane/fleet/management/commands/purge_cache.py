@@ -7,11 +7,12 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.fleet.models import LLMModel, Tenant
-from controlplane.fleet.purge import KEY, purge_answers, purge_tag, purge_version
+from controlplane.fleet.purge import purge_answers, purge_tag, purge_version
+from controlplane.fleet.validators import CACHE_KEY
 
 
 def _key(text: str) -> str:
-    if not KEY.fullmatch(text):
+    if not CACHE_KEY.fullmatch(text):
         raise ArgumentTypeError("give the 64 digits of an x-weir-cache-key")
     return text
 
