@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 
 from django.test import Client
 
+from controlplane.core.formatting import PAGE
 from controlplane.fleet.models import Observation, Price
+from controlplane.planning.models import MeasuredPool
 from controlplane.telemetry.core.query_types import FROM_CACHE
 from controlplane.telemetry.store import Store
 from tests.support.stored_pool import stored_pool
@@ -30,12 +32,26 @@ def test_counts_and_tokens_are_those_of_the_ledger(reader: Client, caller: Clien
     assert 'id="figure"' in page
 
 
+def test_gpu_time_is_not_known_until_the_pool_was_measured(reader: Client, served: Filled) -> None:
+    pool = stored_pool("chat-small-local", "chat-small")
+    question = {**served.range, "model": "chat-small", "pool": "chat-small-local"}
+    assert 'GPU time <strong class="warn">not known' in page_of(reader, "/cache", **question)
+    capacity = {"requests_per_s": 0.8, "source": "ledger", "gpus_per_replica": 4, "lower_bound": True}
+    MeasuredPool.objects.create(pool=pool, measured_at=datetime.now(UTC), reason="", capacity=capacity)
+    hits = sum(
+        row.cache_outcome in FROM_CACHE and row.status == "ok" for row in served.of(model="chat-small", pool=pool.name)
+    )
+    assert f"≤ {PAGE.ms(1000 * hits * 4 / 0.8)}</strong> GPU time" in page_of(reader, "/cache", **question)
+
+
 def test_money_is_not_known_until_there_is_a_price(reader: Client, served: Filled) -> None:
     pool = stored_pool("chat-small-local", "chat-small")
     question = {**served.range, "model": "chat-small", "pool": "chat-small-local"}
     assert re.search(r"money <strong class=\"warn\">not known", page_of(reader, "/cache", **question))
     Price.objects.create(variant=pool.variant, usd_per_1k_prompt_tokens=0.25, usd_per_1k_output_tokens=1)
-    assert re.search(r"<strong>[0-9.]+\u202fUSD</strong> money", page_of(reader, "/cache", **question))
+    assert re.search(r"<strong>[0-9.]+\u202fUSD</strong> money\.", page_of(reader, "/cache", **question))
+    whole = page_of(reader, "/cache", **served.range)
+    assert re.search(r"<strong>[0-9.]+\u202fUSD</strong> money <span class=\"muted\">\(not known of [0-9]+\)", whole)
 
 
 def test_evidence_refusals_and_sizes_are_as_the_gateways_say(reader: Client, caller: Client, annexed: Store) -> None:

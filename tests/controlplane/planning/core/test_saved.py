@@ -14,7 +14,7 @@ from forecasting.capacity.assumptions import ReplicaCapacity, TokenMix
 MS = 1_000_000
 MISSES = CacheRow("m", "r", "p", "chat", "miss", 5, 10, 10, 10 * 900 * MS, 10, 1000, 200)
 HITS = CacheRow("m", "r", "p", "chat", "hit", 5, 4, 4, 4 * 2 * MS, 4, 400, 80)
-CAPACITY = ReplicaCapacity(2.0, "measured", TokenMix(100, 20), input_share=0.5, gpus_per_replica=4)
+CAPACITY = ReplicaCapacity(2.0, "ledger", TokenMix(100, 20), input_share=0.5, gpus_per_replica=4)
 
 
 def test_a_hit_saves_what_answers_of_its_length_took_and_cost() -> None:
