@@ -16,8 +16,8 @@ from django.core.checks import ERROR, WARNING, CheckMessage, Tags, register
 
 from controlplane.config import Config
 from controlplane.config.bounds import MIN_SECRET_CHARS
-from controlplane.incidents.notify.delivery import keyring
-from controlplane.incidents.notify.delivery.core.encryption import SealError
+from controlplane.core import keyring
+from controlplane.core.encryption import SealError
 from controlplane.incidents.notify.delivery.core.outbound_address import allowed
 from inference.contract.address import is_loopback
 

@@ -10,7 +10,7 @@ import structlog
 from django.utils import timezone
 from prometheus_client import Counter
 
-from controlplane.incidents.notify.delivery.core.encryption import SealError
+from controlplane.core.encryption import SealError
 from controlplane.incidents.notify.delivery.core.outbound_address import Allowed
 from controlplane.incidents.notify.delivery.core.retry import Answer, Policy, classify
 from controlplane.incidents.notify.delivery.destinations.webhook import signed

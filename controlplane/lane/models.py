@@ -8,8 +8,8 @@ from django.db import models
 from django.db.models import Q
 
 from controlplane.accounts.core.rule import Owned
+from controlplane.core.sealed import Sealed
 from controlplane.fleet.models import Tenant
-from controlplane.incidents.notify.delivery.models import Sealed
 from controlplane.lane.core import states
 from controlplane.lane.core.jobs import MAX_URL_CHARS
 

@@ -16,8 +16,8 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
+from controlplane.core.encryption import SealError
 from controlplane.incidents.act import actions
-from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.incidents.notify.delivery.destinations.pagerduty_inbound import Event, is_signed, parse
 from controlplane.incidents.notify.delivery.models import HookEvent, HookSecret
 

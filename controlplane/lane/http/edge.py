@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from django.db import DatabaseError, connection
 
-from controlplane.incidents.notify.delivery.core.encryption import SealError
+from controlplane.core.encryption import SealError
 from controlplane.lane.core import states
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.http import forms

@@ -4,9 +4,9 @@ from typing import Any
 
 from django import forms
 
+from controlplane.core.encryption import SealError
 from controlplane.core.formatting import capitalised
 from controlplane.incidents.notify.delivery import reachable
-from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.incidents.notify.delivery.destinations import KINDS
 from controlplane.incidents.notify.delivery.destinations.kind import RequestAddress
 from controlplane.incidents.notify.delivery.models import SEVERITIES, Destination, HookSecret

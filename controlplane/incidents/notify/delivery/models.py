@@ -7,46 +7,17 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from controlplane.accounts.core.rule import Owned
+from controlplane.core import keyring
+from controlplane.core.encryption import Keys
+from controlplane.core.sealed import Sealed, anything_sealed
 from controlplane.fleet.models import Team
-from controlplane.incidents.notify.delivery import destinations, keyring
-from controlplane.incidents.notify.delivery.core.encryption import Keys
+from controlplane.incidents.notify.delivery import destinations
 
 SEVERITIES = ("critical", "error", "warning", "info")
 
 
 def every_severity() -> list[str]:
     return list(SEVERITIES)
-
-
-class Sealed(models.Model):
-    """A row with a secret, which is encrypted in the database. `secret` decrypts it; it is never shown or logged."""
-
-    sealed = models.TextField(editable=False)
-
-    class Meta:
-        abstract = True
-
-    @classmethod
-    def in_use(cls) -> models.QuerySet[Any]:
-        """Rows whose secrets are needed."""
-        return cls._default_manager.all()
-
-    @property
-    def secret(self) -> str:
-        """Raises SealError where the keys do not open it."""
-        return keyring.to_open().open(self.sealed)
-
-    @secret.setter
-    def secret(self, text: str) -> None:
-        """Raises SealError where the keys are lost or wrong."""
-        self.seal(keyring.to_seal(anything_sealed), text)
-
-    def seal(self, keys: Keys, text: str) -> None:
-        self.sealed = keys.seal(text)
-
-
-def anything_sealed() -> bool:
-    return any(kind._default_manager.exists() for kind in Sealed.__subclasses__())
 
 
 class Endpoints(models.Manager["Endpoint"]):

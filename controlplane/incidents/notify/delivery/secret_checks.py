@@ -7,9 +7,9 @@ from django.apps import AppConfig
 from django.core.checks import CheckMessage, Tags, Warning, register
 from django.db import DatabaseError, transaction
 
+from controlplane.core.encryption import SealError
 from controlplane.core.formatting import capitalised
-from controlplane.incidents.notify.delivery.core.encryption import SealError
-from controlplane.incidents.notify.delivery.models import Sealed
+from controlplane.core.sealed import Sealed
 
 
 def in_use() -> Iterator[Sealed]:

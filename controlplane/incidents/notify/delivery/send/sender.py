@@ -12,7 +12,7 @@ from django.conf import settings
 from django.utils import timezone
 from opentelemetry.trace import SpanKind
 
-from controlplane.incidents.notify.delivery.core.encryption import SealError
+from controlplane.core.encryption import SealError
 from controlplane.incidents.notify.delivery.core.outbound_address import allowed
 from controlplane.incidents.notify.delivery.core.retry import Answer, Policy
 from controlplane.incidents.notify.delivery.core.stored_notice import change_of, notice_of

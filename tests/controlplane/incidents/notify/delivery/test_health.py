@@ -11,9 +11,9 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
+from controlplane.core.encryption import Keys
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery import enqueue
-from controlplane.incidents.notify.delivery.core.encryption import Keys
 from controlplane.incidents.notify.delivery.health.health import Figures, health, judge
 from controlplane.incidents.notify.delivery.models import Delivery, Heartbeat
 from tests.support.incidents.notices import notice, pagerduty, routing_key

@@ -13,8 +13,8 @@ from django.test import Client
 from pytest_django import Settings
 
 from controlplane.config.secrets import new_secret
+from controlplane.core.encryption import SealError
 from controlplane.incidents.notify.delivery import enqueue
-from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.incidents.notify.delivery.health.health import health
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint, HookSecret
 from controlplane.incidents.notify.delivery.secret_checks import check_secrets

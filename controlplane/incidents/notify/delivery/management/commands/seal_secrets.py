@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from controlplane.incidents.notify.delivery.core.encryption import SealError
+from controlplane.core.encryption import SealError
 from controlplane.incidents.notify.delivery.secret_checks import seal_again
 
 

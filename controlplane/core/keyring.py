@@ -10,7 +10,7 @@ from django.conf import settings
 
 from controlplane.config import Config
 from controlplane.config.secrets import read_or_make_secret, read_secret
-from controlplane.incidents.notify.delivery.core.encryption import Keys, SealError, keys
+from controlplane.core.encryption import Keys, SealError, keys
 
 
 def path(config: Config) -> Path:

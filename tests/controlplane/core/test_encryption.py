@@ -4,7 +4,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from controlplane.config.secrets import new_secret
-from controlplane.incidents.notify.delivery.core.encryption import SealError, keys
+from controlplane.core.encryption import SealError, keys
 
 OLD, NEW = Fernet.generate_key().decode(), new_secret()
 
