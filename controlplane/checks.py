@@ -143,6 +143,13 @@ RULES: tuple[Rule, ...] = (
         WARNING,
     ),
     Rule(
+        "weir.E084",
+        ("local_login", "oidc"),
+        lambda c: c.local_login == "everybody" or bool(c.oidc),
+        "WEIR_LOCAL_LOGIN={local_login}, and WEIR_OIDC is empty: nobody else can log in.",
+        "Name a provider in WEIR_OIDC, or set WEIR_LOCAL_LOGIN=everybody.",
+    ),
+    Rule(
         "weir.E019",
         ("outbound_allow",),
         lambda c: _are_addresses(c.outbound_allow),

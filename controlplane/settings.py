@@ -2,12 +2,14 @@
 
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from csp.constants import NONE, SELF, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
 from servestatic.compress import Compressor
 
 from controlplane.config import Config, ConfigError
+from controlplane.config.bounds import is_loopback
 from controlplane.config.databases import DatabaseUrlError, database
 from controlplane.config.secrets import read_or_make_secret
 from inference.contract.logs import stdlib_logging
@@ -48,6 +50,12 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "servestatic",
     "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "allauth.usersessions",
     "axes",
     "channels",
     "csp",
@@ -66,6 +74,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "controlplane.accounts.middleware.BearerToken",
     "controlplane.accounts.middleware.LoginRequired",
     "controlplane.accounts.middleware.acting_user",
@@ -117,17 +126,58 @@ AUTH_PASSWORD_VALIDATORS = [
 MESSAGE_STORAGE = (
     "django.contrib.messages.storage.cookie.CookieStorage"  # the message that shows a new key is not stored
 )
-LOGIN_URL = "login"
+LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
-LOGOUT_REDIRECT_URL = "login"
+LOGOUT_REDIRECT_URL = "account_login"
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # one attacker cannot lock a colleague out from elsewhere
-AXES_LOCKOUT_TEMPLATE = "accounts/locked_out.html"
+AXES_LOCKOUT_TEMPLATE = "429.html"
 AXES_RESET_ON_SUCCESS = True
 AXES_CLIENT_IP_CALLABLE = "controlplane.accounts.client_ip.client_ip"
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
+
+# allauth: of what it can do, what `controlplane/accounts/urls.py` has a URL for. Nobody signs up.
+ACCOUNT_ADAPTER = "controlplane.accounts.login.adapters.Accounts"
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
+ACCOUNT_UNIQUE_EMAIL = False  # a name in a provider's answer must not stop a log-in
+ACCOUNT_FORMS = {"reset_password": "controlplane.accounts.login.forms.ResetPassword"}
+ACCOUNT_SESSION_REMEMBER = True
+SOCIALACCOUNT_ADAPTER = "controlplane.accounts.login.adapters.Providers"
+SOCIALACCOUNT_PROVIDERS = {
+    "openid_connect": {
+        "OAUTH_PKCE_ENABLED": True,
+        "APPS": [
+            {
+                "provider_id": each.id,
+                "name": each.name,
+                "client_id": each.client_id,
+                "secret": each.secret,
+                "settings": {"server_url": each.issuer, "scope": each.scopes.split()},
+            }
+            for each in CONFIG.oidc
+        ],
+    }
+}
+MFA_ADAPTER = "controlplane.accounts.login.adapters.SecondFactors"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_TOTP_ISSUER = "Weir"
+MFA_TOTP_TOLERANCE = 1
+MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not CONFIG.https
+
+# Mail, of resets of passwords alone.
+_mail = urlsplit(CONFIG.mail_url)
+EMAIL_HOST, EMAIL_PORT = _mail.hostname or "", _mail.port or (465 if _mail.scheme == "smtps" else 25)
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = unquote(_mail.username or ""), unquote(_mail.password or "")
+EMAIL_USE_SSL = _mail.scheme == "smtps"
+EMAIL_USE_TLS = _mail.scheme == "smtp" and not is_loopback(EMAIL_HOST)
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = CONFIG.mail_from
 
 # Browser security.
 SESSION_COOKIE_AGE = 12 * 3600  # a shift
@@ -151,7 +201,7 @@ CONTENT_SECURITY_POLICY = {
         "img-src": [SELF, "data:", "blob:"],
         "object-src": [NONE],
         "base-uri": [SELF],
-        "form-action": [SELF],
+        "form-action": [SELF, *(each.origin for each in CONFIG.oidc)],  # the log-in's form is sent on to the provider
         "frame-ancestors": [NONE],
     }
 }

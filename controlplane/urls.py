@@ -14,9 +14,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("metrics", metrics.metrics, name="metrics"),
     path("hooks/pagerduty", pagerduty_events.pagerduty, name="pagerduty-hook"),
     path("", include("controlplane.accounts.urls")),
-    path(
-        "admin/login/", login_not_required(RedirectView.as_view(pattern_name="login", query_string=True))
-    ),  # one way in
+    # one way in, and one to change a password
+    path("admin/login/", login_not_required(RedirectView.as_view(pattern_name="account_login", query_string=True))),
+    path("admin/password_change/", RedirectView.as_view(pattern_name="account_change_password")),
     path("admin/", admin.site.urls),
     path("api/v1/", include("controlplane.api.urls")),
     path("", include("controlplane.dashboard.urls")),

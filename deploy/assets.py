@@ -2,7 +2,7 @@
 
 plotly.js comes as npm's bundle of cartesian charts (410 KB compressed), pinned and checked against its published hash. Without npm
 or a network, the whole bundle of plotly's wheel (1.1 MB compressed) is used. `--tests` also fetches axe-core, for the
-accessibility tests. The exit status is always 0: a script that cannot be fetched is reported.
+accessibility tests, and oidc-provider, for those of the log-in. The exit status is always 0: a script that cannot be fetched is reported.
 """
 
 import argparse
@@ -100,6 +100,31 @@ def whole_plotly(folder: Path) -> Path:
     return Path(shutil.copy2(Path(spec.origin).parent / "package_data" / "plotly.min.js", folder / "plotly.min.js"))
 
 
+def fetch_locked(source: Path, folder: Path) -> Path:
+    """The npm packages of a lock file, into `folder`, unless they are there. Raises NotFetchedError."""
+    lock = source / "package-lock.json"
+    stamp = folder / ".fetched"
+    if stamp.is_file() and stamp.read_bytes() == lock.read_bytes():
+        return folder
+    if shutil.which("npm") is None:
+        raise NotFetchedError("npm is not installed")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("package.json", lock.name):
+        shutil.copy2(source / name, folder)
+    try:
+        subprocess.run(
+            ["npm", "ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"],  # noqa: S607
+            check=True,
+            capture_output=True,
+            timeout=FETCH_TIMEOUT_S,
+            cwd=folder,
+        )
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        raise NotFetchedError(f"npm did not install what {lock.name} names: {error}") from None
+    stamp.write_bytes(lock.read_bytes())
+    return folder
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--tests", action="store_true", help="also what only tests need")
@@ -116,6 +141,14 @@ def main() -> None:
         except NotFetchedError as error:
             print(
                 f"axe-core: absent, because {error}; the accessibility tests use their own simpler checks",
+                file=sys.stderr,
+            )
+        try:
+            fetched = fetch_locked(ROOT / "tests" / "support" / "oidc", FOR_TESTS / "oidc")
+            print(f"oidc-provider: {fetched.relative_to(ROOT)}")
+        except NotFetchedError as error:
+            print(
+                f"oidc-provider: absent, because {error}; tests of log-in through a provider are skipped",
                 file=sys.stderr,
             )
 

@@ -1,13 +1,26 @@
+from typing import Any
+
+import allauth.account.admin
+import allauth.mfa.admin
+import allauth.socialaccount.admin
+import allauth.usersessions.admin  # noqa: F401  (registers what is unregistered below)
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
+from allauth.usersessions.models import UserSession
 from django import forms
-from django.contrib import admin
+from django.conf import settings
+from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group, User
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from controlplane.accounts.admin_parts import IssuedAdmin, RuledAdmin, RuledInline
+from controlplane.accounts.admin_parts import IssuedAdmin, RuledAdmin, RuledInline, Suggesting
 from controlplane.accounts.core.actions import ADMINISTER
 from controlplane.accounts.core.scopes import READ, SCOPES
-from controlplane.accounts.models import ApiToken, Membership, SharedLink
+from controlplane.accounts.login.provider import mappings
+from controlplane.accounts.models import ApiToken, BreakGlass, GroupMapping, Membership, ProviderAccount, SharedLink
 
 
 class ApiTokenForm(forms.ModelForm):
@@ -45,12 +58,41 @@ class MembershipInline(RuledInline):
     extra = 0
 
 
+class BreakGlassInline(RuledInline):
+    """Whether the person may log in by a password when the provider is down, and why."""
+
+    model = BreakGlass
+    extra = 0
+
+
 @admin.register(Membership)
 class MembershipAdmin(PeopleAdmin):
     list_display = ["user", "role", "team"]
     list_filter = ["team", "role"]
     search_fields = ["user__username", "team__name"]
     autocomplete_fields = ["team", "user"]
+
+
+@admin.register(GroupMapping)
+class GroupMappingAdmin(PeopleAdmin):
+    """Counts from each person's next request on."""
+
+    list_display = ["group", "provider", "role", "team"]
+    list_filter = ["provider", "team", "role"]
+    search_fields = ["group", "team__name"]
+    autocomplete_fields = ["team"]
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name == "group":
+            kwargs["widget"] = Suggesting(_named_groups)
+        if db_field.name == "provider":
+            kwargs["widget"] = Suggesting(lambda: [each.id for each in settings.CONFIG.oidc])
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
+
+
+def _named_groups() -> list[str]:
+    """What providers have named so far."""
+    return sorted({group for groups in ProviderAccount.objects.values_list("groups", flat=True) for group in groups})
 
 
 @admin.register(SharedLink)
@@ -66,9 +108,8 @@ class SharedLinkAdmin(PeopleAdmin):
         return False
 
 
-admin.site.unregister(
-    [User, Group]
-)  # Django's: people have roles in teams, and neither groups nor permissions of their own
+# Django's and allauth's: people have roles in teams, and neither groups nor permissions; what they log in with is theirs.
+admin.site.unregister([User, Group, EmailAddress, Authenticator, UserSession, SocialAccount, SocialApp, SocialToken])
 
 
 @admin.register(User)
@@ -76,7 +117,8 @@ class PersonAdmin(PeopleAdmin, UserAdmin):
     list_display = ["username", "is_active", "is_superuser", "last_login"]
     list_filter = ["is_superuser", "is_active", "memberships__team", "memberships__role"]
     filter_horizontal = ()
-    inlines = [MembershipInline]
+    inlines = [MembershipInline, BreakGlassInline]
+    actions = ["remove_second_factors", "end_sessions"]
     fieldsets = [
         (None, {"fields": ["username", "password"]}),
         ("Person", {"fields": ["first_name", "last_name", "email"]}),
@@ -88,8 +130,36 @@ class PersonAdmin(PeopleAdmin, UserAdmin):
             },
         ),
         ("Dates", {"fields": ["last_login", "date_joined"]}),
+        ("By groups at providers", {"fields": ["by_groups"]}),
     ]
+    readonly_fields = ["by_groups"]
+
+    @admin.display(description="is")
+    def by_groups(self, person: User) -> str:
+        """Beside the memberships below, which people gave here."""
+        lines = []
+        for account in person.provider_accounts.select_related("tokens"):
+            is_by = ", ".join(f"{each.role} of {each.team}" if each.team else each.role for each in mappings(account))
+            state = "refused there" if account.refused else f"read at {account.tokens.read_at:%Y-%m-%d %H:%M:%S} UTC"
+            lines.append(
+                f"{is_by or 'nothing'}, by {', '.join(account.groups) or 'no group'} at {account.provider}, {state}"
+            )
+        return "; ".join(lines) or "nothing: logs in here"
 
     def get_inlines(self, request: HttpRequest, obj: User | None) -> list[type[RuledInline]]:
         """Not yet where a person is added: Django asks for the name and the password alone."""
-        return [MembershipInline] if obj else []
+        return [MembershipInline, BreakGlassInline] if obj else []
+
+    @admin.action(description="Remove the second factors of selected people, who lost them")
+    def remove_second_factors(self, request: HttpRequest, people: QuerySet[User]) -> None:
+        lost = Authenticator.objects.filter(user__in=people)
+        said = f"removed {lost.count()} second factors"
+        lost.delete()
+        self.message_user(request, said, messages.SUCCESS)
+
+    @admin.action(description="End the sessions of selected people")
+    def end_sessions(self, request: HttpRequest, people: QuerySet[User]) -> None:
+        sessions = UserSession.objects.filter(user__in=people)
+        for session in sessions:
+            session.end()
+        self.message_user(request, f"ended {len(sessions)} sessions", messages.SUCCESS)

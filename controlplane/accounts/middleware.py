@@ -7,17 +7,19 @@ from typing import Any
 
 from asgiref.sync import iscoroutinefunction
 from django.conf import settings
+from django.contrib.auth import logout
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.deprecation import MiddlewareMixin
 
-from controlplane.accounts import rights
+from controlplane.accounts import rights, second_factor
 from controlplane.accounts.bearer import bearer_text, find_token
 from controlplane.accounts.client_ip import client_ip
 from controlplane.accounts.core.actions import VIEW
 from controlplane.accounts.core.throttle import Throttle
+from controlplane.accounts.login import provider
 from controlplane.accounts.models import TokenUser
 from controlplane.core.acting import Actor, acting
 from controlplane.core.problems import problem, unauthorized
@@ -71,23 +73,26 @@ class LoginRequired(LoginRequiredMiddleware):
     ) -> HttpResponseBase | None:
         if getattr(request, "may_read_metrics", False):
             return None
+        wants_login = getattr(view_func, "login_required", True)
+        if wants_login and request.user.is_authenticated and provider.has_ended(request):
+            logout(request)
         answer: HttpResponseBase | None = super().process_view(request, view_func, view_args, view_kwargs)
-        if answer is None and getattr(view_func, "login_required", True):
-            return self._unread(request)
-        return answer
+        return self._unread(request) if answer is None and wants_login else answer
 
     @staticmethod
     def _unread(request: HttpRequest) -> HttpResponseBase | None:
         """Nobody reads without a role. What a token changes, it may without the scope to read."""
         match = request.resolver_match
         changes = isinstance(request.user, TokenUser) and request.method not in SAFE_METHODS
-        if changes or (match is not None and match.url_name == "logout"):
+        if changes or (match is not None and match.url_name == "account_logout"):
             return None
         sentence = rights.why_not(request.user, VIEW)
         if sentence and request.path_info.startswith(MACHINE_PATHS):
             return problem(403, "Not allowed", sentence)
         if sentence:
             raise PermissionDenied(sentence)
+        if not isinstance(request.user, TokenUser) and second_factor.is_missing(request):
+            return second_factor.refusal(request, request.path_info.startswith(MACHINE_PATHS))
         return None
 
     def handle_no_permission(  # type: ignore[override]

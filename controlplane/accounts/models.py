@@ -14,6 +14,7 @@ from django.utils import timezone
 from controlplane.accounts.core.rule import ROLES
 from controlplane.accounts.core.scopes import READ, SCOPES, Scope, unknown
 from controlplane.core.issued import Issued
+from controlplane.core.sealed import Sealed
 from inference.contract.snapshot import key_digest
 
 TOKEN_PREFIX = "weir_api_"  # noqa: S105  (not a secret)
@@ -117,6 +118,86 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} is {self.role} of {self.team}"
+
+
+ADMINISTRATOR = "administrator"
+
+
+class GroupMapping(models.Model):
+    """What the people of a group at a provider are here."""
+
+    provider = models.CharField(max_length=40, help_text="Its `id` in WEIR_OIDC.")
+    group = models.CharField(max_length=255, help_text="As the provider names it in its claim.")
+    role = models.CharField(
+        max_length=20,
+        choices=[
+            *((name, f"{name}: {what}") for name, what in ROLES.items()),
+            (ADMINISTRATOR, f"{ADMINISTRATOR}: everything"),
+        ],
+    )
+    team = models.ForeignKey(
+        "fleet.Team",
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        help_text="In which; an administrator is in none.",
+    )
+
+    class Meta:
+        ordering = ["provider", "group"]
+        constraints = [
+            models.UniqueConstraint(fields=["provider", "group", "team", "role"], name="one_mapping_of_a_group")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.group} at {self.provider}: {self.role}{f' of {self.team}' if self.team else ''}"
+
+    def clean(self) -> None:
+        if (self.team is None) != (self.role == ADMINISTRATOR):
+            raise ValidationError({"team": "Name a team, or make the group administrators, who are of no team"})
+        if self.provider not in {each.id for each in settings.CONFIG.oidc}:
+            named = ", ".join(each.id for each in settings.CONFIG.oidc) or "none yet"
+            raise ValidationError({"provider": f"WEIR_OIDC has no such provider; it has {named}"})
+
+
+class ProviderAccount(models.Model):
+    """A person at a provider, and what it last said. The roles follow from the groups at each request (`controlplane.accounts.rights`)."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="provider_accounts")
+    provider = models.CharField(max_length=40)
+    subject = models.CharField(max_length=191)
+    groups = models.JSONField(default=list)
+    refused = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["provider", "subject"], name="one_account_of_a_subject")]
+
+    def __str__(self) -> str:
+        return f"{self.user} at {self.provider}"
+
+
+class ProviderTokens(Sealed):
+    """With which the provider is asked again, and when it last answered. `claimed_until`: by a request that asks."""
+
+    account = models.OneToOneField(ProviderAccount, on_delete=models.CASCADE, related_name="tokens")
+    read_at = models.DateTimeField()
+    claimed_until = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"of {self.account}"
+
+
+class BreakGlass(models.Model):
+    """A person who may log in here by a password when the provider is down. Each such log-in is said loudly (`login.break_glass`)."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="break_glass")
+    reason = models.CharField(max_length=200, help_text="What it is for, and where its password is kept.")
+
+    class Meta:
+        verbose_name = verbose_name_plural = "break-glass account"
+
+    def __str__(self) -> str:
+        return f"{self.user} may break the glass"
 
 
 class SavedView(models.Model):

@@ -12,7 +12,8 @@ from django.shortcuts import get_object_or_404
 
 from controlplane.accounts.core import rule
 from controlplane.accounts.core.rule import Action, Owned, Person
-from controlplane.accounts.models import Membership, TokenUser
+from controlplane.accounts.login import provider
+from controlplane.accounts.models import ADMINISTRATOR, Membership, TokenUser
 
 Row = TypeVar("Row", bound=Model)
 Guard = Callable[[object], None]
@@ -40,10 +41,14 @@ def _read(user: AbstractBaseUser | AnonymousUser) -> Person:
     roles: dict[str, set[str]] = {}
     for team, role in Membership.objects.filter(user_id=user.pk).values_list("team__name", "role"):
         roles.setdefault(team, set()).add(role)
+    groups = provider.mapped(user)
+    for mapping in groups:
+        if mapping.team:
+            roles.setdefault(mapping.team.name, set()).add(mapping.role)
     token = user.token if isinstance(user, TokenUser) else None
     return Person(
         user.get_username(),
-        bool(getattr(user, "is_superuser", False)),
+        bool(getattr(user, "is_superuser", False)) or any(each.role == ADMINISTRATOR for each in groups),
         roles,
         frozenset(token.scopes) if token else None,
         token.name if token else "",

@@ -8,6 +8,7 @@ from django.contrib.auth.signals import user_logged_in, user_logged_out
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
+from controlplane.accounts.login.break_glass import broken
 from controlplane.audit.models import Entry
 from controlplane.core.acting import Actor, actor
 
@@ -42,12 +43,17 @@ def _is_new(refusal: tuple[str, str, str]) -> bool:
 
 
 def connect_logins() -> None:
+    broken.connect(_broke_the_glass, dispatch_uid="audit broke the glass")
     user_logged_in.connect(_logged_in, dispatch_uid="audit logged in")
     user_logged_out.connect(_logged_out, dispatch_uid="audit logged out")
 
 
 def _logged_in(sender: Any, user: User, **_: Any) -> None:
     _session(user, "logged in")
+
+
+def _broke_the_glass(sender: Any, user: User, **_: Any) -> None:
+    _session(user, "broke the glass")
 
 
 def _logged_out(sender: Any, user: User | None, **_: Any) -> None:

@@ -15,11 +15,12 @@ from controlplane.audit.models import Entry, Head
 from controlplane.core.acting import actor
 
 RECORDED = (
-    "accounts.ApiToken", "accounts.Membership", "accounts.SharedLink", "auth.Group", "auth.User",
+    "accounts.ApiToken", "accounts.BreakGlass", "accounts.GroupMapping", "accounts.Membership", "accounts.ProviderAccount",
+    "accounts.SharedLink", "auth.Group", "auth.User",
     "fleet.AllowedRegion", "fleet.Cluster", "fleet.Fallback", "fleet.GatewayKey", "fleet.LLMModel", "fleet.Pool", "fleet.Price",
     "fleet.Region", "fleet.Replica", "fleet.RoutingRules", "fleet.StageTimeouts", "fleet.Team", "fleet.Tenant", "fleet.Tier",
     "fleet.GuardRule", "fleet.CachePurge", "fleet.TimeoutRule", "fleet.TokenIssuer", "fleet.Variant", "fleet.Workload",
-    "slo.Maintenance", "slo.StoredObjective", "openslo.AppliedDocument",
+    "mfa.Authenticator", "slo.Maintenance", "slo.StoredObjective", "openslo.AppliedDocument",
     "incidents.ChangeRecord", "incidents.Entry", "incidents.SilenceRecord",
     "delivery.Destination", "delivery.Endpoint", "delivery.HookSecret",
     "planning.GpuQuota", "planning.GpuType", "planning.PlanSettings", "planning.PlannedEvent", "planning.PoolCapacity",
@@ -43,7 +44,9 @@ LEFT_OUT = {
         "lane.Once", "lane.StoredFile", "lane.Worker",
     ),
     "a person's own view, session or attempt to log in": (
-        "accounts.SavedView", "accounts.TokenUser", "admin.LogEntry", "auth.Permission", "axes.AccessAttempt",
+        "account.EmailAddress", "account.EmailConfirmation", "usersessions.UserSession",
+        "socialaccount.SocialAccount", "socialaccount.SocialApp", "socialaccount.SocialToken",
+        "accounts.ProviderTokens", "accounts.SavedView", "accounts.TokenUser", "admin.LogEntry", "auth.Permission", "axes.AccessAttempt",
         "axes.AccessAttemptExpiration", "axes.AccessFailureLog", "axes.AccessLog", "contenttypes.ContentType", "sessions.Session",
     ),
     "the audit itself": ("audit.Entry", "audit.Head"),

@@ -7,10 +7,12 @@ Environment variables carry `WEIR_` before the name. A value outside its bounds 
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, DirectoryPath, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BeforeValidator, DirectoryPath, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from controlplane.config import bounds
+from controlplane.config.providers import Provider, named_once
+from controlplane.config.providers import read as read_providers
 
 Port = Annotated[int, Field(ge=0, le=bounds.MAX_PORT)]
 GatewayUrl = Annotated[str, AfterValidator(bounds.server_url)]
@@ -21,8 +23,11 @@ OptionalServerUrl = Annotated[str, AfterValidator(bounds.optional(bounds.server_
 OptionalHostPort = Annotated[str, AfterValidator(bounds.optional(bounds.host_port))]
 OptionalStoreDsn = Annotated[str, AfterValidator(bounds.optional(bounds.store_dsn))]
 OptionalSecret = Annotated[str, AfterValidator(bounds.optional(bounds.long_secret))]
+OptionalMailUrl = Annotated[str, AfterValidator(bounds.optional(bounds.mail_url))]
+MailAddress = Annotated[str, AfterValidator(bounds.mail_address)]
 TeamName = Annotated[str, AfterValidator(bounds.team_name)]
 HostNames = Annotated[list[str], NoDecode, AfterValidator(bounds.host_names)]
+Providers = Annotated[list[Provider], NoDecode, BeforeValidator(read_providers), AfterValidator(named_once)]
 Networks = Annotated[list[str], NoDecode, AfterValidator(bounds.networks)]
 
 
@@ -49,8 +54,8 @@ class Config(BaseSettings):
     encryption_keys: Annotated[list[str], NoDecode] = Field(
         [],
         repr=False,
-        description="What secrets of destinations are encrypted with, separated by commas: the first encrypts, any decrypts; "
-        "empty reads (or makes) `encryption-keys` in `home`.",
+        description="What secrets of destinations and second factors are encrypted with, separated by commas: the first encrypts, "
+        "any decrypts; empty reads (or makes) `encryption-keys` in `home`.",
     )
     log_format: Literal["console", "json"] = Field(
         "console", description="`json` for a log collector, one object per line."
@@ -171,6 +176,36 @@ class Config(BaseSettings):
         ge=0,
         description="How many requests to the REST API a token may send in a minute, to each process of web; 0 is no limit.",
     )
+    oidc: Providers = Field(
+        [],
+        repr=False,
+        description="Providers of OpenID Connect that people log in through, as a JSON list (docs/login.md); empty is none.",
+    )
+    oidc_reread_s: float = Field(
+        60.0,
+        ge=0,
+        le=3600,
+        description="How old what a provider says of a person may be, s: a later request asks it again. 0 asks at each request.",
+    )
+    oidc_outage_s: float = Field(
+        3600.0,
+        ge=60,
+        le=86_400,
+        description="How long it counts while the provider does not answer, s; then log-ins through it end, and roles by its groups.",
+    )
+    local_login: Literal["everybody", "break-glass"] = Field(
+        "everybody", description="Who may log in by a password or passkey of this installation, beside its providers."
+    )
+    require_second_factor: bool = Field(
+        False, description="Whether administrators and approvers who log in by a password need a second factor."
+    )
+    mail_url: OptionalMailUrl = Field(
+        "",
+        repr=False,
+        description="The mail server that sends links to reset a password: smtp:// speaks STARTTLS unless it is on this machine, "
+        "smtps:// TLS; empty sends none.",
+    )
+    mail_from: MailAddress = Field("weir@localhost", description="The sender of mail.")
     heartbeat_url: OptionalUrl = Field(
         "",
         repr=False,
@@ -240,6 +275,7 @@ def refusal(error: ValidationError, settings: type[Config]) -> ConfigError:
         given = problem["input"]
         text = ",".join(given) if isinstance(given, list) else str(given)
         value = f"={text!r}" if field.repr else ""
-        reason = problem["msg"].removeprefix("Value error, ")
+        place = "".join(f"{part}: " for part in problem["loc"][1:])
+        reason = place + problem["msg"].removeprefix("Value error, ")
         lines.append(f"WEIR_{name.upper()}{value} is refused ({reason[:1].lower()}{reason[1:]}): {field.description}")
     return ConfigError("\n".join(lines))

@@ -44,6 +44,29 @@ def server_url(text: str) -> str:
     return text
 
 
+def is_loopback(host: str) -> bool:
+    return host in ("localhost", "127.0.0.1", "::1")
+
+
+def mail_url(text: str) -> str:
+    if not is_url(text, "smtp", "smtps"):
+        raise ValueError("use smtp://user:password@host:587, or smtps://")
+    return text
+
+
+def mail_address(text: str) -> str:
+    if not all(text.partition("@")[::2]):
+        raise ValueError("use an address, such as weir@example.com")
+    return text
+
+
+def issuer(text: str) -> str:
+    host = urlsplit(http_url(text)).hostname or ""
+    if not text.startswith("https://") and not is_loopback(host):
+        raise ValueError("an issuer is spoken to by https")
+    return text.rstrip("/")
+
+
 def public_url(text: str) -> str:
     if urlsplit(http_url(text)).query:
         raise ValueError("use what people type, such as https://weir.example.com")

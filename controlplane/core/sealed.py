@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.apps import apps
 from django.db import models
 
 from controlplane.core import keyring
@@ -36,4 +37,5 @@ class Sealed(models.Model):
 
 
 def anything_sealed() -> bool:
-    return any(kind._default_manager.exists() for kind in Sealed.__subclasses__())
+    second_factors = apps.get_model("mfa.Authenticator")  # sealed by `controlplane.accounts.login.adapters`
+    return any(kind._default_manager.exists() for kind in (*Sealed.__subclasses__(), second_factors))

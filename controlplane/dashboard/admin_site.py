@@ -55,7 +55,7 @@ GROUPS = (
     Group(
         "People",
         "who may read and change what",
-        ("fleet.Team", "auth.User", "accounts.Membership", "accounts.ApiToken", "accounts.SharedLink"),
+        ("fleet.Team", "auth.User", "accounts.Membership", "accounts.GroupMapping", "accounts.ApiToken", "accounts.SharedLink"),
     ),
 )  # fmt: skip
 

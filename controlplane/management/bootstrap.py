@@ -14,7 +14,7 @@ from django.db import transaction
 
 from controlplane.accounts.core.rule import ROLES
 from controlplane.accounts.core.scopes import EVERYDAY
-from controlplane.accounts.models import TOKEN_PREFIX, ApiToken, Membership
+from controlplane.accounts.models import TOKEN_PREFIX, ApiToken, BreakGlass, Membership
 from controlplane.config.secrets import new_secret, read_secret, write_secret
 from controlplane.fleet import seed
 from controlplane.fleet.models import GatewayKey, StageTimeouts, Tenant, Tier
@@ -87,7 +87,8 @@ def _admin(home: Path) -> list[str]:
     password, is_new = _secret(path)
     user = User.objects.filter(username=ADMIN).first()
     if user is None:
-        User.objects.create_superuser(ADMIN, password=password)
+        admin = User.objects.create_superuser(ADMIN, password=password)
+        BreakGlass.objects.create(user=admin, reason=f"made by bootstrap; its password is {path.name} in WEIR_HOME")
         return [f"made user {ADMIN!r}, its password is in {path}"]
     if not is_new:
         return []  # the owner may have changed the password

@@ -72,7 +72,7 @@ def session(browser: Browser, site: Site) -> Iterator[Path]:
     page.goto(f"{site.url}/latency?q=p99")
     page.get_by_label("Username").fill("admin")
     page.get_by_label("Password").fill(site.password)
-    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("button", name="Log in", exact=True).click()
     page.wait_for_url("**/latency?q=p99")
     state = site.home / "browser-session.json"
     context.storage_state(path=state)

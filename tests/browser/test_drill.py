@@ -85,7 +85,7 @@ def session(browser: Browser, site: System) -> Path:
     page.goto(f"{site.url}/")
     page.get_by_label("Username").fill("admin")
     page.get_by_label("Password").fill((site.run.home / "admin-password").read_text().strip())
-    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("button", name="Log in", exact=True).click()
     expect(page.get_by_role("heading", name="Processes")).to_be_visible()
     state = site.run.home / "browser-session.json"
     context.storage_state(path=state)

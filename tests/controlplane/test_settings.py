@@ -30,6 +30,7 @@ WRONG_TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("weir.W043", {"controller_host": "0.0.0.0"}),
     ("weir.E019", {"outbound_allow": ["http://10.0.0.1"]}),
     ("weir.E074", {"component_up_for_s": 5.0}),
+    ("weir.E084", {"local_login": "break-glass"}),
 ]
 
 WRONG_ALONE = [
@@ -75,6 +76,13 @@ WRONG_ALONE = [
     ("KUBECONFIGS_DIR", "/dev/null", "does not point to a directory"),
     ("LOG_FORMAT", "xml", "'console' or 'json'"),
     ("LOG_LEVEL", "loud", "'debug', 'info', 'warning' or 'error'"),
+    ("OIDC", "keycloak", "it is no JSON"),
+    ("OIDC_REREAD_S", "-1", "greater than or equal to 0"),
+    ("OIDC_OUTAGE_S", "5", "greater than or equal to 60"),
+    ("LOCAL_LOGIN", "nobody", "'everybody' or 'break-glass'"),
+    ("REQUIRE_SECOND_FACTOR", "perhaps", "valid boolean"),
+    ("MAIL_URL", "http://mail.example.com", "use smtp://"),
+    ("MAIL_FROM", "weir", "such as weir@example.com"),
     ("OTLP_HTTP_PORT", "many", "valid integer"),
     ("OBSERVE_EVERY_S", "5 s", "valid number"),
 ]

@@ -94,4 +94,58 @@ class Migration(migrations.Migration):
                 'ordering': ['-created_at'],
             },
         ),
+        migrations.CreateModel(
+            name='ProviderAccount',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('provider', models.CharField(max_length=40)),
+                ('subject', models.CharField(max_length=191)),
+                ('groups', models.JSONField(default=list)),
+                ('refused', models.BooleanField(default=False)),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='provider_accounts', to=settings.AUTH_USER_MODEL)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='ProviderTokens',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('sealed', models.TextField(editable=False)),
+                ('read_at', models.DateTimeField()),
+                ('claimed_until', models.DateTimeField(null=True)),
+                ('account', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='tokens', to='accounts.provideraccount')),
+            ],
+            options={
+                'abstract': False,
+            },
+        ),
+        migrations.CreateModel(
+            name='GroupMapping',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('provider', models.CharField(help_text='Its `id` in WEIR_OIDC.', max_length=40)),
+                ('group', models.CharField(help_text='As the provider names it in its claim.', max_length=255)),
+                ('role', models.CharField(choices=[('viewer', 'viewer: sees everything'), ('responder', 'responder: acknowledges, silences, notes and resolves'), ('owner', "owner: responds, and edits what is the team's: objectives, policies, destinations, keys, models and their pools"), ('approver', 'approver: approves what another person wrote'), ('administrator', 'administrator: everything')], max_length=20)),
+                ('team', models.ForeignKey(blank=True, help_text='In which; an administrator is in none.', null=True, on_delete=django.db.models.deletion.CASCADE, to='fleet.team')),
+            ],
+            options={
+                'ordering': ['provider', 'group'],
+                'constraints': [models.UniqueConstraint(fields=('provider', 'group', 'team', 'role'), name='one_mapping_of_a_group')],
+            },
+        ),
+        migrations.AddConstraint(
+            model_name='provideraccount',
+            constraint=models.UniqueConstraint(fields=('provider', 'subject'), name='one_account_of_a_subject'),
+        ),
+        migrations.CreateModel(
+            name='BreakGlass',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('reason', models.CharField(help_text='What it is for, and where its password is kept.', max_length=200)),
+                ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='break_glass', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'verbose_name': 'break-glass account',
+                'verbose_name_plural': 'break-glass account',
+            },
+        ),
     ]

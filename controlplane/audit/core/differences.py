@@ -7,7 +7,7 @@ from typing import Any
 HIDDEN = "(hidden)"
 MAX_TEXT = 10_000
 """Characters of a value. Of a longer one the beginning and its length are shown."""
-_SECRET = re.compile(r"secret|password|token|sha256|sealed|credential|digest|headers|kubeconfig|^key$|salt$")
+_SECRET = re.compile(r"secret|password|token|sha256|sealed|credential|digest|headers|kubeconfig|^key$|^data$|salt$")
 UNRECORDED = frozenset({"last_login", "last_used_at", "updated_at", "previewed_at"})
 """Fields that change by use alone."""
 

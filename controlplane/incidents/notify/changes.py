@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
+from controlplane.core.acting import actor
 from controlplane.core.formatting import shortened
 from controlplane.fleet.changes import WEIR
 from controlplane.fleet.core.revision_words import changed
@@ -83,3 +85,12 @@ def record(
 def take(signal: object, sender: object, **change: Any) -> None:
     """Record what another part says that it changed (`controlplane.fleet.changes`)."""
     record(**change)
+
+
+def broke_the_glass(signal: object, sender: object, user: Any, **_: Any) -> None:
+    """Notify of a log-in by a break-glass account."""
+    at = timezone.now()
+    summary = (
+        f"{user.get_username()} logged in by a break-glass account, from {actor().address or 'an unknown address'}"
+    )
+    record(f"break-glass/{user.pk}/{at.isoformat()}", summary, "log-in", at)

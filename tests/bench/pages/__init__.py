@@ -106,7 +106,7 @@ async def _measured(site: Site) -> list[Figure]:
 async def _log_in(session: aiohttp.ClientSession, site: Site) -> None:
     async with session.get(f"{site.url}/login") as answer:
         [token] = re.findall(r'name="csrfmiddlewaretoken" value="([^"]+)"', await answer.text())
-    form = {"username": "admin", "password": site.password, "csrfmiddlewaretoken": token, "next": "/silences"}
+    form = {"login": "admin", "password": site.password, "csrfmiddlewaretoken": token, "next": "/silences"}
     async with session.post(f"{site.url}/login", data=form, headers={"Referer": site.url}) as answer:
         assert answer.url.path == "/silences", "the log-in was refused"
 

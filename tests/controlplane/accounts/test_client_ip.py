@@ -38,12 +38,12 @@ def test_who_fails_behind_a_proxy_locks_nobody_else_out(settings: Settings) -> N
     stranger, owner = Client(), Client()
     for _ in range(settings.AXES_FAILURE_LIMIT + 1):
         answer = stranger.post(
-            "/login", {"username": "admin", "password": "guess"}, headers={"X-Forwarded-For": "203.0.113.66"}
+            "/login", {"login": "admin", "password": "guess"}, headers={"X-Forwarded-For": "203.0.113.66"}
         )
     assert answer.status_code == 429
     answer = owner.post(
         "/login",
-        {"username": "admin", "password": "correct horse battery"},
+        {"login": "admin", "password": "correct horse battery"},
         headers={"X-Forwarded-For": "203.0.113.7"},
     )
     assert answer.status_code == 302

@@ -147,7 +147,7 @@ def test_a_refusal_is_told_whichever_way_it_was_tried(via: str) -> None:
 
 def test_who_logs_in_and_out_is_told(client: Client) -> None:
     User.objects.create_user("rita", password="correct horse")
-    client.post("/login", {"username": "rita", "password": "correct horse"})
+    client.post("/login", {"login": "rita", "password": "correct horse"})
     client.post("/logout")
     assert [(entry.action, entry.who) for entry in Entry.objects.filter(kind="auth.user").order_by("number")[1:]] == [
         ("logged in", "rita"), ("logged out", "rita"),

@@ -23,6 +23,7 @@ from controlplane.telemetry.store import Store, migrate
 from deploy.local.ports import free_ports
 from deploy.local.process import ROOT, Command, Managed
 from deploy.local.redis import redis
+from tests.support.oidc import OidcProvider
 from tests.support.telemetry.embedded_store import embedded_store
 from tests.support.web import signals, traffic
 
@@ -46,6 +47,7 @@ FLEET = {
 }  # fmt: skip
 OBSERVE = """
 from django.utils import timezone
+from controlplane.accounts.models import BreakGlass
 from controlplane.fleet.models import Observation, Replica
 busy = {"requests_per_s": 4.4, "errors_per_s": 0.02, "in_flight": 6, "answer_ms": 1.9}
 idle = {"commands_per_s": 61.0, "used_memory_bytes": 4.1e6, "hit_ratio": 0.25, "answer_ms": 0.4}
@@ -57,6 +59,7 @@ for replica in Replica.objects.select_related("pool"):
     seen.append((f"{replica.pool.name}/{replica.name}", "replica", "down" if sick else "up",
                  {} if sick else {"requests_per_s": 1.7, "mean_queue_ms": 3.2, "mean_compute_ms": 410.0},
                  "connection refused at 127.0.0.1:9101" if sick else ""))
+BreakGlass.objects.all().delete()  # else each log-in by a password is a change on the charts
 now = timezone.now()
 for component, kind, state, figures, error in seen:
     Observation.objects.create(component=component, kind=kind, state=state, figures=figures, observed_at=now, error=error,
@@ -72,6 +75,8 @@ class Site:
     redis_url: str
     environment: dict[str, str]
     django: subprocess.Popen[str]
+    oidc: OidcProvider
+    """Where a test starts it; log-in through it is offered in any case."""
 
     @property
     def password(self) -> str:
@@ -127,7 +132,8 @@ class Site:
 def running_site(home: Path) -> Iterator[Site]:
     """Everything started, with a first user; stopped at the end, and tied to this process's life."""
     home.mkdir(parents=True, exist_ok=True)
-    redis_port, store_port, web_port = free_ports(3)
+    redis_port, store_port, web_port, oidc_port = free_ports(4)
+    oidc = OidcProvider(oidc_port)
     keeper, url = redis(redis_port, home / "redis"), f"http://127.0.0.1:{web_port}"
     front, dsn = embedded_store(home, store_port)
     environment = {
@@ -135,6 +141,8 @@ def running_site(home: Path) -> Iterator[Site]:
         "WEIR_STORE_DSN": dsn,
         "WEIR_REDIS_URL": keeper.url,
         "WEIR_PUBLIC_URL": url,
+        "WEIR_OIDC": json.dumps([oidc.settings()]),
+        "WEIR_OIDC_REREAD_S": "0",
         "WEIR_OBSERVE_EVERY_S": "900",  # nobody observes here: what `OBSERVE` says stays true
         "WEIR_COMPONENT_UP_FOR_S": "1800",  # two rounds at least
         "DJANGO_SETTINGS_MODULE": "controlplane.settings",
@@ -166,7 +174,7 @@ def running_site(home: Path) -> Iterator[Site]:
         start(
             Command("web", (*granian, "controlplane.asgi:application"), lambda: _answers(f"{url}/healthz"), environment)
         )
-        site = Site(url, home, Store(dsn), keeper.url, environment, django)
+        site = Site(url, home, Store(dsn), keeper.url, environment, django, oidc)
         site.shell(OBSERVE)
         yield site
 

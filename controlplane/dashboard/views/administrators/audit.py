@@ -21,7 +21,7 @@ CHOICES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("all", ()),
     ("changes", ("created", "changed", "deleted", "added", "removed")),
     ("refusals", ("refused",)),
-    ("log-ins", ("logged in", "logged out")),
+    ("log-ins", ("logged in", "logged out", "broke the glass")),
 )
 
 

@@ -7,6 +7,7 @@ from django.apps import AppConfig
 from django.core.checks import CheckMessage, Tags, Warning, register
 from django.db import DatabaseError, transaction
 
+from controlplane.accounts.login import adapters as second_factors
 from controlplane.core.encryption import SealError
 from controlplane.core.formatting import capitalised
 from controlplane.core.sealed import Sealed
@@ -53,4 +54,4 @@ def seal_again() -> int:
     for row in rows:
         row.secret = row.secret
         row.save()
-    return len(rows)
+    return len(rows) + second_factors.seal_again()

@@ -57,7 +57,8 @@ MODELS = {
     "planning.storedforecast": Row(administrator=""), "planning.candidatechange": Row(administrator=""),
     "planning.planjob": Row(administrator=""), "planning.measuredpool": Row(administrator=""),
     "planning.demohistory": Row(administrator=""),
-    "auth.user": Row(looks=False), "accounts.membership": Row(looks=False), "accounts.apitoken": Row(looks=False),
+    "auth.user": Row(looks=False), "accounts.membership": Row(looks=False), "accounts.groupmapping": Row(looks=False),
+    "accounts.apitoken": Row(looks=False),
     "accounts.sharedlink": Row(looks=False, administrator="change delete"),
 }  # fmt: skip
 OF_ITS_OWN = {"policy_policyrevision_step", "policy_policyrevision_roll_back", "auth_user_password_change"}
