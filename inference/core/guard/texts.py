@@ -23,7 +23,7 @@ MEDIA = frozenset(("data", "url", "image_url", "file_url", "file_data", "b64_jso
 """Members with media, or what only its maker reads."""
 LOGPROBS = frozenset(("logprobs", "token_ids", "prompt_token_ids", "prompt_logprobs"))
 """Members that say the same once more, token by token."""
-_MAX_DEPTH = 32
+_MAX_DEPTH = 300  # far beyond what any API has; what is deeper is no text of one
 
 
 def texts(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:

@@ -14,8 +14,10 @@ import pytest
 from aiohttp import web
 from openai import AsyncOpenAI
 
+from inference.app import Gateway
 from inference.backends.openai import OpenAIConnector
 from inference.backends.port import Event
+from inference.contract.lane import KEY_HEADER, OWN_TIER_HEADER, WAITED_FOR
 from inference.contract.snapshot import CacheRule, Endpoint, GuardRule, Model, Pool, Route, Tenant, Tier, key_digest
 from inference.observability.span_export import SpanExport
 from tests.support.gateway.scripted import DONE, KEY, ScriptedBackend, a_snapshot, serve_pools
@@ -179,6 +181,23 @@ async def test_what_is_only_reported_passes(opened: Opened) -> None:
 async def test_a_rule_of_another_tier_is_none(opened: Opened) -> None:
     async with Server("Hi").serving() as server, opened(server, rule(action="refuse", tiers=("batch",))) as client:
         assert await ask(client, SAID) == "Hi"
+
+
+@pytest.mark.parametrize("own_tier", [True, False])
+async def test_a_line_of_a_batch_is_held_to_the_rules_of_its_tier(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, own_tier: bool
+) -> None:
+    secret, made = "l" * 32, Gateway.__init__
+    monkeypatch.setattr(
+        Gateway, "__init__", lambda self, config: made(self, config.model_copy(update={"lane_token": secret}))
+    )
+    headers = {"Authorization": f"Bearer {secret}", KEY_HEADER: key_digest(KEY)}
+    headers |= {OWN_TIER_HEADER: WAITED_FOR} if own_tier else {}
+    async with Server("Hi").serving() as server, opened(server, rule(tiers=("batch",))) as client:
+        body = {"model": "m", "messages": [{"role": "user", "content": SAID}]}
+        answer = await client._client.post(f"{client.base_url}chat/completions", headers=headers, json=body)
+        assert answer.status_code == 200
+        assert server.bodies[0]["messages"][0]["content"] == (SAID if own_tier else MASKED)
 
 
 async def test_a_prompt_in_numbers_is_refused_where_it_would_have_to_be_read(opened: Opened) -> None:
