@@ -38,8 +38,10 @@ def test_a_server_of_inference_around_an_engine_is_the_request() -> None:
     front = span("POST", 0, 100, kind=SERVER, http__request__method="POST", url__path="/v1/chat/completions")
     out = span("POST", 10, 90, front, kind=CLIENT, http__request__method="POST")
     engine = span("llm_request", 20, 80, out, kind=SERVER, service="vllm")
-    (row,) = close([engine, out, front])
+    step = span("step", 30, 30, engine, gen_ai__usage__output_tokens=7)
+    (row,) = close([engine, out, front, step])
     assert (row.request_id, row.adapter, row.operation) == (front.span_id.hex(), "http", "chat")
+    assert row.output_tokens is None, "what a part of the request counted is not the request's"
     assert spent(row) == {"network": 20, "model": 60, "unattributed": 20}
 
 

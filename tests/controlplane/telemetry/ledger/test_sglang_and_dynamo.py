@@ -90,6 +90,7 @@ def test_an_engine_beneath_dynamos_worker_has_its_own_stages() -> None:
 def test_dynamos_probes_are_no_requests() -> None:
     assert close([span("http-request", 0, 9, method="GET", uri="/health")]) == []
     assert close([span("http-request", 0, 9, method="GET", uri="/v1/models")]) == []
+    assert close([span("render", 0, 9, method="POST", uri="/v1/completions")]) == [], "another program's span"
 
 
 def test_a_probe_of_dynamo_shows_that_it_answered_the_gateways_call() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.telemetry.core.spans import SERVER
+from controlplane.telemetry.core.spans import CLIENT, SERVER
 from controlplane.telemetry.ledger import close
 from inference.core import otlp
 from inference.observability.span_encoding import encode_own_call
@@ -42,6 +42,26 @@ def test_the_first_response_that_is_sent_is_the_first_token() -> None:
     chat = triton("chat", 1212, 1300, request, events=[("REQUEST_START", 1212), ("QUEUE_START", 1215)], model=True)
     (row,) = close([request, chat])
     assert (row.ttft_ns, row.ttft_definition) == (1390 - 1210, "triton-first-response")
+
+
+def test_where_tritons_clock_differs_its_first_response_is_shifted_as_its_spans_are() -> None:
+    call = span("call", 1000, 2000, kind=CLIENT)
+    request = triton("InferRequest", 11_210, 11_960, call, events=[("GRPC_SEND_START", 11_390)])
+    chat = triton("chat", 11_212, 11_300, request, events=[("QUEUE_START", 11_215)], model=True)
+    (row,) = close([call, request, chat])
+    assert (row.ttft_ns, row.ttft_definition, row.start_ns) == (180, "triton-first-response", 1000)
+
+
+def test_a_model_that_only_called_another_one_waited_for_it() -> None:
+    request = triton("InferRequest", 0, 1000, b"", events=[("GRPC_SEND_START", 990)])
+    caller = triton("bls", 10, 980, request, events=[("QUEUE_START", 10), ("COMPUTE_START", 100)], model=True)
+    called = triton("inner", 300, 600, caller, events=[("QUEUE_START", 300), ("COMPUTE_START", 400)], model=True)
+    computes = [
+        triton("compute", at, end, of, events=[("COMPUTE_START", at)])
+        for at, end, of in ((100, 900, caller), (400, 590, called))
+    ]
+    (row,) = close([request, caller, called, *computes])
+    assert row.stages["queue"] == 90 + 100
 
 
 @pytest.mark.parametrize("begin", [b"weir-wup", b"weir-bch"])
