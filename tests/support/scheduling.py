@@ -18,6 +18,7 @@ SHARED_SYSTEMS = (
     "tests/controlplane/telemetry/test_outage.py",
     "tests/controlplane/telemetry/test_dealt.py",
     "tests/controlplane/telemetry/test_kill.py",
+    "tests/controlplane/telemetry/ingest/",
     "tests/deploy/test_run.py",
     "tests/controlplane/test_on_postgresql.py",
     "tests/controlplane/telemetry/test_",

@@ -158,7 +158,7 @@ def test_a_random_path_of_clicks_lists_what_its_filters_say(reader: Client, away
     fresh = Client()
     fresh.force_login(on_call("another"))
 
-    @settings(max_examples=sized(25, soak=500), suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+    @settings(max_examples=sized(10, soak=500), suppress_health_check=list(HealthCheck), phases=[Phase.generate])
     @given(
         st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in names.items()}),
         st.lists(st.integers(0, 999), min_size=CLICKS, max_size=CLICKS),
