@@ -57,7 +57,7 @@ OTHERS = (
     "/objectives/queue-by-pool",
     "/signals?metric=nv_inference_request_success", "/signals?metric=nobody", "/policies/try-fp8", "/api/v1/docs", "/admin/",
     "/admin/accounts/apitoken/add/",
-    "/admin/password_change/", "/admin/policy/policyrevision/add/?kind=Scaling&as=fields", "/nowhere",
+    "/account", "/account/password", "/account/sessions", "/admin/policy/policyrevision/add/?kind=Scaling&as=fields", "/nowhere",
 )  # fmt: skip
 
 
