@@ -28,7 +28,7 @@ from controlplane.api.endpoints import (
     stack,
     traces,
 )
-from controlplane.api.endpoints.fleet import cache, capacity
+from controlplane.api.endpoints.fleet import cache, capacity, documents
 from controlplane.api.endpoints.policies import decisions, files, pauses, revisions, scores
 
 api = DocumentedAPI(
@@ -59,6 +59,7 @@ api.add_router("/silences", silences.router)
 api.add_router("/changes", changes.router)
 api.add_router("/audit", audit.router)
 api.add_router("/cache", cache.router)
+api.add_router("", documents.router)
 api.add_router("", deliveries.router)
 api.add_router("", batches.router)
 api.add_router("/planning", forecasts.router)

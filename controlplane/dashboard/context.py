@@ -16,7 +16,7 @@ from controlplane.incidents.decide import rows
 from controlplane.incidents.models import Incident
 from controlplane.incidents.report import unnotified
 
-POLICY_PAGES = ("policy", "decisions", "decision", "pauses")
+POLICY_PAGES = ("policy", "decisions", "decision", "pauses", "fleet-changes", "fleet-change", "fleet-proposal")
 """Views that the bar shows as part of “Policies”."""
 
 

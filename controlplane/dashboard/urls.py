@@ -9,6 +9,7 @@ from controlplane.dashboard.views.deliveries import deliveries
 from controlplane.dashboard.views.entry.begin import begin
 from controlplane.dashboard.views.entry.shared import share, shared
 from controlplane.dashboard.views.explain import latency_explain
+from controlplane.dashboard.views.fleet import changes as fleet_changes
 from controlplane.dashboard.views.latency import latency, latency_table
 from controlplane.dashboard.views.live import live
 from controlplane.dashboard.views.navigation.quick import quick
@@ -77,6 +78,11 @@ urlpatterns = [
     path("decisions", decisions, name="decisions"),
     path("decisions/<str:key>", decision, name="decision"),
     path("decisions/<str:key>/replay", decision_replay, name="decision-replay"),
+    path("changes", fleet_changes.changes, name="fleet-changes"),
+    path("changes/<int:number>", fleet_changes.change, name="fleet-change"),
+    path("changes/<int:number>/bring-back", fleet_changes.bring_back, name="fleet-bring-back"),
+    path("changes/proposals/<int:number>", fleet_changes.proposal, name="fleet-proposal"),
+    path("changes/proposals/<int:number>/<str:step>", fleet_changes.take_proposal_step, name="fleet-proposal-step"),
     path("deliveries", deliveries, name="deliveries"),
     path("audit", audit, name="audit"),
     path("connections", connections, name="connections"),

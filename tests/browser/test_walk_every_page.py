@@ -40,6 +40,8 @@ PAGES = {
     "decision": "/decisions > tr[data-row] a[data-open-row]",
     "audit": "/audit",
     "connections": "/connections",
+    "fleet-changes": "/changes",
+    "fleet-change": "/changes/1",
     "deliveries": "/deliveries",
     "batches": "/batches",
     "silences": "/silences",
@@ -50,6 +52,7 @@ PARTS = {
     "incident-acknowledge", "incident-resolve", "incident-reopen", "incident-note", "incident-step", "planning-jobs-start",
     "planning-job-cancel", "policy-step", "pause-end", "share", "shared", "review-markdown", "save-view", "remove-view",
     "decision-replay", "silence-end", "zone", "batch-cancel", "batch-retry",
+    "fleet-bring-back", "fleet-proposal", "fleet-proposal-step",
 }  # fmt: skip
 """Parts of pages, answers to forms, and text."""
 OTHERS = (

@@ -10,6 +10,7 @@ from controlplane.fleet.models import (
     AllowedRegion,
     Cluster,
     Fallback,
+    GuardRule,
     LLMModel,
     Pool,
     Price,
@@ -68,6 +69,8 @@ def entered_fleet() -> None:
     AllowedRegion.objects.create(tenant=tenant, region=eu)
     tenant.token_tiers.set([premium, batch])
     Tenant.objects.create(name="reports", tier=batch)
+    guard = GuardRule.objects.create(name="no-cards", tenant=tenant, patterns=["card"])
+    guard.tiers.set([premium])
     issuer = TokenIssuer.objects.create(
         name="login", issuer="https://login.example.com", audience="weir", jwks_url="https://login.example.com/keys"
     )

@@ -35,17 +35,17 @@ def apply(
     author: str = "",
     restores: int | None = None,
     prune: bool = False,
+    removes: Collection[Key] = (),
     adopt: bool = False,
     dry_run: bool = False,
     guard: Guard = unguarded,
 ) -> Applied[Key]:
-    """Apply files by name. `label` marks what they own; None takes each document as it is, and prunes all that is in no file, as bringing
-    back a revision does.
+    """Apply files by name. `label` marks what they own; None leaves each document to whom it belongs. `removes` goes whoever owns it.
 
     A dry run does everything and rolls back, so that it finds the same errors. `guard` is asked of each row, as it was and will be.
     """
     wanted, problems = check(texts)
-    planned = [] if problems else _plan(wanted, label, prune=prune, adopt=adopt)
+    planned = [] if problems else _plan(wanted, label, removes, prune=prune, adopt=adopt)
     applied = Applied(len(wanted), planned, problems, False)
     if not applied.possible:
         return applied
@@ -72,15 +72,16 @@ def _refused_by_gateways() -> list[str]:
     return [f"gateways would refuse {each.kind} {each.name}: {each.reason}" for each in document.faults]
 
 
-def _plan(wanted: Collection[Wanted], label: str | None, *, prune: bool, adopt: bool) -> list[FleetStep]:
+def _plan(
+    wanted: Collection[Wanted], label: str | None, removes: Collection[Key], *, prune: bool, adopt: bool
+) -> list[FleetStep]:
     now, owners = stored(), revisions.labels()
     planned = [_step(each, now.get(each.key), owners.get(each.key, ""), label, adopt=adopt) for each in wanted]
     names = {each.key for each in wanted}
-    if label is None:
-        leaving = [key for key in now if key not in names] if prune else []
-    else:
-        leaving = names_to_prune(owners, names, label) if prune else []
-    return planned + [PlanStep("prune", *key, key, "") for key in leaving]
+    leaving = {key for key in removes if key in now and key not in names}
+    if label is not None and prune:
+        leaving.update(names_to_prune(owners, names, label))
+    return planned + [PlanStep("prune", *key, key, "") for key in sorted(leaving)]
 
 
 def _step(each: Wanted, before: Values | None, owner: str, label: str | None, *, adopt: bool) -> FleetStep:

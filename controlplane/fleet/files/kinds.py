@@ -126,6 +126,7 @@ KINDS: Mapping[str, Kind] = {
             Tenant,
             {"regions": Belongings(AllowedRegion, "tenant", ("region",), names="region", hidden=("model",))},
         ),
+        Kind("GuardRule", GuardRule, returns="missing"),
         Kind("TokenIssuer", TokenIssuer, returns="never"),
         Kind("GuardRule", GuardRule),
         Kind(

@@ -109,7 +109,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=100, unique=True)),
                 ('contact', models.CharField(blank=True, help_text='Channel or address, such as #chat-oncall.', max_length=200)),
-                ('requires_approval', models.BooleanField(default=False, help_text='A revision of a policy of the team is in force only once another person than its author has approved it.', verbose_name='policies need approval')),
+                ('requires_approval', models.BooleanField(default=False, help_text='Of its policies, of files over REST and of the way back: another person than the author approves each first.', verbose_name='changes need approval')),
             ],
             options={
                 'ordering': ['name'],
@@ -523,6 +523,31 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'guard rule',
                 'ordering': ['tenant__name', 'name'],
+            },
+        ),
+        migrations.CreateModel(
+            name='FleetProposal',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('text', models.TextField(blank=True, help_text='Documents, as YAML.')),
+                ('removes', models.JSONField(default=list, help_text='Kind and name of documents that go.')),
+                ('label', models.CharField(blank=True, help_text='Owner label of its files; empty: none.', max_length=100)),
+                ('restores', models.PositiveIntegerField(help_text='The revision that comes back.', null=True)),
+                ('note', models.CharField(blank=True, max_length=500)),
+                ('author', models.CharField(max_length=150)),
+                ('via', models.CharField(blank=True, max_length=100)),
+                ('at', models.DateTimeField(auto_now_add=True)),
+                ('state', models.CharField(choices=[('open', 'Open'), ('approved', 'Approved'), ('in_force', 'In force'), ('withdrawn', 'Withdrawn')], default='open', max_length=10)),
+                ('approved_by', models.CharField(blank=True, max_length=150)),
+                ('approved_at', models.DateTimeField(null=True)),
+                ('approved_plan', models.CharField(blank=True, help_text='Digest of what it would have changed then.', max_length=64)),
+                ('ended_by', models.CharField(blank=True, max_length=150)),
+                ('ended_at', models.DateTimeField(null=True)),
+                ('revision', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='proposals', to='fleet.fleetrevision')),
+            ],
+            options={
+                'ordering': ['-pk'],
+                'default_permissions': ('view',),
             },
         ),
     ]

@@ -5,6 +5,7 @@ from controlplane.fleet.models.guards import GuardRule
 from controlplane.fleet.models.issuers import TokenIssuer
 from controlplane.fleet.models.observation import Observation
 from controlplane.fleet.models.prices import Price
+from controlplane.fleet.models.proposal import FleetProposal
 from controlplane.fleet.models.published import PublishedSnapshot, RoutingRules, SnapshotRevision
 from controlplane.fleet.models.revision import FleetChange, FleetRevision
 from controlplane.fleet.models.serving import Fallback, LLMModel, Pool, Region, Replica, Team, Variant
@@ -18,6 +19,7 @@ __all__ = [
     "Cluster",
     "Fallback",
     "FleetChange",
+    "FleetProposal",
     "FleetRevision",
     "GatewayKey",
     "GuardRule",

@@ -36,9 +36,9 @@ class Team(Named):
     name = models.CharField(max_length=100, unique=True)
     contact = models.CharField(max_length=200, blank=True, help_text="Channel or address, such as #chat-oncall.")
     requires_approval = models.BooleanField(
-        "policies need approval",
+        "changes need approval",
         default=False,
-        help_text="A revision of a policy of the team is in force only once another person than its author has approved it.",
+        help_text="Of its policies, of files over REST and of the way back: another person than the author approves each first.",
     )
 
 

@@ -15,6 +15,7 @@ from controlplane.accounts.core.rule import ROLES
 from controlplane.fleet.models import (
     CachePurge,
     Fallback,
+    FleetProposal,
     GatewayKey,
     LLMModel,
     Pool,
@@ -37,6 +38,9 @@ from controlplane.slo.models import Maintenance, StoredObjective
 from tests.support.policy.people_and_texts import scaling
 from tests.support.web.people import member
 
+DESCRIBED = (
+    "apiVersion: weir/v1\nkind: Variant\nmetadata: {name: TEAM-variant}\nspec: {model: TEAM-model, description: new}\n"
+)
 MINE, THEIRS = "serving", "search"
 PEOPLE = ("nobody", *ROLES, "administrator")
 """Each by what the person is in MINE; nobody has no role at all."""
@@ -103,6 +107,9 @@ def belongings(team: str) -> dict[str, Any]:
         "purge": CachePurge.objects.create(model=model, prompt_version="1"),
         "timeout": TimeoutRule.objects.create(model=model),
         "key": GatewayKey.objects.issue(tenant, "shop")[0],
+        "proposal": FleetProposal.objects.create(
+            text=DESCRIBED.replace("TEAM", team), note="say what it is", author="author", label="files"
+        ),
         "incident": Incident.objects.create(
             alert_key=team, notice_key=team, severity="page", opened_at=now, owner=team, runbook_text="1. Look", group=team
         ),

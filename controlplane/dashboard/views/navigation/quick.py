@@ -35,6 +35,7 @@ PAGES = (
     ("Deliveries: who was notified", "deliveries", "notifications pagerduty slack webhook"),
     ("Batches: work that can wait", "batches", "jobs files lines lane progress cancel retry"),
     ("Audit: who changed what", "audit", "history log changes refused tokens log-ins people"),
+    ("Changes of the fleet, and the way back", "fleet-changes", "revisions roll back undo history diff proposals"),
     ("Connections: what is in the clear", "connections", "tls certificates encrypted plain text https security"),
     ("Signals: targets and metrics", "signals", "prometheus exporters scrape gauges counters"),
     ("Planning: forecasts of demand", "planning", "forecast capacity traffic to come"),

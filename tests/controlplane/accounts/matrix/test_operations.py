@@ -12,11 +12,12 @@ from django.utils import timezone
 
 from controlplane.accounts.core.scopes import SCOPES
 from controlplane.accounts.models import ApiToken
+from controlplane.fleet.models import FleetProposal
 from controlplane.policy.models import PolicyRevision
 from tests.support.policy.people_and_texts import scaling
 from tests.support.slo.openslo_files import slo
 from tests.support.web.document import api_document
-from tests.support.web.two_teams import MINE, PEOPLE, THEIRS, World, taken_back
+from tests.support.web.two_teams import DESCRIBED, MINE, PEOPLE, THEIRS, World, taken_back
 
 pytestmark = pytest.mark.django_db
 
@@ -66,6 +67,10 @@ WRITES: dict[str, Row] = {
     ),
     "POST /batches/{name}/cancel": Row("fleet", OWNS, None, "batch"),
     "POST /batches/{name}/retry": Row("fleet", OWNS, None, "batch"),
+    "PUT /fleet/documents/{kind}/{name}": Row("fleet", OWNS, DESCRIBED, "variant"),
+    "POST /fleet/apply": Row("fleet", OWNS, DESCRIBED.replace("TEAM-variant", "TEAM-new")),
+    "POST /fleet/revisions/{number}/bring-back": Row("fleet", OWNS, {}, whose="any"),
+    "POST /fleet/proposals/{number}/{step}": Row("fleet", "approver", None, "proposal"),
     "POST /cache/purge": Row("fleet", OWNS, {"model": "TEAM-model"}),
     "POST /planning/jobs": Row("plan", OWNS, {"kind": "refresh"}, whose="any"),
     "POST /planning/jobs/{number}/cancel": Row("plan", OWNS, None, "job", "any"),
@@ -92,6 +97,7 @@ VALUES = {
     "step": "1",
     "trace_id": "0" * 32,
     "key": "one",
+    "kind": "Variant",
     "pool": "TEAM-pool",
 }
 FOR_ADMINISTRATORS = {"GET /audit"}
@@ -114,6 +120,8 @@ def sent(client: Client, world: World, name: str, team: str, **headers: str) -> 
     found = world.of[team].get(row.of)
     values = {**VALUES, "slug": f"{team}-objective", "number": str(found.pk) if found else "1"}
     values["name"] = getattr(found, "name", "one")
+    if isinstance(found, FleetProposal):
+        values["step"] = "approve"
     if isinstance(found, PolicyRevision):
         values |= {"number": str(found.number), "step": "approve"}
     text = "" if row.body is None else row.body if isinstance(row.body, str) else json.dumps(row.body)

@@ -42,6 +42,8 @@ FORMS = {
     "planning-jobs-start": Form(OWNS, {"kind": "refresh"}, whose="any"),
     "planning-job-cancel": Form(OWNS, {}, "job", "any"),
     "policy-step": Form("approver", {}, "revision"),
+    "fleet-bring-back": Form(OWNS, {}, whose="any"),
+    "fleet-proposal-step": Form("approver", {}, "proposal"),
     "pauses": Form(OWNS, {"what": "pause", "scope": "pool", "target": "TEAM-pool", "length": "1h", "reason": "test"}),
     "pause-end": Form(OWNS, {}, "pause"),
     "batch-cancel": Form(OWNS, {}, "batch"),
@@ -56,7 +58,8 @@ READ = {
     "overview", "begin", "latency", "latency-explain", "latency-table", "map", "cache", "causes", "requests", "signals", "trace",
     "objectives", "objective-preview", "objective", "objective-burned", "incidents", "review", "review-markdown", "incident",
     "incident-markdown", "planning", "planning-plan", "planning-what-if", "planning-worksheet", "planning-jobs",
-    "policies", "policy", "decisions", "decision", "deliveries", "batches", "quick", "live", "metrics",
+    "policies", "policy", "decisions", "decision", "fleet-changes", "fleet-change", "fleet-proposal",
+    "deliveries", "batches", "quick", "live", "metrics",
 }  # fmt: skip
 """Whoever has a role in any team."""
 WITH_A_FORM = {"silences", "pauses"}

@@ -213,7 +213,7 @@ def test_one_command_takes_fleet_policies_and_objectives(home: Path, tmp_path: P
     file.write_text(join_documents([slo("late"), *export().values(), scaling(pool="chat-eu")]))
     emptied()
     call_command("weir", "check", str(file))
-    assert "23 documents: no errors, no warnings" in capsys.readouterr().out
+    assert "24 documents: no errors, no warnings" in capsys.readouterr().out
     assert not Pool.objects.exists()
     call_command("weir", "apply", str(file), "--note", "new cluster")
     assert PolicyRevision.objects.get().state == "active" and StoredObjective.objects.get().slug == "late"

@@ -1,0 +1,264 @@
+"""The fleet as documents over REST: reads and applies them, and its revisions and the way back to them."""
+
+import hashlib
+from datetime import datetime
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import Field, Query, Router, Schema, Status
+
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import EDIT_FLEET
+from controlplane.api.endpoints.openslo import BODY, FileStepOut, LintProblemOut, as_file, files
+from controlplane.api.formats import Given, Name, Number, Words
+from controlplane.core.documents import report
+from controlplane.core.documents.plan import Applied
+from controlplane.core.documents.writing import join_documents
+from controlplane.core.problems import problem
+from controlplane.fleet.files import proposals
+from controlplane.fleet.files.differences import Difference, differences
+from controlplane.fleet.files.export import export
+from controlplane.fleet.files.kinds import KINDS, read_kind, text_of
+from controlplane.fleet.files.reading import check
+from controlplane.fleet.models import FleetProposal, FleetRevision
+
+router = Router(tags=["fleet as code"])
+
+
+class FleetParameters(Schema):
+    kind: list[Name] = Field([], max_length=20, description="Such as Model; all unless given")
+    team: Words = Field("", max_length=100, description="Only what is this team's")
+
+
+class FleetStepOut(FileStepOut):
+    action: str = Field(..., description="create, change, unchanged, prune or conflict")
+
+
+class FleetAppliedOut(Schema):
+    summary: str
+    steps: list[FleetStepOut] = Field(validation_alias="applied.steps")
+    problems: list[LintProblemOut] = Field(validation_alias="applied.problems")
+    applied: bool = Field(
+        validation_alias="applied.done",
+        description="False for a dry run, and where something forbids it",
+    )
+    proposal: int | None = Field(None, description="Where a team wants another person's approval: what waits for it")
+
+    @staticmethod
+    def resolve_summary(sent: proposals.Sent) -> str:
+        return report.summarise(sent.applied.steps, sent.applied.done)
+
+    @staticmethod
+    def resolve_proposal(sent: proposals.Sent) -> int | None:
+        return sent.proposal.pk if sent.proposal else None
+
+
+class FleetApplyParameters(Schema):
+    owner_label: Words = Field("api", min_length=1, max_length=100, description="Marks what these files own")
+    note: Words = Field("", max_length=500, description="Why")
+    prune: bool = Field(False, description="Delete what has the label and is in no file")
+    adopt: bool = Field(False, description="Take over what was made by hand or elsewhere")
+    dry_run: bool = False
+
+
+class DifferenceOut(Schema):
+    kind: str
+    name: str
+    did: str = Field(description="added, changed or removed")
+    words: str
+    before: str = Field(description="YAML; empty: there was none")
+    after: str
+
+    @staticmethod
+    def resolve_kind(each: Difference) -> str:
+        return each.key[0]
+
+    @staticmethod
+    def resolve_name(each: Difference) -> str:
+        return each.key[1]
+
+
+class FleetRevisionOut(Schema):
+    number: int
+    at: datetime
+    author: str = Field(description="Empty: a process")
+    via: str
+    note: str
+    restores: int | None = Field(description="The revision that it brought back")
+
+
+class FleetRevisionsOut(Schema):
+    revisions: list[FleetRevisionOut]
+    next_before: int | None
+
+
+class FleetRevisionDetailOut(FleetRevisionOut):
+    differences: list[DifferenceOut]
+
+    @staticmethod
+    def resolve_differences(row: FleetRevision) -> list[Difference]:
+        return differences(row.changes.all())
+
+
+class BringBackIn(Given):
+    note: Words = Field("", max_length=500)
+    team: Words = Field("", max_length=100, description="Of what is this team's alone")
+
+
+class FleetProposalOut(Schema):
+    number: int = Field(validation_alias="pk")
+    state: str = Field(description="open, approved, in_force or withdrawn")
+    author: str
+    note: str
+    restores: int | None
+    approved_by: str
+    text: str
+    removes: list[list[str]]
+    revision: int | None = Field(description="As which it came into force")
+    gateways: str = Field(
+        description="What they would obey otherwise now, in words; empty: nothing, or it waits no more"
+    )
+    approval: list[str] = Field(description="Teams that want another person's approval")
+
+    @staticmethod
+    def resolve_revision(row: FleetProposal) -> int | None:
+        return row.revision.number if row.revision else None
+
+    @staticmethod
+    def resolve_gateways(row: FleetProposal) -> str:
+        return proposals.outlook(row).gateways if row.state in proposals.WAITING else ""
+
+    @staticmethod
+    def resolve_approval(row: FleetProposal) -> list[str]:
+        return list(proposals.outlook(row).approval) if row.state in proposals.WAITING else []
+
+
+class RevisionParameters(Schema):
+    before: Number | None = Field(None, description="`next_before` of the page before")
+    limit: int = Field(50, ge=1, le=200)
+
+
+@router.get("/fleet.yaml", summary="The fleet as people entered it")
+def fleet_as_yaml(request: HttpRequest, parameters: Query[FleetParameters]) -> HttpResponse:
+    return as_file(join_documents(export(parameters.kind, parameters.team).values()), "fleet.yaml")
+
+
+@router.get("/fleet/documents/{kind}/{path:name}", summary="One document of the fleet, with its ETag")
+def document(request: HttpRequest, kind: str, name: str) -> HttpResponse:
+    text = _text(kind, name)
+    answer = as_file(text, f"{kind.lower()}.yaml")
+    answer["ETag"] = _etag(text)
+    return answer
+
+
+@router.put(
+    "/fleet/documents/{kind}/{path:name}",
+    response={200: FleetAppliedOut, 202: FleetAppliedOut, 409: FleetAppliedOut},
+    summary="Change one document, if it is still what `If-Match` says",
+    openapi_extra=BODY,
+)
+def change_document(request: HttpRequest, kind: str, name: str) -> Any:
+    """412 where it has changed since. 202 where it waits for another person's approval."""
+    rights.require_anywhere(request.user, EDIT_FLEET)
+    wanted = request.headers.get("If-Match")
+    if wanted and wanted != "*" and wanted != _etag(_text(kind, name)):
+        return problem(412, "Changed since", f"{kind} {name} is another one by now: read it again, and send its ETag")
+    texts = files(request)
+    read, _ = check(texts)
+    if [each.key for each in read] not in ([], [(kind, name)]):
+        message = f"the body has to be {kind[:40]} {name[:100]} and nothing else: send others to their own addresses"
+        other = next(each for each in read if each.key != (kind, name) or each is not read[0])
+        problems = [other.problem(("metadata", "name"), message, "other")]
+        return Status(409, proposals.Sent(Applied(len(read), (), problems, False)))
+    return _sent(request, texts, label=None)
+
+
+@router.post(
+    "/fleet/apply",
+    response={200: FleetAppliedOut, 202: FleetAppliedOut, 409: FleetAppliedOut},
+    summary="Make the fleet equal to files, all or none",
+    openapi_extra=BODY,
+)
+def apply_fleet_files(request: HttpRequest, parameters: Query[FleetApplyParameters]) -> Any:
+    """Idempotent. 409 where a file has errors or something belongs to another owner; nothing is changed then. 202 where a team wants
+    another person's approval: `proposal` waits for it.
+    """
+    rights.require_anywhere(request.user, EDIT_FLEET)
+    given = parameters.dict()
+    return _sent(request, files(request), label=given.pop("owner_label"), **given)
+
+
+def _sent(request: HttpRequest, texts: dict[str, str], **options: Any) -> Status[proposals.Sent]:
+    guard = rights.guard(request.user, EDIT_FLEET)
+    sent = proposals.apply_or_propose(texts, author=request.user.get_username(), guard=guard, **options)
+    return Status(409 if sent.refused else 202 if sent.proposal else 200, sent)
+
+
+@router.get("/fleet/revisions", response=FleetRevisionsOut, summary="Every change of the fleet, the newest first")
+def fleet_revisions(request: HttpRequest, parameters: Query[RevisionParameters]) -> dict[str, Any]:
+    rows = FleetRevision.objects.order_by("-number")
+    listed = list((rows.filter(number__lt=parameters.before) if parameters.before else rows)[: parameters.limit + 1])
+    shown = listed[: parameters.limit]
+    return {"revisions": shown, "next_before": shown[-1].number if len(listed) > len(shown) else None}
+
+
+@router.get("/fleet/revisions/{int:number}", response=FleetRevisionDetailOut, summary="One change, with what differs")
+def fleet_revision(request: HttpRequest, number: Number) -> FleetRevision:
+    return _revision(number)
+
+
+@router.post(
+    "/fleet/revisions/{int:number}/bring-back",
+    response={201: FleetProposalOut},
+    summary="Propose the fleet as it was; bring it into force next",
+)
+def bring_fleet_back(request: HttpRequest, number: Number, given: BringBackIn) -> Status[FleetProposal]:
+    """409 where the fleet is like that already. Keys, issuers of tokens and purges stay as they are."""
+    rights.require_anywhere(request.user, EDIT_FLEET)
+    _revision(number)
+    who = request.user.get_username()
+    return Status(201, proposals.bring_back(number, who=who, note=given.note, team=given.team))
+
+
+@router.get("/fleet/proposals/{int:number}", response=FleetProposalOut, summary="A proposed change of the fleet")
+def fleet_proposal(request: HttpRequest, number: Number) -> FleetProposal:
+    return _proposal(number)
+
+
+@router.post(
+    "/fleet/proposals/{int:number}/{step}",
+    response=FleetProposalOut,
+    summary="Approve what another person proposed, bring it into force, or withdraw it",
+)
+def take_fleet_step(request: HttpRequest, number: Number, step: proposals.Step) -> FleetProposal:
+    """Each wants a right of its own. 409 where its state, or the fleet as it is now, does not allow it."""
+    action = proposals.STEPS[step]
+    rights.require_anywhere(request.user, action)
+    _proposal(number)
+    return proposals.take(step, number, request.user.get_username(), rights.guard(request.user, action))
+
+
+def _revision(number: int) -> FleetRevision:
+    row = FleetRevision.objects.filter(number=number).first()
+    if row is None:
+        raise Http404(f"there is no revision {number} of the fleet; /api/v1/fleet/revisions lists them")
+    return row
+
+
+def _proposal(number: int) -> FleetProposal:
+    row = FleetProposal.objects.filter(pk=number).select_related("revision").first()
+    if row is None:
+        raise Http404(f"there is no proposal {number} of the fleet")
+    return row
+
+
+def _text(kind: str, name: str) -> str:
+    known = KINDS.get(kind)
+    row = known.find(name) if known else None
+    if known is None or row is None:
+        raise Http404(f"there is no {kind[:40]} {name[:100]!r} in the fleet; /api/v1/fleet.yaml has all")
+    return text_of((kind, name), next(read_kind(known, [row]))[1])
+
+
+def _etag(text: str) -> str:
+    return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'

@@ -1,0 +1,1 @@
+"""Pages of what people enter of the fleet."""

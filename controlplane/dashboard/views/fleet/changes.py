@@ -1,0 +1,135 @@
+"""Every change of the fleet: the list of its revisions, one of them, and the way back to it."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import EDIT_FLEET
+from controlplane.core.documents.report import WORDS, change_text
+from controlplane.core.formatting import shortened
+from controlplane.dashboard.views.common import list_filters, list_links, page
+from controlplane.fleet.files import proposals
+from controlplane.fleet.files.differences import differences
+from controlplane.fleet.models import FleetProposal, FleetRevision, Team
+
+PAGE_ROWS = 50
+MAX_WORDS = 300
+NOTE = 500
+BUTTONS: dict[proposals.Step, tuple[str, str]] = {
+    "approve": ("Approve", "It may come into force."),
+    "activate": ("Bring into force", "It is in force: gateways obey it within a second."),
+    "withdraw": ("Withdraw", "It is withdrawn."),
+}
+
+
+@page
+@require_safe
+def changes(request: HttpRequest) -> HttpResponse:
+    """The newest first. `author` and `via`, each repeatable, choose some; `before` is where a page begins."""
+    wanted, before = list_filters(request, ("author", "via"))
+    rows = FleetRevision.objects.prefetch_related("changes").order_by("-number")
+    for name, values in wanted.items():
+        rows = rows.filter(**{f"{name}__in": values}) if values else rows
+    listed = list((rows.filter(number__lt=before) if before else rows)[: PAGE_ROWS + 1])
+    more = listed[PAGE_ROWS - 1].number if len(listed) > PAGE_ROWS else None
+    context = {
+        "rows": [{"revision": row, "words": _words(row)} for row in listed[:PAGE_ROWS]],
+        "proposals": FleetProposal.objects.filter(state__in=proposals.WAITING),
+        **list_links(wanted, "via", (), before, more),
+    }
+    return render(request, "dashboard/fleet/changes.html", context)
+
+
+def _words(revision: FleetRevision) -> str:
+    return shortened(". ".join(each.words for each in differences(revision.changes.all())), MAX_WORDS)
+
+
+@page
+@require_safe
+def change(request: HttpRequest, number: int) -> HttpResponse:
+    revision = get_object_or_404(FleetRevision, number=number)
+    newest = FleetRevision.objects.order_by("-number").values_list("number", flat=True).first()
+    context = {
+        "revision": revision,
+        "differences": [
+            {"of": each, "fields": [change_text(field) for field in each.fields]}
+            for each in differences(revision.changes.all())
+        ],
+        "is_newest": number == newest,
+        "teams": Team.objects.order_by("name"),
+        "earlier": FleetRevision.objects.filter(number__lt=number).order_by("-number").first(),
+        "later": FleetRevision.objects.filter(number__gt=number).order_by("number").first(),
+    }
+    return render(request, "dashboard/fleet/change.html", context)
+
+
+@require_POST
+def bring_back(request: HttpRequest, number: int) -> HttpResponse:
+    """Makes a proposal, which shows what would change. `team`: of this team alone."""
+    rights.require_anywhere(request.user, EDIT_FLEET)
+    get_object_or_404(FleetRevision, number=number)
+    note, team = request.POST.get("note", "")[:NOTE], request.POST.get("team", "")
+    try:
+        made = proposals.bring_back(number, who=request.user.get_username(), note=note, team=team)
+    except ValidationError as error:
+        messages.error(request, f"Not done: {'; '.join(error.messages)}")
+        return HttpResponseRedirect(reverse("fleet-change", args=[number]))
+    return HttpResponseRedirect(reverse("fleet-proposal", args=[made.pk]))
+
+
+@page
+@require_safe
+def proposal(request: HttpRequest, number: int) -> HttpResponse:
+    row = get_object_or_404(FleetProposal.objects.select_related("revision"), pk=number)
+    waits = row.state in proposals.WAITING
+    seen = proposals.outlook(row) if waits else None
+    context: dict[str, Any] = {"proposal": row, "seen": seen, "waits": waits}
+    if seen is not None:
+        steps = [step for step in seen.applied.steps if step.action != "unchanged"]
+        context |= {
+            "steps": [
+                {"step": step, "sign": WORDS[step.action][0], "fields": [change_text(each) for each in step.changes]}
+                for step in steps
+            ],
+            "problems": [each.message for each in seen.applied.problems],
+            "buttons": _buttons(request, row, seen),
+        }
+    return render(request, "dashboard/fleet/proposal.html", context)
+
+
+def _buttons(request: HttpRequest, row: FleetProposal, seen: proposals.Outlook) -> list[dict[str, Any]]:
+    """The steps that could be taken, and why this reader cannot take one."""
+    shown = []
+    for step, action in proposals.STEPS.items():
+        if step == "approve" and not seen.approval:
+            continue
+        whom = (
+            ""
+            if step == "withdraw" and row.author == request.user.get_username()
+            else rights.why_not(request.user, action, seen.owned)
+        )
+        shown.append({"step": step, "words": BUTTONS[step][0], "refused": proposals.why_not(step, row, seen) or whom})
+    return shown
+
+
+@require_POST
+def take_proposal_step(request: HttpRequest, number: int, step: str) -> HttpResponse:
+    if step not in proposals.STEPS:
+        raise Http404(f"{step[:40]!r} is no step of a proposal")
+    action = proposals.STEPS[step]  # type: ignore[index]
+    rights.require_anywhere(request.user, action)
+    get_object_or_404(FleetProposal, pk=number)
+    try:
+        guard = rights.guard(request.user, action)
+        proposals.take(step, number, request.user.get_username(), guard)  # type: ignore[arg-type]
+    except ValidationError as error:
+        messages.error(request, f"Not done: {'; '.join(error.messages)}")
+    else:
+        messages.success(request, BUTTONS[step][1])  # type: ignore[index]
+    return HttpResponseRedirect(reverse("fleet-proposal", args=[number]))

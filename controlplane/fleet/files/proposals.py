@@ -1,0 +1,231 @@
+"""Changes of the fleet before they are made: what they would change, who has to approve them, and the way back to a revision."""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import msgspec
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import APPROVE_FLEET, EDIT_FLEET
+from controlplane.accounts.core.rule import Action, Owned
+from controlplane.accounts.rights import Guard, unguarded
+from controlplane.core.acting import actor
+from controlplane.core.documents.plan import Applied
+from controlplane.core.documents.report import plan_lines
+from controlplane.core.documents.writing import join_documents
+from controlplane.fleet.core import forms
+from controlplane.fleet.core.revision_words import changed
+from controlplane.fleet.core.snapshot import policy_of, render
+from controlplane.fleet.files import revisions
+from controlplane.fleet.files.apply import apply
+from controlplane.fleet.files.differences import values_of_text
+from controlplane.fleet.files.export import owner_of
+from controlplane.fleet.files.kinds import KINDS, Key, stored, text_of
+from controlplane.fleet.files.reading import check
+from controlplane.fleet.models import FleetProposal, Team
+from controlplane.fleet.snapshot_values import fleet_values
+from inference.contract import snapshot
+
+STATE = FleetProposal.State
+Step = Literal["approve", "activate", "withdraw"]
+STEPS: Mapping[Step, Action] = {"approve": APPROVE_FLEET, "activate": EDIT_FLEET, "withdraw": EDIT_FLEET}
+WAITING = (STATE.OPEN, STATE.APPROVED)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a proposal would change now. `gateways`: what of it they would obey otherwise, in words; empty: nothing. `owned`: whose it is.
+    `approval`: the teams that want another person's.
+    """
+
+    applied: Applied[Key]
+    gateways: str
+    owned: Owned
+    approval: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256("\n".join(plan_lines(self.applied.steps)).encode()).hexdigest()
+
+
+def outlook(proposal: FleetProposal, guard: Guard = unguarded, *, keep: bool = False) -> Outlook:
+    """Does all of it, and takes it back unless it is to `keep` it."""
+    touched: list[Owned] = []
+
+    def noting(thing: object) -> None:
+        touched.append(rights.owned(thing))
+        guard(thing)
+
+    with transaction.atomic():
+        before = _obeyed()
+        applied = _applied(proposal, noting)
+        words = changed(before, _obeyed()) if applied.done else ""
+        transaction.set_rollback(not keep)
+    teams = frozenset().union(*(owned.teams for owned in touched))
+    return Outlook(applied, words, Owned(teams, proposal.author), _wanting(touched))
+
+
+def _obeyed() -> dict[str, Any]:
+    document = policy_of(render(fleet_values(), version=1))
+    plain: dict[str, Any] = json.loads(snapshot.encode(msgspec.structs.replace(document, version=1)))
+    return plain
+
+
+def _applied(proposal: FleetProposal, guard: Guard) -> Applied[Key]:
+    return apply(
+        {str(proposal): proposal.text} if proposal.text else {},
+        label=proposal.label or None,
+        note=proposal.note,
+        author=proposal.author,
+        restores=proposal.restores,
+        removes=[(kind, name) for kind, name in proposal.removes],
+        adopt=bool(proposal.label),
+        guard=guard,
+    )
+
+
+def propose(
+    text: str, *, author: str, note: str, label: str = "", removes: Collection[Key] = (), restores: int | None = None
+) -> FleetProposal:
+    """Raises ValidationError where it would change nothing, or cannot be."""
+    made = FleetProposal(
+        text=text,
+        removes=sorted(removes),
+        label=label,
+        note=note.strip()[:500],
+        author=author[:150],
+        via=actor().via[:100],
+        restores=restores,
+    )
+    seen = outlook(made).applied
+    if not seen.possible:
+        raise ValidationError("; ".join(each.text() for each in seen.problems[:3]))
+    if not seen.changes_something:
+        raise ValidationError("The fleet is like that already: there is nothing to change.")
+    made.save()
+    return made
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What became of files: they are applied, or wait as a proposal, or cannot be."""
+
+    applied: Applied[Key]
+    proposal: FleetProposal | None = None
+
+    @property
+    def refused(self) -> bool:
+        return not self.applied.possible or bool(self.applied.problems)
+
+
+def apply_or_propose(
+    texts: Mapping[str, str],
+    *,
+    author: str,
+    label: str | None,
+    note: str = "",
+    prune: bool = False,
+    adopt: bool = False,
+    dry_run: bool = False,
+    guard: Guard = unguarded,
+) -> Sent:
+    """Apply files, or propose what they change where it is a team's that wants another person's approval."""
+    touched: list[Owned] = []
+
+    def noting(thing: object) -> None:
+        touched.append(rights.owned(thing))
+        guard(thing)
+
+    with transaction.atomic():
+        applied = apply(texts, label=label, note=note, prune=prune, adopt=adopt, dry_run=dry_run, guard=noting)
+        waits = applied.done and applied.changes_something and bool(_wanting(touched))
+        transaction.set_rollback(waits)
+    if not waits:
+        return Sent(applied)
+    changing = {step.key for step in applied.steps if step.action in ("create", "change")}
+    documents = [each.document.text for each in check(texts)[0] if each.key in changing]
+    removes = [step.key for step in applied.steps if step.action == "prune"]
+    made = propose(join_documents(documents), author=author, note=note, label=label or "", removes=removes)
+    return Sent(replace(applied, done=False), made)
+
+
+def _wanting(touched: Iterable[Owned]) -> tuple[str, ...]:
+    """The teams of these that want approvals."""
+    teams = frozenset().union(*(owned.teams for owned in touched))
+    wanting = Team.objects.filter(requires_approval=True, name__in=teams).order_by("name")
+    return tuple(wanting.values_list("name", flat=True))
+
+
+def bring_back(number: int, *, who: str, note: str = "", team: str = "") -> FleetProposal:
+    """A proposal of the fleet as it was at a revision, or of what was this team's. Raises ValidationError.
+
+    Teams, regions and clusters are made where they are missing, and stay as they are otherwise. Keys, issuers of tokens and purges
+    stay as they are: what was revoked does not come back.
+    """
+    then = revisions.texts_at(number)
+    now = stored()
+    values = {key: values_of_text(key, text) for key, text in then.items()}
+    texts, removes = [], []
+    for key, text in then.items():
+        returns = KINDS[key[0]].returns
+        if returns == "never" or (returns == "missing" and key in now):
+            continue
+        if (key not in now or text_of(key, now[key], whole=True) != text) and _is_of(team, key, values, now):
+            texts.append(text)
+    for key in now:
+        if key not in then and KINDS[key[0]].returns == "all" and _is_of(team, key, values, now):
+            removes.append(key)
+    why = note.strip() or f"Brings back revision {number}" + (f" of {team}" if team else "")
+    return propose(join_documents(texts), note=why, author=who, removes=removes, restores=number)
+
+
+def _is_of(team: str, key: Key, *fleets: Mapping[Key, forms.Values]) -> bool:
+    return not team or any(owner_of(key, fleet) == team for fleet in fleets)
+
+
+def why_not(step: Step, proposal: FleetProposal, seen: Outlook) -> str:
+    """Why the step cannot be taken now, with the remedy; empty where it can. Rights are asked apart."""
+    if proposal.state not in WAITING:
+        return f"it is {proposal.get_state_display().lower()}: propose it again"
+    if step == "withdraw":
+        return ""
+    if not seen.applied.possible or seen.applied.problems:
+        return "it cannot be applied as the fleet is now: correct what is listed, and propose it again"
+    if not seen.applied.changes_something:
+        return "the fleet is like that already: withdraw it"
+    if step == "approve":
+        return "" if proposal.state == STATE.OPEN or proposal.approved_plan != seen.digest else "it is approved already"
+    if seen.approval and proposal.state != STATE.APPROVED:
+        return f"{' and '.join(seen.approval)} wants another person's approval first"
+    if seen.approval and proposal.approved_plan != seen.digest:
+        return "the fleet has changed since it was approved, and it would change something else now: have it approved again"
+    return ""
+
+
+def take(step: Step, number: int, who: str, guard: Guard) -> FleetProposal:
+    """Raises ValidationError where the step cannot be taken; what `guard` raises where `who` may not."""
+    with transaction.atomic():
+        proposal = FleetProposal.objects.select_for_update().get(pk=number)
+        activates = step == "activate"
+        seen = outlook(proposal, guard if activates and proposal.state in WAITING else unguarded, keep=activates)
+        reason = why_not(step, proposal, seen)
+        if proposal.state in WAITING and (step, who) != ("withdraw", proposal.author):
+            guard(seen.owned)
+        if reason:
+            raise ValidationError({"state": reason})
+        if step == "approve":
+            proposal.state, proposal.approved_by, proposal.approved_at = STATE.APPROVED, who[:150], timezone.now()
+            proposal.approved_plan = seen.digest
+        else:
+            proposal.ended_by, proposal.ended_at = who[:150], timezone.now()
+            proposal.state = STATE.WITHDRAWN
+        if activates:
+            proposal.revision, proposal.state = revisions.write(), STATE.IN_FORCE
+        proposal.save()
+    return proposal

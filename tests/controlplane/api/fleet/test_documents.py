@@ -1,0 +1,64 @@
+"""The fleet as documents over REST: what is read can be written back, unless somebody else changed it since."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.fleet.models import Pool, Team
+from tests.support.entered_fleet import entered_fleet
+
+pytestmark = pytest.mark.django_db(transaction=True)
+URL = "/api/v1/fleet/documents/Pool/chat-eu"
+
+
+def put(client: Client, text: str, **headers: str) -> Any:
+    return client.put(URL, text, content_type="application/yaml", headers=headers)
+
+
+def test_a_document_is_changed_unless_somebody_else_was_faster(owner: Client, home: Path) -> None:
+    entered_fleet()
+    answer = owner.get(URL)
+    text, etag = answer.content.decode(), answer["ETag"]
+    assert put(owner, text + "  weight: 70\n", **{"If-Match": etag}).json()["summary"] == "1 changed."
+    late = put(owner, text + "  weight: 30\n", **{"If-Match": etag})
+    assert (late.status_code, "read it again" in late.json()["detail"]) == (412, True)
+    assert Pool.objects.get(name="chat-eu").weight == 70
+    other = put(owner, text.replace("chat-eu", "chat-xx", 1))
+    assert other.status_code == 409 and "Pool chat-eu and nothing else" in other.json()["problems"][0]["message"]
+    wrong = put(owner, text + "  wait: 1\n")
+    assert wrong.status_code == 409 and wrong.json()["problems"][0]["line"] == len(text.splitlines()) + 1
+    assert owner.get("/api/v1/fleet/documents/Model/org/embed").content.startswith(b"apiVersion: weir/v1\nkind: Model")
+    assert owner.get("/api/v1/fleet/documents/Pol/x").status_code == 404
+
+
+def test_files_wait_where_a_team_wants_approval_and_a_revision_comes_back(owner: Client, home: Path) -> None:
+    entered_fleet()
+    text = owner.get("/api/v1/fleet.yaml?kind=Pool&team=serving").content.decode()
+    assert text.count("kind: Pool") == 3
+    Team.objects.filter(name="serving").update(requires_approval=True)
+    files = json.dumps({"files": {"pools.yaml": text.replace("model_name: m\n", "model_name: n\n")}})
+
+    def sent(query: str) -> Any:
+        return owner.post(f"/api/v1/fleet/apply?{query}", files, content_type="application/json")
+
+    assert sent("").status_code == 409, "it was made by hand"
+    assert sent("adopt=true&dry_run=true").json()["summary"] == "Would be: 3 changed."
+    waits = sent("adopt=true&note=new")
+    assert (waits.status_code, waits.json()["applied"]) == (202, False)
+    assert set(Pool.objects.values_list("model_name", flat=True)) == {"m"}
+    seen = owner.get(f"/api/v1/fleet/proposals/{waits.json()['proposal']}").json()
+    assert (seen["state"], seen["approval"], "model_name m → n" in seen["gateways"]) == ("open", ["serving"], True)
+    step = owner.post(f"/api/v1/fleet/proposals/{seen['number']}/activate")
+    assert step.status_code == 409 and "approval first" in step.json()["detail"]
+    Team.objects.filter(name="serving").update(requires_approval=False)
+    assert owner.post(f"/api/v1/fleet/proposals/{seen['number']}/activate").json()["revision"] == 2
+    back = owner.post("/api/v1/fleet/revisions/1/bring-back", "{}", content_type="application/json")
+    assert back.status_code == 201 and set(Pool.objects.values_list("model_name", flat=True)) == {"m", "n"}
+    assert owner.post(f"/api/v1/fleet/proposals/{back.json()['number']}/activate").json()["state"] == "in_force"
+    assert set(Pool.objects.values_list("model_name", flat=True)) == {"m"}
+    listed = owner.get("/api/v1/fleet/revisions").json()["revisions"]
+    assert [(row["number"], row["restores"]) for row in listed] == [(3, 1), (2, None), (1, None)]
+    assert len(owner.get("/api/v1/fleet/revisions/2").json()["differences"]) == 3
