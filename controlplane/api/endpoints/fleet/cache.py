@@ -61,7 +61,7 @@ class SimilarOut(Schema):
     changes: int
 
 
-class StepOut(Schema):
+class CacheStepOut(Schema):
     name: str
     count: int
     p50_ms: Rounded
@@ -73,7 +73,7 @@ class CacheOut(Schema):
     similar: list[SimilarOut] = Field(description="Of all tenants, whatever the filters, at the end of the range")
     lookups: list[CountedOut] = Field(description="What came of look-ups of similar requests, whatever the filters")
     inputs: list[CountedOut] = Field(description="Inputs of lists to embed, whatever the filters")
-    steps: list[StepOut] = Field(description="What each step of the stage `cache` took, whatever the filters")
+    steps: list[CacheStepOut] = Field(description="What each step of the stage `cache` took, whatever the filters")
 
 
 @router.get("", response=CacheOut, summary="What the cache answered, and what that saved")
