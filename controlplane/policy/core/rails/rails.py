@@ -159,7 +159,8 @@ def capacity(case: Case, count: int) -> Verdict | None:
     pool = case.facts.pool
     text = (
         f"What a replica of {pool} carries is not known, so none of its {replicas(case.seen)} is removed. Enter its "
-        "capacity (`reactive.replica_rps`), benchmark a replica, or wait until requests at the objective have shown it."
+        f"capacity (`reactive.replica_rps`), measure it (`weir bench --search --into-fleet {pool}`), or wait until requests "
+        "at the objective have shown it."
     )
     return Verdict(case.seen, text, alarm=alarm("capacity", pool, text, "page"))
 
