@@ -24,6 +24,7 @@ TEXTS: Mapping[int, str] = {
     403: "The caller has no right to do this",
     404: "It does not exist",
     409: "Values contradict each other or what is stored",
+    412: "It has changed since `If-Match`: read it again",
     413: "The body is too large",
     422: "A value does not have the form that this document states",
     429: "The token sends too many requests; try again after `Retry-After` seconds",
@@ -136,6 +137,8 @@ def _statuses(path: str, method: str, operation: Mapping[str, Any]) -> list[int]
         statuses.add(404)
     if "requestBody" in operation:
         statuses.add(413)
+    if any(parameter["name"] == "If-Match" for parameter in operation.get("parameters", ())):
+        statuses.add(412)
     return sorted(statuses)
 
 

@@ -151,11 +151,15 @@ def document(request: HttpRequest, kind: str, name: str) -> HttpResponse:
     return answer
 
 
+IF_MATCH = {"name": "If-Match", "in": "header", "required": False, "schema": {"type": "string"}}
+"""The ETag of the document that the change was made of; `*` is any."""
+
+
 @router.put(
     "/fleet/documents/{kind}/{path:name}",
     response={200: FleetAppliedOut, 202: FleetAppliedOut, 409: FleetAppliedOut},
     summary="Change one document, if it is still what `If-Match` says",
-    openapi_extra=BODY,
+    openapi_extra={**BODY, "parameters": [IF_MATCH]},
 )
 def change_document(request: HttpRequest, kind: str, name: str) -> Any:
     """412 where it has changed since. 202 where it waits for another person's approval."""
