@@ -11,6 +11,7 @@ GatewayError
  │    ├── PermanentApiError         a client hears that its request is wrong, or has failed for good
  │    │    └── MethodError          a client used a method that the URL does not answer to
  │    ├── BadTokenError             a token of an issuer does not hold
+ │    ├── RefusedTextError          a rule of the tenant refuses a text
  │    ├── ProtocolError             a server does not speak HTTP/2 as the gateway understands it
  │    ├── CallFailedError           a gRPC call ended with a status that is neither OK nor UNAVAILABLE
  │    ├── NotHttpError              a model server does not speak HTTP/1.1

@@ -26,11 +26,11 @@ class PoolKnown:
     gpus_per_replica: int | None = None
     usd_per_replica_hour: float | None = None
     capacity: ReplicaCapacity | None = None
-    lines_replicas: int | None = None
-    lines_reason: str = ""
     cold_start_s: float | None = None
     objective: str = ""
     warm: PoolPlan | None = None
+    lines_replicas: int | None = None
+    lines_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from controlplane.accounts.models import ApiToken
 
-LOGIN = reverse_lazy("login")
+LOGIN = reverse_lazy("account_login")
 PASSWORD = "slow-river-under-bridge"
 PAGES = ("/login", "/audit", "/admin/", "/silences", "/api/v1/incidents", "/nowhere")
 
@@ -38,6 +38,9 @@ def posts() -> list[str]:
         "step": "approve",
         "what": "pause",
         "text": "x",
+        "provider_id": "x",
+        "uidb36": "x",
+        "pk": 1,
     }
     places = [get_resolver(), *(each for each in get_resolver().url_patterns if str(each.pattern) == "")]
     named = [each for place in places for each in place.url_patterns if isinstance(each, URLPattern) and each.name]
@@ -71,7 +74,7 @@ def test_a_session_that_was_planted_before_the_log_in_opens_nothing(olga: User) 
     session.save()
     planted = session.session_key
     victim.cookies["weir_session"] = planted
-    assert victim.post(LOGIN, {"username": "olga", "password": PASSWORD}).status_code == 302
+    assert victim.post(LOGIN, {"login": "olga", "password": PASSWORD}).status_code == 302
     assert victim.cookies["weir_session"].value != planted
     attacker.cookies["weir_session"] = planted
     assert attacker.get("/admin/").status_code == 302
@@ -85,7 +88,7 @@ def test_a_session_that_was_planted_before_the_log_in_opens_nothing(olga: User) 
     ],
 )  # fmt: skip
 def test_the_log_in_leads_nowhere_else(outsider: Client, olga: User, to: str) -> None:
-    answer = outsider.post(LOGIN, {"username": "olga", "password": PASSWORD, "next": to})
+    answer = outsider.post(LOGIN, {"login": "olga", "password": PASSWORD, "next": to})
     assert answer.status_code == 302
     assert answer["Location"] == "/"
     assert "Set-Cookie: a=b" not in str(answer.headers)
@@ -107,7 +110,7 @@ def test_a_name_cannot_write_a_line_of_its_own_into_the_log(
 ) -> None:
     forged = "olga\n2026-01-01 [critical] everything.deleted\x1b[2J"
     with capture_logs():
-        outsider.post(LOGIN, {"username": forged, "password": "guess"})
+        outsider.post(LOGIN, {"login": forged, "password": "guess"})
     assert [
         line for record in caplog.records for line in record.getMessage().splitlines() if line.startswith("2026-01-01")
     ] == []
@@ -122,7 +125,7 @@ def test_no_page_can_be_framed_sniffed_or_leaks_where_one_was(browser: Client, p
 
 
 def test_scripts_and_other_sites_do_not_get_the_cookies(outsider: Client, olga: User, settings: Settings) -> None:
-    outsider.post(LOGIN, {"username": "olga", "password": PASSWORD})
+    outsider.post(LOGIN, {"login": "olga", "password": PASSWORD})
     for name in ("weir_session", "weir_csrf"):
         cookie = outsider.cookies[name]
         assert cookie["httponly"] and cookie["samesite"] == "Lax"
