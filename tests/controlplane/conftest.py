@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.cache import cache
 from django.db import connections
 from django.test import Client
 from pytest_django import Settings
@@ -66,8 +67,9 @@ def home(settings: Settings, homes: Iterator[Path]) -> Path:
 def quick(settings: Settings) -> None:
     """What every test would pay for and few need: slow hashing, and looking for static files at each client's start.
 
-    What `/readyz` answered in the test before is forgotten.
+    What `/readyz` answered in the test before is forgotten, and how many log-ins were tried from this address.
     """
+    cache.clear()
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     _answers.forget()
     settings.SERVESTATIC_USE_FINDERS = settings.SERVESTATIC_USE_STATIC_ROOT = False
