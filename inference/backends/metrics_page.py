@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import ssl
 from collections.abc import Awaitable, Callable
 
 from inference.backends.resolver import Resolver
@@ -11,7 +10,7 @@ from inference.contract.server_metrics import ServerLoad, read_load
 from inference.core.backend_errors import BackendError
 from inference.core.routing.load import ReplicaLoad
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
-from inference.wires.http.response import LostError, NotHttpError, Origin, TooLongError
+from inference.wires.http.response import LostError, NotHttpError, TooLongError
 
 MAX_PAGE = 4 << 20
 """Bytes; more is not read."""
@@ -24,7 +23,6 @@ class MetricsPages:
 
     def __init__(self, *, link_local: bool = False) -> None:
         self._client = HttpClient(Resolver(link_local=link_local), _CONNECT_S)
-        self._context: ssl.SSLContext | None = None
 
     async def signals(
         self, url: str, timeout_s: float, read: Callable[[bytes, float], ServerLoad] = read_load
@@ -40,14 +38,7 @@ class MetricsPages:
 
     async def _get(self, url: str) -> tuple[int, bytes]:
         parts = parse_url(url, link_local=True)  # the resolver looks at what its name points at
-        if parts.scheme == "https" and self._context is None:
-            self._context = ssl.create_default_context()
-        origin = Origin(parts.host, parts.port, self._context if parts.scheme == "https" else None)
-        response = await self._client.call(origin, request_of("GET", parts, {"Accept": "text/plain"}))
-        try:
-            return response.status, await response.read_all(MAX_PAGE)
-        finally:
-            response.release()
+        return await self._client.fetch(parts, request_of("GET", parts, {"Accept": "text/plain"}), MAX_PAGE)
 
     def close(self) -> None:
         self._client.close()

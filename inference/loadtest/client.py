@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import ssl
 from array import array
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from inference.core.servers import identify, refusals
 from inference.loadtest.core.samples import CLIENT_LIMIT, CUT_SHORT, Sample
 from inference.loadtest.pacer import now_s
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
-from inference.wires.http.response import LostError, NotHttpError, Origin, Response, TooLongError
+from inference.wires.http.response import LostError, NotHttpError, Response, TooLongError
 
 CONNECT_S = 10.0
 MAX_BODY_BYTES = 64 << 20
@@ -70,7 +69,7 @@ class Client:
         self.gaps_s = array("f")
         self._http = HttpClient(Resolver(link_local=True), CONNECT_S)
         url = target.url
-        self.origin = Origin(url.host, url.port, ssl.create_default_context() if url.scheme == "https" else None)
+        self.origin = self._http.origin(url)
         self._url = url._replace(path=url.path + target.route)
         self._headers = {"Content-Type": "application/json", "Accept": "text/event-stream", **target.headers}
         self.timeout_s = timeout_s

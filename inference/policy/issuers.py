@@ -3,7 +3,6 @@ and kept: a token that was verified once costs a look-up until it ends.
 """
 
 import asyncio
-import ssl
 import time
 from collections.abc import Iterable
 from functools import partial
@@ -18,7 +17,7 @@ from inference.core.openai import errors
 from inference.core.web_tokens import BadTokenError, Keys, Verified
 from inference.tasks import keep
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
-from inference.wires.http.response import LostError, NotHttpError, Origin, TooLongError
+from inference.wires.http.response import LostError, NotHttpError, TooLongError
 
 _log = structlog.get_logger()
 REFRESH_S = 300.0
@@ -83,18 +82,12 @@ class KeySet:
         """Fetch them once. Returns why they are not there; empty if they are."""
         try:
             async with asyncio.timeout(_ANSWER_S):
-                url = parse_url(
-                    self.issuer.jwks_url, link_local=True, with_query=True
-                )  # it was checked, and its address is
-                context = ssl.create_default_context() if url.scheme == "https" else None
+                # It was checked, and its address is.
+                url = parse_url(self.issuer.jwks_url, link_local=True, with_query=True)
                 request = request_of("GET", url, {"Accept": "application/json"})
-                response = await client.call(Origin(url.host, url.port, context), request)
-                try:
-                    body = await response.read_all(_MAX_BYTES)
-                    if response.status != 200:
-                        return f"status {response.status}"
-                finally:
-                    response.release()
+                status, body = await client.fetch(url, request, _MAX_BYTES)
+            if status != 200:
+                return f"status {status}"
             self.take(body)
         except (NotConnectedError, LostError, NotHttpError, TooLongError, ValueError, RecursionError) as error:
             return str(error) or type(error).__name__

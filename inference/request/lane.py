@@ -3,7 +3,6 @@ they come.
 """
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
@@ -30,7 +29,7 @@ from inference.request.authenticate import digest_of
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
 from inference.wires.http.exchange import Exchange, Headers, Request
 from inference.wires.http.incoming import Incoming
-from inference.wires.http.response import LostError, NotHttpError, Origin, Response, TooLongError
+from inference.wires.http.response import LostError, NotHttpError, Response, TooLongError
 
 _CONNECT_S = 2.0
 _ANSWER_S = 60.0
@@ -92,8 +91,7 @@ class Lane:
         self._token = config.lane_token
         self._part_s, self._unread_s = config.read_timeout_ms / 1000, config.write_timeout_ms / 1000
         self._client = HttpClient(Resolver(link_local=config.backend_link_local), _CONNECT_S)
-        context = ssl.create_default_context() if self._url.scheme == "https" else None
-        self._origin = Origin(self._url.host, self._url.port, context)
+        self._origin = self._client.origin(self._url)
         self._left = False
         self._feeds: set[asyncio.Timeout] = set()  # of reads that may take long
 

@@ -37,7 +37,6 @@ class HttpLink:
         self._in_flight = 0
         self._closing = False
         self._client = HttpClient(Resolver(link_local=link_local), connect_timeout_s)
-        self._context: ssl.SSLContext | None = None
 
     def ping(self) -> None:
         """HTTP has none."""
@@ -90,7 +89,7 @@ class HttpLink:
             request = request_of(method, url, headers, body)
         except ValueError as error:
             raise FailedError(str(error), "misconfigured") from None
-        context = (trust.context or self._system_context()) if url.scheme == "https" else None
+        context = (trust.context or self._client.system_context()) if url.scheme == "https" else None
         self._in_flight += 1
         response: Response | None = None
         try:
@@ -104,11 +103,6 @@ class HttpLink:
                 self._close_if_idle()
         self.arrivals += 1
         return response
-
-    def _system_context(self) -> ssl.SSLContext:
-        if self._context is None:
-            self._context = ssl.create_default_context()
-        return self._context
 
     @property
     def idle(self) -> bool:

@@ -1,7 +1,6 @@
 """Holds requests and answers to the rules of their tenant. What a rule has done is counted by its name; what it saw is kept nowhere."""
 
 import asyncio
-import ssl
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +24,7 @@ from inference.observability.spans import Trace
 from inference.request.guard.stream import GuardedStream
 from inference.request.parse import Endpoint, Request
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
-from inference.wires.http.response import LostError, NotHttpError, Origin, TooLongError
+from inference.wires.http.response import LostError, NotHttpError, TooLongError
 
 _log = structlog.get_logger()
 _CONNECT_S = 1.0
@@ -78,7 +77,6 @@ class Guards:
         self.counts: Counter[tuple[str, Outcome]] = Counter()
         self._credentials = credentials
         self._client = HttpClient(Resolver(link_local=link_local), _CONNECT_S)
-        self._context: ssl.SSLContext | None = None
 
     def close(self) -> None:
         self._client.close()
@@ -138,19 +136,13 @@ class Guards:
 
     async def _flagged(self, rule: GuardRule, text: str) -> bool:
         url = parse_url(rule.url, link_local=True)  # it was checked, and its address is
-        if url.scheme == "https" and self._context is None:
-            self._context = ssl.create_default_context()
         headers = {"Content-Type": "application/json"}
         if rule.credential:
             headers["Authorization"] = f"Bearer {self._credentials.read(rule.credential)}"
-        origin = Origin(url.host, url.port, self._context if url.scheme == "https" else None)
-        response = await self._client.call(origin, request_of("POST", url, headers, written({"input": text})))
-        try:
-            body = await response.read_all(_MAX_VERDICT_BYTES)
-            if response.status != 200:
-                raise ValueError(f"status {response.status}")
-        finally:
-            response.release()
+        request = request_of("POST", url, headers, written({"input": text}))
+        status, body = await self._client.fetch(url, request, _MAX_VERDICT_BYTES)
+        if status != 200:
+            raise ValueError(f"status {status}")
         results = _verdicts(body).results
         if not results:
             raise ValueError("no result")

@@ -35,6 +35,25 @@ class HttpClient:
         self._idle: dict[Origin, list[Response]] = {}
         self._used: set[Response] = set()
         self._sweep: asyncio.TimerHandle | None = None
+        self._context: ssl.SSLContext | None = None
+
+    def system_context(self) -> ssl.SSLContext:
+        """That trusts the authorities that the system trusts; made at the first https."""
+        if self._context is None:
+            self._context = ssl.create_default_context()
+        return self._context
+
+    def origin(self, url: Url) -> Origin:
+        """Of a URL whose server is trusted as the system trusts."""
+        return Origin(url.host, url.port, self.system_context() if url.scheme == "https" else None)
+
+    async def fetch(self, url: Url, request: bytes, most: int) -> tuple[int, bytes]:
+        """Status and body of the answer to a whole request. Raises as `call` does, and TooLongError for more than `most` bytes."""
+        response = await self.call(self.origin(url), request)
+        try:
+            return response.status, await response.read_all(most)
+        finally:
+            response.release()
 
     async def call(self, origin: Origin, request: bytes, connecting: Connecting = ANYHOW) -> Response:
         """Send a whole request, and wait for the answer's head. The caller calls `release` once it is done with it. A request that
