@@ -57,11 +57,7 @@ class Outlook:
 def outlook(proposal: FleetProposal, guard: Guard = unguarded, *, keep: bool = False) -> Outlook:
     """Does all of it, and takes it back unless it is to `keep` it."""
     touched: list[Owned] = []
-
-    def noting(thing: object) -> None:
-        touched.append(rights.owned(thing))
-        guard(thing)
-
+    noting = _noting(touched, guard)
     with transaction.atomic():
         before = _obeyed()
         applied = _applied(proposal, noting)
@@ -69,6 +65,16 @@ def outlook(proposal: FleetProposal, guard: Guard = unguarded, *, keep: bool = F
         transaction.set_rollback(not keep)
     teams = frozenset().union(*(owned.teams for owned in touched))
     return Outlook(applied, words, Owned(teams, proposal.author), _wanting(touched))
+
+
+def _noting(touched: list[Owned], guard: Guard) -> Guard:
+    """The guard, which also adds to `touched` whose each thing is."""
+
+    def noting(thing: object) -> None:
+        touched.append(rights.owned(thing))
+        guard(thing)
+
+    return noting
 
 
 def _obeyed() -> dict[str, Any]:
@@ -137,11 +143,7 @@ def apply_or_propose(
 ) -> Sent:
     """Apply files, or propose what they change where it is a team's that wants another person's approval."""
     touched: list[Owned] = []
-
-    def noting(thing: object) -> None:
-        touched.append(rights.owned(thing))
-        guard(thing)
-
+    noting = _noting(touched, guard)
     with transaction.atomic():
         applied = apply(texts, label=label, note=note, prune=prune, adopt=adopt, dry_run=dry_run, guard=noting)
         waits = applied.done and applied.changes_something and bool(_wanting(touched))

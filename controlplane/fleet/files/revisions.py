@@ -189,7 +189,7 @@ def _tables() -> set[type[models.Model]]:
 
 def changes_until(number: int | None = None) -> QuerySet[FleetChange]:
     """The last change of each document until this revision, removed ones too; of all, the fleet as it is."""
-    until = Q() if number is None else Q(revision__number__lte=number)
+    until = Q() if number is None else Q(revision__lte=number)
     newest = FleetChange.objects.filter(until, kind=OuterRef("kind"), name=OuterRef("name")).order_by("-revision_id")
     return FleetChange.objects.filter(pk=Subquery(newest.values("pk")[:1]))
 

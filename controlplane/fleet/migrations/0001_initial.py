@@ -462,8 +462,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='FleetRevision',
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveIntegerField(unique=True)),
+                ('number', models.PositiveIntegerField(primary_key=True, serialize=False)),
                 ('at', models.DateTimeField(auto_now_add=True)),
                 ('author', models.CharField(blank=True, help_text='Empty: a process.', max_length=500)),
                 ('via', models.CharField(blank=True, help_text='page, admin, api, or a process.', max_length=100)),

@@ -6,7 +6,7 @@ from django.db import models
 class FleetRevision(models.Model):
     """One change, by one person, in one transaction: as long as it takes to read what differs. Immutable once it is committed."""
 
-    number = models.PositiveIntegerField(unique=True)
+    number = models.PositiveIntegerField(primary_key=True)
     at = models.DateTimeField(auto_now_add=True)
     author = models.CharField(max_length=500, blank=True, help_text="Empty: a process.")
     via = models.CharField(max_length=100, blank=True, help_text="page, admin, api, or a process.")

@@ -14,6 +14,7 @@ from controlplane.api.formats import Given, Name, Number, Words
 from controlplane.core.documents import report
 from controlplane.core.documents.plan import Applied
 from controlplane.core.documents.writing import join_documents
+from controlplane.core.listing import newest_first
 from controlplane.core.problems import problem
 from controlplane.fleet.files import proposals
 from controlplane.fleet.files.differences import Difference, differences
@@ -122,7 +123,7 @@ class FleetProposalOut(Schema):
 
     @staticmethod
     def resolve_revision(row: FleetProposal) -> int | None:
-        return row.revision.number if row.revision else None
+        return row.revision_id
 
     @staticmethod
     def resolve_gateways(row: FleetProposal) -> str:
@@ -200,10 +201,8 @@ def _sent(request: HttpRequest, texts: dict[str, str], **options: Any) -> Status
 
 @router.get("/fleet/revisions", response=FleetRevisionsOut, summary="Every change of the fleet, the newest first")
 def fleet_revisions(request: HttpRequest, parameters: Query[RevisionParameters]) -> dict[str, Any]:
-    rows = FleetRevision.objects.order_by("-number")
-    listed = list((rows.filter(number__lt=parameters.before) if parameters.before else rows)[: parameters.limit + 1])
-    shown = listed[: parameters.limit]
-    return {"revisions": shown, "next_before": shown[-1].number if len(listed) > len(shown) else None}
+    page = newest_first(FleetRevision.objects.all(), {}, {}, parameters.before, parameters.limit)
+    return {"revisions": page.rows, "next_before": page.next_before}
 
 
 @router.get("/fleet/revisions/{int:number}", response=FleetRevisionDetailOut, summary="One change, with what differs")

@@ -13,12 +13,14 @@ from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_FLEET
 from controlplane.core.documents.report import WORDS, change_text
 from controlplane.core.formatting import shortened
+from controlplane.core.listing import newest_first
 from controlplane.dashboard.views.common import list_filters, list_links, page
 from controlplane.fleet.files import proposals
 from controlplane.fleet.files.differences import differences
 from controlplane.fleet.models import FleetProposal, FleetRevision, Team
 
 PAGE_ROWS = 50
+FILTERS = ("author", "via")
 MAX_WORDS = 300
 NOTE = 500
 BUTTONS: dict[proposals.Step, tuple[str, str]] = {
@@ -32,16 +34,13 @@ BUTTONS: dict[proposals.Step, tuple[str, str]] = {
 @require_safe
 def changes(request: HttpRequest) -> HttpResponse:
     """The newest first. `author` and `via`, each repeatable, choose some; `before` is where a page begins."""
-    wanted, before = list_filters(request, ("author", "via"))
-    rows = FleetRevision.objects.prefetch_related("changes").order_by("-number")
-    for name, values in wanted.items():
-        rows = rows.filter(**{f"{name}__in": values}) if values else rows
-    listed = list((rows.filter(number__lt=before) if before else rows)[: PAGE_ROWS + 1])
-    more = listed[PAGE_ROWS - 1].number if len(listed) > PAGE_ROWS else None
+    wanted, before = list_filters(request, FILTERS)
+    rows = FleetRevision.objects.prefetch_related("changes")
+    listing = newest_first(rows, {name: name for name in FILTERS}, wanted, before, PAGE_ROWS)
     context = {
-        "rows": [{"revision": row, "words": _words(row)} for row in listed[:PAGE_ROWS]],
+        "rows": [{"revision": row, "words": _words(row)} for row in listing.rows],
         "proposals": FleetProposal.objects.filter(state__in=proposals.WAITING),
-        **list_links(wanted, "via", (), before, more),
+        **list_links(wanted, "via", (), before, listing.next_before),
     }
     return render(request, "dashboard/fleet/changes.html", context)
 
