@@ -36,6 +36,11 @@ class Limit(NamedTuple):
     key: bytes
     most: int
 
+    @property
+    def budget(self) -> Budget | None:
+        """The kind of a limit in money; None of any other."""
+        return self.kind if self.kind == "usd_day" or self.kind == "usd_month" else None
+
 
 def limits_of(tenant: str, tier: Tier, key: Key | None = None, *, of: str = "") -> tuple[Limit, ...]:
     """The limits of a tenant, and of its key where that has some. `of` names requests that are counted apart from its others."""

@@ -104,9 +104,9 @@ class Limits:
                     used.append(len(self._leases.get(limit.key, ())))
                     if used[-1] >= limit.most:
                         return limit, _RETRY_AFTER_S
-                elif limit.kind == "usd_day" or limit.kind == "usd_month":
+                elif budget := limit.budget:
                     now_s = time.time()
-                    period = period_of(limit.kind, now_s)
+                    period = period_of(budget, now_s)
                     used.append(self._spent[limit.key].used(period.name))
                     if used[-1] >= limit.most:
                         return limit, period.ends_s - now_s
@@ -139,8 +139,8 @@ class Limits:
                 leases.discard(meter.lease)
                 if not leases:
                     del self._leases[limit.key]
-            elif (limit.kind == "usd_day" or limit.kind == "usd_month") and over and meter.cost:
-                self._spent[limit.key].take(meter.cost, period_of(limit.kind, time.time()).name)
+            elif over and meter.cost and (budget := limit.budget):
+                self._spent[limit.key].take(meter.cost, period_of(budget, time.time()).name)
 
     def _say(self, alone: bool) -> None:
         self.local = alone
@@ -218,7 +218,7 @@ class Meter:
     def __post_init__(self) -> None:
         kinds = [limit.kind for limit in self.limits]
         self.counts_tokens, self._has_place = "tokens" in kinds, "in_flight" in kinds
-        self.counts_money = "usd_day" in kinds or "usd_month" in kinds
+        self.counts_money = any(limit.budget for limit in self.limits)
         self._reserved = self._reserved_there = self.expected
 
     def send(self, script: Script = _KNOWN) -> None:
@@ -295,9 +295,9 @@ class Meter:
     def _budget_headers(self) -> Headers:
         now_s = time.time()
         remaining, most, ends_s = min(
-            (max(0, limit.most - used), limit.most, period_of(limit.kind, now_s).ends_s)
+            (max(0, limit.most - used), limit.most, period_of(budget, now_s).ends_s)
             for limit, used in zip(self.limits, self.used, strict=False)
-            if limit.kind == "usd_day" or limit.kind == "usd_month"
+            if (budget := limit.budget)
         )
         return [
             (b"x-weir-budget-limit-usd", b"%.6f" % (most / MICRO)),
@@ -330,9 +330,9 @@ class Meter:
         if not number:
             return None
         limit = self.limits[number - 1]
-        if limit.kind == "usd_day" or limit.kind == "usd_month":
+        if budget := limit.budget:
             now_s = time.time()
-            return limit, period_of(limit.kind, now_s).ends_s - now_s
+            return limit, period_of(budget, now_s).ends_s - now_s
         return limit, wait_ms / 1000 or _RETRY_AFTER_S
 
     def _came_late(self, reply: Reply) -> None:
@@ -361,8 +361,8 @@ def _command(
     command += [limit.key for limit in limits]
     command += (mode, "", lease, lease_ms, tokens, slot)
     for limit in limits:
-        if limit.kind == "usd_day" or limit.kind == "usd_month":
-            command += (f"usd:{period_of(limit.kind, time.time()).name}", limit.most if cost < 0 else cost)
+        if budget := limit.budget:
+            command += (f"usd:{period_of(budget, time.time()).name}", limit.most if cost < 0 else cost)
         else:
             command += (limit.kind, limit.most)
     return command

@@ -242,7 +242,7 @@ def slow_body(waited_s: float) -> ApiError:
 
 
 def rate_limited(tier: str, limit: Limit, retry_after_s: float) -> ApiError:
-    if limit.kind == "usd_day" or limit.kind == "usd_month":
+    if limit.budget:
         return _over_budget(limit, retry_after_s)
     whose = f"tier {tier!r}" if limit.scope == "tenant" else "this API key"
     unit = "requests in flight at a time" if limit.kind == "in_flight" else f"{limit.kind} a minute"

@@ -17,17 +17,10 @@ from inference.contract.tls.clear_text import Connection, connection
 
 
 class Servers(NamedTuple):
-    """Model servers of a pool that are called in the same way. `where` is one of them."""
+    """Model servers of a pool that are called in the same way. `call` is to one of them."""
 
-    pool: str
-    where: str
+    call: Connection
     servers: int
-    encrypted: bool
-    local: bool
-
-    @property
-    def in_the_clear(self) -> bool:
-        return not (self.encrypted or self.local)
 
 
 @require_safe
@@ -35,7 +28,7 @@ def connections(request: HttpRequest) -> HttpResponse:
     rights.require(request.user, ADMINISTER)
     rows = [*connections_of(settings.CONFIG)]
     servers = grouped(map(_call, Replica.objects.select_related("pool").order_by("pool__name", "name")))
-    clear = sum(each.in_the_clear for each in rows) + sum(each.in_the_clear for each in servers)
+    clear = sum(each.in_the_clear for each in rows) + sum(each.call.in_the_clear for each in servers)
     return render(request, "dashboard/connections.html", {"rows": rows, "servers": servers, "clear": clear})
 
 
@@ -44,7 +37,7 @@ def grouped(calls: Iterable[Connection]) -> list[Servers]:
     ways: dict[tuple[str, bool, bool], list[Connection]] = defaultdict(list)
     for call in calls:
         ways[call.to, call.encrypted, call.local].append(call)
-    return [Servers(pool, calls[0].where, len(calls), *way) for (pool, *way), calls in ways.items()]
+    return [Servers(calls[0], len(calls)) for calls in ways.values()]
 
 
 def _call(replica: Replica) -> Connection:
