@@ -8,11 +8,11 @@ from typing import Any
 from django.apps import apps
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, transaction
-from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete, pre_save
 
 from controlplane.audit.core.differences import changes
 from controlplane.audit.models import Entry, Head
 from controlplane.core.acting import actor
+from controlplane.core.changes import watch
 
 RECORDED = (
     "accounts.ApiToken", "accounts.BreakGlass", "accounts.GroupMapping", "accounts.Membership", "accounts.ProviderAccount",
@@ -62,13 +62,7 @@ def connect() -> None:
     for label in RECORDED:
         model = apps.get_model(label)
         _save_in_a_transaction(model)
-        for signal, receiver in (
-            (pre_save, _looks), (post_save, _saved), (pre_delete, _goes), (post_delete, _deleted),
-        ):  # fmt: skip
-            signal.connect(receiver, sender=model, dispatch_uid=f"audit {receiver.__name__} {label}")
-        for field in model._meta.many_to_many:
-            through = field.remote_field.through
-            m2m_changed.connect(_linked, sender=through, dispatch_uid=f"audit {label}.{field.name}")
+        watch(model, "audit", before_save=_looks, saved=_saved, before_delete=_goes, deleted=_deleted, linked=_linked)
 
 
 def _save_in_a_transaction(model: type[models.Model]) -> None:

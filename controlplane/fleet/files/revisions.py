@@ -14,9 +14,9 @@ from django.db import connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.models import Max, OuterRef, Q, QuerySet, Subquery
-from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete, pre_save
 
 from controlplane.core.acting import actor
+from controlplane.core.changes import watch
 from controlplane.fleet.files.kinds import KINDS, Key, read_kind, roots_of, text_of
 from controlplane.fleet.models import FleetChange, FleetRevision
 
@@ -65,13 +65,15 @@ def note(key: Key, using: str = "default") -> None:
 def connect() -> None:
     """From now on every change of what people enter is recorded."""
     for table in _tables():
-        for signal, receiver in (
-            (pre_save, _before_save), (post_save, _saved), (pre_delete, _before_delete), (post_delete, _deleted),
-        ):  # fmt: skip
-            signal.connect(receiver, sender=table, dispatch_uid=f"fleet revision {receiver.__name__} {table.__name__}")
-        for field in table._meta.many_to_many:
-            through = field.remote_field.through
-            m2m_changed.connect(_linked, sender=through, dispatch_uid=f"fleet revision {table.__name__}.{field.name}")
+        watch(
+            table,
+            "fleet revision",
+            before_save=_before_save,
+            saved=_saved,
+            before_delete=_before_delete,
+            deleted=_deleted,
+            linked=_linked,
+        )
     connection_created.connect(_wrap, dispatch_uid="fleet revision at the commit")
     for connection in connections.all(initialized_only=True):
         _wrap(None, connection)
