@@ -123,3 +123,8 @@ def zone(name: str) -> tzinfo:
 def _offset_s(zone: tzinfo, at_s: int) -> int:
     offset = datetime.fromtimestamp(at_s, zone).utcoffset()
     return 0 if offset is None else int(offset.total_seconds())
+
+
+def time_text(at_s: float) -> str:
+    """An epoch for people, in UTC."""
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M} UTC"

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from threading import Lock
 
 import structlog
@@ -14,6 +14,7 @@ from controlplane.lane.core import states
 from controlplane.lane.core.jobs import SOONEST
 from controlplane.lane.models import Batch
 from controlplane.planning.open_work import HOURS, planned_work
+from forecasting.calendar import time_text
 from forecasting.capacity.assumptions import HOUR_S, TokenMix
 from forecasting.capacity.deadlines import OpenWork, WorkPlan
 
@@ -52,16 +53,12 @@ class TooLateError(Exception):
     def __init__(self, lines: int, due_s: float, end_s: float | None, now_s: float) -> None:
         self.end_s = end_s
         self.retry_after_s = max(1, round((now_s + HOURS * HOUR_S if end_s is None else end_s) - due_s))
-        when = f"at {_time(end_s)} at the earliest" if end_s is not None else f"not within {HOURS} hours"
+        when = f"at {time_text(end_s)} at the earliest" if end_s is not None else f"not within {HOURS} hours"
         number = "1 line" if lines == 1 else f"{lines:,} lines"
         super().__init__(
-            f"By the plan of the fleet's capacity {number} more would be done {when}, and the window ends at {_time(due_s)}. "
+            f"By the plan of the fleet's capacity {number} more would be done {when}, and the window ends at {time_text(due_s)}. "
             f"Try again in {self.retry_after_s} s, or leave less."
         )
-
-
-def _time(at_s: float) -> str:
-    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 class Estimates:

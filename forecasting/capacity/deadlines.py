@@ -4,15 +4,15 @@ missed, in the hours with the fewest.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from forecasting.calendar import time_text
 from forecasting.capacity.assumptions import HOUR_S, PlanInputs, PoolAssumptions, ReplicaCapacity, TokenMix
 from forecasting.capacity.carried import carried_by
-from forecasting.capacity.demand_on_pools import Grid, Load, grid_of, loads_of, shares, wanted_of, work
+from forecasting.capacity.demand_on_pools import Grid, grid_of, loads_of, shares, size_of, wanted_of
 from forecasting.capacity.replicas import PoolNeed, capacity_of, horizon_s, need_of
 from forecasting.capacity.scenario import AS_FORECAST
 from forecasting.capacity.warm_plan import with_spare
@@ -205,7 +205,7 @@ def _laid(
     late: list[float | None] = [0.0] * len(works)
     for at in sorted(range(len(works)), key=lambda each: works[each].due_s):
         its = works[at]
-        of_a_line = _units(its, capacity)
+        of_a_line = size_of(its.mix.input_tokens, its.mix.output_tokens, capacity) if its.mix else 1.0
         todo = its.lines * of_a_line
         until = int(min(len(starts), max(0, (its.due_s - grid.start_s) // grid.step_s)))
         falls_due = its.due_s <= grid.end_s
@@ -244,15 +244,6 @@ def _laid(
         is_limited and known_tokens and not capacity.lower_bound,
         _reason(works, steps_added, ends, sum(each or 0.0 for each in late), capacity, grid),
     )
-
-
-def _units(its: OpenWork, capacity: ReplicaCapacity) -> float:
-    """A line in requests of those with which the capacity was measured."""
-    if its.mix is None:
-        return 1.0
-    none = np.zeros(1)
-    tokens = (np.full(1, its.mix.input_tokens), np.full(1, its.mix.output_tokens))
-    return float(np.max(work(Load(its.model, "", none, none, *tokens), capacity)))
 
 
 def _has(room: Callable[[I64], F64], until: int, todo: float, more: I64) -> bool:
@@ -304,7 +295,7 @@ def _reason(
 ) -> str:
     lines = sum(each.lines for each in works)
     known = [each for each in ends if each is not None]
-    done = f"by {_time(max(known))}" if len(known) == len(ends) else "after the end of the plan"
+    done = f"by {time_text(max(known))}" if len(known) == len(ends) else "after the end of the plan"
     said = []
     if late:
         why = (
@@ -315,7 +306,7 @@ def _reason(
         said.append(f"{late:,.0f} of {lines:,.0f} lines would miss their deadline: {why}.")
     if added.any():
         hours = int(added.reshape(grid.hours, grid.per_hour).any(axis=1).sum())
-        first = _time(grid.start_s + int(np.flatnonzero(added)[0]) * grid.step_s)
+        first = time_text(grid.start_s + int(np.flatnonzero(added)[0]) * grid.step_s)
         said.append(
             f"What the demand leaves is too little for {lines:,.0f} lines: up to {int(added.max())} more in {hours} h, from {first} on."
         )
@@ -324,7 +315,3 @@ def _reason(
     if any(each.mix is None for each in works):
         said.append("Tokens of lines are not known yet: each counts as a request with which the capacity was measured.")
     return " ".join(said)
-
-
-def _time(at_s: float) -> str:
-    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M} UTC"

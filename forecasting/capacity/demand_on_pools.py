@@ -218,6 +218,13 @@ def work(load: Load, capacity: ReplicaCapacity) -> F64 | float:
     return limited
 
 
+def size_of(input_tokens: float | None, output_tokens: float | None, capacity: ReplicaCapacity) -> float:
+    """A request of so many tokens in those with which the capacity was measured. None: as many as those had."""
+    inputs, outputs = (None if given is None else np.full(1, given) for given in (input_tokens, output_tokens))
+    none = np.zeros(1)
+    return float(np.max(work(Load("", "", none, none, inputs, outputs), capacity)))
+
+
 def _context(mix: TokenMix, inputs: F64 | float = 1.0, outputs: F64 | float = 1.0) -> F64 | float:
     """Tokens in memory of a request that is answered, at any moment: half of its output, of outputs that are twice as long as all, since
     long ones are there for longer (lengths that vary as much as their mean, as those of language models do).

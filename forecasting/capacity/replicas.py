@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 import numpy as np
 
+from forecasting.calendar import time_text
 from forecasting.capacity.assumptions import CapacityError, PlanInputs, PoolAssumptions, ReplicaCapacity
 from forecasting.capacity.carried import carried_by, replicas_for
 from forecasting.capacity.demand_on_pools import Grid, Load, Wanted, grid_of, loads_of, shares, wanted_of, work
@@ -211,7 +211,7 @@ def _notes(
     if early:
         growth = f", {inputs.growth_per_week * 100:+g} % each week" if inputs.growth_per_week else ""
         yield (
-            f"Forecasts reach until {datetime.fromtimestamp(min(early), UTC):%Y-%m-%d %H:%M} UTC. After it they repeat their last whole "
+            f"Forecasts reach until {time_text(min(early))}. After it they repeat their last whole "
             f"week (or day, or stay at their highest value){growth}."
         )
     for launch in scenario.launches:

@@ -7,16 +7,13 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from controlplane.telemetry.core.cache_rows import CacheRow
 from controlplane.telemetry.core.query_types import FROM_CACHE
 from forecasting.capacity.assumptions import ReplicaCapacity
-from forecasting.capacity.demand_on_pools import Load, work
+from forecasting.capacity.demand_on_pools import size_of
 
 WITHOUT_WAITING = ("hit", "semantic")
 """Outcomes that save time too: who joined another request's inference waits for it."""
-_ONE = np.ones(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +134,5 @@ def gpu_s(row: CacheRow, capacity: ReplicaCapacity) -> float:
     inputs, outputs = (
         (tokens / row.counted if row.counted else None) for tokens in (row.prompt_tokens, row.output_tokens)
     )
-    load = Load(
-        row.model,
-        "",
-        _ONE,
-        _ONE,
-        None if inputs is None else np.array([inputs]),
-        None if outputs is None else np.array([outputs]),
-    )
-    size = float(np.max(work(load, capacity)))
+    size = size_of(inputs, outputs, capacity)
     return row.answered * size * capacity.gpus_per_replica / capacity.requests_per_s
