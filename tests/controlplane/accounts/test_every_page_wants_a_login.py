@@ -1,11 +1,9 @@
 """Nothing but health checks and the login answers an outsider, whatever URLs anybody adds."""
 
-from collections.abc import Iterator
-
 import pytest
 from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver
-from django.urls.resolvers import RoutePattern
+
+from tests.support.web.urls import all_urls
 
 OPEN_TO_ALL = {
     "/healthz", "/readyz", "/login", "/hooks/pagerduty", "/shared/<str:text>", "/logout", "/login/closed", "/login/reset",
@@ -13,35 +11,13 @@ OPEN_TO_ALL = {
 }  # fmt: skip
 SENT_BACK = {"/login/through/x/back", "/admin/login/", "/login/second-factor", "/login/passkey"}
 """Open, and nothing without a password or a passkey before."""
-SAMPLES = {
-    "int": "1",
-    "str": "x",
-    "slug": "x",
-    "uuid": "0b2f5e1e-5d54-4bd1-9c5c-07d6e1cbb4a1",
-    "path": "x/y",
-    "trace_id": "a" * 32,
-}
-
-
-def urls(resolver: URLResolver, prefix: str = "/") -> Iterator[str]:
-    for one in resolver.url_patterns:
-        if not isinstance(one.pattern, RoutePattern):
-            continue  # the admin's catch-all for what does not exist
-        part = str(one.pattern)
-        for name, converter in one.pattern.converters.items():
-            kind = type(converter).__name__.removesuffix("Converter").lower()
-            part = part.replace(f"<{name}>", SAMPLES["str"]).replace(f"<{kind}:{name}>", SAMPLES.get(kind, "x"))
-        if isinstance(one, URLPattern):
-            yield prefix + part
-        else:
-            yield from urls(one, prefix + part)
 
 
 def is_refusal(status: int, location: str) -> bool:
     return status == 401 or (status == 302 and location.startswith(("/login", "/admin/login")))
 
 
-ALL_URLS = sorted(set(urls(get_resolver())))
+ALL_URLS = all_urls()
 
 
 def test_the_list_of_urls_is_not_empty_by_mistake() -> None:
