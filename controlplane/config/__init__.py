@@ -220,6 +220,11 @@ class Config(BaseSettings):
         None, description="The folder of clusters' kubeconfig files; empty is `kubeconfigs` in `home`."
     )
 
+    resources_namespace: str = Field(
+        "",
+        pattern=r"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)?$",
+        description="The namespace whose custom resources come into force, in the cluster that Weir runs in; empty follows none.",
+    )
     local_cluster_url: OptionalServerUrl = Field(
         "",
         description="Where the launcher of `make run` serves the local cluster; it sets this for its parts. "

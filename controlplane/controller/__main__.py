@@ -47,6 +47,11 @@ def main() -> None:
     with serve(config, controller) as port:
         print(f"controller http={port}", flush=True)
         policies.start()
+        if config.resources_namespace:  # the client takes 35 MB
+            from controlplane.sources.follow import follow
+
+            follower = follow(config.resources_namespace, LEASE, controller.holder, LEASE_LASTS, stopping)
+            controller.beside = lambda: follower.problem
         controller.run(stopping)
         policies.join(timeout=5.0)
 

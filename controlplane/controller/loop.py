@@ -74,6 +74,8 @@ class Controller:
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:6]}"
         self.evaluator = Evaluator(store, config.retention_days * DAY_S)
         self.last_step = 0.0  # monotonic
+        self.beside: Callable[[], str] = lambda: ""
+        """What is wrong with what runs beside it in this process; empty: nothing."""
         self._observe = observe
         self._freshness = FreshnessCheck(config.stale_after_s)
         self._last: list[Evaluation] = []
@@ -164,6 +166,7 @@ class Controller:
         return error
 
     def _beat(self, evaluations: list[Evaluation], now: datetime, began: float, error: str, fence: Fence) -> None:
+        error = error or self.beside()
         failed = sum(evaluation.alert.state == "unknown" for evaluation in evaluations) + len(self._broken)
         with transaction.atomic():
             fence()

@@ -39,6 +39,7 @@ WRONG_ALONE = [
     ("BACKEND_LINK_LOCAL", "perhaps", "valid boolean"),
     ("SECRET_KEY", "short", "32 characters or more"),
     ("REDIS_URL", "http://127.0.0.1", "use redis://"),
+    ("RESOURCES_NAMESPACE", "Weir_1", "match pattern"),
     ("STORE_DSN", "clickhouse://", "use clickhouse://"),
     ("STORE_DSN", "postgresql://host/x", "use clickhouse://"),
     ("STORE_DSN", "http://host:8123/weir", "use clickhouse://"),

@@ -68,8 +68,19 @@ def names_to_prune(labels: Mapping[Name, str], wanted: Set[Name], label: str) ->
     return sorted(name for name, owner in labels.items() if label and owner == label and name not in wanted)
 
 
+MANAGED = "managed by "
+"""Begins the owner labels of what is changed where it comes from, and nowhere else."""
+
+
+def managed_by(manager: str) -> str:
+    """The owner label of what a source manages, such as `git`."""
+    return f"{MANAGED}{manager}"
+
+
 def conflict_with(label: str) -> str:
     """Why what is stored with this owner label stays as it is, and the remedy."""
+    if label.startswith(MANAGED):
+        return f"is {label}: change it there, or adopt it"
     if label:
         return f"belongs to the owner label {label!r}: rename it, apply it there, or adopt it"
     return "was made by hand: rename it, or adopt it"

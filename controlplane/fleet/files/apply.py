@@ -45,7 +45,7 @@ def apply(
     A dry run does everything and rolls back, so that it finds the same errors. `guard` is asked of each row, as it was and will be.
     """
     wanted, problems = check(texts)
-    planned = [] if problems else _plan(wanted, label, removes, prune=prune, adopt=adopt)
+    planned = [] if problems else plan(wanted, label, removes, prune=prune, adopt=adopt)
     applied = Applied(len(wanted), planned, problems, False)
     if not applied.possible:
         return applied
@@ -72,9 +72,15 @@ def _refused_by_gateways() -> list[str]:
     return [f"gateways would refuse {each.kind} {each.name}: {each.reason}" for each in document.faults]
 
 
-def _plan(
-    wanted: Collection[Wanted], label: str | None, removes: Collection[Key], *, prune: bool, adopt: bool
+def plan(
+    wanted: Collection[Wanted],
+    label: str | None,
+    removes: Collection[Key] = (),
+    *,
+    prune: bool = False,
+    adopt: bool = False,
 ) -> list[FleetStep]:
+    """What applying these does; what refers to nothing is only seen when it is done."""
     now, owners = stored(), revisions.labels()
     planned = [_step(each, now.get(each.key), owners.get(each.key, ""), label, adopt=adopt) for each in wanted]
     names = {each.key for each in wanted}

@@ -136,6 +136,7 @@ def apply_or_propose(
     author: str,
     label: str | None,
     note: str = "",
+    removes: Collection[Key] = (),
     prune: bool = False,
     adopt: bool = False,
     dry_run: bool = False,
@@ -145,15 +146,17 @@ def apply_or_propose(
     touched: list[Owned] = []
     noting = _noting(touched, guard)
     with transaction.atomic():
-        applied = apply(texts, label=label, note=note, prune=prune, adopt=adopt, dry_run=dry_run, guard=noting)
+        applied = apply(
+            texts, label=label, note=note, removes=removes, prune=prune, adopt=adopt, dry_run=dry_run, guard=noting
+        )
         waits = applied.done and applied.changes_something and bool(_wanting(touched))
         transaction.set_rollback(waits)
     if not waits:
         return Sent(applied)
     changing = {step.key for step in applied.steps if step.action in ("create", "change")}
     documents = [each.document.text for each in check(texts)[0] if each.key in changing]
-    removes = [step.key for step in applied.steps if step.action == "prune"]
-    made = propose(join_documents(documents), author=author, note=note, label=label or "", removes=removes)
+    leaving = [step.key for step in applied.steps if step.action == "prune"]
+    made = propose(join_documents(documents), author=author, note=note, label=label or "", removes=leaving)
     return Sent(replace(applied, done=False), made)
 
 

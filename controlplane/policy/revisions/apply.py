@@ -69,7 +69,7 @@ def apply(
     back. A dry run does everything and rolls back, so that it finds the same errors. `guard` is asked of each revision.
     """
     policies, problems = check(texts)
-    planned = [] if problems else _plan(policies, label, goal, prune=prune, adopt=adopt, again=again)
+    planned = [] if problems else plan(policies, label, goal, prune=prune, adopt=adopt, again=again)
     applied = Applied(len(policies), planned, problems, False)
     if not applied.possible:
         return applied
@@ -99,8 +99,14 @@ def export(chosen: Sequence[str] = ()) -> dict[str, str]:
     return dict(rows.order_by("name").values_list("name", "text"))
 
 
-def _plan(
-    policies: Sequence[ReadPolicy], label: str, goal: Goal, *, prune: bool, adopt: bool, again: bool
+def plan(
+    policies: Sequence[ReadPolicy],
+    label: str,
+    goal: Goal = "active",
+    *,
+    prune: bool = False,
+    adopt: bool = False,
+    again: bool = False,
 ) -> list[RevisionStep]:
     stored: dict[str, list[PolicyRevision]] = {}
     for row in PolicyRevision.objects.order_by("name", "-number"):

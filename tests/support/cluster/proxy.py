@@ -201,3 +201,18 @@ class Proxy:
         finally:
             with self._lock:
                 self._watching.discard(upstream)
+
+
+Rule = tuple[str, str, str, str]
+"""Verb, API group, resource, name of an object."""
+
+
+def used_by(request: Request) -> Rule:
+    """https://kubernetes.io/docs/reference/access-authn-authz/authorization/#determine-the-request-verb"""
+    parts = request.path.strip("/").split("/")
+    group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
+    rest = rest[2:] if rest[0] == "namespaces" else rest
+    name, resource = rest[1] if len(rest) > 1 else "", "/".join([rest[0], *rest[2:]])
+    reads = "watch" if request.watch else "get" if name else "list"
+    verb = {"GET": reads, "PATCH": "patch", "PUT": "update", "POST": "create", "DELETE": "delete"}[request.method]
+    return verb, group, resource, name if name.startswith("weir-") else ""

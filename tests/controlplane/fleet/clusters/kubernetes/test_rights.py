@@ -14,12 +14,10 @@ from deploy.local.process import ROOT
 from tests.support.cluster.namespace import Namespace, namespace
 from tests.support.cluster.objects import autoscaler, deployment
 from tests.support.cluster.opened import opened, wait_for
-from tests.support.cluster.proxy import Proxy, Request
+from tests.support.cluster.proxy import Proxy, Rule, used_by
 from tests.support.wait import eventually
 
 KUBERNETES = ROOT / "deploy/kubernetes"
-Rule = tuple[str, str, str, str]
-"""Verb, API group, resource, name of an object."""
 
 
 @pytest.fixture
@@ -64,17 +62,6 @@ def test_all_that_weir_does_is_allowed_and_each_right_is_used(
         assert near.seen().problem == "" and near.seen().gpus == {}  # nodes may not be read
     used = {rule for request in as_account.requests for rule in [used_by(request)] if rule[2] != "nodes"}
     assert used == granted()
-
-
-def used_by(request: Request) -> Rule:
-    """https://kubernetes.io/docs/reference/access-authn-authz/authorization/#determine-the-request-verb"""
-    parts = request.path.strip("/").split("/")
-    group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
-    rest = rest[2:] if rest[0] == "namespaces" else rest
-    name, resource = rest[1] if len(rest) > 1 else "", "/".join([rest[0], *rest[2:]])
-    reads = "watch" if request.watch else "get" if name else "list"
-    verb = {"GET": reads, "PATCH": "patch", "PUT": "update", "POST": "create", "DELETE": "delete"}[request.method]
-    return verb, group, resource, name if name.startswith("weir-") else ""
 
 
 def granted() -> set[Rule]:

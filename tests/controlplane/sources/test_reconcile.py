@@ -1,0 +1,115 @@
+"""What becomes of custom resources: what can be followed is followed, and each of the others says why not and changes nothing."""
+
+import pytest
+
+from controlplane.accounts import rights
+from controlplane.core.documents.plan import managed_by
+from controlplane.core.documents.reading import read
+from controlplane.core.documents.writing import write_yaml
+from controlplane.fleet.files import proposals
+from controlplane.fleet.files.export import export
+from controlplane.fleet.models import FleetProposal, FleetRevision, LLMModel, Pool, Team, Tier
+from controlplane.policy.models import PolicyRevision
+from controlplane.sources.core.resources import Outcome
+from controlplane.sources.reconcile import APPLIED, Declared, Reconciler
+from tests.support.entered_fleet import emptied, entered_fleet
+from tests.support.policy.people_and_texts import scaling
+
+pytestmark = pytest.mark.django_db(transaction=True)
+WEIR = Reconciler("weir", managed_by("cluster: weir"), lambda: None)
+
+
+def declared(*texts: str) -> list[Declared]:
+    documents = [(read(text)[0][0], text) for text in texts]
+    return [
+        Declared(it.kind, it.name, f"{it.kind.lower()}/{it.name.replace('/', '-')}", text) for it, text in documents
+    ]
+
+
+def document(kind: str, name: str, **spec: object) -> str:
+    return write_yaml({"apiVersion": "weir/v1", "kind": kind, "metadata": {"name": name}, "spec": spec})
+
+
+def team(name: str, **spec: object) -> str:
+    return document("Team", name, **spec)
+
+
+def model(name: str, **spec: object) -> str:
+    return document("Model", name, **spec)
+
+
+def reasons(outcomes: dict[str, Outcome]) -> dict[str, str]:
+    return {source: each.reason for source, each in outcomes.items()}
+
+
+def test_objects_that_name_each_other_come_into_force_in_any_order_and_go_together() -> None:
+    entered_fleet()
+    texts = export()
+    assert any("fallbacks:" in text for text in texts.values())
+    emptied()
+    all_of = declared(*reversed(texts.values()))
+    assert set(WEIR.follow(all_of).values()) == {APPLIED}
+    assert export() == texts
+    assert WEIR.follow(all_of) == dict.fromkeys((each.source for each in all_of), APPLIED)
+    assert set(WEIR.retire(all_of).values()) == {APPLIED}
+    assert export() == {}
+
+
+def test_one_that_is_wrong_names_the_field_and_the_others_come_into_force() -> None:
+    outcomes = WEIR.follow(
+        declared(team("serving"), model("chat", team="serving", cache_ttl_s=-5), model("lost", team="nobody"))
+    )
+    assert reasons(outcomes) == {"team/serving": "Applied", "model/chat": "Invalid", "model/lost": "Invalid"}
+    assert outcomes["model/chat"].message.startswith("spec.cache_ttl_s: cache_ttl_s=-5: ")
+    assert outcomes["model/lost"].message.startswith("spec.team: team='nobody' is no team")
+    assert not LLMModel.objects.exists()
+    assert FleetRevision.objects.get().author == "cluster: weir/team/serving"
+
+
+def test_what_is_used_stays_until_it_is_used_no_more() -> None:
+    both = declared(document("Tier", "gold", priority=1), document("Tenant", "shop", tier="gold"))
+    WEIR.follow(both)
+    assert WEIR.retire(both[:1])["tier/gold"] == Outcome(
+        "InUse", "Tier gold is used by shop: change or remove that too"
+    )
+    assert reasons(WEIR.retire(both)) == {"tier/gold": "Applied", "tenant/shop": "Applied"}
+    assert not Tier.objects.exists()
+
+
+def test_what_was_made_by_hand_is_not_taken_and_does_not_go_with_the_object() -> None:
+    Team.objects.create(name="serving")
+    outcomes = WEIR.follow(declared(team("serving")))
+    assert outcomes["team/serving"] == Outcome("Conflict", "Team serving was made by hand: rename it, or adopt it")
+    assert WEIR.retire(declared(team("serving"))) == {"team/serving": APPLIED}
+    assert Team.objects.exists()
+
+
+def test_a_team_that_wants_approvals_is_waited_for() -> None:
+    WEIR.follow(declared(team("serving", requires_approval=True)))
+    for prompt in ("1", "2"):
+        chat = declared(team("serving", requires_approval=True), model("chat", team="serving", prompt_version=prompt))
+        assert reasons(WEIR.follow(chat))["model/chat"] == "WaitsForApproval"
+    assert WEIR.follow(chat)["model/chat"].message.startswith("Proposal 2 waits for another person's approval")
+    first, second = FleetProposal.objects.order_by("pk")
+    assert (first.state, second.state, second.author) == ("withdrawn", "open", "cluster: weir/model/chat")
+    proposals.take("approve", second.pk, "abe", rights.unguarded)
+    assert set(WEIR.follow(chat).values()) == {APPLIED}
+    assert LLMModel.objects.get().prompt_version == "2"
+    assert reasons(WEIR.retire(chat[1:])) == {"model/chat": "WaitsForApproval"}
+    assert reasons(WEIR.retire(chat[1:])) == {"model/chat": "WaitsForApproval"}
+    proposals.take("approve", 3, "abe", rights.unguarded)
+    assert WEIR.retire(chat[1:]) == {"model/chat": APPLIED}
+    assert not LLMModel.objects.exists() and FleetProposal.objects.count() == 3
+
+
+def test_a_policy_comes_into_force_and_is_retired() -> None:
+    entered_fleet()
+    text = scaling(pool="chat-eu")
+    assert reasons(WEIR.follow(declared(text))) == {"scaling/chat-replicas": "Applied"}
+    wrong = WEIR.follow(declared(scaling(pool="nowhere")))
+    assert wrong["scaling/chat-replicas"].message.startswith("spec.pool: ")
+    row = PolicyRevision.objects.get(state="active")
+    assert (row.author, row.label) == ("cluster: weir/scaling/chat-replicas", WEIR.label)
+    assert WEIR.retire(declared(text)) == {"scaling/chat-replicas": APPLIED}
+    assert not PolicyRevision.objects.exclude(state="retired").exists()
+    assert Pool.objects.exists()
