@@ -12,7 +12,7 @@ from controlplane.accounts.admin_parts import GuidedAdmin, IssuedAdmin, RuledAdm
 from controlplane.accounts.core.actions import EDIT_FLEET
 from controlplane.fleet.models import GatewayKey, GuardRule, TokenIssuer
 from controlplane.fleet.models.issuers import ALGORITHMS
-from inference.contract.spending import MICRO, Budget, key_prefix, period_of
+from inference.contract.metering.spending import MICRO, Budget, key_prefix, period_of
 
 REDIS_TIMEOUT_S = 1.0
 

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from inference.backends.fleet import Fleet, PoolState
 from inference.contract import lane
+from inference.contract.metering.rate_limit import Limit, limits_of
 from inference.contract.plan import Plans, plans_of
 from inference.contract.snapshot import Checked, Fault, Model, Snapshot, StageTimeouts, Tier, key_digest
+from inference.contract.stage_timeouts import Timeouts, timeouts_of
 from inference.core.guard.rules import Guard, guards_of
-from inference.core.rate_limit import Limit, limits_of
 from inference.policy.issuers import Issuers
-from inference.policy.stage_timeouts import Timeouts, timeouts_of
 from inference.tokenizers.library import Tokenizers
 from inference.tokenizers.model_text import ModelText
 

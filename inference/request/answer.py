@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 from inference.backends.fleet import PoolState
 from inference.contract.lane import ROOM_HEADER
+from inference.contract.metering.cost import Used, cost_usd, most_usd, price_now
 from inference.contract.plan import Plan, Step
 from inference.contract.snapshot import Model, Pool
-from inference.core.cost import Used, cost_usd, most_usd, price_now
 from inference.core.events import Usage, WholeAnswer
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError

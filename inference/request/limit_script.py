@@ -4,7 +4,7 @@ import hashlib
 
 # Every key is one limit; its hash tag (docs/limits.md) keeps those of a tenant in one slot of a cluster.
 # Requests and tokens: a hash of slot -> units, with `sum`, and `first`, the oldest slot that may have some; it counts as
-# `inference.core.rate_limit.Window` does. In flight: a sorted set of leases by when they expire, so that the places of a
+# `inference.contract.metering.rate_limit.Window` does. In flight: a sorted set of leases by when they expire, so that the places of a
 # gateway that was killed come free. Budgets, whose kind is `usd:` and the period's name: a hash of period -> units; when a request is
 # settled, what it cost stands where its limit stood.
 SCRIPT = b"""

@@ -16,9 +16,9 @@ from typing import Literal, cast
 
 import structlog
 
-from inference.contract.spending import MICRO, period_of
+from inference.contract.metering.rate_limit import SLOT_MS, SLOTS, Limit, Spent, Window, duration
+from inference.contract.metering.spending import MICRO, period_of
 from inference.core.openai import errors
-from inference.core.rate_limit import SLOT_MS, SLOTS, Limit, Spent, Window, duration
 from inference.request.limit_script import SCRIPT, SHA
 from inference.tasks import keep
 from inference.wires.http.exchange import Headers

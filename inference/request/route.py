@@ -8,11 +8,11 @@ import msgspec
 from inference.backends.fleet import PoolState
 from inference.backends.port import Query
 from inference.contract.errors import RetryableError
+from inference.contract.metering.cost import price_now
 from inference.contract.plan import Plan, Plans
 from inference.contract.snapshot import Model, Pool
 from inference.core.cache_key import draw
 from inference.core.capabilities import Capabilities, fit
-from inference.core.cost import price_now
 from inference.core.openai import errors
 from inference.core.passing.passed import Passed, kept_to
 from inference.core.question import GENERATION

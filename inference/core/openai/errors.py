@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from inference.contract.errors import GatewayError, PermanentError, RetryableError
-from inference.contract.spending import MICRO
+from inference.contract.metering.rate_limit import SHED_REASONS, Limit
+from inference.contract.metering.spending import MICRO
 from inference.core.backend_errors import ServerAnswer
-from inference.core.rate_limit import SHED_REASONS, Limit
 
 _MAX_TEXT_CHARS = 500  # characters
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from inference.backends.fleet import PoolState
-from inference.core.cost import Used, cost_usd, price_now
+from inference.contract.metering.cost import Used, cost_usd, price_now
 from inference.core.events import Usage, WholeAnswer
 from inference.core.fair_queue import Claim
 from inference.core.openai.errors import ApiError

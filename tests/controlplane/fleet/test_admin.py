@@ -27,8 +27,8 @@ from controlplane.fleet.models import (
 )
 from controlplane.fleet.validators import validate_address
 from inference.contract import snapshot
+from inference.contract.metering.spending import key_prefix, period_of
 from inference.contract.snapshot import key_digest
-from inference.contract.spending import key_prefix, period_of
 from tests.support.stored_pool import stored_pool
 
 pytestmark = pytest.mark.django_db(transaction=True)

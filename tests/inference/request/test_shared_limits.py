@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
+from inference.contract.metering.rate_limit import Limit, Window, limits_of
+from inference.contract.metering.spending import period_of
 from inference.contract.snapshot import Key, Tier
-from inference.contract.spending import period_of
 from inference.core.openai.errors import ApiError, RetryableApiError
-from inference.core.rate_limit import Limit, Window, limits_of
 from inference.request import limits as limits_module
 from inference.request.limit_script import SCRIPT
 from inference.request.limits import Limits, Meter

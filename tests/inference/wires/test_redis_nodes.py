@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from redis.crc import key_slot
 
+from inference.contract.metering.rate_limit import limits_of
 from inference.contract.snapshot import Tier
 from inference.core.events import Choice, WholeAnswer
-from inference.core.rate_limit import limits_of
 from inference.request.exact.cache import Cache
 from inference.request.limits import Limits
 from inference.wires.redis import RedisClient, open_redis

@@ -9,8 +9,8 @@ from collections import deque
 from math import ceil
 from typing import Literal, NamedTuple
 
+from inference.contract.metering.spending import MICRO, Budget, key_prefix, tenant_prefix
 from inference.contract.snapshot import Key, Tier
-from inference.contract.spending import MICRO, Budget, key_prefix, tenant_prefix
 
 SLOT_MS = 500
 SLOTS = 120

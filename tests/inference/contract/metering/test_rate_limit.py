@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.contract.metering.rate_limit import SLOT_MS, SLOTS, Window, duration, limits_of
 from inference.contract.snapshot import Key, Tier
-from inference.core.rate_limit import SLOT_MS, SLOTS, Window, duration, limits_of
 
 MINUTE_MS = 60_000
 steps = st.lists(st.tuples(st.integers(0, 20_000), st.integers(1, 5)), max_size=80)

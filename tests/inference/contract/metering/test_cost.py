@@ -2,8 +2,8 @@
 
 import pytest
 
+from inference.contract.metering.cost import Used, cost_usd, price_at
 from inference.contract.snapshot import Price
-from inference.core.cost import Used, cost_usd, price_at
 
 PLAIN = Price(1.0, 4.0)
 FULL = Price(1.0, 4.0, 0.1, 10.0, 0.05)

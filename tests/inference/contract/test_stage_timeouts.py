@@ -6,7 +6,7 @@ import msgspec
 
 from inference.contract import snapshot
 from inference.contract.snapshot import StageTimeouts, TimeoutRule, check
-from inference.policy.stage_timeouts import timeouts_of
+from inference.contract.stage_timeouts import timeouts_of
 from tests.support.gateway.process import SMALL, a_snapshot
 
 ALL = StageTimeouts()
