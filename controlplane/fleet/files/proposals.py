@@ -6,13 +6,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import msgspec
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
 from controlplane.accounts import rights
-from controlplane.accounts.core.actions import APPROVE_FLEET, EDIT_FLEET
+from controlplane.accounts.core.actions import APPROVE_FLEET, EDIT_FLEET, PREVIEW_FLEET
 from controlplane.accounts.core.rule import Action, Owned
 from controlplane.accounts.rights import Guard, unguarded
 from controlplane.core.acting import actor
@@ -33,21 +32,33 @@ from controlplane.fleet.snapshot_values import fleet_values
 from inference.contract import snapshot
 
 STATE = FleetProposal.State
-Step = Literal["approve", "activate", "withdraw"]
-STEPS: Mapping[Step, Action] = {"approve": APPROVE_FLEET, "activate": EDIT_FLEET, "withdraw": EDIT_FLEET}
+Step = Literal["preview", "approve", "activate", "withdraw"]
+PREVIEW_FIRST = "it has no preview of what it would change now: preview it first"
+STEPS: Mapping[Step, Action] = {
+    "preview": PREVIEW_FLEET,
+    "approve": APPROVE_FLEET,
+    "activate": EDIT_FLEET,
+    "withdraw": EDIT_FLEET,
+}
 WAITING = (STATE.OPEN, STATE.APPROVED)
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a proposal would change now. `gateways`: what of it they would obey otherwise, in words; empty: nothing. `owned`: whose it is.
-    `approval`: the teams that want another person's.
+    """What a proposal would change now. `before` and `after` are what gateways obey, and would obey. `owned`: whose it is. `approval`: the
+    teams that want another person's.
     """
 
     applied: Applied[Key]
-    gateways: str
+    before: snapshot.Snapshot
+    after: snapshot.Snapshot
     owned: Owned
     approval: tuple[str, ...]
+
+    @property
+    def gateways(self) -> str:
+        """What they would obey otherwise, in words; empty: nothing."""
+        return changed(_plain(self.before), _plain(self.after)) if self.applied.done else ""
 
     @property
     def digest(self) -> str:
@@ -59,12 +70,12 @@ def outlook(proposal: FleetProposal, guard: Guard = unguarded, *, keep: bool = F
     touched: list[Owned] = []
     noting = _noting(touched, guard)
     with transaction.atomic():
-        before = _obeyed()
+        before = render(fleet_values(), version=1)
         applied = _applied(proposal, noting)
-        words = changed(before, _obeyed()) if applied.done else ""
+        after = render(fleet_values(), version=1)
         transaction.set_rollback(not keep)
     teams = frozenset().union(*(owned.teams for owned in touched))
-    return Outlook(applied, words, Owned(teams, proposal.author), _wanting(touched))
+    return Outlook(applied, before, after, Owned(teams, proposal.author), _wanting(touched))
 
 
 def _noting(touched: list[Owned], guard: Guard) -> Guard:
@@ -77,9 +88,8 @@ def _noting(touched: list[Owned], guard: Guard) -> Guard:
     return noting
 
 
-def _obeyed() -> dict[str, Any]:
-    document = policy_of(render(fleet_values(), version=1))
-    plain: dict[str, Any] = json.loads(snapshot.encode(msgspec.structs.replace(document, version=1)))
+def _plain(document: snapshot.Snapshot) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(snapshot.encode(policy_of(document)))
     return plain
 
 
@@ -204,6 +214,10 @@ def why_not(step: Step, proposal: FleetProposal, seen: Outlook) -> str:
         return "it cannot be applied as the fleet is now: correct what is listed, and propose it again"
     if not seen.applied.changes_something:
         return "the fleet is like that already: withdraw it"
+    if step == "preview":
+        return ""
+    if step == "approve" and proposal.preview.get("plan") != seen.digest:
+        return PREVIEW_FIRST
     if step == "approve":
         return "" if proposal.state == STATE.OPEN or proposal.approved_plan != seen.digest else "it is approved already"
     if seen.approval and proposal.state != STATE.APPROVED:
@@ -214,7 +228,9 @@ def why_not(step: Step, proposal: FleetProposal, seen: Outlook) -> str:
 
 
 def take(step: Step, number: int, who: str, guard: Guard) -> FleetProposal:
-    """Raises ValidationError where the step cannot be taken; what `guard` raises where `who` may not."""
+    """Raises ValidationError where the step cannot be taken; what `guard` raises where `who` may not. A preview is a job, which is started
+    elsewhere (`controlplane/policy/preview/fleet.py`).
+    """
     with transaction.atomic():
         proposal = FleetProposal.objects.select_for_update().get(pk=number)
         activates = step == "activate"
@@ -227,7 +243,7 @@ def take(step: Step, number: int, who: str, guard: Guard) -> FleetProposal:
         if step == "approve":
             proposal.state, proposal.approved_by, proposal.approved_at = STATE.APPROVED, who[:150], timezone.now()
             proposal.approved_plan = seen.digest
-        else:
+        elif step != "preview":
             proposal.ended_by, proposal.ended_at = who[:150], timezone.now()
             proposal.state = STATE.WITHDRAWN
         if activates:

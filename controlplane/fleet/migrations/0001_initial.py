@@ -537,6 +537,8 @@ class Migration(migrations.Migration):
                 ('via', models.CharField(blank=True, max_length=100)),
                 ('at', models.DateTimeField(auto_now_add=True)),
                 ('state', models.CharField(choices=[('open', 'Open'), ('approved', 'Approved'), ('in_force', 'In force'), ('withdrawn', 'Withdrawn')], default='open', max_length=10)),
+                ('preview', models.JSONField(default=dict, help_text='What it would have changed for recorded requests, and the digest of the plan.')),
+                ('previewed_at', models.DateTimeField(null=True)),
                 ('approved_by', models.CharField(blank=True, max_length=150)),
                 ('approved_at', models.DateTimeField(null=True)),
                 ('approved_plan', models.CharField(blank=True, help_text='Digest of what it would have changed then.', max_length=64)),

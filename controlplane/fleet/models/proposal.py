@@ -23,6 +23,10 @@ class FleetProposal(models.Model):
     via = models.CharField(max_length=100, blank=True)
     at = models.DateTimeField(auto_now_add=True)
     state = models.CharField(max_length=10, choices=State.choices, default=State.OPEN)
+    preview = models.JSONField(
+        default=dict, help_text="What it would have changed for recorded requests, and the digest of the plan."
+    )
+    previewed_at = models.DateTimeField(null=True)
     approved_by = models.CharField(max_length=150, blank=True)
     approved_at = models.DateTimeField(null=True)
     approved_plan = models.CharField(max_length=64, blank=True, help_text="Digest of what it would have changed then.")

@@ -44,3 +44,25 @@ class TierMinute(NamedTuple):
     requests: int
     own: int
     longer: tuple[int, ...]  # those whose answers have more tokens than each of the caps
+
+
+class RecordedRequest(NamedTuple):
+    """One request as gateways decide about it, and as objectives judged it. Times of stages that it did not have are 0."""
+
+    at_ms: int  # Unix time
+    e2e_ms: int
+    tokenizer_ms: int
+    queue_ms: int
+    model_ms: int  # of one attempt; 0 of several, whose times are not told apart
+    model: str
+    pool: str  # the one that it was first sent to
+    caller_region: str
+    tier: str
+    tenant: str
+    prompt_tokens: int | None
+    output_tokens: int | None
+    cache: str
+    status: str
+    limited: bool  # its tenant's or key's own limit refused it
+    can_wait: bool
+    codes: tuple[int, ...]  # by cut: 2 * place + bound, or -1 where it is not counted (`Classes`)

@@ -22,6 +22,7 @@ from controlplane.fleet.files.export import export
 from controlplane.fleet.files.kinds import KINDS, read_kind, text_of
 from controlplane.fleet.files.reading import check
 from controlplane.fleet.models import FleetProposal, FleetRevision
+from controlplane.policy.preview import fleet as fleet_previews
 
 router = Router(tags=["fleet as code"])
 
@@ -120,6 +121,11 @@ class FleetProposalOut(Schema):
         description="What they would obey otherwise now, in words; empty: nothing, or it waits no more"
     )
     approval: list[str] = Field(description="Teams that want another person's approval")
+    previewed_at: datetime | None
+    preview: dict[str, Any] = Field(
+        description="What it would have changed for the requests that were recorded last, and what of it is not known (`unknown`, "
+        "`never_served`, `not_replayed`); empty before, and where it ended in an error"
+    )
 
     @staticmethod
     def resolve_revision(row: FleetProposal) -> int | None:
@@ -231,14 +237,16 @@ def fleet_proposal(request: HttpRequest, number: Number) -> FleetProposal:
 @router.post(
     "/fleet/proposals/{int:number}/{step}",
     response=FleetProposalOut,
-    summary="Approve what another person proposed, bring it into force, or withdraw it",
+    summary="Preview a proposed change, approve another person's, bring it into force, or withdraw it",
 )
 def take_fleet_step(request: HttpRequest, number: Number, step: proposals.Step) -> FleetProposal:
-    """Each wants a right of its own. 409 where its state, or the fleet as it is now, does not allow it."""
+    """Each wants a right of its own. 409 where its state, or the fleet as it is now, does not allow it. A preview is a job of the worker;
+    each proposal gets one by itself, and an approval wants one of what it would change now.
+    """
     action = proposals.STEPS[step]
     rights.require_anywhere(request.user, action)
     _proposal(number)
-    return proposals.take(step, number, request.user.get_username(), rights.guard(request.user, action))
+    return fleet_previews.take(step, number, request.user.get_username(), rights.guard(request.user, action))
 
 
 def _revision(number: int) -> FleetRevision:

@@ -14,16 +14,19 @@ from controlplane.accounts.core.actions import EDIT_FLEET
 from controlplane.core.documents.report import WORDS, change_text
 from controlplane.core.formatting import shortened
 from controlplane.core.listing import newest_first
+from controlplane.dashboard.core.proposal_preview import NOTE, tables_of, unknown_of
 from controlplane.dashboard.views.common import list_filters, list_links, page
 from controlplane.fleet.files import proposals
 from controlplane.fleet.files.differences import differences
 from controlplane.fleet.models import FleetProposal, FleetRevision, Team
+from controlplane.policy.preview import fleet as fleet_previews
 
 PAGE_ROWS = 50
 FILTERS = ("author", "via")
 MAX_WORDS = 300
-NOTE = 500
+MAX_NOTE = 500
 BUTTONS: dict[proposals.Step, tuple[str, str]] = {
+    "preview": ("Preview again", "It is replayed over recorded requests: look again in a moment."),
     "approve": ("Approve", "It may come into force."),
     "activate": ("Bring into force", "It is in force: gateways obey it within a second."),
     "withdraw": ("Withdraw", "It is withdrawn."),
@@ -73,7 +76,7 @@ def bring_back(request: HttpRequest, number: int) -> HttpResponse:
     """Makes a proposal, which shows what would change. `team`: of this team alone."""
     rights.require_anywhere(request.user, EDIT_FLEET)
     get_object_or_404(FleetRevision, number=number)
-    note, team = request.POST.get("note", "")[:NOTE], request.POST.get("team", "")
+    note, team = request.POST.get("note", "")[:MAX_NOTE], request.POST.get("team", "")
     try:
         made = proposals.bring_back(number, who=request.user.get_username(), note=note, team=team)
     except ValidationError as error:
@@ -88,7 +91,10 @@ def proposal(request: HttpRequest, number: int) -> HttpResponse:
     row = get_object_or_404(FleetProposal.objects.select_related("revision"), pk=number)
     waits = row.state in proposals.WAITING
     seen = proposals.outlook(row) if waits else None
-    context: dict[str, Any] = {"proposal": row, "seen": seen, "waits": waits}
+    job, preview = fleet_previews.newest_job(row), row.preview
+    context: dict[str, Any] = {"proposal": row, "seen": seen, "waits": waits, "job": job, "preview": preview}
+    if preview.get("requests"):
+        context |= {"tables": tables_of(preview), "unknown": unknown_of(preview), "preview_note": NOTE}
     if seen is not None:
         steps = [step for step in seen.applied.steps if step.action != "unchanged"]
         context |= {
@@ -98,6 +104,7 @@ def proposal(request: HttpRequest, number: int) -> HttpResponse:
             ],
             "problems": [each.message for each in seen.applied.problems],
             "buttons": _buttons(request, row, seen),
+            "is_stale": bool(preview) and preview["plan"] != seen.digest,
         }
     return render(request, "dashboard/fleet/proposal.html", context)
 
@@ -126,7 +133,7 @@ def take_proposal_step(request: HttpRequest, number: int, step: str) -> HttpResp
     get_object_or_404(FleetProposal, pk=number)
     try:
         guard = rights.guard(request.user, action)
-        proposals.take(step, number, request.user.get_username(), guard)  # type: ignore[arg-type]
+        fleet_previews.take(step, number, request.user.get_username(), guard)  # type: ignore[arg-type]
     except ValidationError as error:
         messages.error(request, f"Not done: {'; '.join(error.messages)}")
     else:

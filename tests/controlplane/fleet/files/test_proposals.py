@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,11 @@ def _next() -> int | None:
 def brought_back(number: int, **options: Any) -> FleetProposal:
     made = bring_back(number, who="ann", **options)
     return take("activate", made.pk, "ann", rights.unguarded)
+
+
+def previewed(proposal: FleetProposal) -> None:
+    """As the job of the worker leaves it."""
+    FleetProposal.objects.filter(pk=proposal.pk).update(preview={"plan": outlook(proposal).digest})
 
 
 def changed(seed: random.Random) -> None:
@@ -202,13 +208,20 @@ def test_another_person_approves_where_the_team_wants_that(home: Path) -> None:
         take("approve", made.pk, "rita", approves)
     with pytest.raises(PermissionDenied):
         take("activate", made.pk, "abe", rights.guard(abe, EDIT_FLEET))
-    take("approve", made.pk, "abe", rights.guard(abe, APPROVE_FLEET))
+    approve = partial(take, "approve", made.pk, "abe", rights.guard(abe, APPROVE_FLEET))
+    with pytest.raises(ValidationError, match="preview it first"):
+        approve()
+    previewed(made)
+    approve()
     variant = Variant.objects.get(name="chat")
     variant.description = "changed since"
     variant.save()
     with pytest.raises(ValidationError, match="have it approved again"):
         take("activate", made.pk, "rita", edits)
-    take("approve", made.pk, "abe", rights.guard(abe, APPROVE_FLEET))
+    with pytest.raises(ValidationError, match="preview it first"):
+        approve()
+    previewed(made)
+    approve()
     done = take("activate", made.pk, "rita", edits)
     assert done.revision and (done.revision.author, done.revision.note) == ("rita", "say what it is")
     assert Variant.objects.get(name="chat").description == "new"

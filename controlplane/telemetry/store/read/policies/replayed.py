@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
+from controlplane.telemetry.core.objective_counts import Cut
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.core.replayed_rows import BINS_PER_DECADE, RuledHour, RuledRow, TierMinute
+from controlplane.telemetry.core.replayed_rows import BINS_PER_DECADE, RecordedRequest, RuledHour, RuledRow, TierMinute
 from controlplane.telemetry.ledger.row import RATE_LIMITED
 
 from ...client import StorePart
-from ..where import ANSWERED, FAILED, OWN, Where, where
+from ..judged import code
+from ..where import ANSWERED, CLIENT_LIMIT, FAILED, OWN, Where, where
 from .canary import FIRST_POOL
 
 _CLASS = (
@@ -16,8 +18,31 @@ _CLASS = (
 )
 
 
+_RECORDED = (
+    "intDiv(entry_start_ns, 1000000), intDiv(e2e_ns, 1000000), intDiv(stage_tokenizer, 1000000), intDiv(stage_queue, 1000000),"
+    " if(length(attempt_pool) > 1, 0, intDiv(stage_model, 1000000)),"
+    f" toString(model), {FIRST_POOL}, toString(caller_region), toString(tier), toString(tenant), prompt_tokens, output_tokens,"
+    f" toString(cache_outcome), toString(status), {CLIENT_LIMIT}, can_wait"
+)
+
+
 class ReplayedReader(StorePart):
-    """Raises StoreUnavailableError or StoreError. Requests over a limit are not counted: no rule sees them."""
+    """Raises StoreUnavailableError or StoreError. But for `newest`, requests over a limit are not counted: no rule sees them."""
+
+    def newest(
+        self, window: Window, models: Sequence[str], cuts: Sequence[Cut], most: int
+    ) -> tuple[list[RecordedRequest], int]:
+        """The newest requests for these models by time, and how many there are in the window."""
+        condition = where(window)
+        condition.add("model IN {models:Array(String)}", models=list(models))
+        codes = ", ".join(f"toInt32({code(cut, index, condition.parameters)})" for index, cut in enumerate(cuts))
+        source = f"FROM requests FINAL WHERE {condition.sql}"
+        [(count,)] = self._connection.rows(f"SELECT count() {source}", condition.parameters)
+        rows = self._connection.rows(
+            f"SELECT {_RECORDED}, [{codes}] {source} ORDER BY entry_start_ns DESC, trace_id, request_id LIMIT {int(most)}",
+            condition.parameters,
+        )
+        return [RecordedRequest._make((*row[:-1], tuple(row[-1]))) for row in reversed(rows)], int(count)
 
     def rows(
         self, window: Window, model: str, bounds: Sequence[int], tenants: Sequence[str], caps: Sequence[int]

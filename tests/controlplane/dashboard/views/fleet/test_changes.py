@@ -28,9 +28,7 @@ def test_a_revision_comes_back_from_its_page(owner: Client, changed: None) -> No
     assert "weight: 100 → 70" in page and "+ weight: 70" in page and "newest revision" in page
     answer = owner.post("/changes/1/bring-back", {"note": "too little for eu"}, follow=True)
     page = html_of(answer)
-    assert (
-        "weight: 70 → 100" in page and "routes.chat-eu 70 → 100" in page and "is not run over recorded traffic" in page
-    )
+    assert "weight: 70 → 100" in page and "routes.chat-eu 70 → 100" in page and "It is being previewed" in page
     assert Pool.objects.get(name="chat-eu").weight == 70, "a preview changes nothing"
     number = FleetProposal.objects.get().pk
     page = html_of(owner.post(f"/changes/proposals/{number}/activate", follow=True))
