@@ -20,7 +20,15 @@ from controlplane.accounts.admin_parts import IssuedAdmin, RuledAdmin, RuledInli
 from controlplane.accounts.core.actions import ADMINISTER
 from controlplane.accounts.core.scopes import READ, SCOPES
 from controlplane.accounts.login.provider import mappings
-from controlplane.accounts.models import ApiToken, BreakGlass, GroupMapping, Membership, ProviderAccount, SharedLink
+from controlplane.accounts.models import (
+    ApiToken,
+    BreakGlass,
+    GroupMapping,
+    Membership,
+    ProviderAccount,
+    SharedLink,
+    TenantMembership,
+)
 
 
 class ApiTokenForm(forms.ModelForm):
@@ -58,6 +66,14 @@ class MembershipInline(RuledInline):
     extra = 0
 
 
+class TenantMembershipInline(RuledInline):
+    """Whose figures the person sees."""
+
+    model = TenantMembership
+    extra = 0
+    autocomplete_fields = ["tenant"]
+
+
 class BreakGlassInline(RuledInline):
     """Whether the person may log in by a password when the provider is down, and why."""
 
@@ -73,14 +89,22 @@ class MembershipAdmin(PeopleAdmin):
     autocomplete_fields = ["team", "user"]
 
 
+@admin.register(TenantMembership)
+class TenantMembershipAdmin(PeopleAdmin):
+    list_display = ["user", "tenant"]
+    list_filter = ["tenant"]
+    search_fields = ["user__username", "tenant__name"]
+    autocomplete_fields = ["tenant", "user"]
+
+
 @admin.register(GroupMapping)
 class GroupMappingAdmin(PeopleAdmin):
     """Counts from each person's next request on."""
 
-    list_display = ["group", "provider", "role", "team"]
+    list_display = ["group", "provider", "role", "team", "tenant"]
     list_filter = ["provider", "team", "role"]
-    search_fields = ["group", "team__name"]
-    autocomplete_fields = ["team"]
+    search_fields = ["group", "team__name", "tenant__name"]
+    autocomplete_fields = ["team", "tenant"]
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         if db_field.name == "group":
@@ -117,7 +141,7 @@ class PersonAdmin(PeopleAdmin, UserAdmin):
     list_display = ["username", "is_active", "is_superuser", "last_login"]
     list_filter = ["is_superuser", "is_active", "memberships__team", "memberships__role"]
     filter_horizontal = ()
-    inlines = [MembershipInline, BreakGlassInline]
+    inlines = [MembershipInline, TenantMembershipInline, BreakGlassInline]
     actions = ["remove_second_factors", "end_sessions"]
     fieldsets = [
         (None, {"fields": ["username", "password"]}),
@@ -139,7 +163,7 @@ class PersonAdmin(PeopleAdmin, UserAdmin):
         """Beside the memberships below, which people gave here."""
         lines = []
         for account in person.provider_accounts.select_related("tokens"):
-            is_by = ", ".join(f"{each.role} of {each.team}" if each.team else each.role for each in mappings(account))
+            is_by = ", ".join(each.gives for each in mappings(account))
             state = "refused there" if account.refused else f"read at {account.tokens.read_at:%Y-%m-%d %H:%M:%S} UTC"
             lines.append(
                 f"{is_by or 'nothing'}, by {', '.join(account.groups) or 'no group'} at {account.provider}, {state}"
@@ -148,7 +172,7 @@ class PersonAdmin(PeopleAdmin, UserAdmin):
 
     def get_inlines(self, request: HttpRequest, obj: User | None) -> list[type[RuledInline]]:
         """Not yet where a person is added: Django asks for the name and the password alone."""
-        return [MembershipInline, BreakGlassInline] if obj else []
+        return [MembershipInline, TenantMembershipInline, BreakGlassInline] if obj else []
 
     @admin.action(description="Remove the second factors of selected people, who lost them")
     def remove_second_factors(self, request: HttpRequest, people: QuerySet[User]) -> None:

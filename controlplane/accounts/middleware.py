@@ -1,5 +1,6 @@
 """Lets in who has a session (AuthenticationMiddleware) or a bearer token, and a role; and nobody else."""
 
+import re
 import time
 from collections.abc import Callable
 from math import ceil
@@ -11,13 +12,14 @@ from django.contrib.auth import logout
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
+from django.shortcuts import redirect
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.deprecation import MiddlewareMixin
 
 from controlplane.accounts import rights, second_factor
 from controlplane.accounts.bearer import bearer_text, find_token
 from controlplane.accounts.client_ip import client_ip
-from controlplane.accounts.core.actions import VIEW
+from controlplane.accounts.core.actions import SEE_TENANT, VIEW
 from controlplane.accounts.core.throttle import Throttle
 from controlplane.accounts.login import provider
 from controlplane.accounts.models import TokenUser
@@ -28,6 +30,8 @@ from inference.contract.metrics_access import has_metrics_token
 METRICS_PATH = "/metrics"
 MACHINE_PATHS = ("/api/", METRICS_PATH)
 """Here clients are programs: they get 401 in JSON instead of a redirect to the login page."""
+OF_TENANTS = re.compile(r"/tenants(/.*)?|/api/v1/tenants/.*|/account(/.*)?|/zone")
+"""What a tenant's people may open. Whose figures they see there, the views ask."""
 
 
 _throttle = Throttle()
@@ -86,7 +90,10 @@ class LoginRequired(LoginRequiredMiddleware):
         changes = isinstance(request.user, TokenUser) and request.method not in SAFE_METHODS
         if changes or (match is not None and match.url_name == "account_logout"):
             return None
-        sentence = rights.why_not(request.user, VIEW)
+        of_tenants = rights.may_anywhere(request.user, SEE_TENANT)
+        sentence = "" if of_tenants and OF_TENANTS.fullmatch(request.path_info) else rights.why_not(request.user, VIEW)
+        if sentence and of_tenants and request.path_info == "/":
+            return redirect("tenants")
         if sentence and request.path_info.startswith(MACHINE_PATHS):
             return problem(403, "Not allowed", sentence)
         if sentence:

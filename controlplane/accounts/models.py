@@ -120,7 +120,23 @@ class Membership(models.Model):
         return f"{self.user} is {self.role} of {self.team}"
 
 
-ADMINISTRATOR = "administrator"
+class TenantMembership(models.Model):
+    """A person of a tenant: sees what is the tenant's, and nothing else."""
+
+    tenant = models.ForeignKey("fleet.Tenant", on_delete=models.CASCADE, related_name="people")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, verbose_name="person", on_delete=models.CASCADE, related_name="tenant_memberships"
+    )
+
+    class Meta:
+        ordering = ["tenant__name", "user__username"]
+        constraints = [models.UniqueConstraint(fields=["tenant", "user"], name="one_membership_of_a_tenant")]
+
+    def __str__(self) -> str:
+        return f"{self.user} is of the tenant {self.tenant}"
+
+
+ADMINISTRATOR, OF_A_TENANT = "administrator", "tenant"
 
 
 class GroupMapping(models.Model):
@@ -133,28 +149,40 @@ class GroupMapping(models.Model):
         choices=[
             *((name, f"{name}: {what}") for name, what in ROLES.items()),
             (ADMINISTRATOR, f"{ADMINISTRATOR}: everything"),
+            (OF_A_TENANT, f"{OF_A_TENANT}: sees what is the tenant's"),
         ],
     )
     team = models.ForeignKey(
-        "fleet.Team",
-        null=True,
-        blank=True,
-        on_delete=models.CASCADE,
-        help_text="In which; an administrator is in none.",
+        "fleet.Team", null=True, blank=True, on_delete=models.CASCADE, help_text="In which a role of teams is."
+    )
+    tenant = models.ForeignKey(
+        "fleet.Tenant", null=True, blank=True, on_delete=models.CASCADE, help_text="Whose people they are."
     )
 
     class Meta:
         ordering = ["provider", "group"]
         constraints = [
-            models.UniqueConstraint(fields=["provider", "group", "team", "role"], name="one_mapping_of_a_group")
+            models.UniqueConstraint(
+                fields=["provider", "group", "team", "tenant", "role"], name="one_mapping_of_a_group"
+            )
         ]
 
     def __str__(self) -> str:
-        return f"{self.group} at {self.provider}: {self.role}{f' of {self.team}' if self.team else ''}"
+        return f"{self.group} at {self.provider}: {self.gives}"
+
+    @property
+    def gives(self) -> str:
+        """`owner of serving`, `administrator`."""
+        of = self.team or self.tenant
+        return f"{self.role} of {of}" if of else self.role
 
     def clean(self) -> None:
-        if (self.team is None) != (self.role == ADMINISTRATOR):
-            raise ValidationError({"team": "Name a team, or make the group administrators, who are of no team"})
+        if (self.team is None) != (self.role in (ADMINISTRATOR, OF_A_TENANT)):
+            raise ValidationError(
+                {"team": "Name a team, or make the group administrators or a tenant's, who are of no team"}
+            )
+        if (self.tenant is None) != (self.role != OF_A_TENANT):
+            raise ValidationError({"tenant": f"Name the tenant of the role {OF_A_TENANT}, and of no other"})
         if self.provider not in {each.id for each in settings.CONFIG.oidc}:
             named = ", ".join(each.id for each in settings.CONFIG.oidc) or "none yet"
             raise ValidationError({"provider": f"WEIR_OIDC has no such provider; it has {named}"})

@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404
 from controlplane.accounts.core import rule
 from controlplane.accounts.core.rule import Action, Owned, Person
 from controlplane.accounts.login import provider
-from controlplane.accounts.models import ADMINISTRATOR, Membership, TokenUser
+from controlplane.accounts.models import ADMINISTRATOR, Membership, TenantMembership, TokenUser
 
 Row = TypeVar("Row", bound=Model)
 Guard = Callable[[object], None]
@@ -41,10 +41,13 @@ def _read(user: AbstractBaseUser | AnonymousUser) -> Person:
     roles: dict[str, set[str]] = {}
     for team, role in Membership.objects.filter(user_id=user.pk).values_list("team__name", "role"):
         roles.setdefault(team, set()).add(role)
+    tenants = set(TenantMembership.objects.filter(user_id=user.pk).values_list("tenant__name", flat=True))
     groups = provider.mapped(user)
     for mapping in groups:
         if mapping.team:
             roles.setdefault(mapping.team.name, set()).add(mapping.role)
+        elif mapping.tenant:
+            tenants.add(mapping.tenant.name)
     token = user.token if isinstance(user, TokenUser) else None
     return Person(
         user.get_username(),
@@ -52,6 +55,7 @@ def _read(user: AbstractBaseUser | AnonymousUser) -> Person:
         roles,
         frozenset(token.scopes) if token else None,
         token.name if token else "",
+        frozenset(tenants),
     )
 
 

@@ -28,7 +28,7 @@ from controlplane.api.endpoints import (
     stack,
     traces,
 )
-from controlplane.api.endpoints.fleet import cache, capacity, documents
+from controlplane.api.endpoints.fleet import cache, capacity, documents, tenants
 from controlplane.api.endpoints.policies import decisions, files, pauses, revisions, scores
 
 api = DocumentedAPI(
@@ -62,6 +62,7 @@ api.add_router("/cache", cache.router)
 api.add_router("", documents.router)
 api.add_router("", deliveries.router)
 api.add_router("", batches.router)
+api.add_router("/tenants", tenants.router)
 api.add_router("/planning", forecasts.router)
 api.add_router("/planning", plan.router)
 api.add_router("/planning", plan_jobs.router)

@@ -16,7 +16,7 @@ from controlplane.core.changes import watch
 
 RECORDED = (
     "accounts.ApiToken", "accounts.BreakGlass", "accounts.GroupMapping", "accounts.Membership", "accounts.ProviderAccount",
-    "accounts.SharedLink", "auth.Group", "auth.User",
+    "accounts.SharedLink", "accounts.TenantMembership", "auth.Group", "auth.User",
     "fleet.AllowedRegion", "fleet.Cluster", "fleet.Fallback", "fleet.GatewayKey", "fleet.LLMModel", "fleet.Pool", "fleet.Price",
     "fleet.Region", "fleet.Replica", "fleet.RoutingRules", "fleet.StageTimeouts", "fleet.Team", "fleet.Tenant", "fleet.Tier",
     "fleet.CachePurge", "fleet.FleetProposal", "fleet.GuardRule", "fleet.TimeoutRule", "fleet.TokenIssuer", "fleet.Variant",

@@ -55,7 +55,10 @@ GROUPS = (
     Group(
         "People",
         "who may read and change what",
-        ("fleet.Team", "auth.User", "accounts.Membership", "accounts.GroupMapping", "accounts.ApiToken", "accounts.SharedLink"),
+        (
+            "fleet.Team", "auth.User", "accounts.Membership", "accounts.TenantMembership", "accounts.GroupMapping",
+            "accounts.ApiToken", "accounts.SharedLink",
+        ),
     ),
 )  # fmt: skip
 

@@ -39,9 +39,10 @@ def open_incidents(request: HttpRequest) -> dict[str, Any]:
         return list(SavedView.seen_by(request.user)) if reads() else []
 
     def team_names() -> list[str]:
-        return list(Team.objects.order_by("name").values_list("name", flat=True))
+        return list(Team.objects.order_by("name").values_list("name", flat=True)) if reads() else []
 
     return {
+        "reads": reads,
         "saved_views": saved_views,
         "team_names": team_names,
         "policy_pages": POLICY_PAGES,

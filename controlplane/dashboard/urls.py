@@ -10,6 +10,7 @@ from controlplane.dashboard.views.entry.begin import begin
 from controlplane.dashboard.views.entry.shared import share, shared
 from controlplane.dashboard.views.explain import latency_explain
 from controlplane.dashboard.views.fleet import changes as fleet_changes
+from controlplane.dashboard.views.fleet.tenants import tenant, tenants
 from controlplane.dashboard.views.latency import latency, latency_table
 from controlplane.dashboard.views.live import live
 from controlplane.dashboard.views.navigation.quick import quick
@@ -89,6 +90,8 @@ urlpatterns = [
     path("batches", batches.batches, name="batches"),
     path("batches/<str:name>/cancel", batches.cancel_batch, name="batch-cancel"),
     path("batches/<str:name>/retry", batches.retry_batch, name="batch-retry"),
+    path("tenants", tenants, name="tenants"),
+    path("tenants/<str:name>", tenant, name="tenant"),
     path("silences", silences.silences, name="silences"),
     path("silences/<int:number>/end", silences.end_silence, name="silence-end"),
     path("views", save_view, name="save-view"),

@@ -1,20 +1,13 @@
 """What gateways want of callers, in the admin."""
 
-import time
-from typing import cast
-
 from django import forms
-from django.conf import settings
 from django.contrib import admin
-from redis import Redis, RedisError
 
 from controlplane.accounts.admin_parts import GuidedAdmin, IssuedAdmin, RuledAdmin
 from controlplane.accounts.core.actions import EDIT_FLEET
 from controlplane.fleet.models import GatewayKey, GuardRule, TokenIssuer
 from controlplane.fleet.models.issuers import ALGORITHMS
-from inference.contract.metering.spending import MICRO, Budget, key_prefix, period_of
-
-REDIS_TIMEOUT_S = 1.0
+from controlplane.fleet.spent import spent_usd
 
 
 class TokenIssuerForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -91,17 +84,3 @@ class GatewayKeyAdmin(IssuedAdmin):
         if known is None:
             return "Not known: Redis, where gateways count it, does not answer."
         return f"{known['usd_day']:,.4f} USD today, {known['usd_month']:,.4f} USD this month (UTC)"
-
-
-def spent_usd(key: GatewayKey) -> dict[Budget, float] | None:
-    """What its requests have cost in the present day and month, as gateways count it. None where Redis does not say."""
-    now_s, prefix = time.time(), key_prefix(key.tenant.name, key.sha256)
-    both: tuple[Budget, ...] = ("usd_day", "usd_month")
-    try:
-        with Redis.from_url(
-            settings.CONFIG.redis_url, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
-        ) as redis:
-            counts = [cast("bytes | None", redis.hget(prefix + each, period_of(each, now_s).name)) for each in both]
-    except (RedisError, OSError):
-        return None
-    return {each: int(count or 0) / MICRO for each, count in zip(both, counts, strict=True)}

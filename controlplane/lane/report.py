@@ -95,7 +95,8 @@ def jobs(tenants: Collection[str] = ()) -> list[JobsOfTenant]:
         counts[tenant] |= {states.QUEUED: waiting, states.IN_PROGRESS: every - waiting}
         oldest[tenant] = since
     callbacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for tenant, state, count in Callback.objects.values_list("job__tenant", "state").annotate(count=Count("pk")):
+    sent = Callback.objects.filter(**({"job__tenant__in": tenants} if tenants else {}))
+    for tenant, state, count in sent.values_list("job__tenant", "state").annotate(count=Count("pk")):
         callbacks[tenant][state] = count
     return [
         JobsOfTenant(

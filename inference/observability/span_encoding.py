@@ -63,6 +63,11 @@ def _tokens_source(source: str) -> bytes:
 
 
 @lru_cache(maxsize=4096)
+def _key(name: str) -> bytes:
+    return otlp.attribute("weir.key", name)
+
+
+@lru_cache(maxsize=4096)
 def _stage_attributes(stage: Stage, outcome: str) -> bytes:
     out = otlp.attribute("weir.stage", stage.stage)
     if stage is LOOKUP:
@@ -195,6 +200,8 @@ def encode_trace(trace: Trace, offset_ns: int) -> bytes:
         rest += otlp.link(*trace.caller)
     if trace.guarded:
         rest += otlp.attribute("weir.guard", tuple(trace.guarded))
+    if trace.key:
+        rest += _key(trace.key)
     if trace.user:
         rest += otlp.attribute("enduser.pseudo.id", trace.user)
     if trace.idempotency_key:

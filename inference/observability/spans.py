@@ -97,6 +97,7 @@ class Trace:
     tier: str = ""
     tenant: str = ""
     user: str = ""  # a hash of who the caller's token says that it is
+    key: str = ""  # its key, by its name in spans
     outcome: str = "bypass"
     inputs: tuple[int, int] | None = None  # of a list: how many the cache had, and of how many
     status: str = "ok"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from inference.backends.fleet import Fleet, PoolState
 from inference.contract import lane
 from inference.contract.metering.rate_limit import Limit, limits_of
+from inference.contract.metering.spending import key_name
 from inference.contract.plan import Plans, plans_of
 from inference.contract.snapshot import Checked, Fault, Model, Snapshot, StageTimeouts, Tier, key_digest
 from inference.contract.stage_timeouts import Timeouts, timeouts_of
@@ -36,6 +37,7 @@ class Caller(NamedTuple):
     guard: Guard | None = None  # its tenant's rules in its tier
     issuer: str = ""  # of its token, where it has sent no key
     user: str = ""  # a hash of who its token says that it is
+    key: str = ""  # its name in spans
     tags: bytes = b""  # of its request: what the cache keeps apart by them
 
     def may_use(self, model: str) -> bool:
@@ -123,7 +125,7 @@ def build(
         regions = frozenset(tenant.regions)
         cached_as = f"{tenant.name}\0{tenant.cache_purges}" if tenant.cache_purges else tenant.name
         of_tenant = Caller(tenant.name, cached_as, tier, limits_of(tenant.name, tier), regions)
-        callers.update(dict.fromkeys(tenant.key_sha256, of_tenant))
+        callers.update((digest, of_tenant._replace(key=key_name(digest))) for digest in tenant.key_sha256)
         if snapshot.issuers:
             others = {
                 name: of_tenant._replace(tier=tiers[name], limits=limits_of(tenant.name, tiers[name]))
@@ -144,6 +146,7 @@ def build(
                     frozenset(key.models),
                     key.expires_ms,
                     has_budget=bool(key.usd_per_day or key.usd_per_month),
+                    key=key_name(key.sha256),
                 ),
             )
             for key in tenant.keys

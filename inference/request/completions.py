@@ -139,7 +139,7 @@ class Completions:
 
         caller = authenticate(serving, request.headers)
         trace.tenant, trace.tier = caller.tenant, caller.tier.name
-        trace.can_wait, trace.user = caller.can_wait, caller.user
+        trace.can_wait, trace.user, trace.key = caller.can_wait, caller.user, caller.key
         region = (caller.names_region and request.headers.get(b"x-weir-region", b"").decode("latin-1")) or self._region
         if key_of_client := request.headers.get(b"idempotency-key"):
             trace.idempotency_key = 1 + crc32(key_of_client, crc32(caller.tenant.encode())) % _HASHES

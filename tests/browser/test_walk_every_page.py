@@ -45,8 +45,14 @@ PAGES = {
     "deliveries": "/deliveries",
     "batches": "/batches",
     "silences": "/silences",
+    "tenants": "/tenants",
+    "tenant": "/tenants/search",
 }
 """By the name of the view. After `>`: the link of that page that leads to it."""
+TENANT = """
+from controlplane.fleet.models import Tenant, Tier
+Tenant.objects.get_or_create(name="search", defaults={"tier": Tier.objects.get_or_create(name="standard")[0]})
+"""
 PARTS = {
     "latency-explain", "latency-table", "objective-burned", "quick", "live", "incident-markdown", "planning-jobs",
     "incident-acknowledge", "incident-resolve", "incident-reopen", "incident-note", "incident-step", "planning-jobs-start",
@@ -67,7 +73,7 @@ OTHERS = (
 @pytest.fixture(scope="module", autouse=True)
 def full(site: Site, decided: None, planned: None) -> Iterator[None]:
     """Something of everything: incidents, decisions, forecasts."""
-    site.shell(BURN)
+    site.shell(BURN + TENANT)
     yield
     site.shell(QUIET)
 

@@ -8,6 +8,7 @@ _RESPONDER: frozenset[Role] = frozenset({"owner", "responder"})
 _APPROVER: frozenset[Role] = frozenset({"approver"})
 
 VIEW = Action("read", _ANY, frozenset({"read"}), shared=True)
+SEE_TENANT = Action("see a tenant's figures", _ANY, frozenset({"read"}), shared=True, by_tenant=True)
 RESPOND = Action("act on incidents", _RESPONDER, frozenset({"respond"}), shared=True)
 SILENCE = Action("silence incidents", _RESPONDER, frozenset({"respond"}), shared=True)
 RECORD_CHANGE = Action("record changes", _RESPONDER, frozenset({"respond", "fleet"}), shared=True)

@@ -23,7 +23,8 @@ EVERY_TEAM = "\0"
 class Action:
     """`words` follow "may". `roles`: one of them is needed in each team of the object; without any, administrators alone may.
 
-    `shared`: of an object that no team owns, whoever has such a role in any team may. `by_another`: not its author.
+    `shared`: of an object that no team owns, whoever has such a role in any team may. `by_another`: not its author. `by_tenant`: the
+    people of the object's tenant may as well.
     `scopes` of a token, each of which suffices, as `admin` does.
     """
 
@@ -32,14 +33,16 @@ class Action:
     scopes: frozenset[Scope] = frozenset()
     shared: bool = False
     by_another: bool = False
+    by_tenant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """An object, by what the rule asks of it: the teams whose it is, all of which must agree, and who wrote it."""
+    """An object, by what the rule asks of it: the teams whose it is, all of which must agree, its author, and the tenant of which it is."""
 
     teams: frozenset[str] = frozenset({NOBODY})
     author: str = ""
+    tenant: str = ""
 
     @classmethod
     def by(cls, *teams: str | None) -> "Owned":
@@ -48,34 +51,40 @@ class Owned:
 
     def __or__(self, other: "Owned") -> "Owned":
         """What touches both."""
-        return Owned(self.teams | other.teams, self.author)
+        return Owned(self.teams | other.teams, self.author, self.tenant if self.tenant == other.tenant else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """`roles` by the names of teams. `scopes` of the token that the person acts by; None without one."""
+    """`roles` by the names of teams, and `tenants` that he belongs to. `scopes` of the token that the person acts by; None without one."""
 
     name: str
     is_administrator: bool = False
     roles: Mapping[str, Collection[str]] = field(default_factory=dict)
     scopes: frozenset[str] | None = None
     token: str = ""
+    tenants: frozenset[str] = frozenset()
 
 
 def may(person: Person, action: Action, of: Owned) -> bool:
     if not covers(person, action) or (action.by_another and person.name == of.author):
         return False
-    if person.is_administrator:
+    if person.is_administrator or (action.by_tenant and of.tenant in person.tenants):
         return True
     if action.shared and of.teams == {NOBODY}:
-        return may_anywhere(person, action)
+        return _has_role(person, action)
     return bool(of.teams) and all(not action.roles.isdisjoint(person.roles.get(team, ())) for team in of.teams)
 
 
 def may_anywhere(person: Person, action: Action) -> bool:
     """Whether there may be an object with which the person may do this."""
-    holds = person.is_administrator or any(not action.roles.isdisjoint(roles) for roles in person.roles.values())
+    holds = person.is_administrator or _has_role(person, action) or (action.by_tenant and bool(person.tenants))
     return covers(person, action) and holds
+
+
+def _has_role(person: Person, action: Action) -> bool:
+    """In any team."""
+    return any(not action.roles.isdisjoint(roles) for roles in person.roles.values())
 
 
 def covers(person: Person, action: Action) -> bool:

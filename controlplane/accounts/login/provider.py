@@ -96,13 +96,15 @@ def mapped(user: Any) -> list[GroupMapping]:
         mapping
         for (provider, _subject), groups in standing(user).items()
         if groups
-        for mapping in GroupMapping.objects.filter(provider=provider, group__in=groups).select_related("team")
+        for mapping in GroupMapping.objects.filter(provider=provider, group__in=groups).select_related("team", "tenant")
     ]
 
 
 def mappings(account: ProviderAccount) -> QuerySet[GroupMapping]:
     """What follows from what was last said."""
-    return GroupMapping.objects.filter(provider=account.provider, group__in=account.groups).select_related("team")
+    return GroupMapping.objects.filter(provider=account.provider, group__in=account.groups).select_related(
+        "team", "tenant"
+    )
 
 
 def has_ended(request: HttpRequest) -> bool:

@@ -124,12 +124,13 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('provider', models.CharField(help_text='Its `id` in WEIR_OIDC.', max_length=40)),
                 ('group', models.CharField(help_text='As the provider names it in its claim.', max_length=255)),
-                ('role', models.CharField(choices=[('viewer', 'viewer: sees everything'), ('responder', 'responder: acknowledges, silences, notes and resolves'), ('owner', "owner: responds, and edits what is the team's: objectives, policies, destinations, keys, models and their pools"), ('approver', 'approver: approves what another person wrote'), ('administrator', 'administrator: everything')], max_length=20)),
-                ('team', models.ForeignKey(blank=True, help_text='In which; an administrator is in none.', null=True, on_delete=django.db.models.deletion.CASCADE, to='fleet.team')),
+                ('role', models.CharField(choices=[('viewer', 'viewer: sees everything'), ('responder', 'responder: acknowledges, silences, notes and resolves'), ('owner', "owner: responds, and edits what is the team's: objectives, policies, destinations, keys, models and their pools"), ('approver', 'approver: approves what another person wrote'), ('administrator', 'administrator: everything'), ('tenant', "tenant: sees what is the tenant's")], max_length=20)),
+                ('team', models.ForeignKey(blank=True, help_text='In which a role of teams is.', null=True, on_delete=django.db.models.deletion.CASCADE, to='fleet.team')),
+                ('tenant', models.ForeignKey(blank=True, help_text='Whose people they are.', null=True, on_delete=django.db.models.deletion.CASCADE, to='fleet.tenant')),
             ],
             options={
                 'ordering': ['provider', 'group'],
-                'constraints': [models.UniqueConstraint(fields=('provider', 'group', 'team', 'role'), name='one_mapping_of_a_group')],
+                'constraints': [models.UniqueConstraint(fields=('provider', 'group', 'team', 'tenant', 'role'), name='one_mapping_of_a_group')],
             },
         ),
         migrations.AddConstraint(
@@ -146,6 +147,18 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'break-glass account',
                 'verbose_name_plural': 'break-glass account',
+            },
+        ),
+        migrations.CreateModel(
+            name='TenantMembership',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='people', to='fleet.tenant')),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='tenant_memberships', to=settings.AUTH_USER_MODEL, verbose_name='person')),
+            ],
+            options={
+                'ordering': ['tenant__name', 'user__username'],
+                'constraints': [models.UniqueConstraint(fields=('tenant', 'user'), name='one_membership_of_a_tenant')],
             },
         ),
     ]

@@ -213,12 +213,13 @@ class ReplicaHealth(Health):
 
 @dataclass(frozen=True, slots=True)
 class ModelCost:
-    """What the answers of a model cost that a replica made: `usd` and `output_tokens` are of those with a price."""
+    """What the answers of a model cost that a replica made: `usd` and tokens are of those with a price."""
 
     model: str
     usd: float
     output_tokens: int
     unpriced: int
+    prompt_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,12 @@ def key_prefix(tenant: str, sha256: str) -> str:
     """How the names begin under which Redis counts what is a key's. All of a tenant have the same hash tag, so that a Redis Cluster keeps
     them on the same node.
     """
-    return f"{tenant_prefix(tenant)}key:{sha256[:16]}:"
+    return f"{tenant_prefix(tenant)}key:{key_name(sha256)}:"
+
+
+def key_name(sha256: str) -> str:
+    """What a key is called in counters and spans: enough of its digest to be its own."""
+    return sha256[:16]
 
 
 def tenant_prefix(tenant: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 import requests
 from django.contrib.auth.models import User
 from django.core.cache import cache
+from django.core.exceptions import ValidationError as Refused
 from django.test import Client
 from django.utils import timezone
 from pydantic import ValidationError
@@ -18,7 +19,7 @@ from controlplane.accounts.models import ApiToken, GroupMapping, ProviderAccount
 from controlplane.audit.models import Entry
 from controlplane.config import Config
 from controlplane.config.providers import Provider
-from controlplane.fleet.models import Team
+from controlplane.fleet.models import Team, Tenant, Tier
 from deploy.local.ports import free_port
 from tests.support.oidc import OidcProvider
 from tests.support.start import Start
@@ -89,6 +90,21 @@ def test_groups_are_roles_and_their_removal_takes_them_away_at_the_next_request(
     assert [(entry.via, entry.before["groups"], entry.after["groups"]) for entry in changed] == [
         ("provider npm", ["llm-owners", "staff"], ["staff"]), ("provider npm", ["staff"], []),
     ]  # fmt: skip
+
+
+def test_a_group_is_a_tenants_people_as_long_as_the_provider_says_so(npm: OidcProvider) -> None:
+    acme = Tenant.objects.create(name="acme", tier=Tier.objects.create(name="batch"))
+    mapping = GroupMapping(provider="npm", group="acme-people", role="tenant", tenant=acme)
+    mapping.full_clean()
+    mapping.save()
+    npm.knows(vera=["acme-people"])
+    client, _ = log_in(npm, "vera", to="/tenants")
+    assert client.get("/tenants")["Location"] == "/tenants/acme" and status(client) == 403
+    npm.knows(vera=[])
+    assert status(client, "/tenants") == 403
+    for role, team, tenant in (("tenant", None, None), ("viewer", None, acme), ("tenant", Team.objects.get(), acme)):
+        with pytest.raises(Refused, match="Name"):
+            GroupMapping(provider="npm", group="x", role=role, team=team, tenant=tenant).full_clean()
 
 
 def test_administrators_are_such_as_long_as_the_group_says_so(npm: OidcProvider) -> None:

@@ -13,7 +13,7 @@ from controlplane.accounts.models import Membership
 from controlplane.fleet.models import Team, Tenant, Tier
 from controlplane.lane import report
 from controlplane.lane.core import states
-from controlplane.lane.models import Batch, CallbackSecret, Line, StoredFile, TenantLimits
+from controlplane.lane.models import Batch, Callback, CallbackSecret, Line, StoredFile, TenantLimits
 from controlplane.lane.objects.folder import Folder
 from controlplane.lane.store import callbacks, claims, files, jobs, limits
 from tests.support.lane.stored import answer, begun, do_chores, new_job, read
@@ -62,6 +62,12 @@ def test_rest_has_the_same(owner: Client, objects: Folder) -> None:
     assert owner.get(f"/api/v1/batches/{batch.name}").json()["name"] == batch.name
     assert owner.get("/api/v1/batches/batch_unknown").status_code == 404
     assert owner.get("/api/v1/batches?status=lost").status_code == 422
+
+
+def test_who_asks_for_one_tenant_reads_of_no_other(objects: Folder) -> None:
+    for tenant in ("alice", "bob"):
+        Callback.objects.create(job=new_job(objects, tenant), due_at=claims.now())
+    assert [each.tenant for each in report.jobs(["alice"])] == ["alice"]
 
 
 def test_only_operators_cancel_and_failed_lines_run_again(owner: Client, teammate: Client, objects: Folder) -> None:

@@ -18,12 +18,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from deploy.local.process import Managed
 from deploy.local.triton import Triton
-from inference.contract.snapshot import Snapshot
+from inference.contract.metering.spending import key_name
+from inference.contract.snapshot import Snapshot, key_digest
 from inference.core import otlp
 from inference.observability import spans
 from inference.observability.span_encoding import encode_trace
 from inference.observability.spans import Mark, Trace
 from tests.support.gateway.process import (
+    KEY,
     LARGE,
     SMALL,
     Gateway,
@@ -99,6 +101,7 @@ async def test_the_root_says_what_is_known(gateway: Gateway, receiver: Receiver)
         "weir.caller_region": "local",
         "weir.tier": "standard",
         "weir.tenant": "alice",
+        "weir.key": key_name(key_digest(KEY)),
         "weir.status": "ok",
         "weir.cache.outcome": "miss",
         "weir.policy_version": 1,

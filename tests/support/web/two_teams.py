@@ -42,8 +42,8 @@ DESCRIBED = (
     "apiVersion: weir/v1\nkind: Variant\nmetadata: {name: TEAM-variant}\nspec: {model: TEAM-model, description: new}\n"
 )
 MINE, THEIRS = "serving", "search"
-PEOPLE = ("nobody", *ROLES, "administrator")
-"""Each by what the person is in MINE; nobody has no role at all."""
+PEOPLE = ("nobody", "tenant", *ROLES, "administrator")
+"""Each by what the person is in MINE; nobody has no role at all, and tenant is of its tenant."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ def taken_back() -> Iterator[None]:
 def people() -> dict[str, User]:
     made = {role: member(role, role, team=MINE) for role in ROLES}
     member("other", team=THEIRS)
-    made |= {"nobody": User.objects.create_user("nobody"), "administrator": User.objects.create_superuser("ada")}
+    made |= {name: User.objects.create_user(name) for name in ("nobody", "tenant")}
+    made["administrator"] = User.objects.create_superuser("ada")
     User.objects.update(password="of no hasher")  # they have one, as people with a local log-in do
     return made
 

@@ -67,7 +67,8 @@ class OverviewReader(StorePart):
         condition = where(window, filters)
         rows = self._connection.rows(
             "SELECT toString(model) AS of_model, sum(ifNull(cost_usd, 0)),"
-            " sumIf(ifNull(output_tokens, 0), cost_usd IS NOT NULL) AS tokens, countIf(cost_usd IS NULL)"
+            " sumIf(ifNull(output_tokens, 0), cost_usd IS NOT NULL) AS tokens, countIf(cost_usd IS NULL),"
+            " sumIf(ifNull(prompt_tokens, 0), cost_usd IS NOT NULL)"
             f" FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} AND {OWN} GROUP BY of_model ORDER BY tokens DESC, of_model",
             condition.parameters,
         )

@@ -71,3 +71,13 @@ def test_nobody_approves_what_he_wrote(is_administrator: bool) -> None:
 def test_a_refusal_says_who_may(of: Owned, said: str) -> None:
     assert why_not(person(), actions.RESPOND, of) == f"'ann' may not act on incidents{said}"
     assert why_not(person(is_administrator=True), actions.RESPOND, of) == ""
+
+
+def test_the_people_of_a_tenant_see_its_figures_and_nothing_else() -> None:
+    ann, acme = person(tenants=frozenset({"acme"})), Owned(tenant="acme")
+    assert may(ann, actions.SEE_TENANT, acme) and may_anywhere(ann, actions.SEE_TENANT)
+    for of in (Owned(tenant="globex"), NOBODYS, MINE, acme | Owned(tenant="globex")):
+        assert not may(ann, actions.SEE_TENANT, of)
+    for name, action in ALL.items():
+        assert name == "SEE_TENANT" or not (may(ann, action, acme) or may_anywhere(ann, action))
+    assert not may(person(tenants=frozenset({"acme"}), scopes=frozenset({"fleet"})), actions.SEE_TENANT, acme)

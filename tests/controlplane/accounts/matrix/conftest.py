@@ -9,6 +9,7 @@ from django.db import transaction
 from django.test import override_settings
 from pytest_django import DjangoDbBlocker, Settings
 
+from controlplane.accounts.models import TenantMembership
 from tests.support.web.two_teams import MINE, THEIRS, World, belongings, people
 
 
@@ -20,6 +21,7 @@ def made(
     with django_db_blocker.unblock(), transaction.atomic():
         with override_settings(CONFIG=settings.CONFIG.model_copy(update={"home": home, "snapshot_path": None})):
             world = World(people(), {team: belongings(team) for team in (MINE, THEIRS)}, home)
+            TenantMembership.objects.create(tenant=world.of[MINE]["tenant"], user=world.people["tenant"])
         yield world
         transaction.set_rollback(True)
 

@@ -164,7 +164,12 @@ def test_a_role_changes_what_is_its_teams_and_nothing_else(world: World, name: s
 
 @pytest.mark.parametrize("name", READS)
 def test_whoever_has_a_role_reads(world: World, name: str) -> None:
-    for person, allowed in {"nobody": False, "viewer": name not in FOR_ADMINISTRATORS, "administrator": True}.items():
+    for person, allowed in {
+        "nobody": False,
+        "tenant": False,
+        "viewer": name not in FOR_ADMINISTRATORS,
+        "administrator": True,
+    }.items():
         assert (sent(by_session(world.user(person)), world, name, MINE)[0] == 403) != allowed, person
 
 

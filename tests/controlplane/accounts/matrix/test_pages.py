@@ -51,7 +51,7 @@ FORMS = {
     "save-view": Form(ALL, {"name": "now", "next": "/latency", "team": "TEAM"}),
     "remove-view": Form(ALL, {}, whose="any"),
     "share": Form(ALL, {"next": "/latency", "length": "1h"}, whose="any"),
-    "zone": Form(ALL, {"zone": "UTC"}, whose="any"),
+    "zone": Form(f"{ALL} tenant", {"zone": "UTC"}, whose="any"),
     "decision-replay": Form(ALL, {}, whose="any"),
 }
 READ = {
@@ -62,6 +62,8 @@ READ = {
     "deliveries", "batches", "quick", "live", "metrics",
 }  # fmt: skip
 """Whoever has a role in any team."""
+OF_TENANTS = {"tenant", "tenants"}
+"""The people of tenants read them too: their own."""
 WITH_A_FORM = {"silences", "pauses"}
 """Pages that are read, and have a form that is sent to themselves."""
 ADMINISTRATORS = {"audit", "connections"}
@@ -119,7 +121,7 @@ def logged_in(world: World, person: str) -> Client:
 
 
 def test_no_url_is_forgotten() -> None:
-    assert named().keys() == FORMS.keys() | READ | ADMINISTRATORS | WITHOUT_A_LOGIN | OWN_LOGIN
+    assert named().keys() == FORMS.keys() | READ | OF_TENANTS | ADMINISTRATORS | WITHOUT_A_LOGIN | OWN_LOGIN
 
 
 def test_no_command_is_forgotten() -> None:
@@ -162,11 +164,31 @@ def test_a_role_does_what_is_its_teams_and_nothing_else(world: World, name: str)
 def test_whoever_has_a_role_reads(world: World, name: str) -> None:
     for person in PEOPLE:
         allowed = person == "administrator" or (person != "nobody" and name not in ADMINISTRATORS)
+        if person == "tenant" and name == "overview":
+            assert logged_in(world, person).get("/")["Location"] == "/tenants"
+            continue
+        allowed = name in OWN_LOGIN if person == "tenant" else allowed
         path = reverse(name, kwargs={each: VALUES[each] for each in named()[name]})
         assert (logged_in(world, person).get(path).status_code == 403) != allowed, person
 
 
-@pytest.mark.parametrize(("person", "allowed"), [("nobody", False), ("viewer", True), ("administrator", True)])
+def test_the_people_of_a_tenant_see_it_and_no_other(world: World) -> None:
+    for person in PEOPLE:
+        client, reads = logged_in(world, person), person not in ("nobody", "tenant")
+        for team in (MINE, THEIRS):
+            allowed = reads or (person == "tenant" and team == MINE)
+            for path in (f"/tenants/{team}-tenant", f"/api/v1/tenants/{team}-tenant"):
+                answer = client.get(path)
+                assert answer.status_code == (503 if allowed else 403), (person, path)  # no store answers
+                assert allowed or "or an administrator" in answer.content.decode()
+        for path in ("/tenants/none", "/api/v1/tenants/none"):
+            assert client.get(path).status_code == (404 if reads else 403), (person, path)
+        assert client.get("/tenants").status_code == {"nobody": 403, "tenant": 302}.get(person, 200)
+
+
+@pytest.mark.parametrize(
+    ("person", "allowed"), [("nobody", False), ("tenant", False), ("viewer", True), ("administrator", True)]
+)
 def test_the_socket_renews_what_its_reader_may_read(
     world: World, person: str, allowed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

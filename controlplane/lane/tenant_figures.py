@@ -1,0 +1,81 @@
+"""What a tenant's people see of it: latency by stage, failures, what it cost, keys, batches and jobs. All of it is of this tenant alone."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
+
+from controlplane.accounts.core.rule import Owned
+from controlplane.fleet.models import GatewayKey
+from controlplane.fleet.spent import spent_usd
+from controlplane.lane import report as lane_report
+from controlplane.telemetry.core.query_types import Failure, LatencyReport, ModelCost, Totals
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.question import Question
+from inference.contract.metering.spending import Budget, key_name
+
+MAX_KEYS = 50
+MAX_BATCHES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStanding:
+    """`spent_usd`: None where it has no budget, or nobody knows. `used_ns`: when its newest request of the range ended, if any."""
+
+    key: GatewayKey
+    spent_usd: dict[Budget, float] | None
+    used_ns: int | None
+
+    @property
+    def models(self) -> list[str]:
+        return [model.name for model in self.key.only_models.all()]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """`costs` and `used_ns` are of the requests that are stored one by one: as far back as these go."""
+
+    question: Question
+    report: LatencyReport
+    failures: Sequence[Failure]
+    costs: Sequence[ModelCost]
+    keys: Sequence[KeyStanding]
+    keys_left_out: int
+    batches: Sequence[lane_report.Standing]
+    jobs: lane_report.JobsOfTenant | None
+
+
+def owned(name: str) -> Owned:
+    """Whose figures they are."""
+    return Owned(tenant=name)
+
+
+def figures(name: str, wanted: Question, now: datetime) -> Figures:
+    """Of `wanted` the range counts. Raises the errors of the store."""
+    question = answers.rounded(Question(wanted.range, {"tenant": (name,)}))
+    stored = answers.stored(question)
+    keys = list(GatewayKey.objects.filter(tenant__name=name).prefetch_related("only_models").select_related("tenant"))
+    measured = answers.submit_query(answers.report, question)
+    failed = answers.submit_query(answers.failures, stored)
+    cost = answers.submit_query(answers.costs, stored)
+    used = [answers.submit_query(answers.totals, _of_key(stored, key)) for key in keys[:MAX_KEYS]]
+    batches, _ = lane_report.listed({"tenant": [name]}, None, MAX_BATCHES, now)
+    return Figures(
+        question,
+        measured.result(),
+        failed.result(),
+        cost.result(),
+        [_standing(key, totals) for key, totals in zip(keys, used, strict=False)],
+        max(0, len(keys) - MAX_KEYS),
+        batches,
+        next(iter(lane_report.jobs([name])), None),
+    )
+
+
+def _of_key(question: Question, key: GatewayKey) -> Question:
+    return question.with_filter("attribute", f"weir.key={key_name(key.sha256)}")
+
+
+def _standing(key: GatewayKey, totals: Future[Totals]) -> KeyStanding:
+    spent = spent_usd(key) if key.usd_per_day or key.usd_per_month else None
+    return KeyStanding(key, spent, totals.result().newest_ns)
