@@ -12,9 +12,7 @@ COMPARED: Mapping[str, Mapping[str, tuple[str, Form]]] = {
         "gpu_hours": ("GPU-hours", PAGE.number),
         "usd": ("cost", PAGE.usd),
         "flaps": ("flaps", PAGE.number),
-        "mean_replicas": ("mean replicas", PAGE.number),
         "most_replicas": ("most replicas", PAGE.number),
-        "replica_hours": ("replica-hours", PAGE.number),
     },
     "Routing": {
         "e2e_p50_ms": ("expected E2E, p50", PAGE.ms),
@@ -34,11 +32,6 @@ COMPARED: Mapping[str, Mapping[str, tuple[str, Form]]] = {
     },
 }
 """By kind: figures of a side, their words, and how they are written."""
-CANDIDATES = {
-    "equal": "as good as the baseline",
-    "slower": "slower by the tolerance",
-    "failing": "failing more by the tolerance",
-}
 
 
 class Table(NamedTuple):
@@ -59,16 +52,11 @@ class Table(NamedTuple):
 
 
 def preview_rows(preview: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row for each figure of either side, and of what there was where that is known; empty where there was no preview."""
-    own, current, was = (preview.get(side) or {} for side in ("revision", "current", "recorded"))
+    """A row for each figure of either side; empty where there was no preview."""
+    own, current = (preview.get(side) or {} for side in ("revision", "current"))
     figures = COMPARED.get(preview.get("kind", "Scaling"), {})
     return [
-        {
-            "words": words,
-            "own": _formed(form, own.get(name)),
-            "current": _formed(form, current.get(name)),
-            "was": _formed(form, was.get(name)),
-        }
+        {"words": words, "own": _formed(form, own.get(name)), "current": _formed(form, current.get(name))}
         for name, (words, form) in figures.items()
         if name in own or name in current
     ]
@@ -76,15 +64,13 @@ def preview_rows(preview: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def preview_tables(preview: Mapping[str, Any]) -> list[Table]:
     """What stands beside the figures of either side."""
-    match preview.get("kind"), "target" in preview:
-        case "Routing", _:
+    match preview.get("kind"):
+        case "Routing":
             return list(_routing(preview))
-        case "Degradation", _:
+        case "Degradation":
             return [_steps(side, words) for side, words in _sides(preview)]
-        case "Canary", _:
-            return _canary(preview["revision"]) if "revision" in preview else []
-        case "Scaling", True:
-            return [_hours(preview)]
+        case "Canary":
+            return [_canary_steps(preview["revision"])] if "revision" in preview else []
         case _:
             return []
 
@@ -192,62 +178,14 @@ def _steps(side: Mapping[str, Any], words: str) -> Table:
     return Table(f"Each step: {words}", columns, (False, *(True,) * 7), rows)
 
 
-def _canary(own: Mapping[str, Any]) -> list[Table]:
-    outcomes = [
-        (
-            CANDIDATES.get(name, name),
-            PAGE.share(each["promoted"]),
-            PAGE.share(each["rolled_back"]),
-            PAGE.share(each["held"]),
-            PAGE.count(round(each["requests_p50"])),
-            PAGE.duration(each["hours_p50"] * 3_600),
-            PAGE.duration(each["hours_p95"] * 3_600),
-        )
-        for name, each in own["outcomes"].items()
-    ]
+def _canary_steps(own: Mapping[str, Any]) -> Table:
     steps = [
         (f"{each['percent']} %", PAGE.count(each["requests"]), PAGE.duration(each["hours"] * 3_600))
         for each in own["steps"]
     ]
-    columns = (
-        "a candidate that is",
-        "promoted",
-        "rolled back",
-        "left to a person",
-        "requests, median",
-        "time, median",
-        "time, p95",
+    return Table(
+        "Steps, while nothing is decided", ("share of the candidate", "requests", "time"), (False, True, True), steps
     )
-    return [
-        Table("What becomes of a candidate", columns, (False, *(True,) * 6), outcomes),
-        Table(
-            "Steps, while nothing is decided",
-            ("share of the candidate", "requests", "time"),
-            (False, True, True),
-            steps,
-        ),
-    ]
-
-
-def _hours(preview: Mapping[str, Any]) -> Table:
-    sides = [(preview[side], words) for side, words in SIDES_OF_TIER if preview.get(side)]
-    rows = [
-        (
-            f"{hour:02d}:00",
-            *(_range(side["mean_by_hour_utc"][hour], side["most_by_hour_utc"][hour]) for side, _ in sides),
-        )
-        for hour in range(24)
-        if any(side["mean_by_hour_utc"][hour] is not None for side, _ in sides)
-    ]
-    columns = ("hour, UTC", *(words for _, words in sides))
-    return Table("Replicas through the day: mean, and the most", columns, (False, *(True,) * len(sides)), rows)
-
-
-SIDES_OF_TIER = (("revision", "this revision"), ("current", "in force"), ("recorded", "as it was"))
-
-
-def _range(mean: float | None, most: int | None) -> str:
-    return MISSING if mean is None else f"{PAGE.number(mean)}, {PAGE.count(most)}"
 
 
 def _formed(form: Form, value: Any) -> str:

@@ -39,9 +39,9 @@ def _previewed(revision: PolicyRevision, report: Report) -> dict[str, Any]:
 
             return preview_canary(policy, report)
         case _ if policy.spec.pool is None:
-            from controlplane.policy.preview.gateways import preview_gateways
-
-            return preview_gateways(revision, policy, report)
+            raise CannotPreviewError(
+                "a policy of the API tier has no preview: put it in shadow, and see what it would have done"
+            )
         case _:
             from controlplane.policy.preview.scaling import preview_scaling
 
