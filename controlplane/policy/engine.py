@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
-import structlog
 from django.db import transaction
 
 from controlplane.fleet import publish
@@ -34,8 +33,6 @@ from controlplane.policy.observe.gather import Background, gather
 from controlplane.policy.observe.spent import Meter
 from controlplane.policy.remember import DecisionTrack
 from inference.contract.rules import NO_OVERLAY, Overlay
-
-log = structlog.get_logger(__name__)
 
 OVERLAY_S = 300.0
 """How long gateways obey an overlay that nobody renews. Then they go back to what owners entered."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 
 import msgspec
-import structlog
 
 from inference.backends.admission import Admission
 from inference.backends.metrics_page import MetricsPages
@@ -25,7 +24,6 @@ from inference.core.routing.need import Need
 from inference.core.routing.retry import RetryBudget
 from inference.core.routing.suspects import Suspects
 
-_log = structlog.get_logger()
 STALE_AFTER = 4
 """Intervals after which what a server said of its load counts as unknown."""
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from inference.backends.resolver import Resolver
-from inference.contract.address import Url, parse_base_url
+from inference.contract.address import Url
 from inference.contract.errors import PermanentError
 from inference.core.backend_errors import FailedError
 from inference.core.events import ABORTED, Usage
@@ -54,11 +54,6 @@ class Target(NamedTuple):
         counts = {"stream": True, "stream_options": {"include_usage": True}} if self.streams else {}
         members = {"model": self.model, **prompt, "max_tokens": tokens, **counts, **self.extra}
         return _encode({name: value for name, value in members.items() if value is not None})
-
-
-def target_url(text: str) -> Url:
-    """Raises ValueError with the remedy."""
-    return parse_base_url(text, link_local=True)
 
 
 class Client:

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Protocol
 
 import aiohttp
-import structlog
 
 from inference.policy.snapshot_watch import SnapshotWatch
 
-_log = structlog.get_logger()
 FILE_NAME = "snapshot.json"
 WAIT_S = 25
 """How long `web` may wait for a change before it says that there is none: less than proxies wait for an answer."""

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import structlog
-
 from inference.contract.snapshot import TOKENIZERS, Fault, Model
 from inference.tokenizers import tekken
 from inference.tokenizers.folder_text import FolderText
@@ -17,7 +15,6 @@ from inference.tokenizers.model_text import (
 )
 from inference.tokenizers.tokenizer_folder import TokenizerFolder
 
-_log = structlog.get_logger()
 LOOK_S = 1.0
 LINGER_S = 30.0
 

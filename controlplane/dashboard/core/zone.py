@@ -16,7 +16,6 @@ OFFERED = (
 )  # fmt: skip
 WITHOUT_OFFSET = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?", re.ASCII)
 """A time that is of the zone that the reader chose: what a calendar field sends."""
-HOUR = timedelta(hours=1)
 _ZONE: ContextVar[tzinfo] = ContextVar("zone", default=UTC)
 _OF_URL: ContextVar[bool] = ContextVar("zone_of_url", default=False)
 

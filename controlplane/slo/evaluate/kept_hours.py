@@ -10,7 +10,6 @@ from controlplane.slo.core.tallies import Tallies
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.read.objectives import TALLY_SCHEMA
 
-Found = tuple[tuple[str, int, int], ...]
 """Split as JSON, bad and total of each series of an hour."""
 
 

@@ -6,8 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-import structlog
-
 from controlplane.telemetry.ingest.otlp.decode import export_request
 from controlplane.telemetry.ingest.spool import checkpoint, segment_files
 from controlplane.telemetry.ingest.spool.frame import Position
@@ -23,8 +21,6 @@ from .status import Status
 from .store_port import StoreAdapter
 from .traces import Limits
 from .worker import Worker
-
-log = structlog.get_logger(__name__)
 
 
 class Frontier:
