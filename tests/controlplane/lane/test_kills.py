@@ -16,7 +16,7 @@ from tests.support.soak import sized
 from tests.support.start import Start
 from tests.support.wait import eventually_async
 
-LINES, KILLS, PLACES = sized(300, soak=50_000), sized(3, soak=1_000), 8
+LINES, KILLS, PLACES = sized(150, soak=50_000), sized(2, soak=1_000), 8
 MIN_DONE, MAX_DONE = sized(20, soak=10), sized(60, soak=60)  # lines that are inferred between two kills
 
 pytestmark = pytest.mark.processes

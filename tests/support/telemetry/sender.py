@@ -1,4 +1,4 @@
-"""Sends traces without pause, as an exporter does."""
+"""Sends traces as an exporter does, one request after the other."""
 
 import random
 import threading
@@ -8,14 +8,17 @@ from http.client import HTTPException
 
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
+from tests.support.soak import sized
 from tests.support.telemetry.otlp_payloads import request
 from tests.support.telemetry.process import Running
 
 SPANS_OF_A_TRACE = 4
+PAUSE_S = sized(0.05, soak=0.0)
+"""Between two requests. A machine that does nothing else while a store is away leaves other tests little."""
 
 
 class Sender(threading.Thread):
-    """Sends without pause, each request until it is acknowledged, as an exporter does."""
+    """Sends each request until it is acknowledged, as an exporter does."""
 
     def __init__(self, telemetry: Running, seed: int) -> None:
         super().__init__(daemon=True)
@@ -24,7 +27,7 @@ class Sender(threading.Thread):
         self.resent = 0
 
     def run(self) -> None:
-        while not self._ended.is_set():
+        while not self._ended.wait(PAUSE_S):
             traces = [self._source.randbytes(16) for _ in range(self._source.randint(1, 20))]
             whole = request(len(traces) * SPANS_OF_A_TRACE, trace_ids=traces, traces=len(traces))
             bodies = [whole.SerializeToString()]

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.test import Client
 from django.utils import timezone
 
 from controlplane.accounts.core.rule import ROLES
@@ -51,6 +52,8 @@ class World:
     people: dict[str, User]
     of: dict[str, dict[str, Any]]
     home: Path
+    clients: dict[str, Client]
+    """Of the people, logged in once for all rows: that costs as much as a request."""
 
     def user(self, person: str) -> User:
         """As a request would read it: nothing is known of his roles yet."""
@@ -71,6 +74,12 @@ def people() -> dict[str, User]:
     made["administrator"] = User.objects.create_superuser("ada")
     User.objects.update(password="of no hasher")  # they have one, as people with a local log-in do
     return made
+
+
+def logged_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
 
 
 def belongings(team: str) -> dict[str, Any]:

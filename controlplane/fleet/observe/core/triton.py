@@ -34,7 +34,7 @@ def reading(ready_status: int, stats_text: str, metrics_text: str, model: str) -
         state="up",
         figures=known(
             pending=total(page, TRITON_PENDING.name, ours),
-            cpu_ratio=total(page, "nv_cpu_utilization"),
+            host_cpu_ratio=total(page, "nv_cpu_utilization"),  # of the machine, not of Triton
             gpu_memory_used_bytes=total(page, "nv_gpu_memory_used_bytes"),
             gpu_memory_total_bytes=total(page, "nv_gpu_memory_total_bytes"),
         ),

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.test import override_settings
 from pytest_django import DjangoDbBlocker, Settings
 
 from controlplane.accounts.models import TenantMembership
-from tests.support.web.two_teams import MINE, THEIRS, World, belongings, people
+from tests.support.web.two_teams import MINE, THEIRS, World, belongings, logged_in, people
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +21,10 @@ def made(
     home = tmp_path_factory.mktemp("home")
     with django_db_blocker.unblock(), transaction.atomic():
         with override_settings(CONFIG=settings.CONFIG.model_copy(update={"home": home, "snapshot_path": None})):
-            world = World(people(), {team: belongings(team) for team in (MINE, THEIRS)}, home)
-            TenantMembership.objects.create(tenant=world.of[MINE]["tenant"], user=world.people["tenant"])
+            known = people()
+            clients = {name: logged_in(User.objects.get(pk=user.pk)) for name, user in known.items()}
+            world = World(known, {team: belongings(team) for team in (MINE, THEIRS)}, home, clients)
+            TenantMembership.objects.create(tenant=world.of[MINE]["tenant"], user=known["tenant"])
         yield world
         transaction.set_rollback(True)
 

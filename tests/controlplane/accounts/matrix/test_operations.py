@@ -137,12 +137,6 @@ def sent(client: Client, world: World, name: str, team: str, **headers: str) -> 
         return answer.status_code, answer.content.decode() if not answer.streaming else ""
 
 
-def by_session(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
 def by_token(world: World, name: str, team: str, user: User, *scopes: str) -> tuple[int, str]:
     with taken_back():
         _, token = ApiToken.objects.issue(user, "robot", scopes)  # type: ignore[arg-type]
@@ -152,7 +146,7 @@ def by_token(world: World, name: str, team: str, user: User, *scopes: str) -> tu
 @pytest.mark.parametrize("person", PEOPLE)
 @pytest.mark.parametrize("name", WRITES)
 def test_a_role_changes_what_is_its_teams_and_nothing_else(world: World, name: str, person: str) -> None:
-    row, client = WRITES[name], by_session(world.user(person))
+    row, client = WRITES[name], world.clients[person]
     for team in (MINE, THEIRS):
         status, text = sent(client, world, name, team)
         allowed = person == "administrator" or (person in row.roles.split() and (team == MINE or row.whose == "any"))
@@ -170,7 +164,7 @@ def test_whoever_has_a_role_reads(world: World, name: str) -> None:
         "viewer": name not in FOR_ADMINISTRATORS,
         "administrator": True,
     }.items():
-        assert (sent(by_session(world.user(person)), world, name, MINE)[0] == 403) != allowed, person
+        assert (sent(world.clients[person], world, name, MINE)[0] == 403) != allowed, person
 
 
 @pytest.mark.parametrize("name", WRITES)

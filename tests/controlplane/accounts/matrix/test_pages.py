@@ -114,12 +114,6 @@ def send(client: Client, world: World, name: str, team: str) -> tuple[int, str]:
         return answer.status_code, "" if answer.streaming else answer.content.decode()
 
 
-def logged_in(world: World, person: str) -> Client:
-    client = Client()
-    client.force_login(world.user(person))
-    return client
-
-
 def test_no_url_is_forgotten() -> None:
     assert named().keys() == FORMS.keys() | READ | OF_TENANTS | ADMINISTRATORS | WITHOUT_A_LOGIN | OWN_LOGIN
 
@@ -148,7 +142,7 @@ def test_nothing_but_the_rule_is_asked() -> None:
 def test_a_role_does_what_is_its_teams_and_nothing_else(world: World, name: str) -> None:
     form = FORMS[name]
     for person in PEOPLE:
-        client = logged_in(world, person)
+        client = world.clients[person]
         for team in (MINE, THEIRS):
             status, text = send(client, world, name, team)
             allowed = person == "administrator" or (
@@ -165,16 +159,16 @@ def test_whoever_has_a_role_reads(world: World, name: str) -> None:
     for person in PEOPLE:
         allowed = person == "administrator" or (person != "nobody" and name not in ADMINISTRATORS)
         if person == "tenant" and name == "overview":
-            assert logged_in(world, person).get("/")["Location"] == "/tenants"
+            assert world.clients[person].get("/")["Location"] == "/tenants"
             continue
         allowed = name in OWN_LOGIN if person == "tenant" else allowed
         path = reverse(name, kwargs={each: VALUES[each] for each in named()[name]})
-        assert (logged_in(world, person).get(path).status_code == 403) != allowed, person
+        assert (world.clients[person].get(path).status_code == 403) != allowed, person
 
 
 def test_the_people_of_a_tenant_see_it_and_no_other(world: World) -> None:
     for person in PEOPLE:
-        client, reads = logged_in(world, person), person not in ("nobody", "tenant")
+        client, reads = world.clients[person], person not in ("nobody", "tenant")
         for team in (MINE, THEIRS):
             allowed = reads or (person == "tenant" and team == MINE)
             for path in (f"/tenants/{team}-tenant", f"/api/v1/tenants/{team}-tenant"):
@@ -195,7 +189,7 @@ def test_the_socket_renews_what_its_reader_may_read(
     for signal in (request_started, request_finished):  # it would close the connection whose transaction this is
         monkeypatch.setattr(signal, "receivers", [])
         signal.sender_receivers_cache.clear()
-    cookies = logged_in(world, person).cookies.items()
+    cookies = world.clients[person].cookies.items()
     cookie = "; ".join(f"{name}={value.value}" for name, value in cookies)
     socket = {"headers": [(b"host", b"testserver"), (b"cookie", cookie.encode())], "client": ("127.0.0.1", 1)}
     if allowed:

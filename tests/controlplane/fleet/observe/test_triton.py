@@ -68,7 +68,7 @@ def test_a_recorded_page_of_metrics_is_read(shared_dir: Path) -> None:
     page = (shared_dir / "fixtures" / "triton" / "metrics.txt").read_text()
     seen = triton.reading(200, stats(("textgen", 3999, 0)), page, "textgen")
     assert seen.figures["pending"] == 0
-    assert seen.figures["cpu_ratio"] == pytest.approx(0.995, abs=1e-3)
+    assert seen.figures["host_cpu_ratio"] == pytest.approx(0.995, abs=1e-3)
     assert seen.counters["errors"] == 0
 
 
@@ -88,7 +88,7 @@ async def test_a_real_triton_is_up_with_its_figures(session_triton: Triton) -> N
         )(session)
     assert (seen.state, seen.error) == ("up", "")
     assert seen.counters.keys() == {"requests", "errors", "queue_ns", "compute_ns"}
-    assert {"pending", "cpu_ratio", "batch_max", "batch_window_ms"} <= seen.figures.keys()
+    assert {"pending", "host_cpu_ratio", "batch_max", "batch_window_ms"} <= seen.figures.keys()
     assert seen.figures["batch_max"] >= 1
 
 

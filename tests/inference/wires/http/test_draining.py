@@ -13,9 +13,11 @@ from inference.config import ConfigError, load
 from inference.contract.snapshot import Snapshot
 from tests.support.gateway.balancer import MAX_TO_NOTICE_S, Balancer
 from tests.support.gateway.process import KEY, LARGE, SMALL, Gateway, StartGateway, gateway_command, unique
+from tests.support.soak import sized
 from tests.support.start import Start
 from tests.support.wait import WITHIN_S, eventually, eventually_async
 
+USERS, THINKING_S = sized(4, soak=8), sized(0.02, soak=0.0)
 ASK = json.dumps({"model": SMALL, "messages": unique(), "max_tokens": 2})
 
 
@@ -104,8 +106,9 @@ async def test_a_rolling_restart_fails_nobody(start: Start, snapshot: Snapshot, 
                 else:
                     await client.chat.completions.create(model=SMALL, messages=unique(), max_tokens=2)
                 answered += 1
+                await asyncio.sleep(THINKING_S)
 
-    users = [asyncio.ensure_future(user(number)) for number in range(8)]
+    users = [asyncio.ensure_future(user(number)) for number in range(USERS)]
     for gateway in gateways:
         mark = answered
         await eventually_async(lambda: answered > mark + 20)  # noqa: B023
