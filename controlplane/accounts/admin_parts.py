@@ -7,14 +7,28 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import ADMINISTER, VIEW
 from controlplane.accounts.core.rule import Action
+
+elsewhere: list[Callable[[object], str]] = []
+"""What says why a row is changed elsewhere, as a sentence; empty: it is not. Rooms add theirs."""
+
+
+def _elsewhere(row: object) -> str:
+    return next(filter(None, (why(row) for why in elsewhere)), "")
+
+
+def _require_here(row: object) -> None:
+    if why := _elsewhere(row):
+        raise PermissionDenied(why)
 
 
 class Suggesting(forms.TextInput):
@@ -60,7 +74,16 @@ class RuledAdmin(admin.ModelAdmin):
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
         row = super().save_form(request, form, change)
         rights.require(request.user, self.edits, self.owned_after(row, form))
+        _require_here(row)
         return row
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        row = self.get_object(request, unquote(object_id)) if request.method == "GET" else None
+        if row is not None and (why := _elsewhere(row)):
+            self.message_user(request, why, messages.WARNING)
+        return super().change_view(request, object_id, form_url, extra_context)
 
     def owned_after(self, row: Any, form: Any) -> object:
         """Whose the row will be, with what the form has and the row has not yet."""
@@ -71,6 +94,7 @@ class RuledAdmin(admin.ModelAdmin):
             if each.has_changed() and each not in formset.deleted_forms:
                 setattr(each.instance, formset.fk.name, formset.instance)
                 rights.require(request.user, self.edits, each.instance)
+                _require_here(each.instance)
         super().save_formset(request, form, formset, change)
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
@@ -87,13 +111,16 @@ class RuledAdmin(admin.ModelAdmin):
         def acts(model_admin: Any, request: HttpRequest, queryset: Any) -> Any:
             for row in queryset:
                 rights.require(request.user, action, row)
+                _require_here(row)
             return act(model_admin, request, queryset)
 
         return acts
 
 
 def _may(request: HttpRequest, action: Action, obj: object) -> bool:
-    return rights.may_anywhere(request.user, action) if obj is None else rights.may(request.user, action, obj)
+    if obj is None:
+        return rights.may_anywhere(request.user, action)
+    return rights.may(request.user, action, obj) and not _elsewhere(obj)
 
 
 class IssuedAdmin(RuledAdmin):

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.core.documents import report
 from controlplane.core.documents.files import FilesError
-from controlplane.core.documents.plan import Applied
+from controlplane.core.documents.plan import Applied, managed_by
 from controlplane.core.documents.problem import Problem
 from controlplane.core.documents.writing import join_documents
 
@@ -90,7 +90,15 @@ def add_apply_and_diff(commands: Any, label: str, prunes: str) -> list[CommandPa
     ):
         applied: CommandParser = commands.add_parser(name, help=words)
         applied.add_argument("paths", nargs="+", metavar="FILE|DIR")
-        applied.add_argument("--owner-label", default=label, help="marks what these files own")
+        owner = applied.add_mutually_exclusive_group()
+        owner.add_argument("--owner-label", default=label, help="marks what these files own")
+        owner.add_argument(
+            "--managed-by",
+            dest="owner_label",
+            type=managed_by,
+            metavar="NAME",
+            help="the same, and it is changed by these files alone: forms and REST refuse to",
+        )
         applied.add_argument("--prune", action="store_true", help=f"{prunes} what has the label and is in no file")
         applied.add_argument("--adopt", action="store_true", help="take over what was made by hand or elsewhere")
         parsers.append(applied)

@@ -121,7 +121,8 @@ def _source(kind: str, resource: Resource) -> str:
 
 
 def _declared(kind: str, resource: Resource) -> Declared:
-    return Declared(kind, resource.name, _source(kind, resource), resources.document(kind, resource))
+    is_new = resource.status.observedGeneration != resource.metadata.generation
+    return Declared(kind, resource.name, _source(kind, resource), resources.document(kind, resource), is_new)
 
 
 def _finalizers(resource: Resource, names: set[str]) -> dict[str, Any]:

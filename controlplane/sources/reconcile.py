@@ -16,11 +16,12 @@ from controlplane.core.acting import Actor, acting
 from controlplane.core.documents.plan import Applied, PlanStep
 from controlplane.core.documents.problem import Problem
 from controlplane.core.documents.writing import join_documents
+from controlplane.fleet.changes import WEIR
 from controlplane.fleet.files import proposals
 from controlplane.fleet.files.apply import plan as plan_fleet
 from controlplane.fleet.files.kinds import KINDS as FLEET
 from controlplane.fleet.files.reading import check as check_fleet
-from controlplane.fleet.files.revisions import labels
+from controlplane.fleet.files.revisions import drifts, labels
 from controlplane.fleet.models import FleetProposal
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import steps
@@ -44,6 +45,8 @@ class Declared:
     name: str
     source: str
     text: str
+    is_new: bool = True
+    """Whether it was changed since its status was written."""
 
     @property
     def is_fleet(self) -> bool:
@@ -67,7 +70,20 @@ class Reconciler:
         wanted, problems = check_fleet({each.source: each.text for each in declared})
         outcomes = _invalid(problems)
         outcomes |= _known(plan_fleet([each for each in wanted if each.document.source not in outcomes], self.label))
-        differing = [each for each in declared if each.source not in outcomes]
+        drifted = {(it.kind, it.name): it.revision.author for it in drifts() if it.label == self.label}
+        outcomes |= {
+            each.source: _drifted(author)
+            for each in declared
+            if each.source not in outcomes
+            and not each.is_new
+            and (author := drifted.get((each.kind, each.name), "")).startswith(WEIR)
+        }
+        # What was changed here and is the same there by now is applied too, so that it is a drift no more.
+        differing = [
+            each
+            for each in declared
+            if each.source not in outcomes or (outcomes[each.source] == APPLIED and (each.kind, each.name) in drifted)
+        ]
         for each in differing:
             outcomes |= self._attempt([each], self._author(each))
         # One may name another: a model its fallbacks, and pools their model.
@@ -169,6 +185,10 @@ class Reconciler:
         except ValidationError as error:
             return Outcome("InUse", " ".join(error.messages))
         return APPLIED
+
+
+def _drifted(author: str) -> Outcome:
+    return Outcome("Drifted", f"{author} has changed it: write that into the object, or change the object otherwise.")
 
 
 def _invalid(problems: Iterable[Problem]) -> Outcomes:

@@ -17,6 +17,7 @@ HEALTH: dict[Reason, str] = {
     "Invalid": "Degraded",
     "Conflict": "Degraded",
     "InUse": "Degraded",
+    "Drifted": "Degraded",
     "WaitsForApproval": "Suspended",
 }
 

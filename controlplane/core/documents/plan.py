@@ -77,10 +77,14 @@ def managed_by(manager: str) -> str:
     return f"{MANAGED}{manager}"
 
 
+def is_managed(label: str) -> bool:
+    return label.startswith(MANAGED)
+
+
 def conflict_with(label: str) -> str:
     """Why what is stored with this owner label stays as it is, and the remedy."""
-    if label.startswith(MANAGED):
-        return f"is {label}: change it there, or adopt it"
+    if is_managed(label):
+        return f"is {label}: change it there, or take it over with `./weir apply --adopt`"
     if label:
         return f"belongs to the owner label {label!r}: rename it, apply it there, or adopt it"
     return "was made by hand: rename it, or adopt it"

@@ -13,6 +13,7 @@ from controlplane.core.documents.plan import (
     PlanStep,
     changed_fields,
     conflict_with,
+    is_managed,
     names_to_prune,
 )
 from controlplane.fleet.core import forms
@@ -87,7 +88,13 @@ def plan(
     leaving = {key for key in removes if key in now and key not in names}
     if label is not None and prune:
         leaving.update(names_to_prune(owners, names, label))
-    return planned + [PlanStep("prune", *key, key, "") for key in sorted(leaving)]
+    return planned + [_leaving(key, owners.get(key, ""), label) for key in sorted(leaving)]
+
+
+def _leaving(key: Key, owner: str, label: str | None) -> FleetStep:
+    if is_managed(owner) and owner != label:
+        return PlanStep("conflict", *key, key, "", (), conflict_with(owner))
+    return PlanStep("prune", *key, key, "")
 
 
 def _step(each: Wanted, before: Values | None, owner: str, label: str | None, *, adopt: bool) -> FleetStep:
@@ -95,7 +102,7 @@ def _step(each: Wanted, before: Values | None, owner: str, label: str | None, *,
     source = each.document.source
     if before is None:
         return PlanStep("create", kind, name, each.key, source)
-    if label is not None and owner != label and not adopt:
+    if owner != label and not adopt and (label is not None or (is_managed(owner) and before != each.values)):
         return PlanStep("conflict", kind, name, each.key, source, (), conflict_with(owner))
     if before == each.values:
         return PlanStep("unchanged", kind, name, each.key, source)

@@ -121,7 +121,8 @@ def propose(
     )
     seen = outlook(made).applied
     if not seen.possible:
-        raise ValidationError("; ".join(each.text() for each in seen.problems[:3]))
+        conflicts = [f"{step.kind} {step.name} {step.note}" for step in seen.conflicts]
+        raise ValidationError("; ".join([*(each.text() for each in seen.problems), *conflicts][:3]))
     if not seen.changes_something:
         raise ValidationError("The fleet is like that already: there is nothing to change.")
     made.save()

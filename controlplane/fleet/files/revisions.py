@@ -17,6 +17,7 @@ from django.db.models import Max, OuterRef, Q, QuerySet, Subquery
 
 from controlplane.core.acting import actor
 from controlplane.core.changes import watch
+from controlplane.core.documents.plan import conflict_with, is_managed
 from controlplane.fleet.files.kinds import KINDS, Key, read_kind, roots_of, text_of
 from controlplane.fleet.models import FleetChange, FleetRevision
 
@@ -114,12 +115,15 @@ def write(using: str = "default") -> FleetRevision | None:
         label = kept if reason.label is None else reason.label
         if before is None and not text:
             continue
-        if before is not None and before.text == text and (not text or before.label == label):
-            continue
+        drifted = reason.label is None and is_managed(label)
+        if before is not None and before.text == text:
+            drifted = drifted and before.drifted
+            if not text or (before.label, before.drifted) == (label, drifted):
+                continue
         if revision is None:
             revision = _begun(using, reason)
         FleetChange.objects.update_or_create(
-            revision=revision, kind=key[0], name=key[1], defaults={"text": text, "label": label}
+            revision=revision, kind=key[0], name=key[1], defaults={"text": text, "label": label, "drifted": drifted}
         )
     return revision
 
@@ -207,6 +211,20 @@ def labels() -> dict[Key, str]:
     """The owner labels of the documents that there are."""
     rows = changes_until().exclude(text="").values_list("kind", "name", "label")
     return {(kind, name): label for kind, name, label in rows}
+
+
+def drifts() -> QuerySet[FleetChange]:
+    """The last changes of documents that are managed elsewhere, and were changed here since."""
+    return changes_until().filter(drifted=True).select_related("revision").order_by("kind", "name")
+
+
+def managed_elsewhere(row: object) -> str:
+    """Why the row's document is not changed here, and what to do; empty where it may be."""
+    for kind, name in _keys(row) if isinstance(row, models.Model) else ():
+        last = FleetChange.objects.filter(kind=kind, name=name).order_by("-revision_id").first()
+        if last is not None and last.text and is_managed(last.label):
+            return f"{kind} {name} {conflict_with(last.label)}."
+    return ""
 
 
 def before(change: FleetChange) -> str:

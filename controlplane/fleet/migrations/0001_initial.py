@@ -482,6 +482,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=200)),
                 ('text', models.TextField(blank=True, help_text='YAML with every field; empty: it was removed.')),
                 ('label', models.CharField(blank=True, help_text='Of the files that own it; empty: none.', max_length=100)),
+                ('drifted', models.BooleanField(default=False, help_text='It is managed elsewhere, and was changed here since.')),
                 ('revision', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='changes', to='fleet.fleetrevision')),
             ],
             options={

@@ -29,6 +29,7 @@ class FleetChange(models.Model):
     name = models.CharField(max_length=200)
     text = models.TextField(blank=True, help_text="YAML with every field; empty: it was removed.")
     label = models.CharField(max_length=100, blank=True, help_text="Of the files that own it; empty: none.")
+    drifted = models.BooleanField(default=False, help_text="It is managed elsewhere, and was changed here since.")
 
     class Meta:
         ordering = ["pk"]

@@ -10,6 +10,8 @@ from django.db import transaction
 
 from controlplane.fleet import publish
 from controlplane.fleet.changes import WEIR
+from controlplane.fleet.files import revisions
+from controlplane.fleet.files.revisions import Reason
 from controlplane.fleet.models import Pool
 from controlplane.policy.act.core.overlay import MAX_WEIGHT
 from controlplane.policy.core.decision import Decision
@@ -43,9 +45,10 @@ def write_outcomes(decision: Decision) -> bool:
         entered = {row.name: row.weight for row in rows}
         if winner in entered:
             weights = weights_after(winner, entered, entered)
-            for row in rows:
-                row.weight = weights.get(row.name, row.weight)
-                row.save(update_fields=["weight"])
+            with revisions.because(Reason(author=author)):
+                for row in rows:
+                    row.weight = weights.get(row.name, row.weight)
+                    row.save(update_fields=["weight"])
         why = next(change.reason for change in model.transitions if change.kind == "canary")
         _write_rules(model.model, winner, model.canary, author, why)
     return changed

@@ -17,6 +17,7 @@ from django.utils import timezone
 from controlplane.accounts.core.actions import APPROVE_POLICIES, CHANGE_POLICIES
 from controlplane.accounts.core.rule import Action
 from controlplane.accounts.rights import Guard, unguarded
+from controlplane.core.documents.plan import conflict_with, is_managed
 from controlplane.core.documents.problem import dotted
 from controlplane.core.formatting import shortened
 from controlplane.fleet import changes, publish
@@ -63,6 +64,9 @@ def propose(
         if newest is not None and newest.kind != read.kind:
             message = f"metadata.name={read.name!r} is a policy of kind {newest.kind} already: choose another name"
             raise PolicyTextError([read.problem(("metadata", "name"), message, "kind")])
+        if newest is not None and label is None and is_managed(newest.label) and newest.state != STATE.RETIRED:
+            message = f"policy {read.name} {conflict_with(newest.label)}"
+            raise PolicyTextError([read.problem(("metadata", "name"), message, "managed")])
         if newest is not None and newest.text == read.text and newest.state != STATE.RETIRED:
             return Proposed(newest, False)
         made = PolicyRevision.objects.create(

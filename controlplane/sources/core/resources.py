@@ -16,7 +16,7 @@ NAME, TEAM = f"{GROUP}/name", f"{GROUP}/team"
 """Annotations: the name in Weir, where Kubernetes does not allow it; the team of a policy."""
 MAX_MESSAGE = 1_000
 
-Reason = Literal["Applied", "Invalid", "Conflict", "WaitsForApproval", "InUse"]
+Reason = Literal["Applied", "Invalid", "Conflict", "WaitsForApproval", "InUse", "Drifted"]
 
 
 class Outcome(NamedTuple):

@@ -1,13 +1,18 @@
 """What becomes of custom resources: what can be followed is followed, and each of the others says why not and changes nothing."""
 
+from dataclasses import replace
+
 import pytest
 
 from controlplane.accounts import rights
 from controlplane.core.documents.plan import managed_by
 from controlplane.core.documents.reading import read
 from controlplane.core.documents.writing import write_yaml
+from controlplane.fleet.changes import WEIR as CHANGED_BY
 from controlplane.fleet.files import proposals
+from controlplane.fleet.files.apply import apply as apply_fleet
 from controlplane.fleet.files.export import export
+from controlplane.fleet.files.revisions import Reason, because
 from controlplane.fleet.models import FleetProposal, FleetRevision, LLMModel, Pool, Team, Tier
 from controlplane.policy.models import PolicyRevision
 from controlplane.sources.core.resources import Outcome
@@ -89,17 +94,42 @@ def test_a_team_that_wants_approvals_is_waited_for() -> None:
     for prompt in ("1", "2"):
         chat = declared(team("serving", requires_approval=True), model("chat", team="serving", prompt_version=prompt))
         assert reasons(WEIR.follow(chat))["model/chat"] == "WaitsForApproval"
-    assert WEIR.follow(chat)["model/chat"].message.startswith("Proposal 2 waits for another person's approval")
     first, second = FleetProposal.objects.order_by("pk")
+    assert WEIR.follow(chat)["model/chat"].message.startswith(
+        f"Proposal {second.pk} waits for another person's approval"
+    )
     assert (first.state, second.state, second.author) == ("withdrawn", "open", "cluster: weir/model/chat")
-    proposals.take("approve", second.pk, "abe", rights.unguarded)
+    approved(second)
     assert set(WEIR.follow(chat).values()) == {APPLIED}
     assert LLMModel.objects.get().prompt_version == "2"
-    assert reasons(WEIR.retire(chat[1:])) == {"model/chat": "WaitsForApproval"}
-    assert reasons(WEIR.retire(chat[1:])) == {"model/chat": "WaitsForApproval"}
-    proposals.take("approve", 3, "abe", rights.unguarded)
+    for _ in range(2):
+        assert reasons(WEIR.retire(chat[1:])) == {"model/chat": "WaitsForApproval"}
+    approved(FleetProposal.objects.latest("pk"))
     assert WEIR.retire(chat[1:]) == {"model/chat": APPLIED}
     assert not LLMModel.objects.exists() and FleetProposal.objects.count() == 3
+
+
+def approved(proposal: FleetProposal) -> None:
+    """By another person, once it was previewed."""
+    proposal.preview = {"plan": proposals.outlook(proposal).digest}
+    proposal.save()
+    proposals.take("approve", proposal.pk, "abe", rights.unguarded)
+
+
+def test_what_weir_itself_changed_is_not_put_back_until_the_object_says_so() -> None:
+    entered_fleet()
+    texts = export(["Pool"])
+    pools = declared(texts["pool-chat-eu"])
+    apply_fleet({"pool.yaml": pools[0].text}, label=WEIR.label, adopt=True)
+    pool = Pool.objects.get(name="chat-eu")
+    with because(Reason(author=f"{CHANGED_BY}canary fp8")):
+        pool.weight = 0
+        pool.save()
+    [settled] = [replace(each, is_new=False) for each in pools]
+    assert WEIR.follow([settled])["pool/chat-eu"].reason == "Drifted"
+    assert Pool.objects.get(name="chat-eu").weight == 0
+    assert WEIR.follow(pools) == {"pool/chat-eu": APPLIED}
+    assert Pool.objects.get(name="chat-eu").weight == 100
 
 
 def test_a_policy_comes_into_force_and_is_retired() -> None:

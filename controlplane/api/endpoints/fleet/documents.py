@@ -12,7 +12,7 @@ from controlplane.accounts.core.actions import EDIT_FLEET
 from controlplane.api.endpoints.openslo import BODY, FileStepOut, LintProblemOut, as_file, files
 from controlplane.api.formats import Given, Name, Number, Words
 from controlplane.core.documents import report
-from controlplane.core.documents.plan import Applied
+from controlplane.core.documents.plan import Applied, managed_by
 from controlplane.core.documents.writing import join_documents
 from controlplane.core.listing import newest_first
 from controlplane.core.problems import problem
@@ -57,6 +57,9 @@ class FleetAppliedOut(Schema):
 
 class FleetApplyParameters(Schema):
     owner_label: Words = Field("api", min_length=1, max_length=100, description="Marks what these files own")
+    managed_by: Words = Field(
+        "", max_length=80, description="In place of `owner_label`: these files alone change it, such as `git`"
+    )
     note: Words = Field("", max_length=500, description="Why")
     prune: bool = Field(False, description="Delete what has the label and is in no file")
     adopt: bool = Field(False, description="Take over what was made by hand or elsewhere")
@@ -196,7 +199,8 @@ def apply_fleet_files(request: HttpRequest, parameters: Query[FleetApplyParamete
     """
     rights.require_anywhere(request.user, EDIT_FLEET)
     given = parameters.dict()
-    return _sent(request, files(request), label=given.pop("owner_label"), **given)
+    label, manager = given.pop("owner_label"), given.pop("managed_by")
+    return _sent(request, files(request), label=managed_by(manager) if manager else label, **given)
 
 
 def _sent(request: HttpRequest, texts: dict[str, str], **options: Any) -> Status[proposals.Sent]:

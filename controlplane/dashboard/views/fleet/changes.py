@@ -18,6 +18,7 @@ from controlplane.dashboard.core.proposal_preview import NOTE, tables_of, unknow
 from controlplane.dashboard.views.common import list_filters, list_links, page
 from controlplane.fleet.files import proposals
 from controlplane.fleet.files.differences import differences
+from controlplane.fleet.files.revisions import drifts
 from controlplane.fleet.models import FleetProposal, FleetRevision, Team
 from controlplane.policy.preview import fleet as fleet_previews
 
@@ -42,6 +43,7 @@ def changes(request: HttpRequest) -> HttpResponse:
     listing = newest_first(rows, {name: name for name in FILTERS}, wanted, before, PAGE_ROWS)
     context = {
         "rows": [{"revision": row, "words": _words(row)} for row in listing.rows],
+        "drifts": [{"change": row, "words": differences([row])[0].words} for row in drifts()],
         "proposals": FleetProposal.objects.filter(state__in=proposals.WAITING),
         **list_links(wanted, "via", (), before, listing.next_before),
     }
