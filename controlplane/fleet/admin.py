@@ -1,4 +1,6 @@
-"""The fleet in the admin. What is saved here is in force once gateways have read the new snapshot, within a second."""
+"""The fleet in the admin. What is saved here is in force once gateways have read the new snapshot, within a second, unless a team of it
+wants approvals.
+"""
 
 from typing import Any
 
@@ -22,6 +24,7 @@ from controlplane.accounts.admin_parts import (
 from controlplane.accounts.core.actions import ADMINISTER, EDIT_FLEET
 from controlplane.fleet import callers_admin, workload_manifests  # noqa: F401  (whose pages are registered there)
 from controlplane.fleet.core.detected import describe
+from controlplane.fleet.files.drafts import DraftsChanges
 from controlplane.fleet.files.kinds import ADMINISTRATORS
 from controlplane.fleet.models import (
     AllowedRegion,
@@ -125,12 +128,12 @@ class TeamAdmin(RuledAdmin):
 
 
 @admin.register(Region)
-class RegionAdmin(RuledAdmin):
+class RegionAdmin(DraftsChanges):
     search_fields = ["name"]
 
 
 @admin.register(Cluster)
-class ClusterAdmin(GuidedAdmin):
+class ClusterAdmin(DraftsChanges, GuidedAdmin):
     list_display = ["name", "kind", "namespace", "kubeconfig", "enabled"]
     list_filter = ["kind", "enabled"]
     search_fields = ["name", "namespace"]
@@ -138,7 +141,7 @@ class ClusterAdmin(GuidedAdmin):
 
 
 @admin.register(LLMModel)
-class LLMModelAdmin(PurgesAnswers, RuledAdmin):
+class LLMModelAdmin(PurgesAnswers, DraftsChanges):
     edits = EDIT_FLEET
     list_display = ["name", "team", "enabled", "cache_mode", "cache_ttl_s", "max_prompt_tokens", "max_output_tokens"]
     list_filter = ["enabled", "team"]
@@ -181,7 +184,7 @@ class LLMModelAdmin(PurgesAnswers, RuledAdmin):
 
 
 @admin.register(Variant)
-class VariantAdmin(RuledAdmin):
+class VariantAdmin(DraftsChanges):
     edits = EDIT_FLEET
     list_display = ["name", "model", "description"]
     search_fields = ["name", "model__name"]
@@ -190,7 +193,7 @@ class VariantAdmin(RuledAdmin):
 
 
 @admin.register(Pool)
-class PoolAdmin(GuidedAdmin):
+class PoolAdmin(DraftsChanges, GuidedAdmin):
     edits = EDIT_FLEET
     list_display = [
         "name", "state", "variant", "region", "protocol", "enabled", "weight", "max_concurrency", "max_queue",
@@ -254,7 +257,7 @@ class PoolAdmin(GuidedAdmin):
 
 
 @admin.register(Replica)
-class ReplicaAdmin(RuledAdmin):
+class ReplicaAdmin(DraftsChanges):
     edits = EDIT_FLEET
     form = ReplicaForm
     list_display = ["name", "pool", "address", "state", "server", "enabled", "managed_by"]
@@ -297,13 +300,13 @@ class ReplicaAdmin(RuledAdmin):
 
 
 @admin.register(Tier)
-class TierAdmin(RuledAdmin):
+class TierAdmin(DraftsChanges):
     list_display = ["name", "priority", "weight", "requests_per_minute", "tokens_per_minute", "max_in_flight"]
     search_fields = ["name"]
 
 
 @admin.register(Tenant)
-class TenantAdmin(PurgesAnswers, RuledAdmin):
+class TenantAdmin(PurgesAnswers, DraftsChanges):
     list_display = ["name", "tier", "enabled"]
     list_filter = ["tier", "enabled"]
     search_fields = ["name"]
@@ -312,7 +315,7 @@ class TenantAdmin(PurgesAnswers, RuledAdmin):
 
 
 @admin.register(StageTimeouts)
-class StageTimeoutsAdmin(RuledAdmin):
+class StageTimeoutsAdmin(DraftsChanges):
     list_display = ["__str__", *(field.name for field in StageTimeouts._meta.fields if field.name != "id")]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -323,7 +326,7 @@ class StageTimeoutsAdmin(RuledAdmin):
 
 
 @admin.register(TimeoutRule)
-class TimeoutRuleAdmin(RuledAdmin):
+class TimeoutRuleAdmin(DraftsChanges):
     edits = EDIT_FLEET
     list_display = ["__str__", *(field.name for field in TimeoutRule._meta.fields if field.name.endswith("_ms"))]
     autocomplete_fields = ["model", "tier"]
@@ -341,7 +344,7 @@ class ObservationAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Workload)
-class WorkloadAdmin(RuledAdmin):
+class WorkloadAdmin(DraftsChanges):
     """Nothing is applied from here: `manage.py stack` compares and applies, with the rights of who runs it."""
 
     list_display = ["__str__", "kind", "pool", "place", "image"]

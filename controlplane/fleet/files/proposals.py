@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -75,7 +76,7 @@ def outlook(proposal: FleetProposal, guard: Guard = unguarded, *, keep: bool = F
         after = render(fleet_values(), version=1)
         transaction.set_rollback(not keep)
     teams = frozenset().union(*(owned.teams for owned in touched))
-    return Outlook(applied, before, after, Owned(teams, proposal.author), _wanting(touched))
+    return Outlook(applied, before, after, Owned(teams, proposal.author), wanting(touched))
 
 
 def _noting(touched: list[Owned], guard: Guard) -> Guard:
@@ -160,7 +161,7 @@ def apply_or_propose(
         applied = apply(
             texts, label=label, note=note, removes=removes, prune=prune, adopt=adopt, dry_run=dry_run, guard=noting
         )
-        waits = applied.done and applied.changes_something and bool(_wanting(touched))
+        waits = applied.done and applied.changes_something and bool(wanting(touched))
         transaction.set_rollback(waits)
     if not waits:
         return Sent(applied)
@@ -171,7 +172,31 @@ def apply_or_propose(
     return Sent(replace(applied, done=False), made)
 
 
-def _wanting(touched: Iterable[Owned]) -> tuple[str, ...]:
+@dataclass
+class Draft:
+    """`proposal`: what became of a change, where it is not in force."""
+
+    proposal: FleetProposal | None = None
+
+
+@contextmanager
+def drafted(author: str) -> Iterator[Draft]:
+    """What is changed inside comes into force, or is taken back and proposed where a team whose it is wants another person's approval.
+    Raises ValidationError where it cannot be proposed.
+    """
+    draft, texts = Draft(), dict[Key, str]()
+    with transaction.atomic(), revisions.touching() as touched:
+        since = revisions.noted()
+        yield draft
+        if wanting(touched):
+            texts = revisions.differing(since)
+        transaction.set_rollback(bool(texts))
+    if texts:
+        text = join_documents(text for text in texts.values() if text)
+        draft.proposal = propose(text, author=author, note="", removes=[key for key in texts if not texts[key]])
+
+
+def wanting(touched: Iterable[Owned]) -> tuple[str, ...]:
     """The teams of these that want approvals."""
     teams = frozenset().union(*(owned.teams for owned in touched))
     wanting = Team.objects.filter(requires_approval=True, name__in=teams).order_by("name")

@@ -15,6 +15,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.models import Max, OuterRef, Q, QuerySet, Subquery
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.rule import Owned
 from controlplane.core.acting import actor
 from controlplane.core.changes import watch
 from controlplane.core.documents.plan import conflict_with, is_managed
@@ -34,6 +36,7 @@ class Reason(NamedTuple):
 
 
 NO_REASON = Reason()
+_touched: ContextVar[list[Owned] | None] = ContextVar("whose the rows are that are changed", default=None)
 _reason: ContextVar[Reason] = ContextVar("reason of a change of the fleet", default=NO_REASON)
 
 
@@ -44,6 +47,22 @@ def because(reason: Reason) -> Iterator[None]:
         yield
     finally:
         _reason.reset(token)
+
+
+@contextmanager
+def touching() -> Iterator[list[Owned]]:
+    """Whose each row is that is changed inside, as it was and as it is."""
+    touched: list[Owned] = []
+    token = _touched.set(touched)
+    try:
+        yield touched
+    finally:
+        _touched.reset(token)
+
+
+def _touch(row: models.Model | None) -> None:
+    if row is not None and (touched := _touched.get()) is not None:
+        touched.append(rights.owned(row))
 
 
 @dataclass(frozen=True)
@@ -61,6 +80,20 @@ class _Noted:
 def note(key: Key, using: str = "default") -> None:
     """The transaction may have changed this document."""
     transaction.on_commit(_Noted(key, _reason.get()), using=using)
+
+
+def noted(using: str = "default") -> int:
+    """A mark of the present moment of the transaction, for `differing`."""
+    return len(connections[using].run_on_commit)
+
+
+def differing(since: int, using: str = "default") -> dict[Key, str]:
+    """The documents that differ from the newest revision of those that were touched since a mark; empty texts: they are removed."""
+    entries = [entry[1] for entry in connections[using].run_on_commit[since:]]
+    keys = dict.fromkeys(each.key for each in entries if isinstance(each, _Noted) and each.key)
+    newest = {(each.kind, each.name): each.text for each in changes_until() if (each.kind, each.name) in keys}
+    texts = {key: _text(key) for key in keys}
+    return {key: text for key, text in texts.items() if text != newest.get(key, "")}
 
 
 def connect() -> None:
@@ -151,10 +184,12 @@ def _text(key: Key) -> str:
 def _before_save(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
     """Of a row that gets another name, or goes to another row."""
     stored = sender._default_manager.filter(pk=instance.pk).first() if instance.pk else None
+    _touch(stored)
     setattr(instance, _OTHERS, list(_keys(stored)) if stored else [])
 
 
 def _saved(sender: type[models.Model], instance: models.Model, using: str, **_: Any) -> None:
+    _touch(instance)
     before: list[Key] = getattr(instance, _OTHERS, [])
     keys = list(_keys(instance))
     if before and set(before) != set(keys):
@@ -164,6 +199,7 @@ def _saved(sender: type[models.Model], instance: models.Model, using: str, **_: 
 
 
 def _before_delete(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
+    _touch(instance)
     setattr(instance, _OTHERS, [key for row in (instance, *_naming(instance)) for key in _keys(row)])
 
 

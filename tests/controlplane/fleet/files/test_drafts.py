@@ -1,0 +1,135 @@
+"""Where a team wants approvals, what its owners save, delete or do to many rows in the admin waits as a proposal."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.accounts.rights import unguarded
+from controlplane.fleet.files.proposals import outlook, take
+from controlplane.fleet.models import (
+    FleetProposal,
+    FleetRevision,
+    GatewayKey,
+    LLMModel,
+    Pool,
+    Replica,
+    Team,
+    Tenant,
+    Tier,
+)
+from tests.support.entered_fleet import entered_fleet
+from tests.support.web.html import html_of
+from tests.support.web.people import member
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def rita(home: Path) -> Client:
+    """Owns what is of the team `serving`, which wants approvals."""
+    entered_fleet()
+    Team.objects.filter(name="serving").update(requires_approval=True)
+    client = Client()
+    client.force_login(member("rita", "owner", team="serving"))
+    return client
+
+
+def form_of(client: Client, path: str) -> dict[str, Any]:
+    """What a browser would send of the form as it is."""
+    page = client.get(path)
+    form = page.context["adminform"].form
+    fields = [
+        *form,
+        *(field for each in page.context["inline_admin_formsets"] for field in each.formset.management_form),
+    ]
+    for each in page.context["inline_admin_formsets"]:
+        fields += [field for one in each.formset.initial_forms for field in one]
+    values = {field.html_name: field.value() for field in fields}
+    return {
+        name: "on" if value is True else value
+        for name, value in values.items()
+        if value is not None and value is not False
+    }
+
+
+def path_of(row: Any, step: str = "change") -> str:
+    return f"/admin/fleet/{row._meta.model_name}/{row.pk}/{step}/"
+
+
+def proposed() -> FleetProposal:
+    return FleetProposal.objects.get()
+
+
+def brought_into_force(made: FleetProposal) -> None:
+    FleetProposal.objects.update(preview={"plan": outlook(made).digest})
+    take("approve", made.pk, "abe", unguarded)
+    take("activate", made.pk, "rita", unguarded)
+
+
+def test_what_is_saved_waits_and_says_so(rita: Client) -> None:
+    pool, before = Pool.objects.get(name="chat-eu"), FleetRevision.objects.count()
+    page = html_of(rita.get(path_of(pool)))
+    assert "serving wants approvals: what you save or delete here becomes a proposal" in page
+    answer = rita.post(path_of(pool), form_of(rita, path_of(pool)) | {"weight": "7"}, follow=True)
+    page = html_of(answer)
+    assert answer.redirect_chain == [(f"/changes/proposals/{proposed().pk}", 302)]
+    assert "Nothing is in force yet" in page and "was changed successfully" not in page
+    assert "weight: 100 → 7" in page and "serving wants another person" in page
+    assert (proposed().author, proposed().via) == ("rita", "admin")
+    assert Pool.objects.get(name="chat-eu").weight == 100 and FleetRevision.objects.count() == before
+    brought_into_force(proposed())
+    assert Pool.objects.get(name="chat-eu").weight == 7
+
+
+def test_what_is_added_deleted_or_done_to_many_waits_too(rita: Client) -> None:
+    pool, replica = Pool.objects.get(name="chat-eu"), Replica.objects.get(name="chat-eu-0")
+    form = {"pool": str(pool.pk), "name": "two", "url": "http://two:8000/v1", "enabled": "on"}
+    rita.post("/admin/fleet/replica/add/", form)
+    rita.post(path_of(replica, "delete"), {"post": "yes"})
+    rita.post("/admin/fleet/replica/", {"action": "delete_selected", "_selected_action": [replica.pk], "post": "yes"})
+    first, second, third = FleetProposal.objects.order_by("pk")
+    assert "two" in first.text and "chat-eu-0" in first.text
+    assert "chat-eu-0" not in second.text and (second.text, second.removes) == (third.text, third.removes)
+    assert list(pool.replicas.values_list("name", flat=True)) == ["chat-eu-0"]
+    third.delete()
+    second.delete()
+    brought_into_force(first)
+    assert set(pool.replicas.values_list("name", flat=True)) == {"chat-eu-0", "two"}
+
+
+def test_a_row_that_goes_is_named_with_what_goes_along(rita: Client, owner: Client) -> None:
+    row = LLMModel.objects.get(name="chat")
+    owner.post(path_of(row, "delete"), {"post": "yes"})
+    assert LLMModel.objects.filter(name="chat").exists()
+    assert ["Model", "chat"] in proposed().removes and ["Pool", "chat-eu"] in proposed().removes
+    brought_into_force(proposed())
+    assert not LLMModel.objects.filter(name="chat").exists()
+
+
+def test_what_is_nobodys_or_of_a_team_without_approvals_is_in_force_at_once(rita: Client, owner: Client) -> None:
+    tier = Tier.objects.get(name="batch")
+    owner.post(path_of(tier), form_of(owner, path_of(tier)) | {"priority": "9"})
+    search = Pool.objects.get(name="search-eu")
+    owner.post(path_of(search), form_of(owner, path_of(search)) | {"weight": "5"})
+    tier.refresh_from_db()
+    search.refresh_from_db()
+    assert (tier.priority, search.weight) == (9, 5) and not FleetProposal.objects.exists()
+
+
+def test_a_purge_and_a_revoked_key_are_at_once(rita: Client) -> None:
+    chat = LLMModel.objects.get(name="chat")
+    rita.post("/admin/fleet/llmmodel/", {"action": "purge", "_selected_action": [chat.pk]})
+    chat.refresh_from_db()
+    key, _ = GatewayKey.objects.issue(Tenant.objects.get(name="shop"), "web")
+    rita.post(path_of(key, "delete"), {"post": "yes"})
+    assert chat.cache_purges == 1 and not GatewayKey.objects.exists() and not FleetProposal.objects.exists()
+
+
+def test_a_form_that_changes_nothing_or_has_an_error_proposes_nothing(rita: Client) -> None:
+    pool = Pool.objects.get(name="chat-eu")
+    form = form_of(rita, path_of(pool))
+    assert rita.post(path_of(pool), form).status_code == 302
+    assert "Enter a whole number" in html_of(rita.post(path_of(pool), form | {"weight": "many"}))
+    assert not FleetProposal.objects.exists()
