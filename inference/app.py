@@ -188,8 +188,6 @@ class Gateway:
             elif self.lane is not None and for_lane:
                 caller = authenticate(self._current(), request.headers)
                 out.known = True
-                if caller.issuer:
-                    raise errors.needs_key()
                 await self.completions.count(caller)
                 if model := model_of(request):
                     find_model(self._current(), model, caller)

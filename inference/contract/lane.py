@@ -7,11 +7,13 @@ the headers of a request to the lane itself, and takes `KEY_HEADER` from whoever
 
 from collections.abc import Mapping
 
+from inference.contract.snapshot import key_digest
+
 TENANT_HEADER = "x-weir-tenant"
 """To the lane: whose request it is."""
 KEY_HEADER = "x-weir-key"
-"""To the lane: the digest of the caller's API key. From a worker: of the key that made the batch. Its models, limits, regions and expiry
-hold for each line, and a key that is taken away runs nothing more.
+"""To the lane: the digest of the caller's API key, or `key_of_tokens`. From a worker: that of whoever made the batch. Its models, limits,
+regions and expiry hold for each line, and a key or an issuer that is taken away runs nothing more.
 """
 OWN_TIER_HEADER = "x-weir-own-tier"
 """From a worker: why this line is served as any other request of its tenant."""
@@ -56,6 +58,14 @@ MAX_UPLOAD_BYTES = 512 << 20
 """Of a file, as OpenAI has it."""
 MAX_FORM_BYTES = 1 << 20
 """Of what an upload has beside its file."""
+
+
+def key_of_tokens(issuer: str, tenant: str, tier: str) -> str:
+    """What stands for the tokens of an issuer for a tenant in a tier: they end long before a batch does. No key has this digest that a
+    client could send, because workers alone may name it.
+    """
+    return key_digest(f"{issuer}\0{tenant}\0{tier}")
+
 
 _BELOW = (*(f"{it}/" for it in PREFIXES), f"{RESPONSES}/")
 

@@ -73,6 +73,9 @@ class Serving(NamedTuple):
     tenants: Mapping[str, Mapping[str, Caller]] = {}  # by the tiers that tokens may name, empty for its own
     issuers: Issuers | None = None  # None where the document has none
     guards: Guards = {}
+    of_tokens: Mapping[
+        str, Caller
+    ] = {}  # whom a worker sends lines for that came with a token, by `lane.key_of_tokens`
 
     def of_lane(self, caller: Caller, own_tier: str) -> Caller:
         """Who a line is for that `caller`'s key has made. The tenant's limits count apart from those of its other requests, unless
@@ -157,6 +160,13 @@ def build(
         tenants = {
             name: {tier: _guarded(caller, guards) for tier, caller in each.items()} for name, each in tenants.items()
         }
+    of_tokens = {
+        lane.key_of_tokens(issuer.name, name, caller.tier.name): caller._replace(issuer=issuer.name)
+        for issuer in snapshot.issuers
+        for name, each in tenants.items()
+        if lane_token and (issuer.all_tenants or name in issuer.tenants)
+        for caller in each.values()
+    }
     pinned = (caller.regions for tenant in tenants.values() for caller in tenant.values())
     plans = {
         regions: plans_of(kept.values(), snapshot.pools, list(tiers), snapshot.rules, snapshot.overlay, regions)
@@ -180,7 +190,18 @@ def build(
     issuers.swap(snapshot.issuers)
     batch_tier, known = tiers.get(lane.TIER), issuers if snapshot.issuers else None
     return Serving(
-        snapshot, callers, models, pools_now, faults, timeouts, lane_sha256, batch_tier, tenants, known, guards
+        snapshot,
+        callers,
+        models,
+        pools_now,
+        faults,
+        timeouts,
+        lane_sha256,
+        batch_tier,
+        tenants,
+        known,
+        guards,
+        of_tokens,
     )
 
 

@@ -2,7 +2,7 @@
 
 import time
 
-from inference.contract.lane import KEY_HEADER, OWN_TIER_HEADER
+from inference.contract.lane import KEY_HEADER, OWN_TIER_HEADER, key_of_tokens
 from inference.contract.snapshot import key_digest
 from inference.core.openai import errors
 from inference.core.web_tokens import is_token
@@ -14,7 +14,7 @@ _KEY_OF_BATCH, _OWN_TIER = KEY_HEADER.encode(), OWN_TIER_HEADER.encode()
 
 def authenticate(serving: Serving, headers: dict[bytes, bytes]) -> Caller:
     """The tenant behind the request's key: the bearer key where there is one, else that of `x-api-key`, as Anthropic's clients send
-    it. A worker of the lane sends the lane's secret instead, and which key made the batch. Raises ApiError.
+    it. A worker of the lane sends the lane's secret instead, and which key, or whose tokens, made the batch. Raises ApiError.
 
     Keys are compared by their digests through a hash table: its timing can only reveal a digest, which does not give
     the key.
@@ -24,7 +24,7 @@ def authenticate(serving: Serving, headers: dict[bytes, bytes]) -> Caller:
     by_lane = bool(serving.lane_sha256) and digest == serving.lane_sha256
     if by_lane:
         digest = headers.get(_KEY_OF_BATCH, b"").decode("latin-1")
-    caller = serving.callers.get(digest)
+    caller = serving.callers.get(digest) or (serving.of_tokens.get(digest) if by_lane else None)
     if caller is None:
         if serving.issuers is not None and not by_lane and is_token(key):
             return _by_token(serving, serving.issuers, key, digest)
@@ -34,8 +34,10 @@ def authenticate(serving: Serving, headers: dict[bytes, bytes]) -> Caller:
     return serving.of_lane(caller, headers.get(_OWN_TIER, b"").decode("latin-1")) if by_lane else caller
 
 
-def digest_of(headers: dict[bytes, bytes]) -> str:
-    """Of the key that the request carries. Raises ApiError where there is none."""
+def digest_of(headers: dict[bytes, bytes], caller: Caller) -> str:
+    """Of the key that the request carries, or what stands for its token (`contract.lane.KEY_HEADER`)."""
+    if caller.issuer:
+        return key_of_tokens(caller.issuer, caller.tenant, caller.tier.name)
     return key_digest(_key_of(headers))
 
 

@@ -127,7 +127,7 @@ class Lane:
         headers = {
             **authorization(self._token),
             TENANT_HEADER: quote(caller.tenant),
-            KEY_HEADER: digest_of(request.headers),
+            KEY_HEADER: digest_of(request.headers, caller),
             **{name.decode(): request.headers[name].decode("latin-1") for name in _PASSED if name in request.headers},
         }
         url = self._url._replace(path=self._url.path + quote(request.path, safe="/:@"), query=request.query)

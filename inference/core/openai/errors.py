@@ -174,11 +174,6 @@ def wrong_token(why: str) -> ApiError:
     return PermanentApiError(401, _INVALID, "invalid_api_key", f"The token is refused. {why}.")
 
 
-def needs_key() -> ApiError:
-    message = "Files, batches and what waits need an API key: a token may end before they do."
-    return PermanentApiError(403, _INVALID, "api_key_required", message)
-
-
 def no_metrics() -> ApiError:
     message = "/metrics is for `Authorization: Bearer` with WEIR_METRICS_TOKEN; without such a token, for this machine."
     return PermanentApiError(401, _INVALID, "invalid_api_key", message)
