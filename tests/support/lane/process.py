@@ -84,12 +84,19 @@ def start_stack(
     database_url: str = "",
     python: tuple[str, ...] = (sys.executable,),
     certificate: Issued | None = None,
+    redis_url: str = "",
+    otlp: str = "",
+    migrated: bool = False,
     **settings: str,
 ) -> Stack:
-    """`settings` are the lane's, and `python` is what runs it. With a `certificate` it speaks TLS."""
+    """`settings` are the lane's, and `python` is what runs it. With a `certificate` it speaks TLS. The gateway has `redis_url` and `otlp`.
+    `migrated`: the database has its tables.
+    """
     lane_port, home = free_port(), folder / "home"
     lane_url = f"https://localhost:{lane_port}" if certificate else f"http://{LOOPBACK}:{lane_port}"
-    command, port, path = gateway_command(folder, snapshot, lane_url=lane_url, lane_token=TOKEN, home=str(home))
+    command, port, path = gateway_command(
+        folder, snapshot, redis_url=redis_url, otlp=otlp, lane_url=lane_url, lane_token=TOKEN, home=str(home)
+    )
     if certificate:
         command = replace(command, env={**command.env, "SSL_CERT_FILE": str(certificate.certificate)})
         settings |= {"lane_certificate": str(certificate.certificate), "lane_key": str(certificate.key)}
@@ -102,8 +109,9 @@ def start_stack(
         "WEIR_LANE_TOKEN": TOKEN,
         **{f"WEIR_{name.upper()}": value for name, value in settings.items()},
     }
-    migrate = (sys.executable, "manage.py", "migrate", "--no-input", "-v0")
-    subprocess.run(migrate, cwd=ROOT, env={**os.environ, **env}, check=True)
+    if not migrated:
+        migrate = (sys.executable, "manage.py", "migrate", "--no-input", "-v0")
+        subprocess.run(migrate, cwd=ROOT, env={**os.environ, **env}, check=True)
     ready = partial(http_ok, lane_port, "/readyz", tls=certificate is not None)
     lane = Command("lane", (*python, "-m", "controlplane.lane"), ready, env=env)
     return Stack(gateway, start(lane), lane_port, start, lane, certificate)
