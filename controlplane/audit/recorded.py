@@ -90,9 +90,16 @@ def _reads(sender: type[models.Model], instance: models.Model, **_: Any) -> None
 
 
 def _goes(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
-    """Its name may be that of what goes with it, which is gone first."""
+    """Its name may be that of what goes with it, which is gone first. Rows that name it and stay, name nothing from now on: Django says
+    nothing of these.
+    """
     _reads(sender, instance)
     setattr(instance, _NAME, str(instance))
+    for relation in sender._meta.related_objects:
+        rows, field = relation.related_model, relation.field.name
+        if relation.on_delete is models.SET_NULL and rows._meta.label in RECORDED:
+            for row in rows._base_manager.filter(**{field: instance}):
+                _write("changed", row, before={field: values_of(row)[field]}, after={field: None})
 
 
 def _saved(

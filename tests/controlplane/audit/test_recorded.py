@@ -17,7 +17,7 @@ from controlplane.audit.core.differences import HIDDEN
 from controlplane.audit.models import Entry, Head
 from controlplane.audit.recorded import LEFT_OUT, RECORDED
 from controlplane.core.acting import Actor, acting
-from controlplane.fleet.models import GatewayKey, LLMModel, Tenant, Tier
+from controlplane.fleet.models import GatewayKey, LLMModel, Team, Tenant, Tier
 from controlplane.policy.revisions import steps
 from deploy.local.process import ROOT
 from tests.support.policy.people_and_texts import logged_in, scaling, small_fleet
@@ -63,6 +63,20 @@ def test_what_goes_with_a_deleted_one_has_an_entry_of_its_own() -> None:
     assert {kind for kind, in Entry.objects.filter(action="deleted").values_list("kind")} == {
         "fleet.tenant", "fleet.gatewaykey",
     }  # fmt: skip
+
+
+def test_what_a_deleted_one_leaves_behind_has_an_entry_that_it_is_nobodys() -> None:
+    team = Team.objects.create(name="serving")
+    model = LLMModel.objects.create(name="chat", team=team)
+    tenant = Tenant.objects.create(name="acme", tier=Tier.objects.create(name="gold", priority=1), team=team)
+    LLMModel.objects.create(name="other")
+    pk = team.pk
+    team.delete()
+    left = Entry.objects.filter(action="changed").order_by("kind")
+    assert [(entry.kind, entry.subject, entry.before, entry.after) for entry in left] == [
+        ("fleet.llmmodel", model.name, {"team": pk}, {"team": None}), ("fleet.tenant", tenant.name, {"team": pk}, {"team": None}),
+    ]  # fmt: skip
+    assert is_whole()
 
 
 def test_links_between_rows_are_changes() -> None:
