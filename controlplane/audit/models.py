@@ -70,6 +70,11 @@ class Entry(models.Model):
             "after": self.after, "note": self.note,
         }  # fmt: skip
 
+    @property
+    def exported(self) -> dict[str, Any]:
+        """With what its hash is over, as `audit export` and the webhook have it."""
+        return {"number": self.number, **self.content, "previous": self.previous, "hash": self.hash}
+
     @classmethod
     def write(cls, by: Actor, action: str, **said: Any) -> "Entry":
         """Append an entry, in the caller's transaction: both are kept, or neither."""

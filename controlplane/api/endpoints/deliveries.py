@@ -14,7 +14,7 @@ from controlplane.incidents.notify.delivery.listing import listed
 from controlplane.incidents.notify.delivery.models import Delivery, Destination
 
 router = Router(tags=["paging"])
-Action = Literal["trigger", "acknowledge", "resolve", "change"]
+Action = Literal["trigger", "acknowledge", "resolve", "change", "audit"]
 State = Literal["pending", "delivered", "dead", "dropped"]
 
 
@@ -22,7 +22,7 @@ class DeliveryParameters(Schema):
     key: list[Name] = Field([], max_length=50, description="The incident's key, as PagerDuty's dedup_key")
     destination: list[Name] = Field([], max_length=50, description="Names of destinations")
     state: list[State] = Field([], max_length=4, description="`dead` was refused; `dropped` was no longer needed")
-    action: list[Action] = Field([], max_length=4)
+    action: list[Action] = Field([], max_length=5)
     before: Number | None = Field(None, description="`next_before` of the page before")
     limit: int = Field(50, ge=1, le=1000)
 
@@ -82,6 +82,7 @@ class DestinationOut(Schema):
     enabled: bool
     severities: list[str]
     takes_changes: bool
+    takes_audit: bool
     fallback: str | None
     fallback_after_s: int
 

@@ -175,7 +175,7 @@ def test_an_entry_costs_few_queries() -> None:
         tier.save()
     statements = [query["sql"].split()[0] for query in asked if not query["sql"].startswith(("SAVEPOINT", "RELEASE"))]
     of_the_revision = ["SELECT"]  # by which name the row went until now
-    assert statements == ["SELECT", "SELECT", *of_the_revision, "UPDATE", "SELECT", "INSERT", "UPDATE"], (
+    assert statements == ["SELECT", "SELECT", *of_the_revision, "UPDATE", "SELECT", "INSERT", "SELECT", "UPDATE"], (
         asked.captured_queries
     )
 

@@ -85,5 +85,4 @@ class Command(BaseCommand):
 
     def _export(self, options: dict[str, Any]) -> None:
         for entry in Entry.objects.filter(number__gt=options["after"]).order_by("number").iterator(chunk_size=1000):
-            line = {"number": entry.number, **entry.content, "previous": entry.previous, "hash": entry.hash}
-            sys.stdout.write(json.dumps(line) + "\n")
+            sys.stdout.write(json.dumps(entry.exported) + "\n")

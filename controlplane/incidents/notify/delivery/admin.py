@@ -32,7 +32,7 @@ class DestinationAdmin(RuledAdmin):
     actions = ["send_test_page"]
     fieldsets = [
         (None, {"fields": ["name", "kind", "url", "secret", "enabled"]}),
-        ("Takes", {"fields": ["team", "severities", "takes_changes"]}),
+        ("Takes", {"fields": ["team", "severities", "takes_changes", "takes_audit"]}),
         ("When it does not answer", {"fields": ["fallback", "fallback_after_s"]}),
     ]
 

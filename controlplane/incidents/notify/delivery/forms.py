@@ -9,6 +9,7 @@ from controlplane.core.formatting import capitalised
 from controlplane.incidents.notify.delivery import reachable
 from controlplane.incidents.notify.delivery.destinations import KINDS
 from controlplane.incidents.notify.delivery.destinations.kind import RequestAddress
+from controlplane.incidents.notify.delivery.destinations.webhook import WEBHOOK
 from controlplane.incidents.notify.delivery.models import SEVERITIES, Destination, HookSecret
 
 SECRET_HELP = " ".join(
@@ -47,6 +48,7 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
             "team",
             "severities",
             "takes_changes",
+            "takes_audit",
             "fallback",
             "fallback_after_s",
             "enabled",
@@ -77,6 +79,8 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
         fallback = values.get("fallback")
         if fallback is not None and fallback.pk == self.instance.pk:
             self.add_error("fallback", "A destination cannot stand in for itself: choose another.")
+        if values.get("takes_audit") and (values.get("kind") != WEBHOOK.name or values.get("team")):
+            self.add_error("takes_audit", "The audit goes to a signed webhook without a team.")
         values["secret"] = secret
         return values
 

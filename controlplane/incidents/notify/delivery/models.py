@@ -13,6 +13,8 @@ from controlplane.core.sealed import Sealed, anything_sealed
 from controlplane.fleet.models import Team
 from controlplane.incidents.notify.delivery import destinations
 
+AUDIT = "audit"
+"""The action of a delivery of an entry of the audit."""
 SEVERITIES = ("critical", "error", "warning", "info")
 
 
@@ -84,6 +86,11 @@ class Destination(models.Model):
     takes_changes = models.BooleanField(
         "takes changes", default=True, help_text="Policy revisions and deployments go here, too."
     )
+    takes_audit = models.BooleanField(
+        "takes the audit",
+        default=False,
+        help_text="Each entry goes here, signed. For a signed webhook without a team: those of teams are their owners' to change.",
+    )
     fallback = models.ForeignKey(
         "self",
         null=True,
@@ -127,7 +134,7 @@ class Delivery(models.Model):
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="deliveries")
     key = models.CharField(max_length=255)
     sequence = models.PositiveBigIntegerField()
-    action = models.CharField(max_length=20, help_text="trigger, acknowledge, resolve or change")
+    action = models.CharField(max_length=20, help_text="trigger, acknowledge, resolve, change or audit")
     is_page = models.BooleanField(help_text="Pages go before changes.")
     notice = models.JSONField()
     state = models.CharField(max_length=20, choices=State.choices, default=State.PENDING)

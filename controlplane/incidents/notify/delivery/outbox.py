@@ -1,15 +1,17 @@
 """Writes notices into the outbox, in the transaction of the change that they are about."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 from uuid import uuid4
 
 import structlog
 from django.db import transaction
 
+from controlplane.audit.models import Entry
 from controlplane.incidents.notify.core.notice import Change, Notice
 from controlplane.incidents.notify.delivery.core import route, stored_notice
 from controlplane.incidents.notify.delivery.core.reach import NOBODY, Reach, Sent, reach
-from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint
+from controlplane.incidents.notify.delivery.models import AUDIT, Delivery, Destination, Endpoint
 from controlplane.incidents.notify.delivery.send import key_lock
 
 log = structlog.get_logger(__name__)
@@ -85,6 +87,20 @@ def write(notice: Notice | Change, targets: Sequence[route.Target], known_at: in
     """Write a delivery for each target, whatever it takes. That for the endpoint `known_at` is not sent. Raises as `enqueue` does."""
     stored_notice.checked(notice)
     Delivery.objects.bulk_create(_row(notice, target, target.endpoint == known_at) for target in targets)
+
+
+def put_entry(sender: object, instance: Entry, **_: Any) -> None:
+    """Of the audit, in its transaction, for each destination that takes it. What it says is read as it is sent, and not kept here."""
+    for destination in Destination.objects.filter(enabled=True, takes_audit=True, team=None):
+        Delivery.objects.create(
+            destination=destination,
+            endpoint_id=destination.endpoint_id,
+            key=f"audit-{instance.number}",
+            sequence=0,
+            action=AUDIT,
+            is_page=False,
+            notice={"number": instance.number},
+        )
 
 
 def _row(notice: Notice | Change, target: route.Target, is_known: bool) -> Delivery:

@@ -6,6 +6,8 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections.abc import Mapping
+from typing import Any
 
 from controlplane.core.formatting import capitalised
 from controlplane.incidents.notify.core.notice import Notice
@@ -29,11 +31,13 @@ def new_secret() -> str:
 def render(message: Message) -> Post:
     """The id is the delivery's, the same in every attempt: a receiver recognises a repeat by it."""
     notice = message.notice
-    event = f"incident.{notice.action}" if isinstance(notice, Notice) else "change"
-    body = json.dumps(
-        {"type": event, "timestamp": notice.at.isoformat(), "data": to_json(notice)}, separators=(",", ":"), default=str
-    ).encode()
+    kind = f"incident.{notice.action}" if isinstance(notice, Notice) else "change"
+    body = event(kind, notice.at.isoformat(), to_json(notice))
     return signed(message.url, message.secret, message.id, message.now_s, body)
+
+
+def event(kind: str, at: str, data: Mapping[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "timestamp": at, "data": data}, separators=(",", ":"), default=str).encode()
 
 
 def signed(url: str, secret: str, message_id: str, now_s: int, body: bytes) -> Post:

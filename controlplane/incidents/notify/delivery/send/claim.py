@@ -15,9 +15,10 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
+from controlplane.audit.models import Entry
 from controlplane.core.formatting import shortened
 from controlplane.incidents.notify.delivery.core.retry import Answer, Policy, classify, next_attempt_s, pause_s
-from controlplane.incidents.notify.delivery.models import Delivery, Endpoint
+from controlplane.incidents.notify.delivery.models import AUDIT, Delivery, Endpoint
 from controlplane.incidents.notify.delivery.send import fallback, key_lock
 
 log = structlog.get_logger(__name__)
@@ -87,6 +88,10 @@ def _drop_if_needless(delivery: Delivery, now: datetime) -> bool:
 
 def _needless(delivery: Delivery, now: datetime) -> str:
     """Why it need not be sent; empty where it must."""
+    if delivery.action == AUDIT:
+        entry = Entry.objects.filter(number=delivery.notice["number"]).first()
+        delivery.notice = entry.exported if entry else {}  # for this attempt: the row keeps the number alone
+        return "" if entry else "it was pruned"
     if delivery.action == "change":
         return "too late to explain anything" if now - delivery.enqueued_at > CHANGE_USEFUL_FOR else ""
     same = Delivery.objects.filter(endpoint=delivery.endpoint_id, key=delivery.key)

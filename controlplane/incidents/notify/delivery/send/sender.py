@@ -16,9 +16,9 @@ from controlplane.core.encryption import SealError
 from controlplane.incidents.notify.delivery.core.outbound_address import allowed
 from controlplane.incidents.notify.delivery.core.retry import Answer, Policy
 from controlplane.incidents.notify.delivery.core.stored_notice import change_of, notice_of
-from controlplane.incidents.notify.delivery.destinations import KINDS
+from controlplane.incidents.notify.delivery.destinations import KINDS, webhook
 from controlplane.incidents.notify.delivery.destinations.kind import Message
-from controlplane.incidents.notify.delivery.models import Delivery, Heartbeat
+from controlplane.incidents.notify.delivery.models import AUDIT, Delivery, Heartbeat
 from controlplane.incidents.notify.delivery.send import claim, fallback, prune
 from controlplane.incidents.notify.delivery.send.http_client import Client
 from controlplane.incidents.notify.delivery.send.pump import POLL_S, Pump
@@ -45,9 +45,13 @@ class Sender(Pump[Delivery, int]):
 
     async def attempt(self, client: Client, item: Delivery) -> Answer:
         try:
-            made = change_of(item.notice) if item.action == "change" else notice_of(item.notice)
-            to, now_s = item.endpoint, int(timezone.now().timestamp())
-            post = KINDS[to.kind].render(Message(made, to.url, to.secret, f"weir-{item.pk}", now_s))
+            to, now_s, name = item.endpoint, int(timezone.now().timestamp()), f"weir-{item.pk}"
+            if item.action == AUDIT:
+                body = webhook.event(AUDIT, item.notice["at"], item.notice)
+                post = webhook.signed(to.url, to.secret, name, now_s, body)
+            else:
+                made = change_of(item.notice) if item.action == "change" else notice_of(item.notice)
+                post = KINDS[to.kind].render(Message(made, to.url, to.secret, name, now_s))
         except SealError as error:
             return Answer(None, str(error), blocked=True)
         except Exception as error:

@@ -1,13 +1,22 @@
 """From the outbox to a PagerDuty that takes nothing wrong: in order, once for people, whatever fails."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from aiohttp import web
 from django.utils import timezone
+from pytest_django import Settings
 
+from controlplane.audit.core.differences import HIDDEN
+from controlplane.audit.models import Entry
+from controlplane.fleet.models import GatewayKey, Team, Tenant, Tier
 from controlplane.incidents.notify.delivery import enqueue
-from controlplane.incidents.notify.delivery.models import Delivery
+from controlplane.incidents.notify.delivery.destinations import webhook
+from controlplane.incidents.notify.delivery.forms import DestinationForm
+from controlplane.incidents.notify.delivery.models import Delivery, Destination
+from tests.support.http_server import ThreadedServer
 from tests.support.incidents.notices import change, notice, pagerduty, routing_key
 from tests.support.incidents.pagerduty import PagerDuty, Storm
 from tests.support.incidents.sender import StartSender
@@ -153,3 +162,58 @@ def test_pages_go_before_changes(stand_in: PagerDuty, start_sender: StartSender)
         lambda it: it.actions("incident-1") == ["trigger"] and not changes_before.append(len(it.changes))
     )
     assert changes_before[0] < 60
+
+
+def test_each_entry_of_the_audit_goes_signed_to_who_takes_it_and_is_sent_again(
+    start_sender: StartSender, settings: Settings
+) -> None:
+    came: list[tuple[dict[str, str], bytes]] = []
+
+    async def take(request: web.Request) -> web.Response:
+        came.append((dict(request.headers), await request.read()))
+        return web.Response(status=503 if len(came) == 1 else 204)
+
+    settings.CONFIG = settings.CONFIG.model_copy(update={"outbound_allow": ["127.0.0.1"]})
+    receiver, secret = ThreadedServer(web.post("/", take)).start(), webhook.new_secret()
+    try:
+        pagerduty("other", url="https://127.0.0.1:1/")
+        taker = Destination(name="siem", kind="webhook", takes_audit=True)
+        taker.point_at(receiver.url, secret)
+        taker.save()
+        tier = Tier.objects.create(name="gold", priority=1)
+        GatewayKey.objects.issue(Tenant.objects.create(name="acme", tier=tier), "shop")
+        start_sender()
+        eventually(lambda: not Delivery.objects.filter(action="audit").exclude(state="delivered").exists())
+    finally:
+        receiver.stop()
+    entries = Entry.objects.filter(number__gte=Entry.objects.get(subject="siem").number).order_by("number")
+    assert len(came) == len(entries) + 1 >= 5 and len({headers["webhook-id"] for headers, _ in came}) == len(entries)
+    for headers, body in came:
+        signed = webhook.signature(secret, headers["webhook-id"], int(headers["webhook-timestamp"]), body)
+        assert headers["webhook-signature"] == signed
+    said = [json.loads(body) for _, body in came[1:]]
+    assert {each["type"] for each in said} == {"audit"}
+    found = sorted((each["data"] for each in said), key=lambda data: data["number"])
+    assert found == [json.loads(json.dumps(entry.exported)) for entry in entries]
+    [key] = [data for data in found if data["kind"] == "fleet.gatewaykey"]
+    assert key["after"]["sha256"] == HIDDEN
+    assert all(
+        row.notice == {"number": int(row.key.removeprefix("audit-"))} for row in Delivery.objects.filter(action="audit")
+    )
+
+
+@pytest.mark.parametrize(("kind", "team"), [("pagerduty", ""), ("webhook", "serving")])
+def test_the_audit_goes_to_nobody_but_administrators_webhooks(kind: str, team: str) -> None:
+    row = Team.objects.create(name=team) if team else None
+    form = DestinationForm(
+        {
+            "name": "x",
+            "kind": kind,
+            "url": "https://example.com/",
+            "secret": "",
+            "team": row,
+            "takes_audit": "on",
+            "fallback_after_s": 9,
+        }
+    )
+    assert "without a team" in str(form.errors["takes_audit"])
