@@ -48,9 +48,8 @@ def history(now_s: float | None = None, history_s: int = HISTORY_S) -> list[Dema
 class Months:
     """The demand of MONTHS_S by the hour, read by model, tier and region: of all at once it would not fit into memory."""
 
-    def __init__(self, now_s: float | None = None) -> None:
-        now_s = time.time() if now_s is None else now_s
-        self._to_s = int(now_s - SETTLED_S) // MONTHS_STEP_S * MONTHS_STEP_S
+    def __init__(self) -> None:
+        self._to_s = int(time.time() - SETTLED_S) // MONTHS_STEP_S * MONTHS_STEP_S
         self._from_s = max(0, self._to_s - MONTHS_S)
         self._known = answers.store().demand.known(self._from_s, self._to_s, MONTHS_STEP_S)
         self._newest: Demand | None = None

@@ -143,9 +143,9 @@ class Managed:
         self.command.clean_up()
 
 
-def http_ok(port: int, path: str, host: str = "127.0.0.1", timeout_s: float = 1.0, *, tls: bool = False) -> bool:
+def http_ok(port: int, path: str, *, tls: bool = False) -> bool:
     """Whether a GET there is answered with 200."""
-    return http_status(port, path, host, timeout_s, tls=tls) == http.HTTPStatus.OK
+    return http_status(port, path, timeout_s=1.0, tls=tls) == http.HTTPStatus.OK
 
 
 def http_status(port: int, path: str, host: str = "127.0.0.1", timeout_s: float = 5.0, *, tls: bool = False) -> int:

@@ -60,12 +60,12 @@ class Lengths:
             )
 
     @classmethod
-    def around(cls, input_mean: float, output_mean: float, spread: float = 1.0, seed: int = 0) -> "Lengths":
+    def around(cls, input_mean: float, output_mean: float, spread: float = 1.0) -> "Lengths":
         """Log-normal lengths of these means, independent of each other, for where only means are known.
 
         `spread` is the standard deviation of their logarithm; 0 makes all requests alike.
         """
-        draw = np.random.default_rng(seed).standard_normal((2, 10_000))
+        draw = np.random.default_rng(0).standard_normal((2, 10_000))
         shape = np.exp(spread * draw)
         shape /= shape.mean(axis=1, keepdims=True)
         tokens = np.maximum(1, np.rint(shape * [[input_mean], [output_mean]])).astype(np.int32)

@@ -46,7 +46,6 @@ class Latency:
     """Of answered requests, in seconds; NaN where none was answered."""
 
     mean_s: float
-    p50_s: float
     p95_s: float
     p99_s: float
 
@@ -177,6 +176,6 @@ def outcome_of(
 
 def _latency(values: npt.NDArray[np.float32]) -> Latency:
     if not len(values):
-        return Latency(*[float("nan")] * 4)
+        return Latency(*[float("nan")] * 3)
     mean_s = float(values.mean(dtype=np.float64))
-    return Latency(mean_s, *(float(value) for value in np.quantile(values, (0.5, 0.95, 0.99))))
+    return Latency(mean_s, *(float(value) for value in np.quantile(values, (0.95, 0.99))))

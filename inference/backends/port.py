@@ -39,9 +39,9 @@ class CallInfo(NamedTuple):
     """What a call needs besides the question.
 
     `max_tokens` is the limit on output tokens for servers that need one; `question.max_tokens` is None where the client
-    has set none. `prompt` is the rendered prompt, where the backend's `needs_prompt` says so. `prompt_is_counted` where
-    `prompt_tokens` is no estimate. `tenant` is whose call it is. `prompt_ids` are the prompt's where the
-    backend's `needs_ids` says so, and `decode` makes text of those of the answer (`ModelText.decode`).
+    has set none. `prompt` is the rendered prompt, where the backend's `needs_prompt` says so. `tenant` is whose call it is.
+    `prompt_ids` are the prompt's where the backend's `needs_ids` says so, and `decode` makes text of those of the answer
+    (`ModelText.decode`).
     """
 
     prompt_tokens: int  # -1 where they are not known
@@ -51,7 +51,6 @@ class CallInfo(NamedTuple):
     request_id: str
     deadline_s: float  # of the whole answer, on the event loop's clock
     prompt: Prompt = ""
-    prompt_is_counted: bool = False
     connecting: Connecting = ANYHOW
     tenant: str = ""
     prompt_ids: tuple[int, ...] = ()

@@ -118,7 +118,6 @@ class Attempt:
                     work.trace_id.hex(),
                     self.until_s,
                     prepared.prompt,
-                    prepared.source != "estimate",
                     Connecting(work.timeouts.connect_ms / 1000, self._connected),
                     work.claim.tenant,
                     prepared.ids,

@@ -11,7 +11,7 @@ BEYOND_UTF16 = re.compile("[\U00010000-\U0010ffff]")  # a browser counts these a
 
 
 def difference(before: str, after: str) -> list[int | str]:
-    """Two numbers copy characters of `before`: from where, and how many. A string is new. `merged` puts them together."""
+    """Two numbers copy characters of `before`: from where, and how many. A string is new. `merged` of `weir.js` puts them together."""
     if BEYOND_UTF16.search(before) or BEYOND_UTF16.search(after):
         return [after]
     changes: list[int | str] = []
@@ -26,22 +26,6 @@ def difference(before: str, after: str) -> list[int | str]:
             text += before[start : start + length]
         text += new
     return [*changes, text] if text else changes
-
-
-def merged(before: str, changes: list[int | str]) -> str:
-    """What a browser does with a difference (`weir.js`)."""
-    parts, at = [], 0
-    while at < len(changes):
-        each = changes[at]
-        if isinstance(each, str):
-            parts.append(each)
-            at += 1
-        else:
-            length = changes[at + 1]
-            assert isinstance(length, int)
-            parts.append(before[each : each + length])
-            at += 2
-    return "".join(parts)
 
 
 def _runs(before: str, after: str) -> Iterator[tuple[int, int, str]]:

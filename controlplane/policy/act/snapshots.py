@@ -5,15 +5,13 @@ from collections.abc import Callable
 
 import structlog
 
-from controlplane.core.backoff import doubled_s
 from controlplane.fleet.clusters.errors import PermanentClusterError, RetryableClusterError, StaleLeaderError
 from controlplane.fleet.clusters.port import Cluster
 from controlplane.fleet.models import PublishedSnapshot
-from controlplane.policy.act.stepper import CALL_SECONDS
+from controlplane.policy.act.stepper import CALL_SECONDS, retry_in_s
 
 log = structlog.get_logger(__name__)
 
-FIRST_RETRY_S, MAX_RETRY_S = 0.25, 15.0
 AGAIN_S = 60.0
 """What a cluster has refused is tried again after this: a right may have been granted meanwhile. At once where the snapshot changes."""
 
@@ -56,9 +54,7 @@ class SnapshotWriter:
         except StaleLeaderError:
             raise
         except RetryableClusterError as error:
-            wait_s = min(
-                MAX_RETRY_S, max(error.retry_after_s, doubled_s(FIRST_RETRY_S, self._attempts + 1, MAX_RETRY_S))
-            )
+            wait_s = retry_in_s(error, self._attempts + 1)
             self._wait(wait_s)
             self.refused = ""
             log.warning("snapshot.postponed", cluster=name, reason=str(error), retry_s=wait_s)

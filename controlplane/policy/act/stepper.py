@@ -38,6 +38,11 @@ CALL_SECONDS = Histogram(
 )
 
 
+def retry_in_s(error: RetryableClusterError, failures: int) -> float:
+    """As late as the cluster says, and later the more often it failed in a row."""
+    return min(MAX_RETRY_S, max(error.retry_after_s, doubled_s(FIRST_RETRY_S, failures, MAX_RETRY_S)))
+
+
 class Stepper:
     """Of one leader, for one cluster."""
 
@@ -66,9 +71,7 @@ class Stepper:
         except StaleLeaderError:
             raise
         except RetryableClusterError as error:
-            wait_s = min(
-                MAX_RETRY_S, max(error.retry_after_s, doubled_s(FIRST_RETRY_S, action.attempts + 1, MAX_RETRY_S))
-            )
+            wait_s = retry_in_s(error, action.attempts + 1)
             journal.postpone(action, now_ms, wait_s, f"{error}; tried again in {wait_s:.3g} s", self._fence)
             log.warning("action.postponed", pool=action.pool, step=action.step, reason=str(error), retry_s=wait_s)
             return False

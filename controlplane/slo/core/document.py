@@ -46,7 +46,7 @@ def objective_to_json(objective: Objective) -> Document:
     }
 
 
-def objective_from_json(document: Mapping[str, Any], revision: int = 1) -> Objective:
+def objective_from_json(document: Mapping[str, Any]) -> Objective:
     """Missing parts have their defaults. Raises ValueError, which names the field, the value and the remedy."""
     known = {*PLAIN, "indicator", "scope", "split_by", "period", "method", "windows", "minimum", "labels"}
     if unknown := set(document) - known:
@@ -71,7 +71,6 @@ def objective_from_json(document: Mapping[str, Any], revision: int = 1) -> Objec
         runbook_text=str(document.get("runbook_text", "")),
         labels=_texts("labels", document.get("labels", {})),
         description=str(document.get("description", "")),
-        revision=revision,
     )
 
 

@@ -10,7 +10,7 @@ from channels.layers import get_channel_layer
 from pytest_django import Settings
 
 from controlplane.dashboard import consumers
-from controlplane.dashboard.core.difference import merged
+from tests.support.web.merged import merged
 
 # Channels closes old connections after each message, also one that a test before has left in its thread.
 pytestmark = pytest.mark.django_db

@@ -300,7 +300,7 @@
     due = true;
     show();
   }
-  /** As `merged` of controlplane/dashboard/core/difference.py. */
+  /** What controlplane/dashboard/core/difference.py says. */
   function merged(before, changes) {
     let after = "";
     for (let at = 0; at < changes.length;) {

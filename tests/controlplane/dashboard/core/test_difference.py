@@ -6,7 +6,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.dashboard.core.difference import difference, merged
+from controlplane.dashboard.core.difference import difference
+from tests.support.web.merged import merged
 
 TEXTS = st.lists(st.sampled_from(["<td>", "</td>", "12", "13.5", ",", " ", "chat-large", "◐", "\n", "🌊"])).map("".join)
 
