@@ -8,7 +8,7 @@ from inference.contract.server_metrics import ServerLoad
 from inference.contract.snapshot import Endpoint, Pool
 from inference.core.capabilities import Capabilities
 from inference.core.events import Event, Head, ToolCallDelta, Usage
-from inference.core.passing.passed import Passed
+from inference.core.passing.request import Passed
 from inference.core.question import Prompt, Question
 from inference.wires.connect import ANYHOW, Connecting
 

@@ -13,7 +13,7 @@ import msgspec
 
 from inference.contract.snapshot import Model, Pool
 from inference.core import question as questions
-from inference.core.passing.passed import Passed
+from inference.core.passing.request import Passed
 from inference.core.question import Question
 
 _FORMAT = b"weir-answer-6"  # bump when the meaning of a part, or the value's layout, changes

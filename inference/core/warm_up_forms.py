@@ -1,7 +1,7 @@
 """What a warm-up asks of a model server."""
 
 from inference.contract.snapshot import WarmUp
-from inference.core.passing.passed import Passed, made
+from inference.core.passing.request import Passed, made
 from inference.core.question import Question
 
 

@@ -18,7 +18,7 @@ from inference.core.backend_errors import (
 )
 from inference.core.events import ABORTED
 from inference.core.openai import errors
-from inference.core.passing.passed import Passed
+from inference.core.passing.request import Passed
 from inference.core.question import GENERATION, Question
 from inference.core.routing.need import Need
 from inference.core.routing.suspects import digest_of

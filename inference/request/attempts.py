@@ -22,7 +22,7 @@ from inference.core.backend_errors import (
 from inference.core.events import ABORTED
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
-from inference.core.passing.passed import Passed
+from inference.core.passing.request import Passed
 from inference.core.question import Question
 from inference.core.routing.need import Need, need_of
 from inference.core.routing.retry import hedge_after_s

@@ -18,7 +18,7 @@ from inference.core.fair_queue import Claim
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.core.openai.shape import takes_long
-from inference.core.passing.passed import Passed
+from inference.core.passing.request import Passed
 from inference.core.question import GENERATION
 from inference.observability.context import CallerTraces
 from inference.observability.metrics import Metrics

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from inference.contract.image_hosts import allowed, is_public
 from inference.contract.snapshot import Model
 from inference.core.openai import errors
-from inference.core.passing.passed import Passed
+from inference.core.passing.request import Passed
 
 _LOOK_UP_S = 2.0
 _MAX_HOSTS = 8

@@ -16,8 +16,7 @@ from inference.core.openai.embedding_writer import EmbeddingWriter
 from inference.core.openai.responses_writer import ResponsesWriter
 from inference.core.openai.schema import ChatRequest, CompletionRequest, EmbeddingRequest
 from inference.core.openai.writers import ChatWriter, CompletionWriter, Format, Writer
-from inference.core.passing import passed
-from inference.core.passing.passed import Passed, kept_to
+from inference.core.passing.request import Passed, kept_to, read, read_form
 from inference.core.passing.routes import ROUTES
 from inference.core.question import Question
 
@@ -80,8 +79,8 @@ class Endpoint(NamedTuple):
     def parse(self, path: str, body: bytes, content_type: bytes = b"") -> Request:
         """Raises ApiError."""
         if self.is_form:
-            return Request(passed.read_form(path, self.operation, body, content_type.decode("latin-1")), self)
-        return Request(passed.read(path, self.operation, body), self)
+            return Request(read_form(path, self.operation, body, content_type.decode("latin-1")), self)
+        return Request(read(path, self.operation, body), self)
 
 
 def _chat(body: bytes) -> Understood:

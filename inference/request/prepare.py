@@ -11,7 +11,7 @@ from inference.backends.port import Query
 from inference.contract.snapshot import Model
 from inference.core.backend_errors import BackendError
 from inference.core.openai import errors
-from inference.core.passing.passed import Passed
+from inference.core.passing.request import Passed
 from inference.core.question import Question
 from inference.core.routing.need import ANYTHING
 from inference.core.tools.forced import forced, is_forced

@@ -14,7 +14,7 @@ from inference.contract.snapshot import Model, Pool
 from inference.core.cache_key import draw
 from inference.core.capabilities import Capabilities, fit
 from inference.core.openai import errors
-from inference.core.passing.passed import Passed, kept_to
+from inference.core.passing.request import Passed, kept_to
 from inference.core.question import GENERATION
 from inference.core.routing.routes import choose_route
 from inference.policy.serving import Caller, Served, Serving

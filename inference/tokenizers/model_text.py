@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 import msgspec
 
 from inference.contract.errors import PermanentError, RetryableError
-from inference.core.passing.passed import Passed
+from inference.core.passing.request import Passed
 from inference.core.question import Part, Prompt, Question
 from inference.core.templates import chatml, conversation
 from inference.core.templates.control import GENERIC

@@ -29,8 +29,8 @@ from inference.core.capabilities import Capabilities
 from inference.core.events import Head
 from inference.core.passing.answers import reader_of
 from inference.core.passing.embeddings import with_items, without_items
-from inference.core.passing.members import with_value
-from inference.core.passing.passed import Passed
+from inference.core.passing.json_members import with_value
+from inference.core.passing.request import Passed
 from inference.core.question import GENERATION, Question
 from inference.core.servers import identify, refusals
 from inference.core.servers.dialects import DIALECTS, OTHER, UNLISTED, Dialect, offers

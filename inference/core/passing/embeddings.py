@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from inference.core.passing.members import members, with_value
+from inference.core.passing.json_members import members, with_value
 
 _DATA = re.compile(rb'"data"\s*:\s*\[')
 _SPACE = re.compile(rb"\s*")

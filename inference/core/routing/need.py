@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from inference.core.passing.passed import Passed
+from inference.core.passing.request import Passed
 from inference.core.question import Question
 from inference.core.routing.prefix import Prompt, read_prompt
 

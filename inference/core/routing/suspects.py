@@ -3,7 +3,7 @@
 import hashlib
 from collections import OrderedDict
 
-from inference.core.passing.passed import Passed
+from inference.core.passing.request import Passed
 from inference.core.question import Question
 from inference.core.routing.need import parts_of
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from inference.core.passing.passed import Passed
+from inference.core.passing.request import Passed
 from inference.core.question import Question
 from inference.core.semantic import words
 from inference.core.semantic.features import content_words

@@ -18,7 +18,7 @@ from inference.contract.snapshot import Model, Pool
 from inference.core.cache_key import cache_key
 from inference.core.events import Event, Handed, WholeAnswer
 from inference.core.passing.embeddings import Item, cut, joined
-from inference.core.passing.passed import Passed
+from inference.core.passing.request import Passed
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import Written, now_ns
 from inference.policy.serving import Caller

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from inference.contract.snapshot import TOKENIZERS, Model
-from inference.core.passing.passed import Passed
+from inference.core.passing.request import Passed
 from inference.core.question import Question
 from inference.request.long_body import at_once_or_aside
 from inference.tokenizers.model_text import (

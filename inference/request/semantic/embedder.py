@@ -16,7 +16,7 @@ from inference.contract.metering.cost import Used, cost_usd, price_now
 from inference.core.events import Usage, WholeAnswer
 from inference.core.fair_queue import Claim
 from inference.core.openai.errors import ApiError
-from inference.core.passing.passed import made
+from inference.core.passing.request import made
 from inference.core.semantic.vectors import CANARY, Canary, pack, similarity, unit
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport

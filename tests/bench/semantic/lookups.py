@@ -9,7 +9,7 @@ from pathlib import Path
 
 from inference.contract.snapshot import Model, Pool
 from inference.core.cache_key import cache_key
-from inference.core.passing import passed
+from inference.core.passing.request import read
 from inference.core.semantic.bucket import Fuzzy, bucket, split
 from inference.core.semantic.features import features
 from inference.core.semantic.vectors import unit
@@ -62,15 +62,15 @@ def _computed() -> list[Figure]:
     words = features(TEXT, b"k")
 
     def begin() -> None:
-        parts = split(passed.read("/v1/chat/completions", "chat", body))
+        parts = split(read("/v1/chat/completions", "chat", body))
         assert isinstance(parts, Fuzzy)
         bucket(cache_key(parts.rest, model, pool, "t"), b"e", "t")
 
-    def read() -> None:
-        passed.read("/v1/chat/completions", "chat", body)
+    def take() -> None:
+        read("/v1/chat/completions", "chat", body)
 
     return [
-        Figure("semantic.miss_added_us", _us(begin) - _us(read), "us", "what a miss waits for while nothing is served"),
+        Figure("semantic.miss_added_us", _us(begin) - _us(take), "us", "what a miss waits for while nothing is served"),
         Figure(
             "semantic.verify_us", _us(lambda: difference(words, features(TEXT, b"k"))), "us", f"{len(TEXT)} characters"
         ),

@@ -11,7 +11,7 @@ from inference.contract.snapshot import CacheRule, Model, Pool, Route
 from inference.core.cache_key import cache_key, tagged
 from inference.core.normalise import chat
 from inference.core.openai.checks import decode_chat
-from inference.core.passing.passed import Passed, made
+from inference.core.passing.request import Passed, made
 from inference.core.semantic.bucket import Fuzzy, bucket, split
 from tests.support.soak import sized
 

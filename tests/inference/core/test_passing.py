@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.core.openai.errors import ApiError
-from inference.core.passing import members, parts, passed
+from inference.core.passing import json_members, parts
 from inference.core.passing.answers import ChoicesReader, reader_of
 from inference.core.passing.blocks import Blocks
+from inference.core.passing.request import Passed, made, read
 from inference.core.passing.routes import ROUTES
 
 texts = st.text(max_size=12)
@@ -34,26 +35,26 @@ def test_changed_members_are_changed_and_all_other_bytes_stay(
 ) -> None:
     body = json.dumps(document, **style).encode("utf-8", "surrogatepass")
     changes = {name: None if value is None else json.dumps(value).encode() for name, value in wanted.items()}
-    after = members.changed(body, changes)
+    after = json_members.changed(body, changes)
     expected = {name: value for name, value in document.items() if changes.get(name, b"") is not None}
     expected |= {name: value for name, value in wanted.items() if value is not None}
     assert json.loads(after) == expected
-    kept = {m.name: body[m.start : m.end] for m in members.members(body) if m.name not in changes}
-    assert {m.name: after[m.start : m.end] for m in members.members(after) if m.name not in changes} == kept
-    assert members.changed(body, {}) == body
+    kept = {m.name: body[m.start : m.end] for m in json_members.members(body) if m.name not in changes}
+    assert {m.name: after[m.start : m.end] for m in json_members.members(after) if m.name not in changes} == kept
+    assert json_members.changed(body, {}) == body
 
 
 def test_every_member_of_a_name_is_changed_however_it_is_written() -> None:
     """A server that takes the first of two would else get another model than the one that was looked for."""
     body = rb'{"mod\u0065l":"a", "x": "\"model\":\"a\"", "model":"a"}'
-    assert members.changed(body, {"model": b'"b"'}) == rb'{"mod\u0065l":"b", "x": "\"model\":\"a\"", "model":"b"}'
+    assert json_members.changed(body, {"model": b'"b"'}) == rb'{"mod\u0065l":"b", "x": "\"model\":\"a\"", "model":"b"}'
 
 
 def test_the_model_s_name_is_replaced_where_it_stands_and_nowhere_else() -> None:
     body = rb'{"metadata":{"model":"a"},"text":"\"model\":\"a\"","model":"a"}'
-    assert members.with_value(body, ("model",), b'"a"', b'"b"') == body[:-4] + b'"b"}'
-    assert members.with_value(body, ("metadata", "model"), b'"z"', b'"b"') == body
-    assert members.with_value(body, ("nothing", "model"), b'"a"', b'"b"') == body
+    assert json_members.with_value(body, ("model",), b'"a"', b'"b"') == body[:-4] + b'"b"}'
+    assert json_members.with_value(body, ("metadata", "model"), b'"z"', b'"b"') == body
+    assert json_members.with_value(body, ("nothing", "model"), b'"a"', b'"b"') == body
 
 
 @given(
@@ -89,14 +90,14 @@ def test_what_is_hashed_tells_apart_what_may_be_answered_otherwise(
     one: dict[str, Any], other: dict[str, Any], same: bool
 ) -> None:
     def key(document: dict[str, Any]) -> bytes:
-        return passed.read("/v1/chat/completions", "chat", json.dumps({"model": "m", **document}).encode()).canonical
+        return read("/v1/chat/completions", "chat", json.dumps({"model": "m", **document}).encode()).canonical
 
     assert (key(one) == key(other)) == same
 
 
 def _with_result(result: str) -> bytes:
     turns = [{"role": "user", "content": "u"}, {"role": "tool", "tool_call_id": "1", "content": result}]
-    return passed.made("/v1/chat/completions", "chat", {"model": "m", "messages": turns}).canonical
+    return made("/v1/chat/completions", "chat", {"model": "m", "messages": turns}).canonical
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_a_tools_result_in_json_is_known_by_what_it_says(one_result: str, other:
 @pytest.mark.parametrize("odd", [r'"\ud800"', "NaN", "1" * 400, r'{"\udfff": 1}'])
 def test_what_servers_in_python_take_is_handed_on_and_has_a_key(odd: str) -> None:
     body = f'{{"model": "m", "x": {odd}}}'.encode()
-    request = passed.read("/v1/completions", "text_completion", body)
+    request = read("/v1/completions", "text_completion", body)
     assert request.rendered({}) == body
     assert request.canonical
 
@@ -128,7 +129,7 @@ def test_what_servers_in_python_take_is_handed_on_and_has_a_key(odd: str) -> Non
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"a": 1}', b'{"model": 1}', rb'{"model": "\ud800"}', b"\xff"])
 def test_a_body_that_names_no_model_is_a_400(body: bytes) -> None:
     with pytest.raises(ApiError) as refused:
-        passed.read("/v1/chat/completions", "chat", body)
+        read("/v1/chat/completions", "chat", body)
     assert refused.value.status == 400
 
 
@@ -147,29 +148,29 @@ def test_a_server_is_not_sent_to_fetch_from_its_own_network(part: dict[str, Any]
         sent = json.dumps({"model": "m", **body})
         for text in (sent, sent.replace("url", "\\u0075rl")):
             with pytest.raises(ApiError, match="public host"):
-                passed.read("/v1/chat/completions", "chat", text.encode())
+                read("/v1/chat/completions", "chat", text.encode())
     harmless = {"type": "image_url", "image_url": {"url": "data:video/mp4;base64,AA"}, "url": "http://10.0.0.1"}
     sent = json.dumps({"model": "m", "messages": [{"role": "user", "content": [harmless]}]})
-    assert passed.read("/v1/chat/completions", "chat", sent.encode()).rendered({}) == sent.encode()
+    assert read("/v1/chat/completions", "chat", sent.encode()).rendered({}) == sent.encode()
 
 
 def test_a_ranking_does_not_send_a_server_into_its_own_network_either() -> None:
     document = {"content": [{"type": "image_url", "image_url": {"url": "http://10.0.0.1/"}}]}
     with pytest.raises(ApiError, match="public host"):
-        passed.read("/rerank", "rerank", json.dumps({"model": "m", "query": "a", "documents": document}).encode())
+        read("/rerank", "rerank", json.dumps({"model": "m", "query": "a", "documents": document}).encode())
 
 
 def test_every_character_counts_where_tokens_are_asked_for() -> None:
     def key(content: str) -> bytes:
         turns = [{"role": "user", "content": content}]
-        return passed.made("/tokenize", "tokenize", {"model": "m", "messages": turns}).canonical
+        return made("/tokenize", "tokenize", {"model": "m", "messages": turns}).canonical
 
     assert len({key("a"), key("a "), key("a\r\n"), key("a\n")}) == 4
 
 
 def test_a_limit_keeps_the_name_that_the_client_gave_it() -> None:
     for name in ("max_tokens", "max_completion_tokens"):
-        query = passed.made("/v1/chat/completions", "chat", {"model": "m", name: 9})
+        query = made("/v1/chat/completions", "chat", {"model": "m", name: 9})
         assert json.loads(query.at_most(5).rendered({})) == {"model": "m", name: 5}
         assert query.at_most(5).max_tokens == 5
         assert query.at_most(10).rendered({}) == query.body
@@ -198,7 +199,7 @@ def test_chunks_that_are_only_compared_say_what_read_ones_say(words: list[str], 
     ],
 )  # fmt: skip
 def test_a_prompt_is_measured_without_its_tokenizer(query: dict[str, Any], tokens: int) -> None:
-    assert passed.made("/v1/chat/completions", "chat", {"model": "m", **query}).prompt_tokens == tokens
+    assert made("/v1/chat/completions", "chat", {"model": "m", **query}).prompt_tokens == tokens
 
 
 @pytest.mark.parametrize(
@@ -212,7 +213,7 @@ def test_a_prompt_is_measured_without_its_tokenizer(query: dict[str, Any], token
     ],
 )
 def test_only_what_the_model_reads_is_measured(path: str, query: dict[str, Any], tokens: int) -> None:
-    assert passed.made(path, ROUTES[path].operation, {"model": "m", **query}).prompt_tokens == tokens
+    assert made(path, ROUTES[path].operation, {"model": "m", **query}).prompt_tokens == tokens
 
 
 @pytest.mark.parametrize(
@@ -247,11 +248,11 @@ def test_what_is_known_of_a_long_request_stays_known_when_its_body_is_let_go() -
     fields = {"messages": turns, "tools": [{"b": 1}], "n": 2, "max_tokens": 7, "stream": True, "temperature": 0}
     document = {"model": "m", **fields, "stream_options": {"include_usage": True}}
 
-    def known(query: passed.Passed) -> list[Any]:
+    def known(query: Passed) -> list[Any]:
         facts = [query.texts, query.prompt_tokens, query.images, query.choices, query.head, query.prompt_digest]
         return [*facts, query.canonical, query.max_tokens, query.deterministic, query.prompt_param]
 
-    whole, long = (passed.read("/v1/chat/completions", "chat", json.dumps(document).encode()) for _ in range(2))
+    whole, long = (read("/v1/chat/completions", "chat", json.dumps(document).encode()) for _ in range(2))
     long.read_through()
     assert long.document["messages"] is None
     assert long.document["stream_options"]
@@ -262,6 +263,6 @@ def test_what_is_known_of_a_long_request_stays_known_when_its_body_is_let_go() -
     assert long.at_most(5).canonical == whole.at_most(5).canonical != whole.canonical
     assert long.as_it_stands(["tools", "n"]) == {"tools": msgspec.Raw(b'[{"b": 1}]'), "n": msgspec.Raw(b"2")}
     other = dict(reversed(document.items())) | {"user": "b"}
-    assert passed.read("/v1/chat/completions", "chat", json.dumps(other).encode()).canonical == whole.canonical
+    assert read("/v1/chat/completions", "chat", json.dumps(other).encode()).canonical == whole.canonical
     other = document | {"seed": 3, "temperature": 1}
-    assert passed.read("/v1/chat/completions", "chat", json.dumps(other).encode()).canonical != whole.canonical
+    assert read("/v1/chat/completions", "chat", json.dumps(other).encode()).canonical != whole.canonical

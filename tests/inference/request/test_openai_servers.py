@@ -8,7 +8,7 @@ import openai
 import pytest
 
 from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
-from inference.core.passing.passed import MAX_UNKNOWN
+from inference.core.passing.request import MAX_UNKNOWN
 from tests.support.gateway.process import KEY, Gateway, Receiver, Serve, StartGateway, unique
 from tests.support.servers.calls import StartServer
 from tests.support.servers.standins import EMBEDDING, GENERATION, MODEL, ModelServer

@@ -15,7 +15,7 @@ from inference.contract.snapshot import Model
 from inference.core.backend_errors import UnreachableError
 from inference.core.capabilities import Capabilities
 from inference.core.openai.errors import ApiError
-from inference.core.passing.passed import Passed, made
+from inference.core.passing.request import Passed, made
 from inference.core.question import Message, Question
 from inference.request.prepare import prepare
 from inference.tokenizers.model_text import PlainText

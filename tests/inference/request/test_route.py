@@ -12,7 +12,7 @@ from inference.contract.snapshot import Endpoint, Model, Pool, Route
 from inference.core.backend_errors import FailedError
 from inference.core.events import Event
 from inference.core.openai.errors import ApiError
-from inference.core.passing.passed import made
+from inference.core.passing.request import made
 from inference.policy.serving import Serving
 from inference.request.generate import generate
 from inference.request.parse import ENDPOINTS

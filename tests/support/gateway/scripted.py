@@ -25,7 +25,7 @@ from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, 
 from inference.core.capabilities import Capabilities
 from inference.core.fair_queue import Claim
 from inference.core.openai.writers import ChatWriter, Format
-from inference.core.passing.passed import made
+from inference.core.passing.request import made
 from inference.core.question import PARAMETERS, Message, Question
 from inference.request.coalesce import Flight
 from inference.request.parse import Endpoint as EndpointOfRequests

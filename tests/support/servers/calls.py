@@ -5,7 +5,7 @@ from typing import Any
 
 from inference.backends.openai.model import OpenAIModel
 from inference.backends.port import CallInfo, Event, Stream
-from inference.core.passing.passed import Passed, made
+from inference.core.passing.request import Passed, made
 from tests.support.servers.standins import MODEL, ModelServer
 
 StartServer = Callable[[str], Awaitable[ModelServer]]

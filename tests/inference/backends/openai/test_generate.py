@@ -17,7 +17,7 @@ from inference.core.backend_errors import (
     RefusedError,
     UnreachableError,
 )
-from inference.core.passing.passed import made
+from inference.core.passing.request import made
 from inference.wires.http import client
 from tests.support.servers.calls import CALL, Connect, StartServer, chat, events_of
 from tests.support.servers.standins import ALL_KINDS, EMBEDDING, KINDS, MODEL, ModelServer, SGLang

@@ -6,7 +6,7 @@ import msgspec
 import openai
 import pytest
 
-from inference.core.passing import form
+from inference.core.passing import multipart
 from tests.bench.transparent import in_front_of
 from tests.support.gateway.process import KEY, Receiver, StartGateway
 from tests.support.transparent.standin import MODEL, Recorder
@@ -30,7 +30,7 @@ async def test_a_server_gets_the_speech_and_its_own_name_of_the_model(
                 )
                 got = server.got[-1]
                 boundary = got.body.split(b"\r\n", 1)[0].removeprefix(b"--").decode()
-                read = form.read(got.body, f"{got.content_type}; boundary={boundary}")
+                read = multipart.read(got.body, f"{got.content_type}; boundary={boundary}")
                 values = [(part.name, got.body[part.value : part.end]) for part in read.parts]
                 assert sorted(values) == [
                     ("file", speech),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inference.contract.snapshot import CacheRule, Model, Pool
 from inference.core.cache_key import cache_key
-from inference.core.passing import passed
+from inference.core.passing.request import Passed, read
 from inference.core.question import Message, Question
 from inference.core.semantic.bucket import Fuzzy, Query, bucket, split
 
@@ -34,8 +34,8 @@ MODEL = Model("m", ())
 POOL = Pool("p", "v", "eu", "served", "1")
 
 
-def sent(body: dict[str, Any], path: str = "/v1/chat/completions") -> passed.Passed:
-    return passed.read(path, "chat", json.dumps(body).encode())
+def sent(body: dict[str, Any], path: str = "/v1/chat/completions") -> Passed:
+    return read(path, "chat", json.dumps(body).encode())
 
 
 def of(query: Query, model: Model = MODEL, pool: Pool = POOL, tenant: str = "t", embedder: bytes = b"e1") -> bytes:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.core.openai.errors import ApiError
-from inference.core.passing import form
-from inference.core.passing.passed import read_form
+from inference.core.passing import multipart
+from inference.core.passing.request import read_form
 
 BOUNDARY = "x--1"
 TYPE = f'multipart/form-data; boundary="{BOUNDARY}"'
@@ -46,16 +46,16 @@ def test_changed_fields_are_changed_and_all_other_bytes_stay(
     fields: dict[str, str], file: bytes, wanted: dict[str, str | None], preamble: bytes, padding: bytes
 ) -> None:
     body = written(fields, file, preamble=preamble, padding=padding)
-    read = form.read(body, TYPE)
-    assert form.changed(body, read, {}) == body
+    read = multipart.read(body, TYPE)
+    assert multipart.changed(body, read, {}) == body
     assert {part.name: body[part.value : part.end] for part in read.parts} == {
         **{name: text.encode() for name, text in fields.items()},
         "file": file,
     }
     changes = {name: None if value is None else json.dumps(value).encode() for name, value in wanted.items()}
-    after = form.changed(body, read, changes)
+    after = multipart.changed(body, read, changes)
     left = {name: text for name, text in (fields | wanted).items() if text is not None}
-    assert {part.name: after[part.value : part.end] for part in form.read(after, TYPE).parts} == {
+    assert {part.name: after[part.value : part.end] for part in multipart.read(after, TYPE).parts} == {
         **{name: text.encode() for name, text in left.items()},
         "file": file,
     }
@@ -87,7 +87,7 @@ def test_what_the_fields_say_is_read_as_json_would_be() -> None:
             TYPE,
             "`model` twice",
         ),
-        (written({str(number): "" for number in range(form.MAX_PARTS)}, b""), TYPE, "more than 256 parts"),
+        (written({str(number): "" for number in range(multipart.MAX_PARTS)}, b""), TYPE, "more than 256 parts"),
         (written({"a": "b"}, b"x"), TYPE, "Missing required parameter: 'model'"),
         (LINE + b"\r\n" + b"A: " + b"b" * 9000 + b"\r\n\r\n\r\n" + LINE + b"--", TYPE, "too long"),
     ],
@@ -101,7 +101,7 @@ def test_a_form_that_cannot_be_read_is_refused_with_the_reason(body: bytes, cont
 def test_any_bytes_are_read_or_refused(body: bytes, start: bytes) -> None:
     whole: Any = start + body
     try:
-        read = form.read(whole, TYPE)
+        read = multipart.read(whole, TYPE)
     except ApiError:
         return
-    form.document(whole, read)
+    multipart.document(whole, read)

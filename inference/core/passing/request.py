@@ -10,10 +10,10 @@ import msgspec
 from inference.contract.stages import Operation
 from inference.core.openai import errors
 from inference.core.openai.shape import takes_long
-from inference.core.passing import canonical, form, media, members, parts
-from inference.core.passing.form import Form
+from inference.core.passing import canonical, json_members, media, multipart, parts
 from inference.core.passing.inputs import Inputs, inputs_of
-from inference.core.passing.members import Member
+from inference.core.passing.json_members import Member
+from inference.core.passing.multipart import Form
 from inference.core.passing.routes import ROUTES, prompt_of
 from inference.core.passing.texts import texts_of, token_ids, tokens_of, written
 from inference.core.question import GENERATION
@@ -101,8 +101,8 @@ class Passed:
         """The body that a server gets."""
         changes, its_form = {**self.changes, **additions}, self._known.form
         if its_form is not None:
-            return form.changed(self.body, its_form, changes)
-        return members.changed(self.body, changes, self._known.members) if changes else self.body
+            return multipart.changed(self.body, its_form, changes)
+        return json_members.changed(self.body, changes, self._known.members) if changes else self.body
 
     @property
     def model(self) -> str:
@@ -200,7 +200,7 @@ class Passed:
         return [_decode(elements[it]) for it in numbers]
 
     def _elements(self) -> tuple[Member, list[msgspec.Raw]]:
-        at = next(it for it in self._known.members or members.members(self.body) if it.name == "input")
+        at = next(it for it in self._known.members or json_members.members(self.body) if it.name == "input")
         return at, _decode_elements(self.body[at.value : at.end])
 
     @property
@@ -229,7 +229,7 @@ class Passed:
         _ = self.canonical, self.texts, self.prompt_tokens, self.images, self.choices, self.head, self.prompt_digest
         _ = self.is_one_prompt
         known.inputs = inputs_of(self.operation, self.document) if "input" not in self.changes else None
-        known.members = members.members(self.body) if known.form is None else None
+        known.members = json_members.members(self.body) if known.form is None else None
         heavy = [name for name, it in self.document.items() if isinstance(it, list | dict) and name != "stream_options"]
         values = [self.document[name] for name in heavy]
         self.document |= dict.fromkeys(heavy)
@@ -290,7 +290,7 @@ class Passed:
 
     def as_it_stands(self, names: Collection[str]) -> dict[str, msgspec.Raw]:
         """These of its members, as far as it has them."""
-        there = self._known.members or members.members(self.body)
+        there = self._known.members or json_members.members(self.body)
         return {it.name: msgspec.Raw(self.body[it.value : it.end]) for it in there if it.name in names}
 
 
@@ -325,8 +325,8 @@ def read(path: str, operation: Operation, body: bytes) -> Passed:
 
 def read_form(path: str, operation: Operation, body: bytes, content_type: str) -> Passed:
     """The request in a form. Raises ApiError."""
-    known = form.read(body, content_type)
-    document = form.document(body, known)
+    known = multipart.read(body, content_type)
+    document = multipart.document(body, known)
     _check_model(document)
     request = Passed(path, operation, body, document, content_type)
     request._known.form, request._known.is_long = known, takes_long(body)
