@@ -6,4 +6,28 @@ class PlanningConfig(AppConfig):
     verbose_name = "Planning"
 
     def ready(self) -> None:
+        from controlplane.accounts.core.actions import ADMINISTER, EDIT_PLAN
+        from controlplane.fleet.files import kinds, revisions
+        from controlplane.fleet.files.kinds import Belongings, Kind
         from controlplane.planning import demo, refresh  # noqa: F401  (they register their kinds of job)
+        from controlplane.planning.models import (
+            GpuQuota,
+            GpuType,
+            PlanSettings,
+            PoolCapacity,
+            RegionCalendar,
+            ReplicaCapacityEntry,
+        )
+
+        quotas = Belongings(GpuQuota, "gpu_type", ("region",), edits=ADMINISTER)
+        entered = {"source": ReplicaCapacityEntry.Source.ENTERED}
+        entries = Belongings(
+            ReplicaCapacityEntry, "pool", ("gpu_type",), only=entered, hidden=("source",), edits=EDIT_PLAN
+        )
+        kinds.add(
+            Kind("PlanSettings", PlanSettings, returns="missing", named="", edits=ADMINISTER),
+            Kind("GpuType", GpuType, {"quotas": quotas}, returns="missing", edits=ADMINISTER),
+            Kind("RegionCalendar", RegionCalendar, returns="missing", named="region", edits=ADMINISTER),
+            Kind("PoolCapacity", PoolCapacity, {"entries": entries}, returns="missing", named="pool", edits=EDIT_PLAN),
+        )
+        revisions.connect()

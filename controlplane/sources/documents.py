@@ -18,6 +18,7 @@ from controlplane.policy.revisions.apply import apply as apply_policies
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.apply import apply as apply_objectives
 from controlplane.slo.openslo.export import export_one
+from controlplane.slo.openslo.models import AppliedDocument
 
 FLEET, POLICY, OPENSLO = "fleet", "policies", "objectives"
 OBJECTIVE = "SLO"
@@ -69,11 +70,17 @@ def _group_of(document: Document) -> str:
 def export(kinds: Collection[str] = (), team: str = "") -> dict[str, str]:
     """Texts by file name: of these kinds, or of all; of this team, if one is named."""
     texts = export_fleet(kinds, team) if not kinds or set(kinds) & set(KINDS) else {}
+    came = set(AppliedDocument.objects.exclude(slug="").values_list("slug", flat=True))
     revisions = PolicyRevision.objects.filter(state=PolicyRevision.State.ACTIVE).order_by("name")
     objectives = StoredObjective.objects.select_related("owner").order_by("slug")
     if team:
         revisions, objectives = revisions.filter(team=team), objectives.filter(owner__name=team)
     texts |= {f"{row.kind.lower()}-{row.name}": row.text for row in revisions if not kinds or row.kind in kinds}
-    if not kinds or OBJECTIVE in kinds:
-        texts |= {f"slo-{row.slug}": export_one(row) for row in objectives}
+    for row in objectives if not kinds or OBJECTIVE in kinds else ():
+        if kinds or row.slug in came:  # what came as OpenSLO goes as OpenSLO
+            texts |= {f"slo-{row.slug}": export_one(row)}
+            texts.pop(f"objective-{row.slug}", None)
+    if not team and (not kinds or OBJECTIVE in kinds):
+        others = AppliedDocument.objects.filter(slug="")
+        texts |= {f"{row.kind.lower()}-{row.name}": row.text for row in others}
     return texts

@@ -21,6 +21,7 @@ from controlplane.api.formats import (
     WallTime,
     Words,
 )
+from controlplane.fleet.files.revisions import managed_elsewhere
 from controlplane.slo import queries
 from controlplane.slo.core.document import objective_from_json, objective_to_json
 from controlplane.slo.core.windows import Severity
@@ -267,6 +268,7 @@ def change_objective(request: HttpRequest, slug: str, given: Body[ObjectiveIn]) 
         raise ValidationError(
             {"revision": f"revision={given.revision} is not the newest, {row.revision}: read it again, and change that"}
         )
+    _require_here(row)
     if given.slug != slug:
         raise ValidationError(
             {"slug": f"slug={given.slug!r} is not {slug!r}: a slug never changes; add another instead"}
@@ -276,7 +278,9 @@ def change_objective(request: HttpRequest, slug: str, given: Body[ObjectiveIn]) 
 
 @router.delete("/{slug}", response={204: None}, summary="Delete it with its history")
 def remove_objective(request: HttpRequest, slug: str) -> HttpResponse:
-    rights.row_by(request.user, EDIT_OBJECTIVES, lambda: _row(slug)).delete()
+    row = rights.row_by(request.user, EDIT_OBJECTIVES, lambda: _row(slug))
+    _require_here(row)
+    row.delete()
     return HttpResponse(status=204)
 
 
@@ -305,6 +309,11 @@ def objective_burndown(request: HttpRequest, slug: str, of: Name | None = None) 
 @router.get("/{slug}/revisions", response=list[RevisionOut], summary="Who changed what, the newest first")
 def objective_revisions(request: HttpRequest, slug: str) -> Any:
     return _row(slug).revisions.all()
+
+
+def _require_here(row: StoredObjective) -> None:
+    if why := managed_elsewhere(row):
+        raise ValidationError({"slug": why})
 
 
 def _save(request: HttpRequest, given: ObjectiveIn) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from controlplane.fleet.files.kinds import Key, stored, text_of
 
-NAMES_ITS_OWNER = {"team": "Team", "model": "Model", "variant": "Variant"}
+NAMES_ITS_OWNER = {"team": "Team", "owner": "Team", "model": "Model", "variant": "Variant"}
 """A field that says whose a document is, itself or by the document that it names."""
 
 

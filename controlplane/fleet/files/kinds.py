@@ -1,14 +1,20 @@
 """The kinds of documents, each a table with the tables that belong to its rows; their forms come from the columns."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC
 from functools import cache
 from typing import Any, Literal
 
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser
 from django.db import models
 from django.db.models.fields import NOT_PROVIDED
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import EDIT_FLEET
+from controlplane.accounts.core.rule import Action
+from controlplane.accounts.rights import Guard
 from controlplane.fleet.core.forms import REQUIRED, Column, Entries, Part, Type, Values, in_order, written
 from controlplane.fleet.models import (
     AllowedRegion,
@@ -51,6 +57,7 @@ class Belongings:
     names: str = ""
     only: Mapping[str, Any] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
+    edits: Action = EDIT_FLEET
 
     @property
     def columns(self) -> dict[str, Column]:
@@ -68,6 +75,8 @@ class Belongings:
 class Kind:
     """`administrators`: fields and lists that an owner may not change. `returns`: what of it comes back with an earlier revision: `missing`
     ones are made, and others stay as they are, because more than what is served hangs on them; what lets callers in never does.
+    `named`: the column that is the document's name; empty: there is one row. `edits`: what changing it asks for. `saved` is called with a
+    row that was changed, once all is valid.
     """
 
     name: str
@@ -75,26 +84,37 @@ class Kind:
     lists: Mapping[str, Belongings] = field(default_factory=dict)
     administrators: tuple[str, ...] = ()
     returns: Literal["all", "missing", "never"] = "all"
+    named: str = "name"
+    edits: Action = EDIT_FLEET
+    saved: Callable[[Any], object] = lambda row: row
 
     @property
     def is_single(self) -> bool:
-        return self.table is StageTimeouts
+        return not self.named
 
     @property
     def part(self) -> Part:
         return _part(self.name)
 
+    @property
+    def is_of_another(self) -> bool:
+        """Whether its name is that of the row that it belongs to."""
+        return bool(self.named) and isinstance(self.table._meta.get_field(self.named), models.ForeignKey)
+
     def name_of(self, row: models.Model) -> str:
-        return ALL if self.is_single else str(getattr(row, "name"))  # noqa: B009  (each of them has one)
+        if self.is_single:
+            return ALL
+        value = getattr(row, self.named)
+        return str(value.name if self.is_of_another else value)
 
     def find(self, name: str) -> models.Model | None:
         rows: models.QuerySet[Any] = self.table._default_manager.select_related(*references(self.table))
         if self.is_single:
             return rows.first() if name == ALL else None
-        return rows.filter(name=name).first()
+        return rows.filter(**{f"{self.named}__name" if self.is_of_another else self.named: name}).first()
 
     def new(self, name: str) -> models.Model:
-        return self.table() if self.is_single else self.table(name=name)
+        return self.table() if self.is_single or self.is_of_another else self.table(**{self.named: name})
 
 
 _PRICES = ("model", "variant", "pool")
@@ -104,7 +124,7 @@ def _prices(of: str) -> Belongings:
     return Belongings(Price, of, hidden=tuple(name for name in _PRICES if name != of))
 
 
-KINDS: Mapping[str, Kind] = {
+KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         Kind("Team", Team, returns="missing"),
@@ -115,7 +135,7 @@ KINDS: Mapping[str, Kind] = {
             {"workloads": Belongings(Workload, "cluster", ("name",), only={"pool": None}, hidden=("pool",))},
             returns="missing",
         ),
-        Kind("StageTimeouts", StageTimeouts),
+        Kind("StageTimeouts", StageTimeouts, named=""),
         Kind(
             "Tier",
             Tier,
@@ -126,9 +146,8 @@ KINDS: Mapping[str, Kind] = {
             Tenant,
             {"regions": Belongings(AllowedRegion, "tenant", ("region",), names="region", hidden=("model",))},
         ),
-        Kind("GuardRule", GuardRule, returns="missing"),
-        Kind("TokenIssuer", TokenIssuer, returns="never"),
         Kind("GuardRule", GuardRule),
+        Kind("TokenIssuer", TokenIssuer, returns="never"),
         Kind(
             "Model",
             LLMModel,
@@ -152,7 +171,30 @@ KINDS: Mapping[str, Kind] = {
         ),
     )
 }
-"""In the order in which they are made: each names only rows of kinds before it, but for lists, and models that embed for others."""
+"""In the order in which they are made: each names only rows of kinds before it, but for lists, and models that embed for others. Rooms
+above the fleet add theirs with `add`.
+"""
+
+
+def add(*kinds: Kind) -> None:
+    """Kinds of another room. Call it when the app is ready."""
+    KINDS.update({kind.name: kind for kind in kinds})
+
+
+def guard(user: AbstractBaseUser | AnonymousUser, action: Action) -> Guard:
+    """As `rights.guard`; changing a row asks for what its kind or list asks for."""
+
+    def guarding(thing: object) -> None:
+        parts: list[Kind | Belongings] = [
+            *KINDS.values(),
+            *(each for kind in KINDS.values() for each in kind.lists.values()),
+        ]
+        of = [part.edits for part in parts if isinstance(thing, part.table)]
+        rights.require(user, of[0] if of and action == EDIT_FLEET else action, thing)
+
+    return guarding
+
+
 _TYPES: "tuple[tuple[type[models.Field[Any, Any]], Type], ...]" = (
     (models.BooleanField, "true or false"), (models.FloatField, "number"), (models.IntegerField, "whole number"),
     (models.DateTimeField, "moment"), (models.JSONField, "value"), (models.ForeignKey, "name"),
@@ -192,7 +234,7 @@ def _part(name: str) -> Part:
     lists = {
         field: Entries(Part(each.columns), each.key, each.single, each.names) for field, each in kind.lists.items()
     }
-    return Part(columns_of(kind.table, ("name",)), lists)
+    return Part(columns_of(kind.table, (kind.named,)), lists)
 
 
 def values_of(row: models.Model, columns: Mapping[str, Column]) -> Values:

@@ -82,8 +82,10 @@ class Work:
                 self.guard(Owned())
         columns = {name: column for name, column in kind.part.columns.items() if not _is_later(kind, name)}
         _set(row, columns, each.values, ("spec",))
-        if not kind.is_single:
-            _cleaned(row, "name", each.key[1], ("metadata", "name"))
+        if kind.is_of_another:
+            setattr(row, kind.named, _named(row, kind.named, each.key[1], ("metadata", "name")))
+        elif not kind.is_single:
+            _cleaned(row, kind.named, each.key[1], ("metadata", "name"))
         self.guard(row)
         if row.pk is None or values_of(row, columns) != {name: before[name] for name in columns}:
             _save(row, ("spec",))
@@ -124,7 +126,9 @@ class Work:
             self.entries.append((each, entry, path))
 
     def _check(self, each: Wanted) -> None:
-        _clean(self.rows[each.key], ("spec",))
+        row = self.rows[each.key]
+        _clean(row, ("spec",))
+        KINDS[each.key[0]].saved(row)
         for of, entry, path in self.entries:
             if of is each:
                 _clean(entry, path)

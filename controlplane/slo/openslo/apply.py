@@ -12,6 +12,7 @@ from controlplane.core.documents.plan import Applied, PlanStep
 from controlplane.core.documents.problem import Problem, shown
 from controlplane.core.documents.reading import Document, read
 from controlplane.core.formatting import shortened
+from controlplane.fleet.files.revisions import Reason, because
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.core import weir
@@ -43,7 +44,7 @@ def apply(
     applied = Applied(len(linted.documents), steps, linted.problems, False)
     if not applied.possible:
         return applied
-    with transaction.atomic():
+    with transaction.atomic(), because(Reason(label)):
         refusals = _carry_out(linted, steps, label, who, guard)
         done = not dry_run and not refusals
         transaction.set_rollback(not done)

@@ -20,6 +20,7 @@ from controlplane.fleet.files import proposals
 from controlplane.fleet.files.differences import Difference, differences
 from controlplane.fleet.files.export import export
 from controlplane.fleet.files.kinds import KINDS, read_kind, text_of
+from controlplane.fleet.files.kinds import guard as kind_guard
 from controlplane.fleet.files.reading import check
 from controlplane.fleet.models import FleetProposal, FleetRevision
 from controlplane.policy.preview import fleet as fleet_previews
@@ -204,7 +205,7 @@ def apply_fleet_files(request: HttpRequest, parameters: Query[FleetApplyParamete
 
 
 def _sent(request: HttpRequest, texts: dict[str, str], **options: Any) -> Status[proposals.Sent]:
-    guard = rights.guard(request.user, EDIT_FLEET)
+    guard = kind_guard(request.user, EDIT_FLEET)
     sent = proposals.apply_or_propose(texts, author=request.user.get_username(), guard=guard, **options)
     return Status(409 if sent.refused else 202 if sent.proposal else 200, sent)
 
@@ -250,7 +251,7 @@ def take_fleet_step(request: HttpRequest, number: Number, step: proposals.Step) 
     action = proposals.STEPS[step]
     rights.require_anywhere(request.user, action)
     _proposal(number)
-    return fleet_previews.take(step, number, request.user.get_username(), rights.guard(request.user, action))
+    return fleet_previews.take(step, number, request.user.get_username(), kind_guard(request.user, action))
 
 
 def _revision(number: int) -> FleetRevision:

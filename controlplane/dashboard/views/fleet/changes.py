@@ -18,6 +18,7 @@ from controlplane.dashboard.core.proposal_preview import NOTE, tables_of, unknow
 from controlplane.dashboard.views.common import list_filters, list_links, page
 from controlplane.fleet.files import proposals
 from controlplane.fleet.files.differences import differences
+from controlplane.fleet.files.kinds import guard as kind_guard
 from controlplane.fleet.files.revisions import drifts
 from controlplane.fleet.models import FleetProposal, FleetRevision, Team
 from controlplane.policy.preview import fleet as fleet_previews
@@ -134,7 +135,7 @@ def take_proposal_step(request: HttpRequest, number: int, step: str) -> HttpResp
     rights.require_anywhere(request.user, action)
     get_object_or_404(FleetProposal, pk=number)
     try:
-        guard = rights.guard(request.user, action)
+        guard = kind_guard(request.user, action)
         fleet_previews.take(step, number, request.user.get_username(), guard)  # type: ignore[arg-type]
     except ValidationError as error:
         messages.error(request, f"Not done: {'; '.join(error.messages)}")

@@ -13,6 +13,7 @@ from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_FLEET
 from controlplane.core.documents.report import plan_lines
 from controlplane.core.documents.writing import join_documents
+from controlplane.fleet.files import kinds
 from controlplane.fleet.files.apply import apply
 from controlplane.fleet.files.export import export
 from controlplane.fleet.files.kinds import stored, text_of
@@ -30,6 +31,7 @@ from controlplane.fleet.models import (
     Tier,
     Variant,
 )
+from controlplane.planning.models import PoolCapacity
 from controlplane.policy.models import PolicyRevision
 from controlplane.slo.models import StoredObjective
 from tests.support.entered_fleet import as_gateways_get_it, emptied, entered_fleet
@@ -270,3 +272,76 @@ def test_a_person_and_the_way_are_in_the_revision(home: Path, owner: Any) -> Non
     assert owner.post(f"/admin/fleet/tier/{row.pk}/change/", fields).status_code == 302
     made = FleetRevision.objects.latest("number")
     assert User.objects.filter(username=made.author).exists() and made.via == "admin"
+
+
+OBJECTIVE = """\
+apiVersion: weir/v1
+kind: Objective
+metadata:
+  name: chat-ttft
+spec:
+  name: First token of chat
+  measure: ttft
+  threshold_ms: 300
+  target: 0.95
+  owner: serving
+"""
+
+
+def test_an_objective_is_a_document_with_revisions_of_its_own(home: Path) -> None:
+    entered_fleet()
+    assert applied(OBJECTIVE)[0] == ["+ Objective chat-ttft"]
+    assert applied(OBJECTIVE.replace("0.95", "0.99"))[0][1:] == ["    target: 0.95 → 0.99"]
+    row = StoredObjective.objects.get()
+    assert (row.target, [each.number for each in row.revisions.all()]) == (0.99, [2, 1])
+    assert export(["Objective"]) == {"objective-chat-ttft": OBJECTIVE.replace("0.95", "0.99")}
+    wrong = applied(OBJECTIVE.replace("measure: ttft", "measure: speed"))[1]
+    assert wrong[0].startswith("fleet.yaml:7:3: error: ") and "speed" in wrong[0]
+    guard = kinds.guard(member("ona", "owner", team="search"), EDIT_FLEET)
+    with pytest.raises(PermissionDenied, match="edit objectives"):
+        apply({"fleet.yaml": OBJECTIVE}, label="repo", guard=guard)
+
+
+PLAN = """\
+apiVersion: weir/v1
+kind: PlanSettings
+metadata: {name: all}
+spec: {level: 0.95}
+---
+apiVersion: weir/v1
+kind: PoolCapacity
+metadata: {name: chat-eu}
+spec:
+  gpu_type: h100
+  entries:
+    - {gpu_type: h100, requests_per_s: 4}
+---
+apiVersion: weir/v1
+kind: GpuType
+metadata: {name: h100}
+spec:
+  usd_per_hour: 3.5
+  quotas:
+    - {region: eu, gpus: 16}
+---
+apiVersion: weir/v1
+kind: RegionCalendar
+metadata: {name: eu}
+spec: {country: DE, zone: Europe/Berlin}
+"""
+
+
+def test_what_plans_assume_is_in_files_and_what_was_measured_is_not(home: Path) -> None:
+    entered_fleet()
+    assert applied(PLAN) == (
+        ["+ PlanSettings all", "+ PoolCapacity chat-eu", "+ GpuType h100", "+ RegionCalendar eu"],
+        [],
+    )
+    pool = PoolCapacity.objects.get()
+    pool.entries.create(gpu_type=pool.gpu_type, source="benchmark", requests_per_s=6)
+    assert applied(PLAN)[0] == ["= PlanSettings all", "= PoolCapacity chat-eu", "= GpuType h100", "= RegionCalendar eu"]
+    assert (pool.gpu_type.usd_per_hour, pool.gpu_type.quotas.get().gpus, pool.entries.count()) == (3.5, 16, 2)
+    changed = applied(PLAN.replace("country: DE", "country: XX"))[1]
+    assert changed[0].startswith("fleet.yaml:25:8: error: country: ")
+    lost = applied(PLAN.replace("metadata: {name: chat-eu}", "metadata: {name: chat-moon}"))[1]
+    assert lost == ["fleet.yaml:8:12: error: pool='chat-moon' is no pool: choose another, or apply it too [refused]"]
