@@ -173,6 +173,7 @@ class LLMModelAdmin(PurgesAnswers, DraftsChanges):
                     "cache_scope",
                     "cache_ttl_s",
                     "cache_ttls_s",
+                    "cache_stales_s",
                     "cache_coalesce",
                     "prompt_version",
                 ]

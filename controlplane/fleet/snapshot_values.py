@@ -94,6 +94,7 @@ def _model(row: LLMModel) -> snapshot.Model:
             mode=row.cache_mode,  # type: ignore[arg-type]
             ttl_s=row.cache_ttl_s,
             ttls_s=row.cache_ttls_s or {},
+            stales_s=row.cache_stales_s or {},
             coalesce=row.cache_coalesce,
             scope=row.cache_scope,  # type: ignore[arg-type]
             purges=row.cache_purges,

@@ -133,6 +133,7 @@ class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ttls_s: dict[
         str, Count
     ] = {}  # of an operation, and of `tag:` with a tag: the shortest that a request matches counts
+    stales_s: dict[str, Count] = {}  # the same names: how long an answer may be given after that, while it is made anew
     coalesce: bool = True  # identical requests in flight at the same time share one inference
     scope: Literal["tenant", "all"] = "tenant"
     purges: Count = 0  # how often its answers were purged: none from before the last time is met again

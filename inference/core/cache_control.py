@@ -34,9 +34,16 @@ class CacheControl(NamedTuple):
         """How long its answer is kept: the shortest of what its routing rule (`routed_s`; 0 is nothing), its operation and its tags
         say, else as the model says. A request only shortens that.
         """
-        said = [routed_s, *(rule.ttls_s.get(name, 0) for name in (operation, *(f"tag:{it}" for it in self.tags)))]
-        ttl_s = min(filter(None, said), default=rule.ttl_s)
+        ttl_s = min(filter(None, (routed_s, *self._said(rule.ttls_s, operation))), default=rule.ttl_s)
         return min(ttl_s, self.ttl_s) if self.ttl_s is not None else ttl_s
+
+    def stale_for(self, rule: CacheRule, operation: str) -> int:
+        """For how long after that its answer may still be given, while a new one is made."""
+        said = self._said(rule.stales_s, operation) if rule.stales_s and self.ttl_s is None else ()
+        return min(filter(None, said), default=0)
+
+    def _said(self, seconds: Mapping[str, int], operation: str) -> list[int]:
+        return [seconds.get(name, 0) for name in (operation, *(f"tag:{it}" for it in self.tags))]
 
 
 USUAL = CacheControl()

@@ -101,6 +101,7 @@ class WholeAnswer(msgspec.Struct, frozen=True, array_like=True):
     vectors: tuple[bytes, ...] = ()  # of embeddings: one per input, as little-endian 32-bit floats
     handed: Handed | None = None  # in place of choices and vectors
     made_s: int = 0  # Unix time; 0 where it is not known
+    fresh_until_s: int = 0  # Unix time from which on it is stale; 0 is never
 
 
 class _Parts:

@@ -18,6 +18,7 @@ from inference.request.by_input.lists import ByInput, Listed
 from inference.request.coalesce import Coalescer, Flight
 from inference.request.degrade import Degraded
 from inference.request.exact.cache import SKIPPED, Cache
+from inference.request.exact.refresh import Refreshes
 from inference.request.exact.write_back import WriteBack
 from inference.request.generate import generate
 from inference.request.semantic.lookup import Look, Semantic
@@ -33,6 +34,7 @@ class Caches:
         self.exact, self.semantic, self.by_input = exact, semantic, by_input
         self.write_back = WriteBack(exact, export)
         self.coalescer = Coalescer()
+        self.refreshes = Refreshes(self.coalescer, export)
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +57,7 @@ class Caching:
     is_usual: bool
     key: bytes | None = None
     entry: bytes = b""  # the key of the answer that it is given
+    is_stale: bool = False  # what was looked up: it is to be made anew
     is_better: bool = False  # what was looked up is the answer without the step that changes the request
     look: Look | None = None
     listed: Listed | None = None
@@ -68,6 +71,11 @@ class Caching:
         """Whether an answer that is kept will do."""
         return self.key is not None and self.control.max_age_s != 0
 
+    @property
+    def refreshes(self) -> bool:
+        """Whether the answer that it was given is to be made anew, and nobody does."""
+        return self.is_stale and not self.control.only_if_cached and not self.caches.refreshes.under_way(self.entry)
+
     async def look_up(self, better: Degraded | None) -> WholeAnswer | None:
         """The answer that is kept. `better` is the request without the step that changes it: where its answer is kept, that is given
         (`is_better`).
@@ -77,12 +85,16 @@ class Caching:
             return None
         trace.enter(LOOKUP)
         if exact is None:
-            stored, trace.outcome = SKIPPED
+            stored, trace.outcome, _ = SKIPPED
         elif better is None:
-            stored, trace.outcome = await exact.get(key, self.timeout_s, self.control.max_age_s)
+            # A refresh is the tenant's to pay for, and a budget counts what requests cost.
+            stale = bool(self.model.cache.stales_s) and self.is_usual and not self.caller.has_budget
+            stored, trace.outcome, self.is_stale = await exact.get(
+                key, self.timeout_s, self.control.max_age_s, stale=stale
+            )
         else:
             keys = (self._key(better.question, better.state.pool), key)
-            (stored, trace.outcome), number = await exact.first(keys, self.timeout_s, self.control.max_age_s)
+            (stored, trace.outcome, _), number = await exact.first(keys, self.timeout_s, self.control.max_age_s)
             if number == 0:
                 self.is_better, self.pool = True, better.state.pool
                 trace.show(self.pool)
@@ -129,7 +141,7 @@ class Caching:
         # The key names its variant. While it waited, the pool's endpoints may have changed.
         ours = flight.error is None and flight.pool is not None and flight.pool.name == work.pool.pool.name
         if self.key is not None and self.control.stores and ours:
-            self.caches.write_back.start(self.key, flight, work.ttl_s)
+            self.caches.write_back.start(self.key, flight, work.ttl_s, work.stale_for_s)
             if self.look is not None:
                 self.look.learn(flight.answer())
 

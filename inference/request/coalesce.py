@@ -185,6 +185,11 @@ class Flight:
         if self._resumed is not None:
             _set(self._resumed, True)
 
+    async def landed(self) -> None:
+        """Wait for the end."""
+        while not self.done:
+            await self.changed(None, only_end=True)
+
     async def changed(self, timeout_s: float | None, *, only_end: bool = False) -> bool:
         """Wait for more events or for the end. Returns False if `timeout_s` passed first."""
         loop = asyncio.get_running_loop()

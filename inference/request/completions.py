@@ -25,6 +25,7 @@ from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import LIMIT, RESPOND, Trace
 from inference.policy.serving import Caller, Serving
+from inference.request import own
 from inference.request.answer import Answer
 from inference.request.authenticate import authenticate
 from inference.request.caching import Caches, Caching
@@ -128,6 +129,7 @@ class Completions:
 
     async def close(self, timeout_s: float) -> None:
         """Let writes to the cache finish."""
+        self.caches.refreshes.close()
         await self.caches.write_back.close(timeout_s)
 
     async def _pass(self, endpoint: Endpoint, request: Request, out: Exchange, trace: Trace, answer: Answer) -> None:
@@ -239,16 +241,21 @@ class Completions:
                 stored = await caching.look_further(answer)
             if stored is not None:
                 trace.enter(RESPOND)
+                if caching.is_stale:
+                    answer.about_cache = b"; stale"
                 answer.replay(stored, caching.pool, caching.entry)
-                return
-            if control.only_if_cached:
+                if not caching.refreshes:
+                    return
+                trace = caching.trace = own.begin(trace, caller, model.name, state, question.operation)
+            elif control.only_if_cached:
                 raise errors.not_cached()
 
             context, tier = trace.context, caller.tier
             priority = plan.priority or tier.priority
             claim = Claim(tier.name, caller.tenant, priority, tier.weight, expected)
             others = fallbacks_of(serving, plan, state)
-            check_regions(serving, served, caller, (state, *others), regions)
+            if stored is None:
+                check_regions(serving, served, caller, (state, *others), regions)
             work = Work(
                 question,
                 model,
@@ -262,10 +269,14 @@ class Completions:
                 plan,
                 body,
                 least(plan.max_output_tokens, step.max_output_tokens) if step else plan.max_output_tokens,
-                caller.can_wait,
+                caller.can_wait or stored is not None,
                 control.ttl_of(model.cache, question.operation, plan.cache_ttl_s),
+                control.stale_for(model.cache, question.operation),
                 self.guards.answers(caller.guard, trace) if caller.guard is not None else None,
             )
+            if stored is not None:
+                self.caches.refreshes.start(caching.entry, trace, work, partial(self._generate, caching, work))
+                return
             if caller.is_lane:
                 answer.room = partial(state.room, priority)
             outcome = trace.outcome

@@ -29,4 +29,5 @@ class Work(NamedTuple):
     most: int = 0  # output tokens, by policy; 0 is no limit
     can_wait: bool = False  # it is a line of the lane that nobody waits for
     ttl_s: int = 0  # for which its answer may be kept
+    stale_for_s: int = 0  # and be given after that, while a new one is made
     guarded: Callable[[Stream], Stream] | None = None  # what its answer goes through, by rules of its tenant

@@ -121,6 +121,13 @@ class LLMModel(FailureRules, SimilarRequests, Named):
         validators=[validate_cache_ttls],
         help_text='Such as {"embeddings": 604800, "tag:weather": 30}; of several that a request matches the shortest counts.',
     )
+    cache_stales_s = models.JSONField(
+        "stale answers by operation and tag, s",
+        default=dict,
+        blank=True,
+        validators=[validate_cache_ttls],
+        help_text='Such as {"chat": 60}: for so long after its time to live an answer is still given, while one request makes a new one.',
+    )
     cache_scope = models.CharField(
         max_length=10,
         choices=CacheScope.choices,

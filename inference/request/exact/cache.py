@@ -20,6 +20,7 @@ class Lookup(NamedTuple):
 
     answer: WholeAnswer | None
     outcome: Literal["hit", "miss", "skipped"]
+    stale: bool = False
 
     @property
     def skipped(self) -> bool:
@@ -39,8 +40,10 @@ class Cache:
     def up(self) -> bool:
         return self._redis.up
 
-    async def get(self, key: bytes, timeout_s: float, max_age_s: int | None = None) -> Lookup:
-        """Look an answer up within `timeout_s`; one that is older than `max_age_s`, or of unknown age then, is none. Never raises."""
+    async def get(self, key: bytes, timeout_s: float, max_age_s: int | None = None, *, stale: bool = False) -> Lookup:
+        """Look an answer up within `timeout_s`; one that is older than `max_age_s`, or of unknown age then, is none, and neither is a
+        stale one without `stale`. Never raises.
+        """
         if not self._redis.up:
             return SKIPPED
         try:
@@ -59,6 +62,8 @@ class Cache:
             return _MISS  # of another layout: it will be overwritten
         if max_age_s is not None and time() - answer.made_s > max_age_s:
             return _MISS
+        if answer.fresh_until_s and time() >= answer.fresh_until_s:
+            return Lookup(answer, "hit", stale=True) if stale else _MISS
         return Lookup(answer, "hit")
 
     async def first(self, keys: Sequence[bytes], timeout_s: float, max_age_s: int | None = None) -> tuple[Lookup, int]:
@@ -68,10 +73,13 @@ class Cache:
             ((lookup, number) for number, lookup in enumerate(lookups) if lookup.answer is not None), (lookups[-1], -1)
         )
 
-    def put(self, key: bytes, answer: WholeAnswer, ttl_s: int) -> asyncio.Future[bool]:
-        """Store an answer. The future says whether Redis took it, and never fails."""
+    def put(self, key: bytes, answer: WholeAnswer, ttl_s: int, stale_for_s: int = 0) -> asyncio.Future[bool]:
+        """Store an answer, which is stale after `ttl_s`. The future says whether Redis took it, and never fails."""
         stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         handed = 0 if answer.handed is None else len(answer.handed.body)
+        if ttl_s > 0 and stale_for_s:
+            answer = msgspec.structs.replace(answer, fresh_until_s=int(time()) + ttl_s)
+            ttl_s += stale_for_s
         # A body that is too long by itself is not copied to see that.
         value = _encode(answer) if ttl_s > 0 and handed <= _MAX_VALUE_BYTES else b""
         if not 0 < len(value) <= _MAX_VALUE_BYTES:

@@ -21,15 +21,15 @@ class WriteBack:
         self._export = export
         self._writes: set[asyncio.Future[bool]] = set()
 
-    def start(self, key: bytes, flight: Flight, ttl_s: int) -> None:
+    def start(self, key: bytes, flight: Flight, ttl_s: int, stale_for_s: int = 0) -> None:
         """Write in the next turn of the event loop, after the requests that wait for the answer have been woken."""
         if self._cache is not None and self._cache.up:
-            asyncio.get_running_loop().call_soon(self._write, self._cache, key, flight, ttl_s)
+            asyncio.get_running_loop().call_soon(self._write, self._cache, key, flight, ttl_s, stale_for_s)
 
-    def _write(self, cache: Cache, key: bytes, flight: Flight, ttl_s: int) -> None:
+    def _write(self, cache: Cache, key: bytes, flight: Flight, ttl_s: int, stale_for_s: int) -> None:
         start_ns = now_ns()
         try:
-            write = cache.put(key, flight.answer(), ttl_s)
+            write = cache.put(key, flight.answer(), ttl_s, stale_for_s)
         except Exception:  # noqa: BLE001  (the requests have their answer, whatever it is: the log has the reason)
             _log.exception("cache.write_failed", request=flight.leader[0].hex())
             self._export.submit(Written(*flight.leader, start_ns, now_ns(), False))

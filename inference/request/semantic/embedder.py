@@ -12,16 +12,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from inference.backends.fleet import PoolState
-from inference.contract.metering.cost import Used, cost_usd, price_now
-from inference.core.events import Usage, WholeAnswer
+from inference.core.events import WholeAnswer
 from inference.core.fair_queue import Claim
-from inference.core.openai.errors import ApiError
 from inference.core.passing.request import made
 from inference.core.semantic.vectors import CANARY, Canary, pack, similarity, unit
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
-from inference.observability.spans import Trace, now_ns
+from inference.observability.spans import Trace
 from inference.policy.serving import Caller, Served, Serving
+from inference.request import own
 from inference.request.coalesce import Flight
 from inference.request.generate import generate
 from inference.request.parse import ENDPOINTS, Request
@@ -132,60 +131,26 @@ class Embedders:
         model, plan = served.model, served.plans_for(caller).plain
         document = {"model": model.name, "input": list(texts)}
         request = Request(made(_PATH, "embeddings", document), ENDPOINTS[_PATH])
-        trace = Trace(now_ns(), None, "embeddings")
-        trace.caller = (cause.context.trace_id, cause.id)
-        trace.tenant, trace.tier, trace.model = caller.tenant, caller.tier.name, model.name
-        trace.policy_version, trace.caller_region = cause.policy_version, cause.caller_region
-        trace.show(state.pool)
+        trace = own.begin(cause, caller, model.name, state, "embeddings")
         tier, context = caller.tier, trace.context
         flight = Flight(None, (context.trace_id, trace.id), tier.priority, requests=1)
         self._metrics.arrived(model.name, tier.name)
-        state.hold()
-        try:
+
+        async def work() -> None:
             question, _ = for_pool(request, model, state)
             claim = Claim(tier.name, caller.tenant, tier.priority, tier.weight, 0)
             timeouts = serving.timeouts_for(model.name, tier.name)
-            trace.join(flight.marks)
+            flags = context.flags
             await generate(
-                Work(
-                    question,
-                    model,
-                    state,
-                    (),
-                    served.text,
-                    timeouts,
-                    claim,
-                    context.trace_id,
-                    context.flags,
-                    plan,
-                    request,
-                ),
+                Work(question, model, state, (), served.text, timeouts, claim, context.trace_id, flags, plan, request),
                 flight,
             )
-            if flight.error is not None:
-                raise flight.error
-            trace.http_status = 200
-            return _read(flight.answer(), len(texts))
-        except ApiError as error:
-            trace.status, trace.http_status = "rejected" if error.status < 500 else "error", error.status
-            trace.error_type, trace.error_stage, trace.shed_reason = error.code, error.stage, error.reason
-            error.__traceback__ = None  # its frames hold what holds the error: a circle
-            return None
-        except asyncio.CancelledError:
-            trace.status, trace.http_status, trace.error_type = "cancelled", 499, "cancelled"
-            raise
+
+        try:
+            answer = await own.answer_of(trace, flight, state, work(), self._export)
         finally:
-            state.release()
-            if flight.end_ns:
-                trace.leave(flight.end_ns)
-            usage = flight.usage or Usage()
-            trace.replica, trace.cold_start = flight.replica, flight.cold_start
-            trace.input_tokens, trace.tokens_source, trace.output_tokens = flight.prompt_tokens, flight.tokens_source, 0
-            used = Used(flight.prompt_tokens, 0, usage.cached_tokens, usage.audio_tokens, 0)
-            trace.cost_usd = cost_usd(price_now(state.pool), used) if trace.http_status == 200 else None
-            trace.finish()
             self._metrics.observe(trace)
-            self._export.submit(trace)
+        return None if answer is None else _read(answer, len(texts))
 
 
 def _identity(embedder: Embedder, canary: bytes) -> bytes:

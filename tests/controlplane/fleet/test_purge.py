@@ -137,6 +137,8 @@ def test_times_to_live_are_of_known_operations_and_of_tags() -> None:
         with pytest.raises(ValidationError, match="of an operation"):
             model.full_clean()
     model.cache_ttls_s = {"embeddings": 604_800, "tag:weather": 30}
+    model.cache_stales_s = {"chat": 60}
     model.full_clean()
     model.save()
-    assert [it.cache.ttls_s for it in fleet_values().models] == [model.cache_ttls_s]
+    rules = [it.cache for it in fleet_values().models]
+    assert [(it.ttls_s, it.stales_s) for it in rules] == [(model.cache_ttls_s, {"chat": 60})]

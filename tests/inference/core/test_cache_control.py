@@ -46,6 +46,10 @@ def test_how_long_an_answer_is_kept() -> None:
     assert read({b"x-weir-cache-tags": b"docs, weather"}).ttl_of(rule, "chat", 100) == 30
     assert read({b"x-weir-cache-ttl": b"60"}).ttl_of(rule, "chat") == 60
     assert read({b"x-weir-cache-ttl": b"7200"}).ttl_of(rule, "chat") == 3600
+    rule = CacheRule(stales_s={"chat": 90, "tag:weather": 5})
+    assert [USUAL.stale_for(rule, operation) for operation in ("chat", "embeddings")] == [90, 0]
+    assert read({b"x-weir-cache-tags": b"docs, weather"}).stale_for(rule, "chat") == 5
+    assert read({b"x-weir-cache-ttl": b"60"}).stale_for(rule, "chat") == 0
     assert not read({b"x-weir-cache-ttl": b"0"}).stores
     for wrong in (b"", b"-1", b"1.5", b"soon", b"9999999999"):
         with pytest.raises(ApiError, match="number of seconds"):
