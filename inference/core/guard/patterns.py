@@ -1,28 +1,32 @@
-"""Finds numbers of payment cards, keys of well-known services, and mail addresses in a text.
+"""Finds numbers of payment cards, keys of well-known services, private keys, and mail addresses in a text.
 
-Plain text costs no more than looking for the letters that each of them has: nothing is tried at each character.
+Plain text costs no more than two tables (`bytes.translate`) that leave of it what each of them must have, a row of digits or a long word:
+no expression is tried at each character.
 """
 
 import re
+import string
+import sys
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from inference.contract.snapshot_parts import Pattern
 
 MAX_FOUND_CHARS = 320
-"""None is longer, so that what comes in parts can be looked through with so much kept back."""
+"""None but a private key is longer, so that what comes in parts can be looked through with so much kept back."""
 _STEP_CHARS = 32 << 10  # a long text is looked through in steps, between which other threads have their turn
 
-_CARD = re.compile(r"\d(?:[ -]?\d){12,62}")
-_GROUP = re.compile(r"\d+")
+_CARD = re.compile(r"[0-9](?:[ -]?[0-9]){12,62}")
+_GROUP = re.compile(r"[0-9]+")
 _MIN_CARD_DIGITS, _MAX_CARD_DIGITS = 13, 19
 _DOUBLED = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
 
-_KEY_BEGINS = (
-    "sk-", "sk_live_", "rk_live_", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xoxa-", "xoxb-",
-    "xoxp-", "xoxr-", "xoxs-", "AIza", "hf_", "npm_", "weir_key_", "weir_api_",
-)  # fmt: skip
-_LONG_WORD = re.compile(r"[A-Za-z0-9_-]{15}")  # that each has
+_AS_DIGITS = bytes(ord("d") if chr(byte).isdigit() else ord(".") for byte in range(256))
+_DIGITS = b"d" * _MIN_CARD_DIGITS
+_WORD = string.ascii_letters + string.digits + "_-"
+_AS_WORDS = bytes(ord("w") if chr(byte) in _WORD else ord(".") for byte in range(256))
+_LONG = b"w" * 15  # that each key has
+_LONG_WORD = re.compile(rb"w{15,}")
 _KEY = re.compile(
     r"(?<![A-Za-z0-9])(?:"
     r"sk-[\w-]{20,250}|[sr]k_live_[A-Za-z0-9]{16,250}|A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])|gh[pousr]_[A-Za-z0-9]{36,250}|"
@@ -32,6 +36,14 @@ _KEY = re.compile(
 _MAILBOX = re.compile(r"[\w.+%-]+")
 _DOMAIN = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9-])")
 _MAX_MAILBOX, _MAX_DOMAIN = 64, 253
+
+_BLOCK_NAME = r"[A-Z0-9 ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
+_BLOCK_BEGINS = "-----BEGIN "
+_BLOCK_BEGIN = re.compile(_BLOCK_BEGINS + _BLOCK_NAME)
+_BLOCK_END = re.compile("-----END " + _BLOCK_NAME)
+_BLOCK_LINES = re.compile(r"(?:\s+[A-Za-z0-9+/=]{16,})*")
+_MAX_BLOCK_LINE = 64  # its first and last line
+MAX_BLOCK_CHARS = 16 << 10
 
 _OPEN_WORD = re.compile(r"[\w.+%@-]*")
 _OPEN_NUMBER = re.compile(r"(?:[ -]?\d)*")
@@ -45,11 +57,17 @@ class Found(NamedTuple):
 
 def find(text: str, patterns: Collection[Pattern]) -> list[Found]:
     """In their order, none within another."""
+    if len(text) < _MIN_CARD_DIGITS and "@" not in text:
+        return []  # as most parts of streams
     matches: list[Found] = []
-    if "card" in patterns:
+    plain = text.encode("ascii", "replace")  # a byte for each character
+    if "card" in patterns and _DIGITS in plain.translate(_AS_DIGITS, b" -"):
         matches += _cards(text)
-    if "key" in patterns and _LONG_WORD.search(text) and any(begin in text for begin in _KEY_BEGINS):
-        matches += (Found(*match.span(), "key") for match in _matches(_KEY, text))
+    if "key" in patterns and _LONG in (words := plain.translate(_AS_WORDS)):
+        for word in _LONG_WORD.finditer(words):
+            matches += (Found(*match.span(), "key") for match in _matches(_KEY, text, *word.span()))
+    if "key" in patterns and _BLOCK_BEGINS in text:
+        matches += _blocks(text)
     if "mail" in patterns and "@" in text:
         matches += _mails(text)
     if len(matches) < 2:
@@ -81,14 +99,41 @@ def open_chars(text: str) -> int:
     open_word, open_number = _OPEN_WORD.match(backwards), _OPEN_NUMBER.match(backwards.lstrip(" -"))
     blanks = len(backwards) - len(backwards.lstrip(" -"))
     digits = open_number.end() if open_number else 0
-    return max(open_word.end() if open_word else 0, blanks + digits if digits else 0)
+    block = text.rfind(_BLOCK_BEGINS, max(0, len(text) - _MAX_BLOCK_LINE))
+    return max(
+        open_word.end() if open_word else 0, blanks + digits if digits else 0, len(text) - block if block >= 0 else 0
+    )
 
 
-def _matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    at = 0
-    while at < len(text):
+def end_of_block(text: str, at: int) -> int:
+    """Where the private key that has begun before `at` ends, behind its last line; -1 where it does not."""
+    end = _BLOCK_END.search(text, at, at + MAX_BLOCK_CHARS)
+    return end.end() if end else -1
+
+
+def is_open_block(text: str, match: Found) -> bool:
+    """Whether what was found is a private key whose end has not come."""
+    return bool(_BLOCK_BEGIN.match(text, match.start)) and not _BLOCK_END.search(text, match.start, match.end)
+
+
+def _blocks(text: str) -> Iterator[Found]:
+    """Private keys in lines of their own (PEM, RFC 7468). Of one without an end, what looks like its lines."""
+    end = 0
+    for begin in _BLOCK_BEGIN.finditer(text):
+        if begin.start() >= end:
+            end = end_of_block(text, begin.end())
+            if end < 0:
+                lines = _BLOCK_LINES.match(text, begin.end(), begin.end() + MAX_BLOCK_CHARS)
+                end = lines.end() if lines else begin.end()
+            yield Found(begin.start(), end, "key")
+
+
+def _matches(pattern: re.Pattern[str], text: str, at: int = 0, end: int = sys.maxsize) -> Iterator[re.Match[str]]:
+    """Those between two places."""
+    end = min(end, len(text))
+    while at < end:
         step_end = at + _STEP_CHARS
-        for match in pattern.finditer(text, at, step_end + MAX_FOUND_CHARS):
+        for match in pattern.finditer(text, at, min(end, step_end + MAX_FOUND_CHARS)):
             if match.start() >= step_end:
                 break
             at = match.end()

@@ -7,7 +7,19 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from inference.core.guard.checking import Checking
-from inference.core.guard.patterns import MAX_FOUND_CHARS, Found, find, mask, open_chars
+from inference.core.guard.patterns import (
+    MAX_BLOCK_CHARS,
+    MAX_FOUND_CHARS,
+    Found,
+    end_of_block,
+    find,
+    is_open_block,
+    mask,
+    open_chars,
+)
+
+_GOES_ON = 1 << 60
+_TAIL_CHARS = 64
 
 
 @dataclass(slots=True, eq=False)
@@ -18,6 +30,7 @@ class Channel:
     start: int = 0
     known: int = 0  # up to here all is found
     masks: list[Found] = field(default_factory=list)
+    tail: str = ""  # of a private key that is masked and goes on: its last mask has no end yet
 
     @property
     def end(self) -> int:
@@ -25,6 +38,8 @@ class Channel:
 
     def look(self, checking: Checking, *, is_whole: bool) -> None:
         """Find what is there. Raises RefusedTextError."""
+        if self.tail and not self._has_ended():
+            return
         upto = len(self.text) - (0 if is_whole else min(open_chars(self.text), MAX_FOUND_CHARS))
         for match in find(self.text, checking.patterns):
             if match.start >= upto:
@@ -32,8 +47,24 @@ class Channel:
             upto = max(upto, match.end)
             if checking.is_masked(match.pattern):
                 self.masks.append(Found(self.start + match.start, self.start + match.end, match.pattern))
+                if match.pattern == "key" and not is_whole and is_open_block(self.text, match):
+                    self.masks[-1] = self.masks[-1]._replace(end=_GOES_ON)
+                    upto, self.tail = len(self.text), self.text
+                    break
         self.known = self.start + upto
         self.text, self.start = self.text[upto:], self.known
+
+    def _has_ended(self) -> bool:
+        """Whether the private key that goes on ends in what has come since, or is too long for one."""
+        has, mask = self.tail + self.text, self.masks[-1]
+        end = end_of_block(has, 0)
+        cut = len(self.text) if end < 0 else end - len(self.tail)
+        self.known = self.start = self.start + cut
+        self.text, self.tail = self.text[cut:], has[-_TAIL_CHARS:]
+        if end < 0 and self.start - mask.start < MAX_BLOCK_CHARS:
+            return False
+        self.masks[-1], self.tail = mask._replace(end=self.start), ""
+        return True
 
 
 @dataclass(slots=True, eq=False)

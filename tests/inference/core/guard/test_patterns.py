@@ -4,6 +4,11 @@ import pytest
 
 from inference.core.guard.patterns import find, replaced
 
+PEM = (
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA7b3dGk2mZxqLw1\n"
+    + "q0Zk3bVh5nT8y2cJf4sDg6hKlPoIuYtReWqAzXcVbN==\n" * 20
+    + "-----END RSA PRIVATE KEY-----"
+)
 ALL = ("card", "key", "mail")
 
 
@@ -25,6 +30,14 @@ ALL = ("card", "key", "mail")
         ("key=AKIAIOSFODNN7EXAMPLE.", "key=[key]."),
         ("ghp_" + "a1" * 18, "[key]"),
         ("weir_key_" + "a" * 43, "[key]"),
+        (f"so {PEM} it is", "so [key] it is"),
+        (PEM[:90], "[key]"),
+        (f"{PEM} and {PEM}", "[key] and [key]"),
+        (
+            "a file begins with -----BEGIN PRIVATE KEY----- and then has lines",
+            "a file begins with [key] and then has lines",
+        ),
+        ("-----BEGIN CERTIFICATE-----\nMIIEowIBAAKCAQEA7b3dGk2mZxqLw1\n-----END CERTIFICATE-----", None),
         ("ask-abcdefghijklmnopqrstuvwx0123", None),
         ("sk-learn is a library", None),
         ("write to a.b+c@mail.example.com.", "write to [mail]."),

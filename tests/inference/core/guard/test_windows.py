@@ -8,7 +8,10 @@ from inference.core.guard.checking import Checking
 from inference.core.guard.rules import guards_of
 from inference.core.guard.windows import Windows
 
-SECRETS = ("4111 1111 1111 1111", "rita.k@mail.example.com", "sk-abcdefghijklmnopqrstuvwx", "4111-1111")
+PEM = (
+    "-----BEGIN EC PRIVATE KEY-----\nMIIEowIBAAKCAQEA7b3dGk2mZxqLw1\nq0Zk3bVh5nT8y2cJf4s=\n-----END EC PRIVATE KEY-----"
+)
+SECRETS = ("4111 1111 1111 1111", "rita.k@mail.example.com", "sk-abcdefghijklmnopqrstuvwx", "4111-1111", PEM)
 RULE = GuardRule("a/all", "a", "patterns", "mask", answers=True, patterns=("card", "key", "mail"))
 CHECKS = guards_of([RULE], [], ["t"])["a", "t"].answers
 words = st.lists(st.sampled_from([*SECRETS, "a", "Hello,", "12", ".", "@", "-", "sk-", "\n"]), max_size=12)
@@ -36,6 +39,15 @@ def test_cut_anywhere_it_is_masked_as_a_whole(parts: list[str], sizes: list[int]
         order.append(part.thing)
     assert order == list(range(number)), "each part once, in its order"
     assert "".join(said) == checking().text(text)
+
+
+def test_a_private_key_is_masked_as_it_comes_and_what_never_ends_does_not_take_all() -> None:
+    windows, line = Windows(checking()), "MIIEowIBAAKCAQEA7b3dGk2mZxqLw1q0Zk3bVh5nT8y2cJf4sDg6hKlPoIuYtReWq\n"
+    lines = ["so ", PEM[:31], *[line] * 400, "after"]
+    said = [part.texts[0] for number, text in enumerate(lines) for part in windows.feed(number, [("text", text)])]
+    said += [part.texts[0] for part in windows.end()]
+    assert len(said) == len(lines) and said[:2] == ["so ", "[key]"] and set(said[2:240]) == {""}
+    assert said[-1] == "after" and line in said
 
 
 def test_plain_words_wait_for_no_more_than_their_end() -> None:
