@@ -1,4 +1,4 @@
-"""What the commands for files of objectives and of policies share: arguments, how they report, and how they end."""
+"""What the commands for files share: arguments, how they report, and how they end."""
 
 import json
 import sys
@@ -81,8 +81,7 @@ def add_check(commands: Any, name: str) -> CommandParser:
     return checked
 
 
-def add_apply_and_diff(commands: Any, label: str, prunes: str) -> list[CommandParser]:
-    """`prunes` is what pruning does to what has the label, such as `delete`."""
+def add_apply_and_diff(commands: Any) -> list[CommandParser]:
     parsers: list[CommandParser] = []
     for name, words in (
         ("apply", "make the database equal to the files, all or none"),
@@ -91,7 +90,7 @@ def add_apply_and_diff(commands: Any, label: str, prunes: str) -> list[CommandPa
         applied: CommandParser = commands.add_parser(name, help=words)
         applied.add_argument("paths", nargs="+", metavar="FILE|DIR")
         owner = applied.add_mutually_exclusive_group()
-        owner.add_argument("--owner-label", default=label, help="marks what these files own")
+        owner.add_argument("--owner-label", default="files", help="marks what these files own")
         owner.add_argument(
             "--managed-by",
             dest="owner_label",
@@ -99,7 +98,9 @@ def add_apply_and_diff(commands: Any, label: str, prunes: str) -> list[CommandPa
             metavar="NAME",
             help="the same, and it is changed by these files alone: forms and REST refuse to",
         )
-        applied.add_argument("--prune", action="store_true", help=f"{prunes} what has the label and is in no file")
+        applied.add_argument(
+            "--prune", action="store_true", help="delete what has the label and is in no file; policies: retire"
+        )
         applied.add_argument("--adopt", action="store_true", help="take over what was made by hand or elsewhere")
         parsers.append(applied)
     parsers[0].add_argument("--dry-run", action="store_true", help="only show the plan")

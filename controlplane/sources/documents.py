@@ -14,6 +14,7 @@ from controlplane.fleet.files.export import export as export_fleet
 from controlplane.fleet.files.kinds import KINDS
 from controlplane.policy.core.spec import KINDS as POLICIES
 from controlplane.policy.models import PolicyRevision
+from controlplane.policy.revisions.apply import Goal
 from controlplane.policy.revisions.apply import apply as apply_policies
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.apply import apply as apply_objectives
@@ -26,8 +27,20 @@ OTHERS = (*POLICIES, OBJECTIVE)
 """Kinds that are none of the fleet's."""
 
 
-def apply(texts: Mapping[str, str], *, label: str, note: str, prune: bool, adopt: bool, dry_run: bool) -> Applied[Any]:
-    """Apply files by name, all or none. The fleet is first, because policies name its pools, and objectives its teams."""
+def apply(
+    texts: Mapping[str, str],
+    *,
+    label: str,
+    note: str,
+    prune: bool,
+    adopt: bool,
+    goal: Goal,
+    again: bool,
+    dry_run: bool,
+) -> Applied[Any]:
+    """Apply files by name, all or none. The fleet is first, because policies name its pools, and objectives its teams. `goal`, `again`: of
+    policies.
+    """
     groups: dict[str, dict[str, str]] = {FLEET: {}, POLICY: {}, OPENSLO: {}}
     for source, text in texts.items():
         for group, part in parted(text, _group_of, FLEET).items():
@@ -35,7 +48,7 @@ def apply(texts: Mapping[str, str], *, label: str, note: str, prune: bool, adopt
     common: dict[str, Any] = {"label": label, "prune": prune, "adopt": adopt}
     all_of: Applied[Any] = Applied(0, (), (), False)
     with transaction.atomic():
-        for applied in _each(groups, common, note):
+        for applied in _each(groups, common, note, {"goal": goal, "again": again}):
             all_of = Applied(
                 all_of.documents + applied.documents,
                 [*all_of.steps, *applied.steps],
@@ -49,15 +62,17 @@ def apply(texts: Mapping[str, str], *, label: str, note: str, prune: bool, adopt
     return replace(all_of, done=done)
 
 
-def _each(groups: Mapping[str, Mapping[str, str]], common: dict[str, Any], note: str) -> Iterator[Applied[Any]]:
+def _each(
+    groups: Mapping[str, Mapping[str, str]], common: dict[str, Any], note: str, of_policies: dict[str, Any]
+) -> Iterator[Applied[Any]]:
     """Without a file of a kind nothing of it is applied, nor pruned: the files are of something else."""
     who = getpass.getuser()
     if groups[FLEET]:
         yield apply_fleet(groups[FLEET], note=note, **common)
     if groups[POLICY]:
-        yield apply_policies(groups[POLICY], who=who, note=note, **common)
+        yield apply_policies(groups[POLICY], who=who, note=note, **common, **of_policies)
     if groups[OPENSLO]:
-        yield apply_objectives(groups[OPENSLO], who=who, **common)
+        yield apply_objectives(groups[OPENSLO], who=f"openslo ({who})", **common)
 
 
 def _group_of(document: Document) -> str:

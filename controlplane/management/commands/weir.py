@@ -19,8 +19,12 @@ class Command(FilesCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="command", required=True, metavar="check|apply|diff|export|crds")
         add_check(commands, "check")
-        for applied in add_apply_and_diff(commands, "files", "delete (policies: retire)"):
+        for applied in add_apply_and_diff(commands):
             applied.add_argument("--note", default="", help="why, such as the commit's subject")
+            applied.add_argument(
+                "--to", choices=["active", "shadow", "draft"], default="active", help="how far policies go at once"
+            )
+            applied.add_argument("--again", action="store_true", help="bring back policies that were rolled back")
         exported = add_export(commands, "kinds", "KIND", "the whole fleet, all policies in force, and all objectives")
         exported.add_argument("--team", default="", help="only what is this team's")
         commands.add_parser("crds", help="write the definitions of custom resources, for kubectl apply")
@@ -28,7 +32,9 @@ class Command(FilesCommand):
     def _check(self, options: dict[str, Any]) -> int:
         """As an apply would find it, because documents refer to what others of them make."""
         applied = self._applied(
-            options | {"owner_label": "files", "prune": False, "adopt": True, "note": ""}, dry_run=True
+            options
+            | {"owner_label": "files", "prune": False, "adopt": True, "note": "", "to": "active", "again": True},
+            dry_run=True,
         )
         self.write_report(applied.problems, options["format"], f"{applied.documents} documents")
         return 1 if applied.errors else 0
@@ -46,6 +52,8 @@ class Command(FilesCommand):
             note=options["note"],
             prune=options["prune"],
             adopt=options["adopt"],
+            goal=options["to"],
+            again=options["again"],
             dry_run=dry_run,
         )
 

@@ -1,4 +1,4 @@
-"""`manage.py policy`: policies as code."""
+"""`./weir check|apply|diff|export` of policies."""
 
 import json
 from io import StringIO
@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(*arguments: str) -> tuple[int, list[str]]:
     out = StringIO()
     try:
-        call_command("policy", *arguments, stdout=out)
+        call_command("weir", *arguments, stdout=out)
     except SystemExit as ended:
         return int(ended.code or 0), out.getvalue().splitlines()
     return 0, out.getvalue().splitlines()
@@ -53,7 +53,7 @@ def test_apply_brings_files_into_force_and_the_second_time_nothing_changes(folde
     )
     assert set(states().values()) == {"active"}
     row = PolicyRevision.objects.get(name="chat-replicas")
-    assert (row.author, row.source, row.label, row.note) == ("ann", "file", "policies", "First policies")
+    assert (row.author, row.source, row.label, row.note) == ("ann", "file", "files", "First policies")
     code, lines = run("apply", str(folder))
     assert (code, lines[-1]) == (0, "Nothing changed: 3 unchanged.")
     assert len(states()) == 3
@@ -96,7 +96,7 @@ def test_problems_have_lines_of_their_file(folder: Path) -> None:
     code, lines = run("check", str(bad))
     assert code == 1
     assert lines[0].startswith(f"{bad}:24:7: error: spec.steps[1].enter: 'queue_delay > 5'")
-    assert lines[-1] == "1 policies: 1 error, no warnings"
+    assert lines[-1] == "1 documents: 1 error, no warnings"
     code, lines = run("check", str(bad), "--format", "json")
     assert json.loads("\n".join(lines))[0]["line"] == 24
     assert run("check", str(bad), "--format", "github")[1][0].startswith(f"::error file={bad},line=24,col=7")
@@ -132,7 +132,7 @@ def test_what_was_written_by_hand_or_belongs_elsewhere_is_a_conflict_until_it_is
     assert run("apply", str(folder), "--adopt")[0] == 0
     assert states()["chat-replicas@2"] == "active"
     code, lines = run("apply", str(folder), "--owner-label", "others")
-    assert (code, "belongs to the owner label 'policies'" in lines[0]) == (1, True)
+    assert (code, "belongs to the owner label 'files'" in lines[0]) == (1, True)
 
 
 def test_an_edit_by_hand_lasts_until_the_next_apply(folder: Path) -> None:
@@ -187,11 +187,12 @@ def test_apply_to_shadow_does_not_bring_into_force(folder: Path) -> None:
 
 def test_export_writes_what_is_in_force_with_its_comments(folder: Path, tmp_path: Path) -> None:
     run("apply", str(folder))
-    assert "\n".join(run("export", "chat-routes")[1]) + "\n" == routing()
-    assert run("export", "--to", str(tmp_path / "out"))[1] == [f"3 written to {tmp_path / 'out'}"]
-    assert (tmp_path / "out" / "chat-replicas.yaml").read_text() == f"# all of chat's policies\n{scaling(4)}"
-    assert run("apply", str(tmp_path / "out"))[1][-1] == "Nothing changed: 3 unchanged."
-    with pytest.raises(CommandError, match="no policy in force is named chat-mars"):
+    assert "\n".join(run("export", "Routing")[1]) + "\n" == routing()
+    out = tmp_path / "out"
+    assert run("export", "Scaling", "Degradation", "Routing", "--to", str(out))[1] == [f"3 written to {out}"]
+    assert (out / "scaling-chat-replicas.yaml").read_text() == f"# all of chat's policies\n{scaling(4)}"
+    assert run("apply", str(out))[1][-1] == "Nothing changed: 3 unchanged."
+    with pytest.raises(CommandError, match="no kind is named chat-mars"):
         run("export", "chat-mars")
 
 

@@ -1,4 +1,4 @@
-"""`manage.py openslo`: its output and exit codes."""
+"""`manage.py openslo lint`, and `./weir` with OpenSLO files: output and exit codes."""
 
 import json
 from io import StringIO
@@ -9,6 +9,7 @@ from django.core.management import CommandError, call_command
 
 from controlplane.fleet.models import Team
 from controlplane.slo.models import StoredObjective
+from controlplane.slo.openslo.models import AppliedDocument
 from tests.support.slo.openslo_files import FOREIGN, slo
 
 pytestmark = pytest.mark.django_db
@@ -27,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 def run(*arguments: str) -> tuple[int, str]:
     out = StringIO()
     try:
-        call_command("openslo", *arguments, stdout=out)
+        call_command(*(("openslo",) if arguments[0] == "lint" else ("weir",)), *arguments, stdout=out)
     except SystemExit as ended:
         return int(ended.code or 0), out.getvalue()
     return 0, out.getvalue()
@@ -96,12 +97,16 @@ def test_apply_with_errors_changes_nothing_and_exits_with_1(folder: Path) -> Non
 
 def test_export_writes_what_can_be_applied_again(folder: Path) -> None:
     run("apply", str(folder))
-    _, text = run("export")
-    assert slo() in text
+    _, text = run("export", "SLO")
+    assert slo() in text and "kind: SLI" in text
     out = folder / "out"
-    assert run("export", "--to", str(out), "chat-ttft")[0] == 0
-    assert (out / "chat-ttft.yaml").read_text() == slo()
-    assert run("import", str(out))[0] == 1  # it belongs to a repository
+    assert run("export", "--to", str(out))[0] == 0
+    assert (out / "slo-chat-ttft.yaml").read_text() == slo() and not list(out.glob("objective-*"))
+    assert run("apply", "--owner-label", "", str(out / "slo-chat-ttft.yaml"))[0] == 1  # it belongs to a repository
+    StoredObjective.objects.all().delete()
+    AppliedDocument.objects.all().delete()
+    assert run("apply", "--owner-label", "", str(out / "slo-chat-ttft.yaml"))[0] == 0
+    assert AppliedDocument.objects.get().label == ""
 
 
 def test_an_unreadable_file_exits_with_2(folder: Path) -> None:
