@@ -78,7 +78,7 @@ class LoginRequired(LoginRequiredMiddleware):
         if getattr(request, "may_read_metrics", False):
             return None
         wants_login = getattr(view_func, "login_required", True)
-        if wants_login and request.user.is_authenticated and provider.has_ended(request):
+        if wants_login and request.user.is_authenticated and provider.login_is_over(request):
             logout(request)
         answer: HttpResponseBase | None = super().process_view(request, view_func, view_args, view_kwargs)
         return self._unread(request) if answer is None and wants_login else answer

@@ -13,7 +13,7 @@ from django.urls import path, register_converter, reverse_lazy
 from django.urls.converters import StringConverter
 from django.views.generic import TemplateView
 
-from controlplane.accounts.login.views import from_provider, to_provider
+from controlplane.accounts.login.views import from_provider, logged_out_there, to_provider
 
 ENTRANCE, FRAME = "accounts/entrance.html", "accounts/own.html"
 TO_OWN = reverse_lazy("mfa_index")
@@ -43,6 +43,7 @@ entrance = [
     ),
     path("login/through/<slug:provider_id>", to_provider, name="openid_connect_login"),
     path("login/through/<slug:provider_id>/back", from_provider, name="openid_connect_callback"),
+    path("login/through/<slug:provider_id>/ended", logged_out_there, name="openid_connect_ended"),
     path(
         "login/cancelled",
         page(account.AccountInactiveView, "No log-in", "", ENTRANCE, "The log-in was ended at the provider. Nothing has changed."),

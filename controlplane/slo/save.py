@@ -7,6 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from controlplane.accounts.rights import Guard, unguarded
+from controlplane.fleet import changes
 from controlplane.fleet.models import Team
 from controlplane.slo.core.document import objective_to_json
 from controlplane.slo.core.objective import Objective
@@ -55,9 +56,13 @@ def revise(row: StoredObjective, who: str) -> tuple[str, ...]:
     if changed:
         row.revision = (last.number if last else 0) + 1
         row.save()
-        ObjectiveRevision.objects.create(
+        made = ObjectiveRevision.objects.create(
             objective=row, number=row.revision, who=who[:150], document=now, changed=list(changed)
         )
+        if last is not None:
+            words = f"objective {row.slug}, revision {made.number} by {made.who}: {', '.join(changed)}"
+            owner = row.owner.name if row.owner else ""
+            changes.say(f"objective/{row.pk}/{made.number}", words, "objectives", made.at, owner, row.scope)
     return changed
 
 

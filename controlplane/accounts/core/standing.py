@@ -15,20 +15,20 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ReadTimes:
     """Seconds. `reread_s`: how old it may be before the provider is asked again; `outage_s`: while the provider does not answer."""
 
     reread_s: float
     outage_s: float
 
 
-def is_due(said: Said, now: datetime, patience: Patience) -> bool:
-    return not said.refused and now - said.at >= timedelta(seconds=patience.reread_s)
+def is_due(said: Said, now: datetime, times: ReadTimes) -> bool:
+    return not said.refused and now - said.at >= timedelta(seconds=times.reread_s)
 
 
-def groups_now(said: Said, now: datetime, patience: Patience) -> frozenset[str] | None:
+def groups_now(said: Said, now: datetime, times: ReadTimes) -> frozenset[str] | None:
     """None: refused, or said too long ago."""
-    outage_s = max(patience.outage_s, patience.reread_s)
+    outage_s = max(times.outage_s, times.reread_s)
     return None if said.refused or now - said.at > timedelta(seconds=outage_s) else said.groups
 
 

@@ -21,7 +21,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from requests import HTTPError, RequestException
 
-from controlplane.accounts.core.standing import Patience, Said, groups_now, groups_of, is_due
+from controlplane.accounts.core.standing import ReadTimes, Said, groups_now, groups_of, is_due
 from controlplane.accounts.models import GroupMapping, ProviderAccount, ProviderTokens
 from controlplane.config.providers import Provider
 from controlplane.core.acting import Actor, acting
@@ -39,7 +39,7 @@ class RefusedError(Exception):
     """Permanent: the provider does not know the person, or this log-in, any more."""
 
 
-class NoWordError(Exception):
+class NoAnswerError(Exception):
     """Retryable: the provider says nothing that can be used."""
 
 
@@ -83,9 +83,9 @@ def standing(user: Any) -> Mapping[tuple[str, str], frozenset[str] | None]:
     if known is None:
         known = {}
         if settings.CONFIG.oidc:
-            patience = Patience(settings.CONFIG.oidc_reread_s, settings.CONFIG.oidc_outage_s)
+            times = ReadTimes(settings.CONFIG.oidc_reread_s, settings.CONFIG.oidc_outage_s)
             for tokens in ProviderTokens.objects.filter(account__user_id=user.pk).select_related("account"):
-                known[tokens.account.provider, tokens.account.subject] = _now(tokens, patience)
+                known[tokens.account.provider, tokens.account.subject] = _now(tokens, times)
         setattr(user, _STANDING, known)
     return known
 
@@ -107,7 +107,7 @@ def mappings(account: ProviderAccount) -> QuerySet[GroupMapping]:
     )
 
 
-def has_ended(request: HttpRequest) -> bool:
+def login_is_over(request: HttpRequest) -> bool:
     """Whether this session came through a provider that refuses the person by now, or says nothing for too long."""
     for record in get_authentication_records(request, request.user):
         if record["method"] == "socialaccount":
@@ -115,29 +115,29 @@ def has_ended(request: HttpRequest) -> bool:
     return False
 
 
-def _now(tokens: ProviderTokens, patience: Patience) -> frozenset[str] | None:
+def _now(tokens: ProviderTokens, times: ReadTimes) -> frozenset[str] | None:
     account, now = tokens.account, timezone.now()
     provider = provider_of(account.provider)
     if provider is None:
         return None
-    if is_due(_said(tokens), now, patience) and _claim(tokens):
+    if is_due(_said(tokens), now, times) and _claim(tokens):
         try:
             groups = query(provider, account.subject, Tokens(**json.loads(tokens.secret)), partial(_keep, tokens))
         except RefusedError:
             account.refused = True
-            _save(account)
-        except (NoWordError, OAuth2Error, RequestException, SealError, ValueError, KeyError) as error:
+            save(account)
+        except (NoAnswerError, OAuth2Error, RequestException, SealError, ValueError, KeyError) as error:
             log.warning("a provider does not say who is in which group", provider=provider.id, why=repr(error)[:300])
         else:
             if sorted(groups) != account.groups:
                 account.groups = sorted(groups)
-                _save(account)
+                save(account)
             tokens.read_at, tokens.claimed_until = now, None
             tokens.save()
-    return groups_now(_said(tokens), now, patience)
+    return groups_now(_said(tokens), now, times)
 
 
-def _save(account: ProviderAccount) -> None:
+def save(account: ProviderAccount) -> None:
     """It is the provider that changed it, in whatever request that is seen."""
     with acting(lambda: Actor("", f"provider {account.provider}", "")):
         account.save()
@@ -161,11 +161,8 @@ def _claim(tokens: ProviderTokens) -> bool:
     return bool(free.update(claimed_until=now + timedelta(seconds=CLAIM_S)))
 
 
-def query(provider: Provider, subject: str, given: Tokens, keep: Callable[[Tokens], None]) -> frozenset[str]:
-    """The groups now. `keep` gets new tokens at once: the old ones are void by then.
-
-    Raises RefusedError; NoWordError, OAuth2Error and RequestException where the provider does not say.
-    """
+def adapter_of(provider: Provider) -> Any:
+    """allauth's, which knows the provider's addresses."""
     adapter = OpenIDConnectOAuth2Adapter(None, provider.id)
     adapter.did_fetch_access_token = True  # ID tokens come from the provider itself, by TLS
     known = cache.get(provider.issuer)
@@ -173,6 +170,15 @@ def query(provider: Provider, subject: str, given: Tokens, keep: Callable[[Token
         cache.set(provider.issuer, adapter.openid_config, DISCOVERED_FOR_S)
     else:
         adapter._openid_config = known
+    return adapter
+
+
+def query(provider: Provider, subject: str, given: Tokens, keep: Callable[[Tokens], None]) -> frozenset[str]:
+    """The groups now. `keep` gets new tokens at once: the old ones are void by then.
+
+    Raises RefusedError; NoAnswerError, OAuth2Error and RequestException where the provider does not say.
+    """
+    adapter = adapter_of(provider)
     claims: dict[str, Any] | None = None
     if provider.groups_from == "userinfo" and (not given.until or given.until > time.time()):
         claims = _userinfo(adapter, given)
@@ -190,7 +196,7 @@ def query(provider: Provider, subject: str, given: Tokens, keep: Callable[[Token
         raise RefusedError
     groups = groups_of(claims, provider.groups_claim)
     if groups is None:
-        raise NoWordError("it has more groups of the person than it writes down")
+        raise NoAnswerError("it has more groups of the person than it writes down")
     return groups
 
 
@@ -207,7 +213,7 @@ def _userinfo(adapter: Any, given: Tokens) -> dict[str, Any] | None:
 
 def _refreshed(adapter: Any, provider: Provider, given: Tokens) -> tuple[Tokens, str]:
     if not given.refresh:
-        raise NoWordError("it gave no refresh token, and the access token has ended")
+        raise NoAnswerError("it gave no refresh token, and the access token has ended")
     data = {"grant_type": "refresh_token", "refresh_token": given.refresh}
     credentials = (provider.client_id, provider.secret)
     if not adapter.basic_auth:

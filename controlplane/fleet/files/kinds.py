@@ -290,13 +290,3 @@ def roots_of(row: models.Model) -> Iterator[tuple[Kind, models.Model]]:
                 of = getattr(row, each.parent)
                 if of is not None:
                     yield kind, of
-
-
-def team_of(row: models.Model) -> str:
-    """The name of the team whose it is; empty where it is nobody's."""
-    if isinstance(row, Team):
-        return row.name
-    if isinstance(row, Tenant):
-        return row.team.name if row.team else ""
-    owned = getattr(row, "owned", None)
-    return next(iter(owned().teams)) if owned else ""

@@ -1,10 +1,12 @@
 """Log-in through a real provider of OpenID Connect: groups become roles, and what the provider takes is gone."""
 
+import base64
 import json
 from collections.abc import Iterator
 from datetime import timedelta
 from urllib.parse import urljoin, urlsplit
 
+import jwt
 import pytest
 import requests
 from django.contrib.auth.models import User
@@ -15,6 +17,7 @@ from django.utils import timezone
 from pydantic import ValidationError
 from pytest_django import Settings
 
+from controlplane.accounts.login.provider import Tokens, _refreshed, adapter_of
 from controlplane.accounts.models import ApiToken, GroupMapping, ProviderAccount, ProviderTokens
 from controlplane.audit.models import Entry
 from controlplane.config import Config
@@ -173,6 +176,45 @@ def test_a_log_in_that_is_ended_at_the_provider_enters_nobody(npm: OidcProvider)
     assert at == "/login/cancelled" and status(client) == 302
     assert client.get("/login/through/npm/back?code=x&state=y").status_code == 401
     assert client.get("/login/through/npm").status_code == 405
+
+
+def ended(token: str, provider: str = "npm", **claims: object) -> tuple[int, str]:
+    """Send a log-out, with a key of nobody's where claims are given."""
+    if claims:
+        token = jwt.encode({**jwt.decode(token, options={"verify_signature": False}), **claims}, "k" * 32, "HS256")
+    answer = Client().post(f"/login/through/{provider}/ended", {"logout_token": token})
+    return answer.status_code, answer.json().get("error_description", "")
+
+
+def test_a_log_out_at_the_provider_ends_all_sessions_here_at_once(npm: OidcProvider, settings: Settings) -> None:
+    use(settings, npm, reread_s=3600)
+    first, second = log_in(npm, "vera")[0], log_in(npm, "vera")[0]
+    rita, _ = log_in(npm, "rita")
+    assert ended(npm.logout_of("nobody")) == (200, "") and status(first) == 200
+    token = npm.logout_of("vera")
+    assert ended(token) == (200, "")
+    assert (status(first), status(second), status(rita)) == (302, 302, 200)
+    assert ProviderAccount.objects.get(subject="vera").refused, "tokens of hers have no groups any more"
+    again, _ = log_in(npm, "vera")
+    assert ended(token) == (400, "it cannot be verified"), "it was used"
+    assert (status(again), status(first)) == (200, 302)
+
+
+def test_nothing_but_a_log_out_of_the_provider_logs_anybody_out(npm: OidcProvider, settings: Settings) -> None:
+    use(settings, npm, reread_s=3600)
+    vera, _ = log_in(npm, "vera")
+    token = npm.logout_of("vera")
+    head, body, signature = token.split(".")
+    none = base64.urlsafe_b64encode(b'{"alg":"none"}').decode().rstrip("=")
+    assert ended(token, "other") == (400, "there is no such provider here")
+    for wrong in ("", "x", f"{none}.{body}.", f"{head}.{body[:-8]}AAAAAAAA.{signature}"):
+        assert ended(wrong)[0] == 400
+    assert ended(token, jti="1")[1].startswith("its algorithm is none of RS256")
+    there = Provider.model_validate(npm.settings())
+    kept = Tokens(**json.loads(ProviderTokens.objects.get(account__subject="vera").secret))
+    _, id_token = _refreshed(adapter_of(there), there, kept)
+    assert ended(id_token) == (400, "it is no logout token"), "though the provider signed it"
+    assert status(vera) == 200
 
 
 @pytest.mark.parametrize(

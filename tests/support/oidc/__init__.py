@@ -37,10 +37,13 @@ class OidcProvider:
             need.missing("npm's oidc-provider is not there: install node and npm, and run `make setup-dev`")
         node = need.program("node", install="apt-get install -y nodejs npm")
         back = f"{weir}/login/through/npm/back"
-        start(
-            Command("oidc", (str(node), str(HERE / "provider.mjs"), str(PACKAGES), str(self.port), back), self._answers)
-        )
+        command = (str(node), str(HERE / "provider.mjs"), str(PACKAGES), str(self.port), back)
+        start(Command("oidc", command, self._answers))
         return self
+
+    def logout_of(self, name: str) -> str:
+        """The token that the provider sends as it logs somebody out."""
+        return self._say(f"ended/{name}", b"")
 
     def knows(self, **groups: list[str]) -> None:
         """These people, each in these groups, and nobody else."""
@@ -50,9 +53,9 @@ class OidcProvider:
         """Who sits at the browser."""
         self._say(f"as/{name}", b"")
 
-    def _say(self, what: str, body: bytes) -> None:
-        with urllib.request.urlopen(f"{self.url}/test/{what}", data=body, timeout=10):
-            pass
+    def _say(self, what: str, body: bytes) -> str:
+        with urllib.request.urlopen(f"{self.url}/test/{what}", data=body, timeout=10) as answer:
+            return str(answer.read().decode())
 
     def _answers(self) -> bool:
         with urllib.request.urlopen(f"{self.url}/.well-known/openid-configuration", timeout=2) as answer:

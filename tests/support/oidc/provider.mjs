@@ -1,5 +1,5 @@
 // A provider of OpenID Connect: node provider.mjs PACKAGES PORT REDIRECT_URI. Tests say over /test/people who there is, in which groups,
-// and over /test/as/NAME who sits at the browser: whoever that is logs in without a form.
+// over /test/as/NAME who sits at the browser (who logs in without a form), and over /test/ended/NAME whom it logs out.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
@@ -7,14 +7,20 @@ const [packages, port, redirect] = process.argv.slice(2);
 const { Provider } = await import(pathToFileURL(createRequire(`${packages}/`).resolve("oidc-provider")));
 let people = {};
 let present = "";
+let sent;
 
 const provider = new Provider(`http://127.0.0.1:${port}`, {
   clients: [{
     client_id: "weir", client_secret: "a-secret-of-tests", redirect_uris: [redirect], grant_types: ["authorization_code", "refresh_token"],
+    backchannel_logout_uri: `${new URL(redirect).origin}/login/through/npm/ended`,
   }],
   cookies: { keys: ["of tests"] },
   claims: { openid: ["sub"], profile: ["preferred_username", "groups"], email: ["email"] },
-  features: { devInteractions: { enabled: false } },
+  fetch: async (url, options) => { // of log-outs: it refuses addresses of its own machine, so tests carry them
+    sent = options.body;
+    return new Response();
+  },
+  features: { devInteractions: { enabled: false }, backchannelLogout: { enabled: true } },
   conformIdTokenClaims: false, // ID tokens have the groups too, as Entra's do
   pkce: { required: () => true },
   issueRefreshToken: async () => true,
@@ -48,5 +54,9 @@ provider.use(async (ctx, next) => {
     return provider.interactionFinished(ctx.req, ctx.res, answer);
   }
   ctx.body = "ok";
+  if (what === "ended") {
+    await (await provider.Client.find("weir")).backchannelLogout(name);
+    ctx.body = sent.get("logout_token");
+  }
 });
 provider.listen(Number(port), "127.0.0.1");

@@ -2,10 +2,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controlplane.accounts.core.standing import Patience, Said, groups_now, groups_of, is_due
+from controlplane.accounts.core.standing import ReadTimes, Said, groups_now, groups_of, is_due
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
-PATIENCE = Patience(reread_s=60, outage_s=3600)
+PATIENCE = ReadTimes(reread_s=60, outage_s=3600)
 
 
 @pytest.mark.parametrize(

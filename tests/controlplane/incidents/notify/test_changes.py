@@ -1,16 +1,24 @@
 """Each policy revision is told once, whoever looks and however often."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
-from controlplane.fleet.models import SnapshotRevision
+from controlplane.accounts.rights import unguarded
+from controlplane.fleet.files import proposals
+from controlplane.fleet.models import Pool, SnapshotRevision
 from controlplane.incidents.models import ChangeRecord
 from controlplane.incidents.notify import changes
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Availability
+from controlplane.slo.save import save_objective
+from tests.support.entered_fleet import entered_fleet
 
 pytestmark = pytest.mark.django_db
 
@@ -59,6 +67,28 @@ def test_a_revision_says_who_changed_what_and_nothing_of_secrets() -> None:
         "policy revision 3 by ann: model chat: routes.large 100 → 0, cache.mode always → never; "
         "pool large: max_queue 256 → 0, headers; pool spare added; 2 more"
     )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_of_the_fleet_its_way_back_and_an_objective_are_changes(home: Path) -> None:
+    """And so marks on charts: policies are in `tests/controlplane/policy/revisions/test_changes_of_policies.py`."""
+    entered_fleet()
+    pool = Pool.objects.get(name="chat-eu")
+    pool.weight = 70
+    pool.save()
+    back = proposals.bring_back(1, who="ann")
+    proposals.take("activate", back.pk, "ann", unguarded)
+    changes.announce(timezone.now())
+    first = Objective("chat", "Chat answers", Availability(), 0.999, {"model": "chat"}, owner="serving")
+    for target in (0.999, 0.99, 0.99):
+        save_objective(replace(first, target=target), who="ann")
+    assert told() == [
+        "policy revision 2: model chat: routes.chat-eu 100 → 70",
+        "policy revision 3: model chat: routes.chat-eu 70 → 100",
+        "objective chat, revision 2 by ann: target",
+    ]
+    marked = ChangeRecord.objects.get(source="objectives")
+    assert (marked.team, marked.scope) == ("serving", {"model": "chat"})
 
 
 def test_what_a_canary_wrote_is_no_change_of_a_person() -> None:
