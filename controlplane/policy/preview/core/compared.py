@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from controlplane.policy.preview.core.gateways import Decided, Gateways
 from controlplane.policy.preview.core.routed import MIN_ANSWERED
 from controlplane.telemetry.core.query_types import FROM_CACHE
@@ -12,6 +14,7 @@ from controlplane.telemetry.core.replayed_rows import RecordedRequest
 from controlplane.telemetry.ledger.row import prompt_bucket
 from inference.contract.plan import Plan
 from inference.contract.snapshot import Model, Snapshot
+from inference.contract.snapshot_parts import SemanticRule
 
 SOME = 1e-9
 """Less is the rounding of shares."""
@@ -190,7 +193,9 @@ def _fate(request: RecordedRequest, before: Gateways, after: Gateways, was: Deci
     if request.cache not in FROM_CACHE:
         return _Fate(1.0 - moves, gains)
     old, new = ((side.models[request.model], decided.plan) for side, decided in ((before, was), (after, will)))
-    if _ttl_s(*new) == 0 or (new[1] and new[1].cache == "never"):
+    rule, plan = new[0].cache, new[1]
+    means_off = {"coalesced": not rule.coalesce, "semantic": rule.semantic.mode != "on"}
+    if _ttl_s(*new) == 0 or (plan and plan.cache == "never") or means_off.get(request.cache):
         return _Fate(0.0, will.to)
     same = _kept_as(request, before, *old) == _kept_as(request, after, *new)
     return _Fate(1.0 - moves, unknown=moves) if same else _Fate(0.0, unknown=1.0)
@@ -204,7 +209,7 @@ def _kept_as(request: RecordedRequest, side: Gateways, model: Model, plan: Plan 
     """What decides whether its stored answer is met, but for the request itself: all that is in its key, and how long it is kept."""
     rule, pool = model.cache, side.pools.get(request.pool)
     return (
-        *(plan and plan.cache, _ttl_s(model, plan), rule.ttls_s, rule.scope, rule.purges, rule.version_purges),
+        *(plan and plan.cache, _ttl_s(model, plan), replace(rule, coalesce=True, semantic=SemanticRule())),
         *(model.prompt_version, model.max_output_tokens, side.regions_of(request)),
         *((pool.variant, pool.model_name, pool.model_version) if pool else ()),
     )

@@ -165,7 +165,15 @@ def test_a_cache_that_is_off_answers_nothing_and_another_key_is_met_by_nobody_kn
     assert pools_of(off) == {"eu": (0.0, 4.0)}
     assert off["cost"] == {"before": 0.0, "after": 4.0, "requests": 4, "unknown": 0}
     assert attained(off, "fast")["after"] is None, "no pool answered one of these"
-    for after in (model(prompt_version="2"), model(cache=CacheRule(ttl_s=60)), model(cache=CacheRule(scope="all"))):
+    alone = [request(cache="coalesced"), request(cache="semantic"), request(cache="hit")]
+    assert previewed(model(cache=CacheRule(coalesce=False)), alone)["cache"] == {"answered": 3, "lost": 2, "unknown": 0}
+    stale = CacheRule(stales_s={"chat": 9})
+    for after in (
+        model(prompt_version="2"),
+        model(cache=CacheRule(ttl_s=60)),
+        model(cache=CacheRule(scope="all")),
+        model(cache=stale),
+    ):
         result = previewed(after, rows)
         assert result["cache"] == {"answered": 4, "lost": 0, "unknown": 4} and pools_of(result) == {}
         assert attained(result, "fast")["unknown"] == 4
