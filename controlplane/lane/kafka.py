@@ -27,6 +27,7 @@ from controlplane.lane.core.jobs import MAX_URL_CHARS, TO_TOPIC, new_job
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.http import forms
 from controlplane.lane.http.edge import in_thread
+from controlplane.lane.making import Caller, make
 from controlplane.lane.models import Batch
 from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import claims, jobs
@@ -34,7 +35,8 @@ from controlplane.lane.store.callbacks import POLICY
 from controlplane.lane.store.files import NotThereError
 from controlplane.lane.store.jobs import Standing
 from controlplane.lane.store.limits import FullError
-from controlplane.lane.store.once import OtherBodyError, digest, once
+from controlplane.lane.store.once import OtherBodyError, digest
+from controlplane.lane.work import Estimates, TooLateError
 from inference.contract.snapshot import key_digest
 
 log = structlog.get_logger(__name__)
@@ -147,8 +149,8 @@ class Results:
 class Ingress:
     """Makes jobs of records. `wake` is called when there are some."""
 
-    def __init__(self, config: LaneConfig, objects: Objects, wake: Callable[[], None]) -> None:
-        self._config, self._objects, self._wake = config, objects, wake
+    def __init__(self, config: LaneConfig, objects: Objects, wake: Callable[[], None], estimates: Estimates) -> None:
+        self._config, self._objects, self._wake, self._estimates = config, objects, wake, estimates
         self._key_sha256 = key_digest(config.lane_kafka_key)
         self._results = Results(config, objects)
         self._said = ""
@@ -200,7 +202,7 @@ class Ingress:
             source = Source(record.partition, record.offset, record.key)
             try:
                 await in_thread(partial(self._take, record, source))
-            except (RefusedError, OtherBodyError) as error:
+            except (RefusedError, TooLateError, OtherBodyError) as error:
                 await self._results.send(source, _refused(error))
             except (FullError, NoKeyError, DatabaseError, OSError) as error:
                 self._say(f"records wait: {error}")
@@ -209,7 +211,7 @@ class Ingress:
         return len(records)
 
     def _take(self, record: ConsumerRecord, source: Source) -> None:
-        """Raises RefusedError, OtherBodyError, FullError, NoKeyError, DatabaseError, OSError."""
+        """Raises RefusedError, TooLateError, OtherBodyError, FullError, NoKeyError, DatabaseError, OSError."""
         at = claims.now()
         keys = GatewayKey.objects.filter(Q(expires_at=None) | Q(expires_at__gt=at), sha256=self._key_sha256)
         tenant = keys.filter(enabled=True).values_list("tenant__name", flat=True).first()
@@ -221,20 +223,13 @@ class Ingress:
             raise RefusedError("Results go to the topic of results: leave `callback` out.", "callback")
         wanted = wanted._replace(callback_url=source.address)
         where = f"{record.topic}/{record.partition}/{record.offset}/{record.timestamp}"
-        with self._objects.draft() as draft:
-            draft.write(wanted.text)
-            draft.synchronise()
-            once(
-                tenant,
-                f"kafka:{digest(where.encode())}",
-                digest(body),
-                lambda: jobs.create(tenant, self._key_sha256, wanted, draft).it.row.name,
-            )
+        who = Caller(tenant, self._key_sha256, f"kafka:{digest(where.encode())}")
+        make(who, wanted, body, self._objects, self._estimates)
 
 
-def _refused(error: RefusedError | OtherBodyError) -> dict[str, Any]:
-    param, code = (error.param, error.code) if isinstance(error, RefusedError) else (None, "conflict")
-    said = {"code": code, "message": str(error), "param": param}
+def _refused(error: RefusedError | TooLateError | OtherBodyError) -> dict[str, Any]:
+    param = error.param if isinstance(error, RefusedError) else None
+    said = {"code": error.code, "message": str(error), "param": param}
     return {"id": None, "object": "job", "status": "failed", "metadata": None, "result": None, "error": said}
 
 

@@ -79,6 +79,7 @@ class Batch(models.Model):
     ended_at = models.DateTimeField(null=True)
     callback_url = models.CharField(max_length=MAX_URL_CHARS, blank=True, help_text="Gets a webhook at its end.")
     streams = models.BooleanField(default=False, help_text="Its answer can be read while it comes.")
+    previous = models.CharField(max_length=64, blank=True, help_text="The response that this one goes on from.")
     kept_until = models.DateTimeField(null=True, help_text="When a job that has ended is deleted, with its texts.")
 
     chore_attempt = models.BigIntegerField(

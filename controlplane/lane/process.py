@@ -109,15 +109,15 @@ class _Lane:
         self._allow = allowed(config.lane_callback_allow)
         results = partial(kafka.Results, config, objects) if kafka else None
         self._threads = (self._chores, self._clock, self._sweeper, Callbacks(self._allow, results=results))
-        self._ingress = kafka.Ingress(config, objects, self._worker.wake) if kafka else None
+        self._estimates = Estimates()
+        self._ingress = kafka.Ingress(config, objects, self._worker.wake, self._estimates) if kafka else None
         self._tasks: list[asyncio.Task[None]] = []
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> int:
         config = self._config
-        estimates = Estimates()
-        routes = Routes(self._objects, self._chores.wake, estimates)
-        job_routes = JobRoutes(self._objects, self._worker.wake, self._allow, self._pulse, estimates)
+        routes = Routes(self._objects, self._chores.wake, self._estimates)
+        job_routes = JobRoutes(self._objects, self._worker.wake, self._allow, self._pulse, self._estimates)
         application = web.Application(middlewares=[edge(config.lane_token)], client_max_size=MAX_BODY_BYTES)
         application.add_routes(self._feeds.all())
         application.add_routes([*routes.all(), *job_routes.all()])

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Lock
 
@@ -50,6 +51,8 @@ class TooLateError(Exception):
     lies beyond the plan.
     """
 
+    code = "would_end_too_late"
+
     def __init__(self, lines: int, due_s: float, end_s: float | None, now_s: float) -> None:
         self.end_s = end_s
         self.retry_after_s = max(1, round((now_s + HOURS * HOUR_S if end_s is None else end_s) - due_s))
@@ -68,7 +71,7 @@ class Estimates:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: dict[object, tuple[float, object]] = {}
+        self._kept: dict[object, _Answer] = {}
 
     def end_s(self, batch: Batch) -> float | None:
         """Of a batch or job: by its own rate once it has one."""
@@ -90,13 +93,22 @@ class Estimates:
 
     def _once(self, key: object, find: Callable[[], object]) -> object:
         with self._lock:
-            at_s, known = self._kept.get(key, (float("-inf"), None))
-            if time.monotonic() - at_s >= PLANNED_EVERY_S:
-                if len(self._kept) >= _MAX_KEPT:
-                    self._kept.clear()
-                known = find()
-                self._kept[key] = time.monotonic(), known
-            return known
+            if len(self._kept) >= _MAX_KEPT:
+                self._kept.clear()
+            answer = self._kept.setdefault(key, _Answer())
+        with answer.lock:
+            if time.monotonic() - answer.at_s >= PLANNED_EVERY_S:
+                answer.known, answer.at_s = find(), time.monotonic()
+            return answer.known
+
+
+@dataclass(slots=True)
+class _Answer:
+    """Who asks the same while it is worked out waits for it, and nobody else does."""
+
+    lock: Lock = field(default_factory=Lock)
+    at_s: float = float("-inf")
+    known: object = None
 
 
 def _open_ends() -> dict[tuple[str, float], float | None]:

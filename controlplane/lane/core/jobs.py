@@ -16,8 +16,9 @@ WINDOW_S = RESPONSE_WINDOW_S | lines.WINDOW_S
 MAX_URL_CHARS = 500
 TO_TOPIC = "kafka:"
 """How the callback URL of a job begins whose result goes to the topic of results. No client can give one."""
-_HERE = ("background", "background_options")
+_HERE = ("background", "background_options", "previous_response_id")
 """What the lane does, and not the model's servers."""
+PREVIOUS = "previous_response_id"
 
 
 class NewJob(NamedTuple):
@@ -31,6 +32,7 @@ class NewJob(NamedTuple):
     text: bytes
     callback_url: str = ""
     streams: bool = False
+    previous: str = ""  # the response that it goes on from
 
 
 class _Options(msgspec.Struct):
@@ -42,6 +44,7 @@ class _Response(msgspec.Struct):
     store: bool | None = None
     stream: bool | None = None
     metadata: dict[str, str] | None = None
+    previous_response_id: str | None = None
 
 
 def new_response(body: bytes) -> NewJob:
@@ -57,11 +60,37 @@ def new_response(body: bytes) -> NewJob:
     if streams and window != SOONEST:
         raise RefusedError("A response that may take hours is not streamed: leave `stream` out.", "stream")
     here = (*_HERE, "stream") if streams else _HERE
-    sent = {name: value for name, value in members.items() if name not in here}
+    text, model = _of_response({name: value for name, value in members.items() if name not in here}, streams)
+    previous = wanted.previous_response_id or ""
+    return NewJob(states.RESPONSE, RESPONSES, model, window, wanted.metadata, text, streams=streams, previous=previous)
+
+
+def _of_response(sent: Mapping[str, msgspec.Raw], streams: bool) -> tuple[bytes, str]:
+    """Its line, and its model. Raises RefusedError."""
     text, model = _line(RESPONSES, sent)
-    if streams:
-        text = _text(RESPONSES, sent | {"stream": msgspec.Raw(b"true")})
-    return NewJob(states.RESPONSE, RESPONSES, model, window, wanted.metadata, text, streams=streams)
+    return (_text(RESPONSES, {**sent, "stream": msgspec.Raw(b"true")}) if streams else text), model
+
+
+def going_on(wanted: NewJob, request: Mapping[str, Any], answer: tuple[int, Any]) -> NewJob:
+    """With the conversation of an earlier response before its input: what that was asked, which has all before it, and what it answered.
+    Raises RefusedError.
+    """
+    status_code, body = answer
+    if status_code != states.OK or not isinstance(body, dict):
+        message = f"{wanted.previous} has no answer to go on from: wait until it is completed, or send all as `input`."
+        raise RefusedError(message, PREVIOUS, "previous_response_not_answered")
+    sent = msgspec.json.decode(lines.decode(wanted.text).body, type=dict[str, msgspec.Raw])
+    sent.pop("stream", None)
+    own = msgspec.json.decode(sent.get("input", b"[]"))
+    whole = [*_items(request.get("input")), *_items(body.get("output")), *_items(own)]
+    text, _ = _of_response(sent | {"input": msgspec.Raw(msgspec.json.encode(whole))}, wanted.streams)
+    return wanted._replace(text=text)
+
+
+def _items(given: Any) -> list[Any]:
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    return given if isinstance(given, list) else []
 
 
 class _Callback(msgspec.Struct, forbid_unknown_fields=True):
@@ -167,7 +196,6 @@ _REPEATED: Mapping[str, Any] = {
     "instructions": None,
     "max_output_tokens": None,
     "parallel_tool_calls": True,
-    "previous_response_id": None,
     "reasoning": {"effort": None, "summary": None},
     "service_tier": None,
     "temperature": None,

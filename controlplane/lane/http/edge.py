@@ -6,7 +6,7 @@ import hmac
 import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -19,6 +19,7 @@ from controlplane.core.encryption import SealError
 from controlplane.lane.core import states
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.http import forms
+from controlplane.lane.making import Caller
 from controlplane.lane.models import Batch
 from controlplane.lane.objects.port import AwayError
 from controlplane.lane.store.batches import ConflictError
@@ -32,15 +33,8 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 
-class Caller(NamedTuple):
-    """Whom the gateway has authenticated."""
-
-    tenant: str
-    key_sha256: str
-    once: str  # its Idempotency-Key, or nothing
-
-
 def caller(request: web.Request) -> Caller:
+    """Whom the gateway has authenticated, and the Idempotency-Key."""
     headers = request.headers
     return Caller(unquote(headers[TENANT_HEADER]), headers.get(KEY_HEADER, ""), headers.get("idempotency-key", ""))
 
@@ -111,9 +105,9 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     except TooLateError as error:
         headers = {"retry-after": str(error.retry_after_s), "x-should-retry": "false"}
         headers |= {} if error.end_s is None else {END_HEADER: str(round(error.end_s))}
-        return refusal(429, str(error), None, "would_end_too_late", **headers)
+        return refusal(429, str(error), None, error.code, **headers)
     except OtherBodyError as error:
-        return refusal(409, str(error), None, "idempotency_key_reused", **{"x-should-retry": "false"})
+        return refusal(409, str(error), None, error.code, **{"x-should-retry": "false"})
     except ConflictError as error:
         return refusal(409, str(error), None, "conflict", **{"x-should-retry": "false"})
     except web.HTTPRequestEntityTooLarge:

@@ -9,17 +9,17 @@ from yarl import URL
 
 from controlplane.incidents.notify.delivery.core.outbound_address import Allowed, BlockedError, check_url
 from controlplane.lane.core import items
-from controlplane.lane.core.jobs import SOONEST, WINDOW_S, NewJob, new_job, new_response
+from controlplane.lane.core.jobs import NewJob, new_job, new_response
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.core.states import JOB, RESPONSE
 from controlplane.lane.http import forms
 from controlplane.lane.http.edge import caller, choice, expected_end, in_thread, json, listing, number
 from controlplane.lane.http.streams import follow
+from controlplane.lane.making import make
 from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import jobs
 from controlplane.lane.store.callbacks import NOT_PUBLIC
 from controlplane.lane.store.jobs import Standing
-from controlplane.lane.store.once import digest, once
 from controlplane.lane.streams import Pulse
 from controlplane.lane.work import Estimates
 
@@ -65,24 +65,12 @@ class JobRoutes:
         wanted = form.parse(body)
         if wanted.callback_url:
             _check_callback(wanted.callback_url, self._allow)
-        made: Standing | None = None
-        secret = ""
 
-        def make() -> Standing:
-            def create() -> str:
-                nonlocal made, secret
-                if wanted.completion_window != SOONEST:
-                    self._estimates.admit(wanted.model, 1, WINDOW_S[wanted.completion_window])
-                made, secret = jobs.create(who.tenant, who.key_sha256, wanted, draft)
-                return made.row.name
+        def made() -> tuple[Standing, float | None, str]:
+            it, secret = make(who, wanted, body, self._objects, self._estimates)
+            return (*self._estimated(it), secret)
 
-            with self._objects.draft() as draft:
-                draft.write(wanted.text)
-                draft.synchronise()
-                name = once(who.tenant, who.once, digest(body), create)
-            return made or jobs.read(who.tenant, name, form.kind, self._objects)
-
-        standing, end_s = await in_thread(lambda: self._estimated(make()))
+        standing, end_s, secret = await in_thread(made)
         self._wake()
         if wanted.streams:
             return await follow(request, who.tenant, standing.row.name, self._objects, self._pulse, -1)

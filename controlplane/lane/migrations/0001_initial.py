@@ -87,6 +87,7 @@ class Migration(migrations.Migration):
                 ('ended_at', models.DateTimeField(null=True)),
                 ('callback_url', models.CharField(blank=True, help_text='Gets a webhook at its end.', max_length=500)),
                 ('streams', models.BooleanField(default=False, help_text='Its answer can be read while it comes.')),
+                ('previous', models.CharField(blank=True, help_text='The response that this one goes on from.', max_length=64)),
                 ('kept_until', models.DateTimeField(help_text='When a job that has ended is deleted, with its texts.', null=True)),
                 ('chore_attempt', models.BigIntegerField(help_text='Of the lane that checks its input or writes its files.', null=True)),
                 ('chore_until', models.DateTimeField(null=True)),

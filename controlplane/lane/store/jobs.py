@@ -12,6 +12,7 @@ from controlplane.lane.core.jobs import NewJob
 from controlplane.lane.models import Batch, Callback, Line
 from controlplane.lane.objects.port import Draft, Objects
 from controlplane.lane.store import batches, callbacks, changes, claims, limits
+from controlplane.lane.store.files import NotThereError
 
 _PREFIXES = {states.RESPONSE: "resp", states.JOB: "job"}
 
@@ -65,12 +66,24 @@ def create(tenant: str, key_sha256: str, wanted: NewJob, draft: Draft) -> Create
             expires_at=at + timedelta(seconds=jobs.WINDOW_S[wanted.completion_window]),
             callback_url=wanted.callback_url or (its.callback_url if is_response else ""),
             streams=wanted.streams,
+            previous=wanted.previous,
         )
         line = Line.objects.create(batch=batch, number=1, offset=0, length=draft.size)
         changes.write(batch, at, states.QUEUED)
         by_webhook = wanted.callback_url and not wanted.callback_url.startswith(jobs.TO_TOPIC)
         secret = callbacks.secret_for(tenant) if by_webhook else ""
         return Created(Standing(batch, line, jobs.request_of(wanted.text), (0, None), None), secret)
+
+
+def going_on(tenant: str, wanted: NewJob, objects: Objects) -> NewJob:
+    """`wanted` with the conversation before it, if it goes on from a response. Raises NotThereError, RefusedError."""
+    if not wanted.previous:
+        return wanted
+    try:
+        before = read(tenant, wanted.previous, states.RESPONSE, objects)
+    except NotThereError as error:
+        raise NotThereError(str(error), jobs.PREVIOUS) from None
+    return jobs.going_on(wanted, before.request, before.answer)
 
 
 def read(tenant: str, name: str, kind: str, objects: Objects) -> Standing:
@@ -117,6 +130,7 @@ def about(row: Batch) -> dict[str, Any]:
         "background": True,
         "store": True,
         "metadata": row.metadata or {},
+        jobs.PREVIOUS: row.previous or None,
     }
 
 

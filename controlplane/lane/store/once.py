@@ -19,6 +19,8 @@ KEPT = timedelta(days=7)
 class OtherBodyError(Exception):
     """Permanent: the key was used for another request."""
 
+    code = "idempotency_key_reused"
+
 
 def digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()

@@ -1,10 +1,11 @@
 """Records become jobs, and results records, over Kafka's protocol."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from controlplane.lane.kafka import Ingress, NoKeyError, Source
 from controlplane.lane.models import Batch, Callback, CallbackSecret
 from controlplane.lane.objects.folder import Folder
 from controlplane.lane.store import batches, callbacks
+from controlplane.lane.work import Estimates, TooLateError
 from deploy.local.process import ROOT
 from inference.contract.snapshot import key_digest
 from tests.support.gateway.process import KEY
@@ -104,12 +106,38 @@ async def model_has(model: EchoServer) -> None:
 @pytest.fixture
 def ingress(home: Path) -> Ingress:
     settings = {"lane_kafka": "none:9092", "lane_kafka_key": KEY, "lane_kafka_protocol": "PLAINTEXT"}
-    return Ingress(LaneConfig(**settings), Folder(home / "lane"), lambda: None)
+    return Ingress(LaneConfig(**settings), Folder(home / "lane"), lambda: None, Estimates())
 
 
 def take(ingress: Ingress, value: bytes, key: bytes | None = b"k", offset: int = 7) -> None:
-    record = ConsumerRecord("weir.jobs", 1, offset, 1_234, 0, key, value, None, 0, len(value), ())
-    ingress._take(record, Source(1, offset, key))
+    ingress._take(record_of(value, key, offset), Source(1, offset, key))
+
+
+def record_of(value: bytes, key: bytes | None, offset: int) -> ConsumerRecord:
+    return ConsumerRecord("weir.jobs", 1, offset, 1_234, 0, key, value, None, 0, len(value), ())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_record_that_cannot_be_done_in_time_is_answered_so_and_its_offset_passes(
+    ingress: Ingress, tenant: GatewayKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[Source, Mapping[str, Any]]] = []
+
+    async def send(source: Source, body: Mapping[str, Any]) -> None:
+        sent.append((source, body))
+
+    def late(model: str, lines: int, window_s: float) -> None:
+        raise TooLateError(lines, 7_200.0, 9_000.0, 0.0)
+
+    monkeypatch.setattr(ingress._results, "send", send)
+    monkeypatch.setattr(ingress._estimates, "admit", late)
+    records = [
+        record_of(a_record("1", completion_window=window), b"k", at) for at, window in enumerate(("2h", "soonest"))
+    ]
+    assert asyncio.run(ingress._taken(records)) == 2
+    [(source, body)] = sent
+    assert (source.offset, body["status"], body["error"]["code"]) == (0, "failed", "would_end_too_late")
+    assert Batch.objects.get().completion_window == "soonest"
 
 
 @pytest.fixture

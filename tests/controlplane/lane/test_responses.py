@@ -124,6 +124,35 @@ async def test_what_was_asked_is_listed_as_items(stack: Stack) -> None:
                 await other.responses.input_items.list(response.id)
 
 
+async def test_a_response_goes_on_from_another_with_all_that_was_said_before(stack: Stack, model: EchoServer) -> None:
+    try:
+        async with stack.client() as client, stack.client(key=OTHER_KEY) as other:
+            first = await answered(client, await respond(client, "one", instructions="Be brief."))
+            second = await answered(client, await respond(client, "two", previous_response_id=first.id))
+            assert second.previous_response_id == first.id and first.previous_response_id is None
+            assert second.output_text.endswith("'content': 'two'}]")
+            await client.responses.delete(first.id)
+            events = [it async for it in await respond(client, "three", previous_response_id=second.id, stream=True)]
+            assert events[-1].response.previous_response_id == events[0].response.previous_response_id == second.id
+            said = ["one", "echo one", "two", second.output_text, "three"]
+            sent = [it["content"] for it in model.body["input"]]
+            assert [it if isinstance(it, str) else it[0]["text"] for it in sent] == said and model.body["stream"]
+            assert not {"previous_response_id", "instructions"} & set(model.body)
+            listed = await client.responses.input_items.list(events[0].response.id, order="asc")
+            assert [it.content[0].text async for it in listed] == said
+            failed = await answered(client, await respond(client, "status:422"))
+            for caller, name in ((client, first.id), (other, second.id), (client, "resp_unknown"), (client, "r" * 999)):
+                with pytest.raises(openai.NotFoundError) as unknown:
+                    await respond(caller, "x", previous_response_id=name)
+                assert unknown.value.param == "previous_response_id"
+            model.hold()
+            for name in (failed.id, (await respond(client, "waits")).id):
+                with pytest.raises(openai.BadRequestError, match="has no answer to go on from"):
+                    await respond(client, "x", previous_response_id=name)
+    finally:
+        model.let_go()
+
+
 async def test_a_cancelled_or_deleted_response_ends_at_once(stack: Stack, model: EchoServer) -> None:
     model.hold()
     try:

@@ -1,6 +1,7 @@
 """The lane's work in plans: what is open, and what a pool does of it."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -119,6 +120,17 @@ def test_an_open_batch_says_when_the_plan_has_it_done_and_one_that_somebody_wait
     Batch.objects.filter(pk=batch.pk).update(completion_window=SOONEST)
     batch.refresh_from_db()
     assert Estimates().end_s(batch) is None
+
+
+def test_who_asks_something_else_does_not_wait_for_a_plan() -> None:
+    estimates = Estimates()
+
+    def slow() -> str:
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(estimates._once, "another question", lambda: "its answer").result(10) == "its answer"
+        return "known"
+
+    assert [estimates._once("a question", slow) for _ in range(2)] == ["known", "known"]
 
 
 async def test_a_refusal_is_429_with_when_to_come_again() -> None:
