@@ -14,10 +14,10 @@ from django.utils import timezone
 from controlplane.lane.core import states
 from controlplane.lane.core.jobs import SOONEST
 from controlplane.lane.models import Batch
-from controlplane.planning.open_work import HOURS, planned_work
+from controlplane.planning.open_work import planned_work
 from forecasting.calendar import time_text
 from forecasting.capacity.assumptions import HOUR_S, TokenMix
-from forecasting.capacity.deadlines import OpenWork, WorkPlan
+from forecasting.capacity.deadlines import WORK_HOURS, OpenWork, WorkPlan
 
 log = structlog.get_logger(__name__)
 
@@ -55,8 +55,8 @@ class TooLateError(Exception):
 
     def __init__(self, lines: int, due_s: float, end_s: float | None, now_s: float) -> None:
         self.end_s = end_s
-        self.retry_after_s = max(1, round((now_s + HOURS * HOUR_S if end_s is None else end_s) - due_s))
-        when = f"at {time_text(end_s)} at the earliest" if end_s is not None else f"not within {HOURS} hours"
+        self.retry_after_s = max(1, round((now_s + WORK_HOURS * HOUR_S if end_s is None else end_s) - due_s))
+        when = f"at {time_text(end_s)} at the earliest" if end_s is not None else f"not within {WORK_HOURS} hours"
         number = "1 line" if lines == 1 else f"{lines:,} lines"
         super().__init__(
             f"By the plan of the fleet's capacity {number} more would be done {when}, and the window ends at {time_text(due_s)}. "
@@ -126,7 +126,7 @@ def _verdict(model: str, lines: int, window_s: float) -> float | TooLateError | 
     late = any(plan.late[-1] for plan in own)
     if not late or not all(plan.is_known and plan.is_sure for plan in own):
         return _end_s(plans, model, len(works))
-    longer = OpenWork(model, lines, now_s + HOURS * HOUR_S, new.mix)
+    longer = OpenWork(model, lines, now_s + WORK_HOURS * HOUR_S, new.mix)
     return TooLateError(lines, new.due_s, _end_s(_plans([*works, longer]), model, len(works)), now_s)
 
 

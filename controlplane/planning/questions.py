@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from controlplane.planning.inputs import plan_inputs
+from controlplane.planning.open_work import open_work, whole_plan
 from controlplane.planning.quarter import Quarter
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from forecasting.capacity.assumptions import HOUR_S, CapacityError, PlanInputs
 from forecasting.capacity.plan import Plan, PoolPlan
-from forecasting.capacity.replicas import make_plan
 from forecasting.capacity.scenario import Scenario, parse_scenario
 from forecasting.capacity.what_if import WhatIf, compare
 
@@ -30,7 +30,7 @@ def scenario_of(text: str) -> Scenario:
 def compared(inputs: PlanInputs, scenarios: Sequence[Scenario]) -> tuple[WhatIf, ...]:
     """The plan as forecast, then each scenario. Raises BadQuestionError for too many."""
     try:
-        return compare(inputs, [Scenario(), *scenarios])
+        return compare(inputs, [Scenario(), *scenarios], open_work(), time.time())
     except CapacityError as error:
         raise _refused("scenario", "", str(error)) from None
 
@@ -62,7 +62,7 @@ def planned_quarter(quarter: Quarter, level: float | None, growth_percent: float
         present = Quarter.at(start_s).name
         raise BadQuestionError("quarter", quarter.name, "is over", f"Choose {present} or a later one")
     try:
-        return make_plan(replace(plan_inputs(start_s, hours, level), growth_per_week=growth_percent / 100))
+        return whole_plan(replace(plan_inputs(start_s, hours, level), growth_per_week=growth_percent / 100)).plan
     except CapacityError as error:
         raise _refused("growth", f"{growth_percent:g}", str(error)) from None
 

@@ -13,8 +13,9 @@ from forecasting.calendar import time_text
 from forecasting.capacity.assumptions import HOUR_S, PlanInputs, PoolAssumptions, ReplicaCapacity, TokenMix
 from forecasting.capacity.carried import carried_by
 from forecasting.capacity.demand_on_pools import Grid, grid_of, loads_of, shares, size_of, wanted_of
-from forecasting.capacity.replicas import PoolNeed, capacity_of, horizon_s, need_of
-from forecasting.capacity.scenario import AS_FORECAST
+from forecasting.capacity.plan import Plan, PoolPlan
+from forecasting.capacity.replicas import PoolNeed, capacity_of, changed, horizon_s, level_of, need_of
+from forecasting.capacity.scenario import AS_FORECAST, Scenario
 from forecasting.capacity.warm_plan import with_spare
 from forecasting.series import F64, I64
 
@@ -93,10 +94,37 @@ class WorkPlan:
         return sum(each or 0.0 for each in self.late)
 
 
-def work_plans(inputs: PlanInputs, works: Sequence[OpenWork], now_s: float) -> tuple[WorkPlan, ...]:
-    """Of each pool that has any of the `works`. Those of a model are shared among its pools by their weights."""
+WORK_HOURS = 26
+"""The longest window of a batch ends within them."""
+
+
+def with_lines(plan: Plan, works: Sequence[WorkPlan]) -> Plan:
+    """`plan`, with the replicas that are added for work that can wait, in those of its hours that the plans of work have."""
+    added = {each.pool: each for each in works if each.added.any()}
+    return replace(plan, pools=tuple(_with(pool, added.get(pool.pool)) for pool in plan.pools))
+
+
+def _with(pool: PoolPlan, work: WorkPlan | None) -> PoolPlan:
+    if work is None:
+        return pool
+    by_hour, first = work.by_hour(work.added), (work.start_s - pool.start_s) // HOUR_S
+    lines = np.zeros_like(pool.replicas)
+    for at in range(max(0, first), min(len(lines), first + len(by_hour))):
+        lines[at] = by_hour[at - first]
+    return replace(pool, replicas=pool.replicas + lines, lines=lines)
+
+
+def work_plans(
+    inputs: PlanInputs, works: Sequence[OpenWork], now_s: float, scenario: Scenario = AS_FORECAST
+) -> tuple[WorkPlan, ...]:
+    """Of each pool that has any of the `works`, with the scenario's changes of clients' demand and of pools. Those of a model are shared
+    among its pools by their weights.
+    """
+    if not works:
+        return ()
+    inputs = replace(inputs, pools=tuple(changed(inputs, scenario)))
     grid = grid_of(inputs)
-    loads = loads_of(wanted_of(inputs, inputs.level, grid), AS_FORECAST, grid)
+    loads = loads_of(wanted_of(inputs, level_of(inputs, scenario), grid), scenario, grid)
     parts = [shares(inputs.pools, load.model, load.region) for load in loads]
     needs = {pool.pool: need_of(pool, loads, parts, grid) for pool in inputs.pools}
     base = {pool.pool: with_spare(needs[pool.pool].warm, pool) for pool in inputs.pools}

@@ -65,13 +65,15 @@ NO_BASIS = Basis()
 class PoolHour:
     """A pool in one hour. `requests_per_s` is the highest of the hour, at the level that is planned for, that its replicas get.
 
-    `replicas` is `wanted_replicas` after quota and budget. `shortfall_rps` is what they do not carry within the objective.
+    `replicas` is `wanted_replicas` after quota and budget, and `lines_replicas` more. `shortfall_rps` is what they do not carry within
+    the objective.
     """
 
     start_s: int
     requests_per_s: float
     wanted_replicas: int
     replicas: int
+    lines_replicas: int
     gpu_hours: float
     cost_usd: float
     shortfall_rps: float
@@ -84,7 +86,8 @@ class PoolPlan:
     """A pool by hour: arrays with a value for each hour from `start_s`.
 
     `median_rps` and the tokens are the hour's means at P50, of requests that replicas answer. `demand_replicas` carry the
-    demand; `wanted` has spare replicas and the warm floor too; `binding` holds positions in BINDINGS.
+    demand; `wanted` has spare replicas and the warm floor too; of `replicas` those in `lines` are there for work that can wait
+    (`deadlines.with_lines`); `binding` holds positions in BINDINGS.
     """
 
     assumptions: PoolAssumptions
@@ -98,6 +101,7 @@ class PoolPlan:
     demand_replicas: I64
     wanted: I64
     replicas: I64
+    lines: I64
     shortfall_rps: F64
     binding: npt.NDArray[np.int8]
     gpus_per_replica: int
@@ -113,12 +117,22 @@ class PoolPlan:
         return self.assumptions.pool
 
     @property
+    def for_clients(self) -> I64:
+        """Replicas without those for work that can wait."""
+        return self.replicas - self.lines
+
+    @property
     def gpu_hours(self) -> F64:
         return self.replicas.astype(np.float64) * self.gpus_per_replica
 
     @property
     def cost_usd(self) -> F64:
         cost: F64 = self.gpu_hours * self.usd_per_gpu_hour
+        return cost
+
+    @property
+    def lines_cost_usd(self) -> F64:
+        cost: F64 = self.lines * (self.gpus_per_replica * self.usd_per_gpu_hour)
         return cost
 
     def binding_at(self, hour: int) -> Binding:
@@ -135,15 +149,18 @@ class PoolPlan:
             requests_per_s=float(self.requests_per_s[hour]),
             wanted_replicas=int(self.wanted[hour]),
             replicas=int(self.replicas[hour]),
+            lines_replicas=int(self.lines[hour]),
             gpu_hours=float(self.gpu_hours[hour]),
             cost_usd=float(self.cost_usd[hour]),
             shortfall_rps=float(self.shortfall_rps[hour]),
             binding=self.binding_at(hour),
-            reason=self._reason(hour),
+            reason=self._reason(hour)
+            + (f" {lines} more for work that can wait." if (lines := int(self.lines[hour])) else ""),
         )
 
     def _reason(self, hour: int) -> str:
-        replicas, wanted, needed = int(self.replicas[hour]), int(self.wanted[hour]), int(self.demand_replicas[hour])
+        """Of those for clients."""
+        replicas, wanted, needed = int(self.for_clients[hour]), int(self.wanted[hour]), int(self.demand_replicas[hour])
         load = f"{self.requests_per_s[hour]:.3g} requests/s"
         spare = f" and {self.assumptions.spare_replicas} spare" if self.assumptions.spare_replicas else ""
         match self.binding_at(hour):
@@ -188,6 +205,11 @@ class Plan:
     @property
     def cost_usd(self) -> float:
         return float(sum(pool.cost_usd.sum() for pool in self.pools))
+
+    @property
+    def lines_cost_usd(self) -> float:
+        """Of it that of replicas for work that can wait."""
+        return float(sum(pool.lines_cost_usd.sum() for pool in self.pools))
 
     @property
     def end_s(self) -> int:

@@ -36,7 +36,7 @@ def make_plan(inputs: PlanInputs, scenario: Scenario = AS_FORECAST, wanted: Sequ
     missing (a forecast, a capacity, a price, a pool) is named in the notes. Raises CapacityError where the scenario names a region,
     GPU type or model that no pool has.
     """
-    pools = _changed(inputs, scenario)
+    pools = changed(inputs, scenario)
     grid = grid_of(inputs)
     level = level_of(inputs, scenario)
     loads = loads_of(wanted_of(inputs, level, grid) if wanted is None else wanted, scenario, grid)
@@ -57,7 +57,7 @@ def level_of(inputs: PlanInputs, scenario: Scenario) -> float:
     return inputs.level if scenario.level is None else scenario.level
 
 
-def _changed(inputs: PlanInputs, scenario: Scenario) -> list[PoolAssumptions]:
+def changed(inputs: PlanInputs, scenario: Scenario) -> list[PoolAssumptions]:
     """The pools that the scenario leaves, on its GPU type."""
     regions = {pool.region for pool in inputs.pools}
     for region in scenario.lost:
@@ -148,6 +148,7 @@ def _wanted(pool: PoolAssumptions, need: PoolNeed, inputs: PlanInputs, grid: Gri
         demand_replicas=needed,
         wanted=wanted,
         replicas=wanted,
+        lines=np.zeros_like(wanted),
         shortfall_rps=np.zeros(grid.hours),
         binding=binding,
         gpus_per_replica=pool.gpus_per_replica if capacity is None else capacity.gpus_per_replica,

@@ -1,12 +1,13 @@
 """Plans of several scenarios side by side."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from forecasting.capacity.assumptions import CapacityError, PlanInputs
-from forecasting.capacity.demand_on_pools import Wanted, grid_of, wanted_of
+from forecasting.capacity.deadlines import WORK_HOURS, OpenWork, with_lines, work_plans
+from forecasting.capacity.demand_on_pools import grid_of, wanted_of
 from forecasting.capacity.plan import BINDINGS, Binding, Plan
 from forecasting.capacity.replicas import level_of, make_plan
 from forecasting.capacity.scenario import MAX_SCENARIOS, Scenario
@@ -21,6 +22,7 @@ class Totals:
     peak_gpus: int
     gpu_hours: float
     cost_usd: float
+    lines_cost_usd: float  # of it that of replicas for work that can wait
     shortfall_hours: int
     most_shortfall_rps: float
     binding: Binding  # what binds most often, of pools and hours
@@ -37,19 +39,29 @@ class WhatIf:
     error: str = ""
 
 
-def compare(inputs: PlanInputs, scenarios: Sequence[Scenario]) -> tuple[WhatIf, ...]:
-    """Each scenario's plan, in order. Raises CapacityError for more than MAX_SCENARIOS."""
+def compare(
+    inputs: PlanInputs, scenarios: Sequence[Scenario], works: Sequence[OpenWork] = (), now_s: float = 0.0
+) -> tuple[WhatIf, ...]:
+    """Each scenario's plan, in order, with what it needs for the `works` that are open now. Raises CapacityError for more than
+    MAX_SCENARIOS.
+    """
     if len(scenarios) > MAX_SCENARIOS:
         raise CapacityError(f"scenario is given {len(scenarios)} times: compare at most {MAX_SCENARIOS}")
     grid = grid_of(inputs)
     levels = {level_of(inputs, scenario) for scenario in scenarios}
     wanted = {level: wanted_of(inputs, level, grid) for level in levels}
-    return tuple(_planned(inputs, scenario, wanted[level_of(inputs, scenario)]) for scenario in scenarios)
+    soon = replace(inputs, hours=WORK_HOURS)
+
+    def planned(scenario: Scenario) -> Plan:
+        plan = make_plan(inputs, scenario, wanted[level_of(inputs, scenario)])
+        return with_lines(plan, work_plans(soon, works, now_s, scenario))
+
+    return tuple(_whatif(scenario, planned) for scenario in scenarios)
 
 
-def _planned(inputs: PlanInputs, scenario: Scenario, wanted: Sequence[Wanted]) -> WhatIf:
+def _whatif(scenario: Scenario, planned: Callable[[Scenario], Plan]) -> WhatIf:
     try:
-        plan = make_plan(inputs, scenario, wanted)
+        plan = planned(scenario)
     except CapacityError as error:
         return WhatIf(scenario, None, None, str(error))
     return WhatIf(scenario, plan, totals(plan))
@@ -58,7 +70,7 @@ def _planned(inputs: PlanInputs, scenario: Scenario, wanted: Sequence[Wanted]) -
 def totals(plan: Plan) -> Totals:
     """A plan in figures. Peaks are of the busiest hour of all pools together."""
     if not plan.pools:
-        return Totals(0.0, 0, 0, 0.0, 0.0, 0, 0.0, "warm_floor", 0.0)
+        return Totals(0.0, 0, 0, 0.0, 0.0, 0.0, 0, 0.0, "warm_floor", 0.0)
     shortfall = np.stack([pool.shortfall_rps for pool in plan.pools])
     counts = np.bincount(np.concatenate([pool.binding for pool in plan.pools]), minlength=len(BINDINGS))
     most = int(counts.argmax())
@@ -68,6 +80,7 @@ def totals(plan: Plan) -> Totals:
         peak_gpus=int(np.sum([pool.replicas * pool.gpus_per_replica for pool in plan.pools], axis=0).max()),
         gpu_hours=plan.gpu_hours,
         cost_usd=plan.cost_usd,
+        lines_cost_usd=plan.lines_cost_usd,
         shortfall_hours=int((shortfall > 0).sum()),
         most_shortfall_rps=float(shortfall.sum(axis=0).max()),
         binding=BINDINGS[most],

@@ -16,7 +16,8 @@ class WorksheetRow:
     """A region in a month of UTC, or in the whole quarter. Figures are of requests that replicas answer.
 
     `batching_factor` is the mean number of requests that a replica works on in the busiest hour, None where no capacity was
-    measured with one. `covered_hours` is how many hours of the month the plan has, `basis` who forecast them.
+    measured with one. `lines_cost_usd` is of it that of replicas for work that is open now and can wait. `covered_hours` is how many
+    hours of the month the plan has, `basis` who forecast them.
     """
 
     region: str  # empty: all regions
@@ -29,6 +30,7 @@ class WorksheetRow:
     peak_gpus: int
     gpu_hours: float
     cost_usd: float
+    lines_cost_usd: float
     covered_hours: int
     basis: Basis = NO_BASIS
 
@@ -61,7 +63,7 @@ def worksheet(plan: Plan) -> Worksheet:
 def _row(pools: Sequence[PoolPlan], region: str, month: str, hours: slice) -> WorksheetRow:
     count = len(range(*hours.indices(len(pools[0].replicas)))) if pools else 0
     if not count:
-        return WorksheetRow(region, month, 0.0, 0.0, 0.0, None, 0, 0, 0.0, 0.0, 0)
+        return WorksheetRow(region, month, 0.0, 0.0, 0.0, None, 0, 0, 0.0, 0.0, 0.0, 0)
     requests_per_s = _sum(pool.requests_per_s[hours] for pool in pools)
     busiest = int(requests_per_s.argmax()) + hours.start
     return WorksheetRow(
@@ -75,6 +77,7 @@ def _row(pools: Sequence[PoolPlan], region: str, month: str, hours: slice) -> Wo
         peak_gpus=int(_sum(pool.replicas[hours] * pool.gpus_per_replica for pool in pools).max()),
         gpu_hours=float(_sum(pool.gpu_hours[hours] for pool in pools).sum()),
         cost_usd=float(_sum(pool.cost_usd[hours] for pool in pools).sum()),
+        lines_cost_usd=float(_sum(pool.lines_cost_usd[hours] for pool in pools).sum()),
         covered_hours=count,
         basis=Basis.together(pool.basis for pool in pools),
     )

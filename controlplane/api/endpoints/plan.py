@@ -16,13 +16,12 @@ from ninja import Field, Query, Router, Schema
 from controlplane.api.formats import Name, QuarterName, ScenarioText
 from controlplane.core.formatting import instant
 from controlplane.planning.inputs import plan_inputs
-from controlplane.planning.open_work import open_work, planned_work
+from controlplane.planning.open_work import whole_plan
 from controlplane.planning.questions import compared, planned_quarter, pools_of, quarter_of, scenario_of, this_hour_s
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from forecasting.capacity.assumptions import PlanInputs
 from forecasting.capacity.deadlines import WorkPlan
 from forecasting.capacity.plan import Basis, Binding, Plan, PoolPlan
-from forecasting.capacity.replicas import make_plan
 from forecasting.capacity.scenario import MAX_SCENARIOS, scenario_text
 from forecasting.capacity.warm_plan import warm_plans
 from forecasting.capacity.what_if import WhatIf
@@ -31,12 +30,12 @@ from forecasting.capacity.worksheet import worksheet
 router = Router(tags=["planning"])
 BASIS_COLUMNS = ("forecaster", "skill", "history_days")
 PLAN_COLUMNS = (
-    "hour", "pool", "model", "region", "gpu", "requests_per_s", "wanted_replicas", "replicas", "gpu_hours", "cost_usd",
+    "hour", "pool", "model", "region", "gpu", "requests_per_s", "wanted_replicas", "replicas", "lines_replicas", "gpu_hours", "cost_usd",
     "shortfall_rps", "binding", "reason", *BASIS_COLUMNS,
 )  # fmt: skip
 SHEET_COLUMNS = (
     "quarter", "region", "month", "peak_rps", "input_tokens", "output_tokens", "batching_factor", "peak_replicas", "peak_gpus",
-    "gpu_hours", "cost_usd", "covered_hours", *BASIS_COLUMNS,
+    "gpu_hours", "cost_usd", "lines_cost_usd", "covered_hours", *BASIS_COLUMNS,
 )  # fmt: skip
 MAX_PLAN_HOURS = 24 * 28
 SourceName = Literal["ledger", "benchmark", "entered", "assumed"]
@@ -75,7 +74,8 @@ class PlanHourOut(Schema):
     start_s: int
     requests_per_s: float = Field(description="The highest of the hour, at the level that is planned for")
     wanted_replicas: int = Field(description="Before quota and budget")
-    replicas: int
+    replicas: int = Field(description="With `lines_replicas`")
+    lines_replicas: int = Field(description="Of them those that work that can wait needs")
     gpu_hours: float
     cost_usd: float
     shortfall_rps: float = Field(description="Requests/s that the replicas do not carry within the objective")
@@ -173,6 +173,7 @@ class PlanOut(Schema):
     level: float
     gpu_hours: float
     cost_usd: float
+    lines_cost_usd: float = Field(description="Of it that of replicas for work that can wait")
     notes: list[str] = Field(description="What is missing or assumed in the plan as a whole")
     pools: list[PoolPlanOut]
     work: list[WorkOut] = Field(
@@ -203,6 +204,7 @@ class TotalsOut(Schema):
     peak_gpus: int
     gpu_hours: float
     cost_usd: float
+    lines_cost_usd: float = Field(description="Of it that of replicas for work that can wait")
     shortfall_hours: int = Field(description="Hours of pools in which the objective would not be kept")
     most_shortfall_rps: float
     binding: Binding = Field(description="What binds most often")
@@ -243,6 +245,7 @@ class WorksheetRowOut(Schema):
     peak_gpus: int
     gpu_hours: float
     cost_usd: float
+    lines_cost_usd: float = Field(description="Of it that of replicas for work that is open now and can wait")
     covered_hours: int
     forecaster: str = Field(validation_alias="basis.forecaster")
     skill: float | None = Field(validation_alias="basis.skill")
@@ -258,7 +261,7 @@ class WorksheetOut(Schema):
 
 @router.get("/plan", response=PlanOut, summary="Replicas, GPU-hours and cost by pool and hour, and what binds")
 def plan(request: HttpRequest, parameters: Query[PlanParameters]) -> dict[str, Any]:
-    made = make_plan(_inputs(parameters))
+    made, work = whole_plan(_inputs(parameters))
     shown = pools_of(made, parameters.pool, parameters.region)
     names = {pool.pool for pool in shown}
     return {
@@ -267,15 +270,16 @@ def plan(request: HttpRequest, parameters: Query[PlanParameters]) -> dict[str, A
         "level": made.level,
         "gpu_hours": made.gpu_hours,
         "cost_usd": made.cost_usd,
+        "lines_cost_usd": made.lines_cost_usd,
         "notes": made.notes,
         "pools": shown,
-        "work": [each for each in planned_work(open_work()) if each.pool in names],
+        "work": [each for each in work if each.pool in names],
     }
 
 
 @router.get("/plan.csv", url_name="plan_csv", summary="The same as CSV, a row for each pool and hour")
 def plan_csv(request: HttpRequest, parameters: Query[PlanParameters]) -> HttpResponse:
-    pools = pools_of(make_plan(_inputs(parameters)), parameters.pool, parameters.region)
+    pools = pools_of(whole_plan(_inputs(parameters)).plan, parameters.pool, parameters.region)
     rows = (
         {**asdict(hour), "hour": instant(hour.start_s * SECOND_NS), "pool": pool.pool, "gpu": pool.gpu}
         | {"model": pool.assumptions.model, "region": pool.assumptions.region, **_columns(pool.basis)}

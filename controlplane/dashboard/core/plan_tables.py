@@ -196,14 +196,14 @@ def _day_row(day: str, hours: Sequence[int], pools: Sequence[PoolPlan]) -> DayRo
 
 
 def replica_lines(pools: Sequence[PoolPlan], most: int) -> list[Hours]:
-    """Replicas by hour of the `most` pools that use the most GPU-hours, in the plan's order, and the rest as one."""
+    """Replicas for clients by hour of the `most` pools that use the most GPU-hours, in the plan's order, and the rest as one."""
     ranked = sorted(pools, key=lambda pool: -float(pool.gpu_hours.sum()))
     own = {id(pool) for pool in (ranked if len(ranked) <= most else ranked[: most - 1])}
-    lines = [Hours(pool.pool, pool.start_s, pool.replicas.tolist()) for pool in pools if id(pool) in own]
+    lines = [Hours(pool.pool, pool.start_s, pool.for_clients.tolist()) for pool in pools if id(pool) in own]
     rest = [pool for pool in pools if id(pool) not in own]
     if rest:
         lines.append(
-            Hours(f"{len(rest)} others", rest[0].start_s, np.sum([pool.replicas for pool in rest], axis=0).tolist())
+            Hours(f"{len(rest)} others", rest[0].start_s, np.sum([pool.for_clients for pool in rest], axis=0).tolist())
         )
     return lines
 
@@ -216,15 +216,18 @@ class WorkRow:
     lines: str
     done_by: str
     late: str
+    cost: str  # of the replicas more that are in the plan
 
 
-def work_rows(plans: Sequence[WorkPlan]) -> list[WorkRow]:
+def work_rows(plans: Sequence[WorkPlan], pools: Sequence[PoolPlan]) -> list[WorkRow]:
+    priced = {pool.pool: pool for pool in pools if pool.usd_per_gpu_hour > 0}
     return [
         WorkRow(
             plan,
             PAGE.count(math.ceil(plan.lines)),
             minute(int(plan.end_s) * SECOND_NS) if plan.end_s is not None else "",
             PAGE.count(math.ceil(plan.late_lines)) if plan.late_lines else "",
+            PAGE.usd(float(priced[plan.pool].lines_cost_usd.sum())) if plan.pool in priced else "no price",
         )
         for plan in plans
     ]

@@ -132,7 +132,8 @@ async def test_a_response_goes_on_from_another_with_all_that_was_said_before(sta
             assert second.previous_response_id == first.id and first.previous_response_id is None
             assert second.output_text.endswith("'content': 'two'}]")
             await client.responses.delete(first.id)
-            events = [it async for it in await respond(client, "three", previous_response_id=second.id, stream=True)]
+            stream: Any = await respond(client, "three", previous_response_id=second.id, stream=True)
+            events = [it async for it in stream]
             assert events[-1].response.previous_response_id == events[0].response.previous_response_id == second.id
             said = ["one", "echo one", "two", second.output_text, "three"]
             sent = [it["content"] for it in model.body["input"]]

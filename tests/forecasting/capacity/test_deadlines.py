@@ -1,10 +1,16 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from forecasting.capacity.assumptions import ColdStart, GpuQuota, TokenMix
-from forecasting.capacity.deadlines import OpenWork, WorkPlan, work_plans
+from forecasting.capacity.deadlines import OpenWork, WorkPlan, with_lines, work_plans
+from forecasting.capacity.replicas import make_plan
+from forecasting.capacity.scenario import Scenario
+from forecasting.capacity.what_if import compare
+from forecasting.capacity.worksheet import worksheet
 from forecasting.series import F64
 from tests.support.capacity import HOUR_S, MONDAY_S, STEP_S, capacity, demand, forecast, inputs, pool, steady
 
@@ -41,6 +47,32 @@ def test_replicas_are_added_in_the_hours_with_the_fewest_before_the_deadline() -
     assert plan.added.reshape(-1, PER_HOUR)[:, 0].tolist() == [0, 1, 1, 0, 0]
     assert plan.late == (0.0,) and plan.replica_hours == 2
     assert "up to 1 more in 2 h, from 2026-11-23 01:00 UTC on" in plan.reason
+
+
+def test_the_replicas_more_cost_in_the_plan_in_what_ifs_and_on_the_worksheet() -> None:
+    request = inputs([demand(forecast(by_hour(6, 2, 2, 6, 2)))], [pool()])
+    work = [due(4, 2 * HOUR_S * 1.5)]
+    plan = with_lines(make_plan(request), work_plans(request, work, MONDAY_S))
+    [its], without = plan.pools, make_plan(request)
+    assert its.lines.tolist() == [0, 1, 1, 0, 0]
+    assert its.for_clients.tolist() == without.pools[0].replicas.tolist()
+    assert (
+        its.hour(1).reason.endswith("1 more for work that can wait.")
+        and its.hour(0).reason == without.pools[0].hour(0).reason
+    )
+    assert plan.cost_usd - without.cost_usd == plan.lines_cost_usd == 2 * its.usd_per_gpu_hour > 0
+    assert worksheet(plan).rows[-1].lines_cost_usd == plan.lines_cost_usd
+    usual, none = compare(request, [Scenario(), Scenario(peak=0)], work, MONDAY_S)
+    assert usual.totals is not None and none.totals is not None
+    assert (usual.totals.cost_usd, usual.totals.lines_cost_usd) == (plan.cost_usd, plan.lines_cost_usd)
+    assert usual.totals.peak_replicas == int(its.replicas.max())
+
+
+def test_a_plan_that_begins_later_has_the_hours_that_are_left() -> None:
+    request = inputs([demand(forecast(by_hour(6, 2, 2, 6, 2)))], [pool()])
+    work = work_plans(request, [due(4, 2 * HOUR_S * 1.5)], MONDAY_S)
+    later = make_plan(replace(request, start_s=MONDAY_S + 2 * HOUR_S, hours=2))
+    assert with_lines(later, work).pools[0].lines.tolist() == [1, 0]
 
 
 def test_the_earliest_deadline_goes_first() -> None:

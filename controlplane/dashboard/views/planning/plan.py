@@ -30,14 +30,13 @@ from controlplane.dashboard.views.common import facet, page
 from controlplane.dashboard.views.planning.frame import choices, framed, level_of, levels, missing, replaced
 from controlplane.fleet.inventory import pool_entries
 from controlplane.planning.inputs import plan_inputs
-from controlplane.planning.open_work import open_work, planned_work
+from controlplane.planning.open_work import whole_plan
 from controlplane.planning.questions import pools_of, this_hour_s
 from controlplane.telemetry.query.core.parameters import choice
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from forecasting.capacity.assumptions import HOUR_S, PlanInputs
 from forecasting.capacity.deadlines import WorkPlan
 from forecasting.capacity.plan import Plan, PoolPlan
-from forecasting.capacity.replicas import make_plan
 from forecasting.capacity.warm_plan import WarmPlan, warm_plans
 
 HOURS = {"24": "24 h", "72": "3 days", "168": "7 days", "336": "14 days"}
@@ -82,7 +81,7 @@ def plan(request: HttpRequest) -> HttpResponse:
     """`?hours=`, `q`, `region`, `pool`: with a single pool, each of its hours says why."""
     planned = read(dict(request.GET.lists()))
     inputs = plan_inputs(this_hour_s(), planned.hours, level_of(planned.level))
-    made = make_plan(inputs)
+    made, work = whole_plan(inputs)
     shown = pools_of(made, planned.pools, planned.regions)
     context: dict[str, Any] = {
         **filter_context(planned, made),
@@ -95,7 +94,7 @@ def plan(request: HttpRequest) -> HttpResponse:
     if shown:
         running = {pool.name: sum(replica.enabled for replica in pool.replicas) for pool in pool_entries()}
         names = {pool.pool for pool in shown}
-        work = [each for each in planned_work(open_work()) if each.pool in names]
+        work = tuple(each for each in work if each.pool in names)
         context |= plan_context(planned, made, shown, running, work)
         context |= warm_context(inputs, names, running)
         context["edit_href"] = reverse("admin:planning_poolcapacity_changelist")
@@ -150,7 +149,7 @@ def plan_context(
             for row in rows
         ],
         "regions": regions,
-        "work": work_rows(work),
+        "work": work_rows(work, shown),
         "priced": priced,
         "hours": made.hours,
         "length": HOURS[str(made.hours)],

@@ -208,7 +208,9 @@ def figures(made: Sequence[WhatIf], priced: bool) -> list[dict[str, Any]]:
         ),
     ]
     if priced:
-        rows.append(row("cost", of("cost_usd"), [PAGE.usd(value) for value in of("cost_usd")]))
+        money = [("cost_usd", "cost")]
+        money += [("lines_cost_usd", "of it for work that can wait")] if any(of("lines_cost_usd")) else []
+        rows += [row(words, of(name), [PAGE.usd(value) for value in of(name)]) for name, words in money]
     return rows
 
 

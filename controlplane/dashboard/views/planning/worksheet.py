@@ -95,6 +95,7 @@ def sheet_row(row: WorksheetRow, priced: bool) -> dict[str, Any]:
         "forecast": basis_words(row.basis),
         "batching_factor": PAGE.number(row.batching_factor),
         "cost": PAGE.usd(row.cost_usd) if priced else "no price",
+        "lines_cost": PAGE.usd(row.lines_cost_usd) if row.lines_cost_usd else "",
     }
 
 
