@@ -1,4 +1,4 @@
-"""The web process: HTTP to Django, web sockets to the dashboard's consumers. Granian serves it as ASGI without lifespan."""
+"""The web process: HTTP to Django, web sockets to the dashboard's and the lane's consumers. Granian serves it as ASGI without lifespan."""
 
 import os
 from typing import Any
@@ -15,6 +15,7 @@ from controlplane.accounts.sockets import guarded  # noqa: E402
 from controlplane.config.connections import connections_of  # noqa: E402
 from controlplane.dashboard.routing import websocket_urlpatterns  # noqa: E402
 from controlplane.fleet import serve_snapshot, serve_targets  # noqa: E402
+from controlplane.lane import sockets  # noqa: E402
 from controlplane.observability import tracing  # noqa: E402
 from inference.contract.tls.clear_text import warn  # noqa: E402
 
@@ -32,4 +33,13 @@ async def http(scope: Any, receive: Any, send: Any) -> None:
     await BESIDE_DJANGO.get(scope["path"], django_application)(scope, receive, send)
 
 
-application = ProtocolTypeRouter({"http": http, "websocket": guarded(URLRouter(websocket_urlpatterns))})
+of_people = guarded(URLRouter(websocket_urlpatterns))
+
+
+async def websocket(scope: Any, receive: Any, send: Any) -> None:
+    """Those of tenants carry a key, and no session."""
+    socket = sockets.application if scope["path"].startswith(sockets.PREFIX) else of_people
+    await socket(scope, receive, send)
+
+
+application = ProtocolTypeRouter({"http": http, "websocket": websocket})

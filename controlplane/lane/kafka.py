@@ -17,25 +17,24 @@ import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordTooLargeError
 from django.db import DatabaseError
-from django.db.models import Q
 
-from controlplane.fleet.models import GatewayKey
 from controlplane.incidents.notify.delivery.core.retry import Answer
 from controlplane.lane.callbacks import Read
 from controlplane.lane.config import LaneConfig
 from controlplane.lane.core.jobs import MAX_URL_CHARS, TO_TOPIC, new_job
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.http import forms
-from controlplane.lane.http.edge import in_thread
 from controlplane.lane.making import Caller, make
 from controlplane.lane.models import Batch
 from controlplane.lane.objects.port import Objects
-from controlplane.lane.store import claims, jobs
+from controlplane.lane.store import jobs
 from controlplane.lane.store.callbacks import POLICY
 from controlplane.lane.store.files import NotThereError
 from controlplane.lane.store.jobs import Standing
+from controlplane.lane.store.keys import tenant_of
 from controlplane.lane.store.limits import FullError
 from controlplane.lane.store.once import OtherBodyError, digest
+from controlplane.lane.threads import in_thread
 from controlplane.lane.work import Estimates, TooLateError
 from inference.contract.snapshot import key_digest
 
@@ -212,9 +211,7 @@ class Ingress:
 
     def _take(self, record: ConsumerRecord, source: Source) -> None:
         """Raises RefusedError, TooLateError, OtherBodyError, FullError, NoKeyError, DatabaseError, OSError."""
-        at = claims.now()
-        keys = GatewayKey.objects.filter(Q(expires_at=None) | Q(expires_at__gt=at), sha256=self._key_sha256)
-        tenant = keys.filter(enabled=True).values_list("tenant__name", flat=True).first()
+        tenant = tenant_of(self._key_sha256)
         if tenant is None:
             raise NoKeyError("WEIR_LANE_KAFKA_KEY is no key of the gateway, or is disabled or expired")
         body = record.value or b""

@@ -101,6 +101,10 @@ class Batch(models.Model):
     def owned(self) -> Owned:
         return Owned.by(Tenant.objects.filter(name=self.tenant).values_list("team__name", flat=True).first())
 
+    def counts(self) -> dict[str, int]:
+        """As clients read them."""
+        return {"total": self.total, "completed": self.completed, "failed": self.failed}
+
     def rate_per_s(self, now: datetime) -> float | None:
         """Lines that got results, the mean since its first could run; None while none has one."""
         until, ended = self.finalizing_at or self.ended_at or now, self.completed + self.failed

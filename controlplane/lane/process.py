@@ -20,7 +20,7 @@ from controlplane.incidents.notify.delivery.core.outbound_address import allowed
 from controlplane.lane import report
 from controlplane.lane.callbacks import Callbacks
 from controlplane.lane.config import LaneConfig
-from controlplane.lane.http.edge import edge, in_thread
+from controlplane.lane.http.edge import edge
 from controlplane.lane.http.feed import Feeds
 from controlplane.lane.http.jobs import JobRoutes
 from controlplane.lane.http.routes import MAX_BODY_BYTES, Routes
@@ -28,6 +28,7 @@ from controlplane.lane.objects.at import objects_at
 from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import batches, changes, chores, claims, files, jobs, once
 from controlplane.lane.streams import Pulse
+from controlplane.lane.threads import in_thread
 from controlplane.lane.work import Estimates
 from controlplane.lane.worker import GRACE_S, Worker
 from inference.contract.metrics_access import may_read_metrics

@@ -132,7 +132,7 @@ class PoolPlan:
 
     @property
     def lines_cost_usd(self) -> F64:
-        cost: F64 = self.lines * (self.gpus_per_replica * self.usd_per_gpu_hour)
+        cost: F64 = self.lines.astype(np.float64) * (self.gpus_per_replica * self.usd_per_gpu_hour)
         return cost
 
     def binding_at(self, hour: int) -> Binding:

@@ -1,4 +1,4 @@
-"""What tenants are told of their batches and jobs, by server-sent events and webhooks. Nothing of what was asked or answered."""
+"""What tenants are told of their batches and jobs, by streams, web sockets and webhooks. Nothing of what was asked or answered."""
 
 import re
 from collections.abc import Mapping
@@ -41,12 +41,21 @@ def _event(kind: str, at: int, data: Mapping[str, Any]) -> dict[str, Any]:
     return {"object": "event", "type": kind, "created_at": at, "data": data}
 
 
-def sent(kind: str, data: object, cursor: Cursor | None = None) -> bytes:
-    """As a server-sent event. The client says the latest `cursor` when it comes again."""
-    where = b"id: %s\n" % str(cursor).encode() if cursor else b""
-    return where + b"event: %s\ndata: %s\n\n" % (kind.encode(), msgspec.json.encode(data))
+class Event(NamedTuple):
+    """`cursor` is said by a client that comes again: it goes on after it. One without `kind` says no more than that."""
 
+    kind: str
+    data: Mapping[str, Any]
+    cursor: Cursor | None = None
 
-def standing(cursor: Cursor) -> bytes:
-    """No event, but where a client goes on that comes again."""
-    return b"id: %s\n\n" % str(cursor).encode()
+    def to_stream(self) -> bytes:
+        """As a server-sent event."""
+        where = b"id: %s\n" % str(self.cursor).encode() if self.cursor else b""
+        what = b"event: %s\ndata: %s\n" % (self.kind.encode(), msgspec.json.encode(self.data)) if self.kind else b""
+        return where + what + b"\n"
+
+    def to_socket(self) -> str:
+        """As a message of a web socket."""
+        where = {"id": str(self.cursor)} if self.cursor else {}
+        what = {"event": self.kind, "data": self.data} if self.kind else {}
+        return msgspec.json.encode(where | what).decode()

@@ -1,11 +1,9 @@
 """What all routes of the lane share: who calls, errors in OpenAI's shape, and work that waits for the database."""
 
-import asyncio
 import errno
 import hmac
 import secrets
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -13,7 +11,7 @@ import msgspec
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 
 from controlplane.core.encryption import SealError
 from controlplane.lane.core import states
@@ -26,6 +24,7 @@ from controlplane.lane.store.batches import ConflictError
 from controlplane.lane.store.files import NotThereError
 from controlplane.lane.store.limits import FullError
 from controlplane.lane.store.once import OtherBodyError
+from controlplane.lane.threads import in_thread
 from controlplane.lane.work import TooLateError
 from inference.contract.lane import END_HEADER, KEY_HEADER, TENANT_HEADER, UNKNOWN_END
 
@@ -37,25 +36,6 @@ def caller(request: web.Request) -> Caller:
     """Whom the gateway has authenticated, and the Idempotency-Key."""
     headers = request.headers
     return Caller(unquote(headers[TENANT_HEADER]), headers.get(KEY_HEADER, ""), headers.get("idempotency-key", ""))
-
-
-_threads = ThreadPoolExecutor(16, thread_name_prefix="lane-routes")
-"""Each keeps its connection to the database: to make one costs more than most requests."""
-
-
-async def in_thread(call: Callable[[], T]) -> T:
-    """Work that waits for the database or the disk."""
-
-    def work() -> T:
-        if connection.connection is not None and not connection.is_usable():
-            connection.close()  # the database has restarted
-        try:
-            return call()
-        except DatabaseError:
-            connection.close()
-            raise
-
-    return await asyncio.get_running_loop().run_in_executor(_threads, work)
 
 
 def json(body: object, status: int = 200, **headers: str) -> web.Response:

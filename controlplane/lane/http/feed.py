@@ -1,42 +1,20 @@
-"""`/v1/jobs/events` and its kin: how a tenant's batches and jobs come to stand, as server-sent events.
+"""`/v1/jobs/events` and its kin: how a tenant's batches and jobs come to stand, as server-sent events."""
 
-A reader asks the database for what is beyond its place, and for no more before that is written: so one that is slow holds nothing.
-"""
-
-import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
 
 from aiohttp import web
 
-from controlplane.lane.core import feed, states
-from controlplane.lane.core.feed import Cursor
-from controlplane.lane.core.lines import RefusedError
-from controlplane.lane.http import forms
-from controlplane.lane.http.edge import caller, in_thread
+from controlplane.lane.feed import ALL_URL, POLL_S, URLS, Reader, Readers
+from controlplane.lane.http.edge import caller
 from controlplane.lane.http.streams import relay
-from controlplane.lane.models import Batch, Change
-from controlplane.lane.store import batches, changes, claims
-from controlplane.lane.store.changes import BEGIN, Position
-from controlplane.lane.store.files import NotThereError
-from controlplane.lane.store.limits import FullError
 from controlplane.lane.streams import Pulse
-
-_URLS = {states.JOB: "/v1/jobs", states.BATCH: "/v1/batches", states.RESPONSE: "/v1/responses"}
-_POLL_S = 1.0
-_CHANGES, _RUNNING = 1_000, 100  # changes at a time, and batches of a tenant whose progress is told
-_READERS, _READERS_OF_TENANT = 256, 32  # of this process
-_LASTS_S = 600.0
-"""After so long a client has to come again, so that its key is looked at."""
+from controlplane.lane.threads import in_thread
 
 
 class Feeds:
     def __init__(self) -> None:
         self._stops, self._stopping = Pulse(), False
-        self._readers: Counter[str] = Counter()
+        self._readers = Readers()
 
     def stop(self) -> None:
         """All who read are told to come again."""
@@ -44,102 +22,18 @@ class Feeds:
         self._stops.beat()
 
     def all(self) -> list[web.RouteDef]:
-        of_one = [web.get(f"{url}/{{id}}/events", partial(self.serve, kind)) for kind, url in _URLS.items()]
-        return [web.get("/v1/jobs/events", partial(self.serve, "")), *of_one]
+        of_one = [web.get(f"{url}/{{id}}/events", partial(self.serve, kind)) for kind, url in URLS.items()]
+        return [web.get(ALL_URL, partial(self.serve, "")), *of_one]
 
     async def serve(self, kind: str, request: web.Request) -> web.StreamResponse:
         """Of what the URL names, or of all that is the tenant's. Raises NotThereError, RefusedError, FullError."""
-        text, tenant = request.headers.get("last-event-id", ""), caller(request).tenant
-        cursor = feed.cursor_of(text)
-        if text and cursor is None:
-            raise RefusedError("`Last-Event-ID` is not the id of an event from here.", "Last-Event-ID")
-        name, until_s = request.match_info.get("id", ""), time.monotonic() + _LASTS_S
-        with self._reader(tenant):
-            reader = await in_thread(lambda: _Reader(tenant, kind, name, cursor))
+        tenant, name = caller(request).tenant, request.match_info.get("id", "")
+        with self._readers.another(tenant):
+            after = request.headers.get("last-event-id", "")
+            reader = await in_thread(lambda: Reader(tenant, kind, name, after))
 
             def read() -> tuple[bytes, bool]:
-                over = self._stopping or time.monotonic() > until_s
-                return reader.read(more_follows=not over)
+                events, ended = reader.read(stops=self._stopping)
+                return b"".join(event.to_stream() for event in events), ended
 
-            return await relay(request, self._stops, _POLL_S, read, reader.idle)
-
-    @contextmanager
-    def _reader(self, tenant: str) -> Iterator[None]:
-        if self._readers.total() >= _READERS or self._readers[tenant] >= _READERS_OF_TENANT:
-            raise FullError("Too many streams of events are read at a time: end one.", "too_many_streams")
-        self._readers[tenant] += 1
-        try:
-            yield
-        finally:
-            self._readers[tenant] -= 1
-
-
-class _Reader:
-    """Where a client is. Each event is of a row that is the tenant's when it is read."""
-
-    def __init__(self, tenant: str, kind: str, name: str, cursor: Cursor | None) -> None:
-        """Raises NotThereError."""
-        self._tenant, self._kind, self._name = tenant, kind, name
-        self._counts: dict[int, tuple[int, int]] = {}  # of the batches that run, as they were told
-        self._first = b""
-        at, newest = claims.now(), changes.newest()
-        batch = batches.get(tenant, name, kind) if name else None
-        if cursor is None:
-            self._at = BEGIN if batch is not None else newest
-            self._cursor = Cursor(*self._at, int(at.timestamp()))
-            self._first = feed.sent("open", {}, self._cursor)
-            return
-        self._at, self._cursor = Position(cursor.transaction, cursor.change), cursor
-        if cursor.at < (at - changes.KEPT).timestamp() or self._at > newest:
-            self._at = newest
-            self._cursor = Cursor(*newest, int(at.timestamp()))
-            message = "What followed the last event is not kept any more: look how your batches and jobs stand."
-            self._first = feed.sent("missed", {"message": message}, self._cursor)
-
-    def idle(self) -> bytes:
-        return feed.standing(self._cursor)
-
-    def read(self, *, more_follows: bool) -> tuple[bytes, bool]:
-        """What there is to say, and whether that was all."""
-        out, self._first = [self._first], b""
-        at, batch = claims.now(), None
-        if self._name:
-            try:
-                batch = batches.get(self._tenant, self._name, self._kind)
-            except NotThereError:
-                return self._end(out, "deleted")
-        out += self._progress(batch, at)  # before changes are read: so none follows the event that no more lines run
-        newest = changes.newest()
-        rows = changes.between(self._tenant, self._at, newest, _CHANGES, batch)
-        out += [self._passed_on(row) for row in rows]
-        if len(rows) < _CHANGES:
-            self._at = max(self._at, newest)
-            self._cursor = Cursor(*self._at, int(at.timestamp()))
-        if batch is not None and changes.is_over(batch, self._at):
-            return self._end(out, "ended")
-        return (b"".join(out), False) if more_follows else self._end(out, "again")
-
-    def _passed_on(self, row: Change) -> bytes:
-        at, batch = int(row.at.timestamp()), row.batch
-        self._at, self._cursor = Position(row.transaction, row.pk), Cursor(row.transaction, row.pk, at)
-        event = feed.event(batch.kind, batch.name, row.status, batch.metadata, at)
-        return feed.sent(event["type"], event, self._cursor)
-
-    def _progress(self, batch: Batch | None, now: datetime) -> list[bytes]:
-        """Of batches that run and have other counts than were told."""
-        if batch is None:
-            rows = Batch.objects.filter(kind=states.BATCH, tenant=self._tenant, status=states.IN_PROGRESS)
-            running = list(rows.order_by("-pk")[:_RUNNING])
-        else:
-            running = [batch] if (batch.kind, batch.status) == (states.BATCH, states.IN_PROGRESS) else []
-        before, self._counts = self._counts, {row.pk: (row.completed, row.failed) for row in running}
-        out = []
-        for row in (row for row in running if before.get(row.pk) != self._counts[row.pk]):
-            ends_at = row.ends_at(now)
-            expected = round(ends_at.timestamp()) if ends_at else None
-            event = feed.progress(row.name, forms.counts(row), expected, int(now.timestamp()))
-            out.append(feed.sent(event["type"], event))
-        return out
-
-    def _end(self, out: list[bytes], reason: str) -> tuple[bytes, bool]:
-        return b"".join([*out, feed.sent("end", {"reason": reason}, self._cursor)]), True
+            return await relay(request, self._stops, POLL_S, read, lambda: reader.idle().to_stream())

@@ -49,7 +49,7 @@ def batch(row: Batch) -> dict[str, Any]:
         "finalizing_at": _unix(row.finalizing_at),
         "cancelling_at": _unix(row.cancelling_at),
         **{f"{end}_at": _unix(row.ended_at) if row.status == end else None for end in states.ENDED},
-        "request_counts": counts(row),
+        "request_counts": row.counts(),
         "usage": {
             "input_tokens": row.input_tokens,
             "input_tokens_details": {"cached_tokens": row.cached_tokens},
@@ -59,10 +59,6 @@ def batch(row: Batch) -> dict[str, Any]:
         },
         "metadata": row.metadata,
     }
-
-
-def counts(row: Batch) -> dict[str, int]:
-    return {"total": row.total, "completed": row.completed, "failed": row.failed}
 
 
 def job(it: Standing) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from controlplane.lane.core.jobs import NewJob, new_job, new_response
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.core.states import JOB, RESPONSE
 from controlplane.lane.http import forms
-from controlplane.lane.http.edge import caller, choice, expected_end, in_thread, json, listing, number
+from controlplane.lane.http.edge import caller, choice, expected_end, json, listing, number
 from controlplane.lane.http.streams import follow
 from controlplane.lane.making import make
 from controlplane.lane.objects.port import Objects
@@ -21,6 +21,7 @@ from controlplane.lane.store import jobs
 from controlplane.lane.store.callbacks import NOT_PUBLIC
 from controlplane.lane.store.jobs import Standing
 from controlplane.lane.streams import Pulse
+from controlplane.lane.threads import in_thread
 from controlplane.lane.work import Estimates
 
 _MAX_JOBS, _JOBS = 100, 20

@@ -9,11 +9,12 @@ from aiohttp import BodyPartReader, web
 from controlplane.lane.core import lines
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.http import forms
-from controlplane.lane.http.edge import caller, choice, expected_end, in_thread, json, listing
+from controlplane.lane.http.edge import caller, choice, expected_end, json, listing
 from controlplane.lane.models import Batch, StoredFile
 from controlplane.lane.objects.port import Draft, Objects
 from controlplane.lane.store import batches, files, limits
 from controlplane.lane.store.once import digest, once
+from controlplane.lane.threads import in_thread
 from controlplane.lane.work import Estimates
 from inference.contract.lane import MAX_UPLOAD_BYTES
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from aiohttp import web
 from django.db import DatabaseError
 
-from controlplane.lane.http.edge import in_thread
 from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import events
 from controlplane.lane.store.events import BEGIN
 from controlplane.lane.store.files import NotThereError
 from controlplane.lane.streams import Pulse
+from controlplane.lane.threads import in_thread
 
 _POLL_S = 0.5
 _SILENT_S = 15.0
