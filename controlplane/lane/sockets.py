@@ -59,13 +59,13 @@ async def events(scope: Any, receive: Any, send: Any) -> None:
 
     await receive()  # that it connects
     await send({"type": "websocket.accept"})
-    telling, hearing = asyncio.create_task(_tell(scope, say)), asyncio.create_task(hear())
+    speaking, hearing = asyncio.create_task(_tell(scope, say)), asyncio.create_task(hear())
     try:
-        await asyncio.wait((telling, hearing), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((speaking, hearing), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (telling, hearing):  # granian closes no socket that is listened to
+        for task in (speaking, hearing):  # granian closes no socket that is listened to
             task.cancel()
-        code, heard = await asyncio.gather(telling, hearing, return_exceptions=True)
+        code, heard = await asyncio.gather(speaking, hearing, return_exceptions=True)
     if isinstance(heard, dict):
         if heard["type"] == "websocket.disconnect":
             return

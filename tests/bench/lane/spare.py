@@ -1,20 +1,22 @@
 """What a batch does to other requests, and how much it uses of what they leave.
 
 A server of SLOTS requests at a time, with a token every 100 ms for each: how many are in its batch does not slow it. Requests of
-people come at random, for a quarter of its slots on average; answers to them and to lines have from 5 to 35 tokens. The same load is
-measured without a batch, then beside one without end, then without it again.
-WEIR_BENCH_LANE_SPARE_S is how long each of the three lasts.
+people come at random, for a quarter of its slots on average; answers to them and to lines have from 5 to 35 tokens. The lane is stopped
+and let go again (SIGSTOP, SIGCONT) around a batch without end, so that seconds with and without it lie beside each other, in the order
+A B, B A, A B, …: both of a pair have the same requests, and what else the machine does is as much in the one as in the other.
+WEIR_BENCH_LANE_PAIRS is how many pairs there are; the interval is of a bootstrap that draws pairs.
 """
 
 import asyncio
 import os
 import random
 import re
+import signal
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -27,6 +29,7 @@ from openai import AsyncOpenAI
 from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import Command, http_ok
 from tests.bench.figures import Figure, percentile, say
+from tests.bench.processes import BenchError
 from tests.support.lane.model_server import MODEL
 from tests.support.lane.process import Stack, a_fleet, a_line, start_stack, submit
 from tests.support.servers import slow_replica
@@ -38,14 +41,22 @@ RESERVED_PERCENT = 4
 """Of the slots, for people: three of 64. A line that is sent while one is free is never in the way of the next person."""
 OF_PEOPLE = 0.25  # of the slots
 SETTLE_S = 30.0  # for the lane to find out how many fit
-PHASE_S = float(os.environ.get("WEIR_BENCH_LANE_SPARE_S", "90"))
+PAIRS, BLOCK_S = int(os.environ.get("WEIR_BENCH_LANE_PAIRS", "16")), 15.0
+SWITCH_S = 5.0  # after each change of the lane: the longest answer takes 3.5 s
+DRAWS = 2_000
+MOST_LINES = 50_000
 _RUNNING = re.compile(r"^vllm:num_requests_running\S* (\S+)", re.MULTILINE)
 _LOOK_S = 0.1
 
 
-class Phase(NamedTuple):
+class Block(NamedTuple):
     ttft_ns: list[int]
     running: float  # mean of the server
+
+
+class Pair(NamedTuple):
+    without: Block
+    beside: Block
 
 
 def run() -> Iterator[Figure]:
@@ -62,46 +73,77 @@ def run() -> Iterator[Figure]:
             msgspec.structs.replace(tier, reserved_percent=RESERVED_PERCENT) if tier.name == "standard" else tier
             for tier in fleet.tiers
         )
-        stack_ = start_stack(start, folder, msgspec.structs.replace(fleet, pools=pools, tiers=tiers))
+        stack_ = start_stack(
+            start, folder, msgspec.structs.replace(fleet, pools=pools, tiers=tiers), lane_lease_s="600"
+        )
         yield from asyncio.run(_measure(stack_, port))
 
 
 async def _measure(stack: Stack, port: int) -> list[Figure]:
+    draw, pairs, runs = random.Random(8), list[Pair](), True
+    lines = (a_line(f"{it}", f"line {it}", max_tokens=draw.randint(FEWEST, MOST)) for it in range(MOST_LINES))
     async with stack.client(max_retries=0) as client, aiohttp.ClientSession() as session:
-        await _phase(client, session, port, 5.0)  # warm
-        before = await _phase(client, session, port, PHASE_S / 2)
-        draw = random.Random(8)
-        lines = (a_line(f"{it}", f"line {it}", max_tokens=draw.randint(FEWEST, MOST)) for it in range(20_000))
         batch = await submit(client, lines)
-        await _phase(client, session, port, SETTLE_S)
-        beside = await _phase(client, session, port, PHASE_S)
-        await client.batches.cancel(batch.id)
-        await _phase(client, session, port, 10.0)
-        after = await _phase(client, session, port, PHASE_S / 2)
-    without = before.ttft_ns + after.ttft_ns
-    alone = statistics.fmean((before.running, after.running))
-    p95 = [percentile(values, 0.95) / 1e6 for values in (without, beside.ttft_ns)]
-    said = f"TTFT p95 {p95[0]:.1f} ms without, {p95[1]:.1f} ms beside; running {alone:.1f} and {beside.running:.1f} of {SLOTS}"
-    say(f"lane: {len(without)} and {len(beside.ttft_ns)} requests of people, {said}")
+        async with asyncio.TaskGroup() as asking:
+            block = partial(_block, asking, client, session, port)
+            await block(SETTLE_S, 0)
+            for number in range(PAIRS):
+                blocks = {}
+                for wanted in (False, True) if number % 2 == 0 else (True, False):
+                    if wanted != runs:
+                        os.kill(stack.lane.pid, signal.SIGCONT if wanted else signal.SIGSTOP)
+                        runs = wanted
+                        await block(SWITCH_S, 0)
+                    blocks[wanted] = await block(BLOCK_S, number + 1)
+                pairs.append(Pair(blocks[False], blocks[True]))
+        os.kill(stack.lane.pid, signal.SIGCONT)
+        if (batch := await client.batches.retrieve(batch.id)).status != "in_progress":
+            raise BenchError(f"the batch is {batch.status}: {MOST_LINES} lines are too few for {PAIRS} pairs")
+    return _figures(pairs)
+
+
+def _figures(pairs: Sequence[Pair]) -> list[Figure]:
+    draw = random.Random(9)
+    drawn = sorted(_harm(draw.choices(pairs, k=len(pairs))) for _ in range(DRAWS))
+    low, high = drawn[DRAWS // 40], drawn[-DRAWS // 40]
+    alone, both = (statistics.fmean(getattr(pair, name).running for pair in pairs) for name in Pair._fields)
+    without, beside = (_p95_ms(pairs, name) for name in Pair._fields)
+    count = sum(len(pair.beside.ttft_ns) for pair in pairs)
+    say(
+        f"lane: TTFT p95 {without:.1f} ms without, {beside:.1f} ms beside ({count} requests); interval {low:.3f} to {high:.3f}"
+    )
+    say(f"lane: running {alone:.1f} and {both:.1f} of {SLOTS}")
+    of = f"p95 of the time to the first token, without a batch; {len(pairs)} pairs of {BLOCK_S:g} s"
     return [
-        Figure("lane.harm_ratio", p95[1] / p95[0], "", "p95 of the time to the first token, without a batch"),
-        Figure("lane.spare_used", (beside.running - alone) / (SLOTS - alone), "", "slots that people leave free"),
+        Figure("lane.harm_ratio", beside / without, "", of),
+        Figure("lane.harm_ratio_low", low, "", "of its interval of 95 %"),
+        Figure("lane.harm_ratio_high", high, "", "of its interval of 95 %"),
+        Figure("lane.spare_used", (both - alone) / (SLOTS - alone), "", "slots that people leave free"),
     ]
 
 
-async def _phase(client: AsyncOpenAI, session: aiohttp.ClientSession, port: int, lasts_s: float) -> Phase:
-    draw, rate = random.Random(7), OF_PEOPLE * SLOTS / ((FEWEST + MOST) / 2 * STEP_MS / 1000)
+def _harm(pairs: Sequence[Pair]) -> float:
+    return _p95_ms(pairs, "beside") / _p95_ms(pairs, "without")
+
+
+def _p95_ms(pairs: Sequence[Pair], name: str) -> float:
+    return percentile([each for pair in pairs for each in getattr(pair, name).ttft_ns], 0.95) / 1e6
+
+
+async def _block(
+    asking: asyncio.TaskGroup, client: AsyncOpenAI, session: aiohttp.ClientSession, port: int, lasts_s: float, seed: int
+) -> Block:
+    """Requests of people for so long, those of the seed. The next block begins at once: answers may end in it."""
+    draw, rate = random.Random(seed), OF_PEOPLE * SLOTS / ((FEWEST + MOST) / 2 * STEP_MS / 1000)
     ttft_ns: list[int] = []
     begun_s = time.monotonic()
     looking = asyncio.create_task(_running(session, port))
-    sent, due_s = list[asyncio.Task[None]](), begun_s
+    due_s = begun_s
     while (due_s := due_s + draw.expovariate(rate)) < begun_s + lasts_s:
         await asyncio.sleep(due_s - time.monotonic())
-        sent.append(asyncio.create_task(_ask(client, draw.randint(FEWEST, MOST), ttft_ns)))
+        asking.create_task(_ask(client, draw.randint(FEWEST, MOST), ttft_ns))
     looking.cancel()
-    seen = await looking
-    await asyncio.gather(*sent)
-    return Phase(ttft_ns, statistics.fmean(seen))
+    return Block(ttft_ns, statistics.fmean(await looking))
 
 
 async def _ask(client: AsyncOpenAI, tokens: int, ttft_ns: list[int]) -> None:

@@ -27,7 +27,7 @@ from tests.support.servers.vllm import VERSION, servers_folder, write_model
 
 KEY = "sk-the-right-one"
 AT_ONCE = 4
-ROUNDS, WARM_UPS = 3, 2
+ROUNDS, MOST_ROUNDS, WARM_UPS = 3, 9, 2
 RATE, SECONDS = 40, 20
 PEERS_RATE = 5
 SEARCHES = int(os.environ.get("WEIR_BENCH_SEARCHES", "3"))
@@ -72,7 +72,9 @@ def run() -> Iterator[Figure]:
 def _errors(bed: Bed) -> Iterator[Figure]:
     """Percentiles beside those of the server's own clock."""
     rounds: dict[str, list[float]] = {"from_sent": [], "from_due": [], "client": []}
-    for number in range(ROUNDS):
+    for number in range(MOST_ROUNDS):
+        if len(rounds["client"]) == ROUNDS:
+            break
         child, port = bed.serve(first_ms=(20.0, 200.0), gap_ms=10.0, tokens=8, seed=number)
         given = ("--rate", str(RATE), "--duration", f"{SECONDS}s", "--seed", str(number), "--lengths", "50/8")
         status, result = bed.bench(port, *given)
@@ -81,7 +83,8 @@ def _errors(bed: Bed) -> Iterator[Figure]:
         if len(log) != result.requests["good"]:
             raise BenchError(f"the server answered {len(log)} requests, and {result.requests['good']} were measured")
         if status == 3:
-            say(f"weirbench: round {number} is invalid: {' '.join(result.faults)}")
+            say(f"weirbench: round {number} is invalid, and another one takes its place: {' '.join(result.faults)}")
+            continue
         for since in ("from_sent", "from_due"):
             errors = [
                 abs(_measured(result, f"{measure}_{since}", name) - _truth([row[at] for row in log], share))
@@ -91,6 +94,8 @@ def _errors(bed: Bed) -> Iterator[Figure]:
             say(f"weirbench: {since}: {', '.join(f'{error:.3f} ms' for error in errors)} (TTFT p50, p99, E2E p50, p99)")
             rounds[since].append(max(errors))
         rounds["client"].append(_client(result))
+    if len(rounds["client"]) < ROUNDS:
+        raise BenchError(f"{MOST_ROUNDS} rounds, and not {ROUNDS} valid ones: this machine is too busy to measure on")
     yield Figure(
         "weirbench.error_ms",
         over_rounds(rounds["from_sent"]),

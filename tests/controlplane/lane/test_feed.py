@@ -1,13 +1,9 @@
 """How batches and jobs stand, pushed to their tenant: through a real gateway and a real lane."""
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
 
-import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -15,6 +11,7 @@ from aiohttp.test_utils import TestServer
 from controlplane.lane.http import streams
 from controlplane.lane.streams import Pulse
 from tests.support.gateway.process import KEY, OTHER_KEY
+from tests.support.lane.listening import Event, new_job, reading
 from tests.support.lane.model_server import EchoServer
 from tests.support.lane.process import Stack, a_line, ended, submit
 from tests.support.wait import eventually_async
@@ -22,38 +19,6 @@ from tests.support.wait import eventually_async
 pytestmark = pytest.mark.processes
 
 RAN = ["validating", "in_progress", "finalizing", "completed"]
-
-
-class Event(NamedTuple):
-    id: str
-    kind: str
-    data: dict[str, Any]
-
-    @property
-    def told(self) -> tuple[str, str]:
-        return self.data["data"]["id"], self.data["data"]["status"]
-
-
-@asynccontextmanager
-async def reading(
-    stack: Stack, path: str, after: str = "", key: str = KEY, status: int = 200
-) -> AsyncIterator[AsyncIterator[Event]]:
-    headers = {"authorization": f"Bearer {key}", **({"last-event-id": after} if after else {})}
-    url = f"{stack.gateway.base_url}{path}"
-    async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as answer:
-        assert answer.status == status, await answer.text()
-        yield events_of(answer)
-
-
-async def events_of(answer: aiohttp.ClientResponse) -> AsyncIterator[Event]:
-    fields: dict[str, str] = {}
-    async for line in answer.content:
-        name, _, value = line.decode().rstrip("\n").partition(": ")
-        if name:
-            fields[name] = value
-        elif "event" in fields:
-            yield Event(fields.get("id", ""), fields["event"], json.loads(fields["data"]))
-            fields = {}
 
 
 async def until(events: AsyncIterator[Event], told: tuple[str, str]) -> list[Event]:
@@ -65,13 +30,6 @@ async def until(events: AsyncIterator[Event], told: tuple[str, str]) -> list[Eve
             if event.told == told:
                 return out
     raise AssertionError(f"it ended before {told}: {out}")
-
-
-def new_job(stack: Stack, text: str, key: str = KEY) -> str:
-    body = {"endpoint": "/v1/chat/completions", "body": a_line("", text)["body"], "metadata": {"row": "7"}}
-    status, _, answer = stack.gateway.ask("POST", "/v1/jobs", json.dumps(body).encode(), key)
-    assert status == 200
-    return str(json.loads(answer)["id"])
 
 
 async def test_a_tenant_is_told_of_all_that_is_its_own_and_again_from_any_event(

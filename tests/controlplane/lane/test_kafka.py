@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,12 +18,11 @@ from controlplane.lane.models import Batch, Callback, CallbackSecret
 from controlplane.lane.objects.folder import Folder
 from controlplane.lane.store import batches, callbacks
 from controlplane.lane.work import Estimates, TooLateError
-from deploy.local.process import ROOT
 from inference.contract.snapshot import key_digest
 from tests.support.gateway.process import KEY
 from tests.support.lane.brokers import brokers
 from tests.support.lane.model_server import EchoServer
-from tests.support.lane.process import a_fleet, a_line, start_stack
+from tests.support.lane.process import a_fleet, a_line, give_key, start_stack
 from tests.support.start import Start
 from tests.support.wait import eventually_async
 
@@ -50,17 +46,6 @@ async def topic(servers: str) -> AsyncIterator[tuple[AIOKafkaProducer, AIOKafkaC
     finally:
         await consumer.stop()
         await producer.stop()
-
-
-def give_key(env: dict[str, str]) -> None:
-    code = (
-        "from controlplane.fleet.models import *\n"
-        f"tenant = Tenant.objects.create(name={TENANT!r}, tier=Tier.objects.get_or_create(name='standard')[0])\n"
-        f"GatewayKey.objects.adopt(tenant, 'topic', {KEY!r})"
-    )
-    subprocess.run(
-        (sys.executable, "manage.py", "shell", "-v0", "-c", code), cwd=ROOT, env={**os.environ, **env}, check=True
-    )
 
 
 @pytest.mark.processes

@@ -18,11 +18,10 @@ from controlplane.lane import feed, sockets
 from controlplane.lane.threads import in_thread
 from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import http_ok
-from tests.controlplane.lane.test_feed import new_job, reading
-from tests.controlplane.lane.test_kafka import give_key
 from tests.support.gateway.process import KEY, OTHER_KEY
+from tests.support.lane.listening import new_job, reading
 from tests.support.lane.model_server import EchoServer
-from tests.support.lane.process import Stack
+from tests.support.lane.process import Stack, give_key
 from tests.support.start import Start
 
 Socket = aiohttp.ClientWebSocketResponse

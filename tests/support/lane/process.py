@@ -20,7 +20,7 @@ from openai.types.responses import Response
 from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import ROOT, Command, Managed, http_ok
 from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tier
-from tests.support.gateway.process import Gateway, a_snapshot, gateway_command
+from tests.support.gateway.process import KEY, Gateway, a_snapshot, gateway_command
 from tests.support.gateway.tls import Issued
 from tests.support.lane.model_server import MODEL
 from tests.support.start import Start
@@ -115,6 +115,18 @@ def start_stack(
     ready = partial(http_ok, lane_port, "/readyz", tls=certificate is not None)
     lane = Command("lane", (*python, "-m", "controlplane.lane"), ready, env=env)
     return Stack(gateway, start(lane), lane_port, start, lane, certificate)
+
+
+def give_key(env: dict[str, str]) -> None:
+    """`KEY` is one of alice, in the database too."""
+    code = (
+        "from controlplane.fleet.models import *\n"
+        f"tenant = Tenant.objects.create(name='alice', tier=Tier.objects.get_or_create(name='standard')[0])\n"
+        f"GatewayKey.objects.adopt(tenant, 'topic', {KEY!r})"
+    )
+    subprocess.run(
+        (sys.executable, "manage.py", "shell", "-v0", "-c", code), cwd=ROOT, env={**os.environ, **env}, check=True
+    )
 
 
 def a_line(custom_id: str, text: str, url: str = "/v1/chat/completions", **body: Any) -> dict[str, Any]:

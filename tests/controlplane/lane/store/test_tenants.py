@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from controlplane.lane.core import states
+from controlplane.lane.core.jobs import SOONEST, NewJob
 from controlplane.lane.core.lines import NewBatch
+from controlplane.lane.feed import Reader
 from controlplane.lane.models import Batch, StoredFile
 from controlplane.lane.objects.folder import Folder
-from controlplane.lane.store import batches, claims, files
+from controlplane.lane.store import batches, claims, events, files, jobs
 from controlplane.lane.store.files import NotThereError
 from tests.support.lane.stored import KEY, begun, do_chores, new_job, upload
 from tests.support.soak import sized
@@ -18,8 +21,16 @@ from tests.support.soak import sized
 TENANTS = ("alice", "bob")
 
 
-def attempts(tenant: str, file_id: str, name: str, objects: Folder) -> list[Callable[[], Any]]:
+def attempts(tenant: str, file_id: str, name: str, response: str, objects: Folder) -> list[Callable[[], Any]]:
+    kind, wanted = states.RESPONSE, NewJob(states.RESPONSE, "/v1/responses", "m", SOONEST, None, b"", previous=response)
     return [
+        lambda: jobs.read(tenant, response, kind, objects),
+        lambda: jobs.cancel(tenant, response, kind, objects),
+        lambda: jobs.delete(tenant, response, kind, objects),
+        lambda: jobs.going_on(tenant, wanted, objects),
+        lambda: events.after(tenant, response, objects, events.BEGIN),
+        lambda: Reader(tenant, kind, response, ""),
+        lambda: Reader(tenant, states.BATCH, name, "0-0-1"),
         lambda: files.get(tenant, file_id),
         lambda: files.listed(tenant, file_id, 10, "desc", ""),
         lambda: files.delete(tenant, file_id, objects),
@@ -49,18 +60,25 @@ def test_two_tenants_never_meet(home: Path) -> None:
         for _ in range(3):
             upload(objects, b"text", tenant)
             batches.cancel(tenant, begun(objects, 2, tenant).name)
+            new_job(objects, tenant)
     do_chores(objects)
     before = [list(table.objects.order_by("pk").values()) for table in (StoredFile, Batch)]
     file_ids = {
         tenant: list(StoredFile.objects.filter(tenant=tenant).values_list("pk", flat=True)) for tenant in TENANTS
     }
-    names = {tenant: list(Batch.objects.filter(tenant=tenant).values_list("name", flat=True)) for tenant in TENANTS}
+    names, responses = (
+        {
+            tenant: list(Batch.objects.filter(tenant=tenant, kind=kind).values_list("name", flat=True))
+            for tenant in TENANTS
+        }
+        for kind in (states.BATCH, states.RESPONSE)
+    )
 
     for _ in range(sized(300, soak=10_000)):
         me, other = draw.sample(TENANTS, 2)
-        file_id, name = draw.choice(file_ids[other]), draw.choice(names[other])
+        file_id, name, response = (draw.choice(its[other]) for its in (file_ids, names, responses))
         with pytest.raises(NotThereError):
-            draw.choice(attempts(me, file_id, name, objects))()
+            draw.choice(attempts(me, file_id, name, response, objects))()
         listed = files.listed(me, "", draw.randint(1, 20), draw.choice(("asc", "desc")), "")[0]
         assert {row.pk for row in listed} <= set(file_ids[me])
         assert {row.name for row in batches.listed(me, "", draw.randint(1, 20))[0]} <= set(names[me])
