@@ -13,6 +13,7 @@ from controlplane.config.connections import connections_of
 from controlplane.observability import metrics_server, tasks, tracing
 from controlplane.worker import metrics
 from controlplane.worker.schedule import SCHEDULE
+from inference.contract.tls.certificate import ServerCertificate
 from inference.contract.tls.clear_text import warn
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
@@ -125,7 +126,8 @@ class Exposing(bootsteps.StartStopStep):  # type: ignore[misc]
 
     def start(self, worker: Any) -> None:
         host, _, port = config.worker_metrics.rpartition(":")
-        self.server = metrics_server.serve(host.strip("[]"), int(port), config.metrics_token)
+        shown = ServerCertificate.named(config.metrics_certificate, config.metrics_key, None, "WEIR_METRICS")
+        self.server = metrics_server.serve(host.strip("[]"), int(port), config.metrics_token, shown=shown)
 
     def stop(self, worker: Any) -> None:
         if self.server is not None:

@@ -20,6 +20,7 @@ from controlplane.core import keyring
 from controlplane.core.encryption import SealError
 from controlplane.incidents.notify.delivery.core.outbound_address import allowed
 from inference.contract.address import is_loopback
+from inference.contract.tls.certificate import ServerCertificate, TlsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,14 @@ def _are_addresses(entries: Sequence[str]) -> bool:
     try:
         allowed(entries)
     except ValueError:
+        return False
+    return True
+
+
+def _has_certificate(config: Config) -> bool:
+    try:
+        ServerCertificate.named(config.metrics_certificate, config.metrics_key, None, "WEIR_METRICS")
+    except TlsError:
         return False
     return True
 
@@ -117,6 +126,13 @@ RULES: tuple[Rule, ...] = (
         f"WEIR_METRICS_TOKEN has fewer than {MIN_SECRET_CHARS} characters: it could be guessed.",
         "Use `openssl rand -base64 32`.",
         WARNING,
+    ),
+    Rule(
+        "weir.E085",
+        ("metrics_certificate", "metrics_key"),
+        _has_certificate,
+        "WEIR_METRICS_CERTIFICATE={metrics_certificate} with WEIR_METRICS_KEY={metrics_key} cannot be shown.",
+        "Set both to a PEM chain and its PEM key, or none of them for plain text.",
     ),
     Rule(
         "weir.W022",

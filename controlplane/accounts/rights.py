@@ -39,8 +39,11 @@ def _read(user: AbstractBaseUser | AnonymousUser) -> Person:
     if not user.is_active:
         return Person(user.get_username(), scopes=frozenset())
     roles: dict[str, set[str]] = {}
-    for team, role in Membership.objects.filter(user_id=user.pk).values_list("team__name", "role"):
+    in_need = False
+    members = Membership.objects.filter(user_id=user.pk)
+    for team, role, wants in members.values_list("team__name", "role", "team__requires_second_factor"):
         roles.setdefault(team, set()).add(role)
+        in_need = in_need or wants
     tenants = set(TenantMembership.objects.filter(user_id=user.pk).values_list("tenant__name", flat=True))
     groups = provider.mapped(user)
     for mapping in groups:
@@ -56,6 +59,7 @@ def _read(user: AbstractBaseUser | AnonymousUser) -> Person:
         frozenset(token.scopes) if token else None,
         token.name if token else "",
         frozenset(tenants),
+        in_need,
     )
 
 

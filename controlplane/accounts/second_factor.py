@@ -13,16 +13,18 @@ from controlplane.core.problems import problem
 
 OWN = "/account"
 """Here a second factor is added."""
-WANTED = "Administrators and approvers need a second factor here: add one under Your log-in."
+WANTED = "You need a second factor here: add one under Your log-in."
 
 
 def is_missing(request: HttpRequest) -> bool:
     """Of whoever logged in through a provider, that is the provider's matter."""
     user = request.user
+    by_setting = settings.CONFIG.require_second_factor and (
+        rights.may(user, ADMINISTER) or rights.may_anywhere(user, APPROVE_POLICIES)
+    )
     return (
-        settings.CONFIG.require_second_factor
+        (by_setting or rights.person_of(user).needs_second_factor)
         and not request.path_info.startswith(OWN)
-        and (rights.may(user, ADMINISTER) or rights.may_anywhere(user, APPROVE_POLICIES))
         and not is_through_a_provider(request, user)
         and not is_mfa_enabled(user)
     )

@@ -108,6 +108,10 @@ class Config(BaseSettings):
         description="Bearer token for /metrics of every process; empty: gateway, worker and controller answer their own machine alone, "
         "and web those who are logged in or send an API token.",
     )
+    metrics_certificate: Path | None = Field(
+        None, description="PEM chain with which controller and worker speak TLS on /metrics, /readyz and /healthz."
+    )
+    metrics_key: Path | None = Field(None, description="PEM key of that certificate, without a password.")
     web_url: OptionalServerUrl = Field(
         "http://127.0.0.1:8000",
         description="The web process that telemetry scrapes where WEIR_METRICS_TOKEN is set; empty scrapes none.",

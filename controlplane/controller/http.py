@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from controlplane.config import Config
 from controlplane.controller.loop import Controller
 from controlplane.observability import metrics_server
+from inference.contract.tls.certificate import ServerCertificate
 
 STUCK_AFTER_S = 60.0
 
@@ -15,7 +16,11 @@ STUCK_AFTER_S = 60.0
 def serve(config: Config, controller: Controller) -> Iterator[int]:
     """Serves at the configured address while the block runs; yields the port."""
     server = metrics_server.serve(
-        config.controller_host, config.controller_port, config.metrics_token, lambda: _ready(controller)
+        config.controller_host,
+        config.controller_port,
+        config.metrics_token,
+        lambda: _ready(controller),
+        ServerCertificate.named(config.metrics_certificate, config.metrics_key, None, "WEIR_METRICS"),
     )
     try:
         yield server.server_address[1]

@@ -26,15 +26,16 @@ def _own(config: Config) -> list[dict[str, object]]:
     """Web, lane, controller and worker, where they serve metrics. Without WEIR_METRICS_TOKEN web shows none to a scraper."""
     by_token = {"bearer_token_env": "WEIR_METRICS_TOKEN"} if config.metrics_token else {}
     own: list[dict[str, object]] = []
+    scheme = "https" if config.metrics_certificate else "http"
     if config.web_url and by_token:
         own.append({"job": "web", "url": f"{config.web_url.rstrip('/')}/metrics", **by_token})
     if config.lane_url:
         own.append({"job": "lane", "url": f"{config.lane_url.rstrip('/')}/metrics", **by_token})
     if config.controller_port:
-        url = f"http://{config.controller_host}:{config.controller_port}/metrics"
+        url = f"{scheme}://{config.controller_host}:{config.controller_port}/metrics"
         own.append({"job": "controller", "url": url, **by_token})
     if config.worker_metrics:
-        url = f"http://{config.worker_metrics}/metrics"
+        url = f"{scheme}://{config.worker_metrics}/metrics"
         own.append({"job": "worker", "url": url, **by_token})
     return own
 

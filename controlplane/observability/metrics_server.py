@@ -4,19 +4,24 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
 
 from inference.contract.metrics_access import may_read_metrics
+from inference.contract.tls.certificate import ServerCertificate
 
 READ_TIMEOUT_S = 10.0
 
 Ready = Callable[[], tuple[int, str]]
 
 
-def serve(host: str, port: int, token: str, ready: Ready | None = None) -> ThreadingHTTPServer:
-    """Answers until `shutdown()`. `token` is what readers of metrics send; `ready` gives the status and text of /readyz.
+def serve(
+    host: str, port: int, token: str, ready: Ready | None = None, shown: ServerCertificate | None = None
+) -> ThreadingHTTPServer:
+    """Answers until `shutdown()`, over TLS where a certificate is `shown`. `token` is what readers of metrics send; `ready` gives the
+    status and text of /readyz.
 
     Raises OSError where the address cannot be bound.
     """
@@ -59,7 +64,18 @@ def serve(host: str, port: int, token: str, ready: Ready | None = None) -> Threa
         def log_message(self, format: str, *args: object) -> None:
             """Probes and scrapes come every few seconds: they are not logged."""
 
-    server = ThreadingHTTPServer((host, port), Handler)
+    class Server(ThreadingHTTPServer):
+        def finish_request(self, request: Any, client_address: Any) -> None:
+            """In the connection's own thread: who does not shake hands delays nobody."""
+            if shown is None:
+                super().finish_request(request, client_address)
+                return
+            shown.reload()
+            request.settimeout(READ_TIMEOUT_S)
+            with suppress(OSError), shown.context.wrap_socket(request, server_side=True) as secured:
+                super().finish_request(secured, client_address)
+
+    server = Server((host, port), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server

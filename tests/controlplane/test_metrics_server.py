@@ -1,12 +1,19 @@
 """The server of processes that serve nothing else: the worker and the controller."""
 
+import json
+import socket
 from collections.abc import Iterator
-from urllib.error import HTTPError
+from pathlib import Path
+from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
 
+from controlplane.config import Config
+from controlplane.config.connections import connections_of
 from controlplane.observability.metrics_server import serve
+from inference.contract.tls.certificate import ServerCertificate
+from tests.support.gateway.tls import Issued, issue
 
 pytestmark = pytest.mark.django_db(transaction=True)  # some metrics are read from the database
 
@@ -56,3 +63,40 @@ def test_a_proxy_on_this_machine_does_not_open_metrics_to_others(server: tuple[i
     assert "WEIR_METRICS_TOKEN" in text
     if token:
         assert get(port, "/metrics", **{name: "10.0.0.7", "Authorization": f"Bearer {token}"})[0] == 200
+
+
+def test_over_tls_it_shows_the_certificate_that_lies_there_now(tmp_path: Path) -> None:
+    first, second = issue(tmp_path, "first"), issue(tmp_path, "second")
+    shown = ServerCertificate(first.certificate, first.key, None, "WEIR_METRICS")
+    running = serve("127.0.0.1", 0, "", lambda: (200, "ready"), shown)
+    try:
+        port = running.server_address[1]
+
+        def ready(by: Issued) -> str:
+            with urlopen(f"https://localhost:{port}/readyz", timeout=60, context=by.trusting()) as answer:
+                return str(answer.read().decode())
+
+        with socket.create_connection(("127.0.0.1", port)):  # who says nothing delays nobody
+            assert ready(first) == "ready\n"
+        with pytest.raises(OSError):
+            get(port, "/readyz")
+        first.certificate.write_bytes(second.certificate.read_bytes())
+        first.key.write_bytes(second.key.read_bytes())
+        assert ready(second) == "ready\n"
+        with pytest.raises(URLError, match="CERTIFICATE_VERIFY_FAILED"):
+            ready(issue(tmp_path, "third"))
+    finally:
+        running.shutdown()
+        running.server_close()
+
+
+def test_what_processes_speak_to_is_listed_with_mail_and_log_ins() -> None:
+    oidc = [{"id": "npm", "name": "npm", "issuer": "https://login.example.com", "client_id": "w", "client_secret": "s"}]
+    config = Config(
+        mail_url="smtp://rita:pw@mail.example.com:587", oidc=json.dumps(oidc), worker_metrics="10.0.0.7:8091",  # type: ignore[arg-type]
+    )  # fmt: skip
+    said = {each.to: each for each in connections_of(config)}
+    assert said["mail server"] == ("mail server", "mail.example.com:587", True, False)
+    assert said["log-in, npm"].encrypted and said["metrics of the worker"].in_the_clear
+    encrypted = config.model_copy(update={"metrics_certificate": Path("c.pem"), "metrics_key": Path("k.pem")})
+    assert not {each.to: each for each in connections_of(encrypted)}["metrics of the worker"].in_the_clear

@@ -25,6 +25,8 @@ WRONG_TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("weir.E013", {"snapshot_path": Path("/dev/null/nowhere/snapshot.json")}),
     ("weir.W044", {"snapshot_token": "guessable"}),
     ("weir.W016", {"metrics_token": "guessable"}),
+    ("weir.E085", {"metrics_certificate": Path("/nowhere.pem")}),
+    ("weir.E085", {"metrics_certificate": Path("/nowhere.pem"), "metrics_key": Path("/nowhere.key")}),
     ("weir.W022", {"gateway_url": "http://gateway:8080"}),
     ("weir.W024", {"https": True}),
     ("weir.W043", {"controller_host": "0.0.0.0"}),

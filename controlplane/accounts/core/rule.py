@@ -56,7 +56,8 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """`roles` by the names of teams, and `tenants` that he belongs to. `scopes` of the token that the person acts by; None without one."""
+    """`roles` by the names of teams, and `tenants` that he belongs to. `needs_second_factor`: one of his
+    teams wants it. `scopes` of the token that the person acts by; None without one."""
 
     name: str
     is_administrator: bool = False
@@ -64,6 +65,7 @@ class Person:
     scopes: frozenset[str] | None = None
     token: str = ""
     tenants: frozenset[str] = frozenset()
+    needs_second_factor: bool = False
 
 
 def may(person: Person, action: Action, of: Owned) -> bool:

@@ -40,6 +40,11 @@ class Team(Named):
         default=False,
         help_text="Of its policies, of files over REST and of the way back: another person than the author approves each first.",
     )
+    requires_second_factor = models.BooleanField(
+        "people need a second factor",
+        default=False,
+        help_text="Whoever has a role in it here adds one at the next page; who logs in through a provider is its matter.",
+    )
 
 
 class Region(Named):

@@ -10,7 +10,7 @@ from inference.contract.address import is_loopback
 
 _log = structlog.get_logger()
 
-ENCRYPTED = frozenset({"https", "rediss", "clickhouses", "grpcs"})
+ENCRYPTED = frozenset({"https", "rediss", "clickhouses", "grpcs", "smtps"})
 ON_THIS_MACHINE = frozenset({"unix", "sqlite"})
 ENCRYPTING_MODES = frozenset({"require", "verify-ca", "verify-full"})
 """libpq's `sslmode`; its default, `prefer`, takes plain text where the server offers no other."""

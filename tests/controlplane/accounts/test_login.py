@@ -18,6 +18,7 @@ from controlplane.accounts.models import BreakGlass
 from controlplane.audit.models import Entry
 from controlplane.config.providers import Provider
 from controlplane.config.secrets import new_secret
+from controlplane.fleet.models import Team
 from controlplane.incidents.models import ChangeRecord
 from controlplane.incidents.notify.delivery.models import Delivery
 from tests.support.incidents.notices import pagerduty
@@ -190,6 +191,14 @@ def test_administrators_and_approvers_need_a_second_factor_where_it_is_wanted(
     assert reader.get("/silences").status_code == 200
     TOTP.activate(User.objects.get(username="ann"), "JBSWY3DPEHPK3PXP")
     assert approver.get("/silences").status_code == 200
+
+
+def test_a_team_may_want_a_second_factor_of_its_people_alone(reader: Client) -> None:
+    Team.objects.filter(name="serving").update(requires_second_factor=True)
+    other = logged_in(member("sam", "owner", team="search"))
+    assert reader.get("/silences")["Location"] == "/account?wanted=1" and other.get("/silences").status_code == 200
+    TOTP.activate(User.objects.get(username="reader"), "JBSWY3DPEHPK3PXP")
+    assert reader.get("/silences").status_code == 200
 
 
 def test_breaking_the_glass_is_said_loudly_and_nobody_else_enters_by_a_password(db: None, settings: Settings) -> None:
