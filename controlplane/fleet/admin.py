@@ -146,7 +146,7 @@ class LLMModelAdmin(PurgesAnswers, DraftsChanges):
     list_display = ["name", "team", "enabled", "cache_mode", "cache_ttl_s", "max_prompt_tokens", "max_output_tokens"]
     list_filter = ["enabled", "team"]
     search_fields = ["name", "variants__pools__name"]
-    autocomplete_fields = ["team", "semantic_embedder"]
+    autocomplete_fields = ["team", "semantic_embedder", "semantic_judge"]
     inlines = [VariantInline, FallbackInline, AllowedRegionInline, PriceInline]
     fieldsets = [
         (None, {"fields": ["name", "team", "enabled"]}),

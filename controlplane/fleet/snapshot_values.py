@@ -37,7 +37,7 @@ def fleet_values() -> FleetValues:
         models=tuple(
             _model(row)
             for row in LLMModel.objects.filter(enabled=True)
-            .select_related("semantic_embedder")
+            .select_related("semantic_embedder", "semantic_judge")
             .prefetch_related("fallbacks__pool", "regions__region", "version_purges")
         ),
         pools=_pools(),
@@ -107,6 +107,8 @@ def _model(row: LLMModel) -> snapshot.Model:
                 wrong_percent=row.semantic_wrong_percent,
                 other_words=row.semantic_other_words,
                 across_tenants=row.semantic_across_tenants,
+                judge=row.semantic_judge.name if row.semantic_judge else "",
+                judge_ms=row.semantic_judge_ms,
                 embed_ms=row.semantic_embed_ms,
             ),
         ),

@@ -118,6 +118,8 @@ class SemanticRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         False  # texts with words that the verifier knows nothing of are left to the evidence, in place of refused
     )
     across_tenants: bool = False  # where the rule's scope is `all`: similar answers are shared too
+    judge: str = ""  # the model that has to agree to texts in other words; named, they are candidates where it does
+    judge_ms: Count = 500  # over it, it does not
     embed_ms: Count = 50  # while something may be served: over it, the request is a miss
 
 

@@ -8,6 +8,8 @@ from inference.request.semantic.lookup import Semantic
 _EVIDENCE = {
     "labels": "Answers compared with a similar request's, since the evidence began.",
     "labels_wanted": "How many a threshold needs that has seen nothing wrong.",
+    "wrong": "Of them those that were wrong, by the request's own answer or a person's mark.",
+    "marks": "Of these those that people marked.",
     "certified": "Whether there is enough evidence to serve.",
     "threshold": "The least similarity that is served; left out where nothing is.",
     "broke": "1 for an hour after answers were seen to have become wrong.",
@@ -36,8 +38,9 @@ def gauges(serving: Serving | None, semantic: Semantic | None) -> list[Labelled]
         return []
     evidence: dict[str, dict[tuple[str, ...], float]] = {name: {} for name in _EVIDENCE}
     for route in semantic.labels.in_use() if semantic is not None else ():
-        known, labels = route.evidence, (route.model, route.name.hex()[:8], route.words)
+        known, labels = route.evidence, (route.model, route.name.hex()[:8], route.words, route.judge)
         evidence["labels"][labels], evidence["labels_wanted"][labels] = known.labels, known.labels_wanted
+        evidence["wrong"][labels], evidence["marks"][labels] = known.wrong[0], route.marks
         evidence["changes"][labels] = known.changes
         evidence["broke"][labels] = route.broke_lately(_SAID_FOR_S)
         evidence["certified"][labels] = known.threshold is not None
@@ -46,7 +49,7 @@ def gauges(serving: Serving | None, semantic: Semantic | None) -> list[Labelled]
     return [
         (f"{PREFIX}semantic_up", "Whether similar requests are looked up.", (), {(): float(stands == "up")}),
         *(
-            (f"{PREFIX}semantic_{name}", about, ("model", "route", "words"), evidence[name])
+            (f"{PREFIX}semantic_{name}", about, ("model", "route", "words", "judge"), evidence[name])
             for name, about in _EVIDENCE.items()
         ),
     ]

@@ -41,6 +41,22 @@ class SimilarRequests(models.Model):
         default=False,
         help_text="Texts that differ in words of which nothing is known are compared too. Without it they are always refused.",
     )
+    semantic_judge = models.ForeignKey(
+        "fleet.LLMModel",
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        verbose_name="judge of other words",
+        help_text="A chat model that is asked whether one answer is right for two texts in other words; only where it agrees are "
+        "they compared, and served. It sees the texts.",
+    )
+    semantic_judge_ms = models.PositiveIntegerField(
+        "judging, ms",
+        default=500,
+        validators=[MinValueValidator(1)],
+        help_text="A request waits for the judge for so long at most, and only where its answer would be served. Over it, it is a miss.",
+    )
     semantic_across_tenants = models.BooleanField(
         "similar requests across tenants",
         default=False,
@@ -64,3 +80,5 @@ class SimilarRequests(models.Model):
             raise ValidationError({"semantic_embedder": "Choose the model that makes vectors of the texts."})
         if self.semantic_embedder.pk == self.pk:
             raise ValidationError({"semantic_embedder": "Choose another model: this one answers."})
+        if self.semantic_judge is not None and self.semantic_judge.pk == self.pk:
+            raise ValidationError({"semantic_judge": "Choose another model: this one answers."})

@@ -49,8 +49,11 @@ class Similar:
     model: str
     route: str
     words: str  # "same" or "other" words than the candidate's
+    judge: str  # the model that has agreed to each of its candidates; empty without one
     labels: int
     labels_wanted: int
+    wrong: int | None  # of the labels; None of a gateway that does not say it
+    marks: int | None  # of these those that people made
     threshold: float | None
     broke: bool
     changes: int

@@ -14,6 +14,7 @@ LOOKUPS, INPUTS = "weir_gateway_semantic_lookups_total", "weir_gateway_cache_inp
 _EVIDENCE = "weir_gateway_semantic_"
 _NEWS_NS = 15 * 60 * SECOND_NS
 """Gateways drop a route that nobody used for so long."""
+_Route = tuple[str, str, str, str]
 
 
 def rows(question: Question) -> list[CacheRow]:
@@ -43,19 +44,21 @@ def similar(window: Window) -> list[Similar]:
     """Each route that was in use at the end of the window. Where gateways differ, the one that knows least counts."""
     store, last = answers.store(), Window(max(window.from_ns, window.to_ns - _NEWS_NS), window.to_ns)
 
-    def newest(name: str) -> dict[tuple[str, str, str], list[float]]:
+    def newest(name: str) -> dict[_Route, list[float]]:
         return _by_route(store.metrics.newest_of(_EVIDENCE + name, last))
 
     labels = newest("labels")
     if not labels:
         return []
     wanted, threshold, broke, changes = map(newest, ("labels_wanted", "threshold", "broke", "changes"))
-    certified = newest("certified")
+    certified, wrong, marks = map(newest, ("certified", "wrong", "marks"))
     return [
         Similar(
             *route,
             labels=round(min(labels[route])),
             labels_wanted=round(max(wanted.get(route, [0]))),
+            wrong=round(max(wrong[route])) if route in wrong else None,
+            marks=round(max(marks[route])) if route in marks else None,
             threshold=max(threshold[route]) if route in threshold and min(certified.get(route, [0])) else None,
             broke=bool(max(broke.get(route, [0]))),
             changes=round(max(changes.get(route, [0]))),
@@ -64,11 +67,11 @@ def similar(window: Window) -> list[Similar]:
     ]
 
 
-def _by_route(newest: Iterable[Newest]) -> dict[tuple[str, str, str], list[float]]:
-    values: dict[tuple[str, str, str], list[float]] = {}
+def _by_route(newest: Iterable[Newest]) -> dict[_Route, list[float]]:
+    values: dict[_Route, list[float]] = {}
     for each in newest:
         if not each.ended:
             labels = each.info.labels
-            route = labels.get("model", ""), labels.get("route", ""), labels.get("words", "")
-            values.setdefault(route, []).append(each.value)
+            names = labels.get("model", ""), labels.get("route", ""), labels.get("words", ""), labels.get("judge", "")
+            values.setdefault(names, []).append(each.value)
     return values

@@ -7,57 +7,26 @@ import struct
 from base64 import b64decode
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from inference.backends.fleet import PoolState
 from inference.core.events import WholeAnswer
-from inference.core.fair_queue import Claim
-from inference.core.passing.request import made
 from inference.core.semantic.vectors import CANARY, Canary, pack, similarity, unit
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import Trace
-from inference.policy.serving import Caller, Served, Serving
+from inference.policy.serving import Caller, Serving
 from inference.request import own
-from inference.request.coalesce import Flight
-from inference.request.generate import generate
-from inference.request.parse import ENDPOINTS, Request
-from inference.request.route import choose_pool, for_pool
-from inference.request.work import Work
+from inference.request.own import Helper
 from inference.wires.redis import RedisClient, RedisLostError, ReplyError
 
-_PATH = "/v1/embeddings"
+PATH = "/v1/embeddings"
 _CANARY = b"weir:semantic:canary:"
 _CANARY_S = 30 * 86_400
 MAX_EMBEDDERS = 64
 
 Vector = tuple[float, ...]
-
-
-class Embedder(NamedTuple):
-    """`name` is what decides its vectors as far as the snapshot says: variant, model and versions."""
-
-    served: Served
-    pool: PoolState
-    name: bytes
-
-
-def embedder_of(serving: Serving, caller: Caller, model: str) -> Embedder | None:
-    """None where the tenant's texts cannot be embedded: no such model, or none where they may be served."""
-    served = serving.models.get(model)
-    if served is None:
-        return None
-    plan = served.plans_for(caller).plain
-    if not plan.routes and not plan.fallbacks:
-        return None
-    state = choose_pool(serving, plan, made(_PATH, "embeddings", {"model": model}), cacheable=False)
-    if not state.available:
-        return None
-    pool = state.pool
-    parts = (model, served.model.prompt_version, pool.variant, pool.model_name, pool.model_version)
-    return Embedder(served, state, blake2b(msgspec.msgpack.encode(parts), digest_size=16).digest())
 
 
 class Embedders:
@@ -70,13 +39,13 @@ class Embedders:
         self._canaries: dict[bytes, Canary] = {}
         self.changed = 0  # how often one gave other vectors than before
 
-    def identity(self, embedder: Embedder) -> bytes | None:
+    def identity(self, embedder: Helper) -> bytes | None:
         """What its vectors are known by; None before its first."""
         canary = self._canaries.get(embedder.name)
         return _identity(embedder, canary.known) if canary is not None and canary.known else None
 
     async def embed(
-        self, serving: Serving, embedder: Embedder, caller: Caller, text: str, trace: Trace, timeout_s: float
+        self, serving: Serving, embedder: Helper, caller: Caller, text: str, trace: Trace, timeout_s: float
     ) -> tuple[Vector, bytes] | None:
         """The vector of a text, of length 1, and the embedder's identity. None where there is none in time."""
         canary = self._canaries.get(embedder.name)
@@ -99,7 +68,7 @@ class Embedders:
             return None
         return vectors[0], _identity(embedder, canary.known)
 
-    async def _compare(self, embedder: Embedder, canary: Canary, vector: Vector, timeout_s: float) -> bool:
+    async def _compare(self, embedder: Helper, canary: Canary, vector: Vector, timeout_s: float) -> bool:
         """With what all gateways know of it. False where that is not known now."""
         key = _CANARY + embedder.name
         known = await self._send(b"GET", key, timeout_s=timeout_s)
@@ -125,35 +94,14 @@ class Embedders:
         return reply
 
     async def _vectors(
-        self, serving: Serving, embedder: Embedder, caller: Caller, texts: Sequence[str], cause: Trace
+        self, serving: Serving, embedder: Helper, caller: Caller, texts: Sequence[str], cause: Trace
     ) -> list[Vector] | None:
-        served, state = embedder.served, embedder.pool
-        model, plan = served.model, served.plans_for(caller).plain
-        document = {"model": model.name, "input": list(texts)}
-        request = Request(made(_PATH, "embeddings", document), ENDPOINTS[_PATH])
-        trace = own.begin(cause, caller, model.name, state, "embeddings")
-        tier, context = caller.tier, trace.context
-        flight = Flight(None, (context.trace_id, trace.id), tier.priority, requests=1)
-        self._metrics.arrived(model.name, tier.name)
-
-        async def work() -> None:
-            question, _ = for_pool(request, model, state)
-            claim = Claim(tier.name, caller.tenant, tier.priority, tier.weight, 0)
-            timeouts = serving.timeouts_for(model.name, tier.name)
-            flags = context.flags
-            await generate(
-                Work(question, model, state, (), served.text, timeouts, claim, context.trace_id, flags, plan, request),
-                flight,
-            )
-
-        try:
-            answer = await own.answer_of(trace, flight, state, work(), self._export)
-        finally:
-            self._metrics.observe(trace)
+        document = {"input": list(texts)}
+        answer = await own.send(serving, caller, embedder, PATH, document, cause, self._export, self._metrics)
         return None if answer is None else _read(answer, len(texts))
 
 
-def _identity(embedder: Embedder, canary: bytes) -> bytes:
+def _identity(embedder: Helper, canary: bytes) -> bytes:
     return blake2b(embedder.name + canary, digest_size=16).digest()
 
 

@@ -37,19 +37,22 @@ class Route:
     name: bytes
     words: Words
     evidence: Evidence
+    judge: str = ""  # the model that has agreed to each of its candidates
+    marks: int = 0  # of the wrong labels since the evidence began, those that people made
     served: int = 0
     used_s: float = 0.0  # when it was looked up for last, on the monotonic clock
     broke_ms: int = 0  # when answers were last seen to have become wrong, Unix time
     wrong: deque[str] = field(default_factory=lambda: deque(maxlen=_EXAMPLES))  # the newest requests with a wrong label
     last: bytes = b"-"  # label that was read
 
-    def take(self, label: Label, request: str, at_ms: int) -> None:
-        """A label of the time `at_ms`."""
+    def take(self, label: Label, request: str, at_ms: int, *, mark: bool = False) -> None:
+        """A label of the time `at_ms`; `mark` is a person's."""
+        self.marks += mark
         if label.wrong:
             self.wrong.append(request)
         if not self.evidence.add(label):
             return
-        self.served, self.broke_ms = 0, at_ms
+        self.served, self.marks, self.broke_ms = 0, 0, at_ms
         if self.broke_lately(_NEWS_S):  # else it is known, and a gateway that starts reads it again
             effect = "nothing is served for similar requests until there is new evidence"
             _log.warning("semantic_cache.became_wrong", model=self.model, requests=list(self.wrong), effect=effect)
@@ -63,13 +66,15 @@ class Labels:
         self._redis = redis
         self.routes: dict[bytes, Route] = {}
 
-    def route(self, name: bytes, model: str, words: Words, delta: float, alpha: float = ALPHA) -> Route:
+    def route(
+        self, name: bytes, model: str, words: Words, delta: float, alpha: float = ALPHA, judge: str = ""
+    ) -> Route:
         """Where its bound is another than before, its labels are read again."""
         route = self.routes.get(name)
         if route is None or (route.evidence.delta, route.evidence.alpha) != (delta, alpha):
             while len(self.routes) >= MAX_ROUTES:
                 del self.routes[next(iter(self.routes))]
-            route = self.routes[name] = Route(model, name, words, Evidence(delta, alpha))
+            route = self.routes[name] = Route(model, name, words, Evidence(delta, alpha), judge)
         route.used_s = time.monotonic()
         return route
 
@@ -78,12 +83,12 @@ class Labels:
         since_s = time.monotonic() - _IN_USE_S
         return [route for route in self.routes.values() if route.used_s >= since_s]
 
-    def add(self, route: bytes, label: Label, request: str) -> None:
+    def add(self, route: bytes, label: Label, request: str, *, mark: bool = False) -> None:
         """`request` is the id of the one whose answer was compared. It counts once it is read again. Never raises: a label that Redis
         does not take is none.
         """
         key = _LABELS + route
-        said = (b"s", b"%.4f" % label.similarity, b"w", int(label.wrong), b"r", request)
+        said = (b"s", b"%.4f" % label.similarity, b"w", int(label.wrong), b"r", request, b"m", int(mark))
         try:
             self._redis.send(b"XADD", key, b"MAXLEN", b"~", MAX_LABELS, b"*", *said, hurry=False)
             self._redis.send(b"EXPIRE", key, _KEPT_S, hurry=False)
@@ -114,7 +119,8 @@ class Labels:
             try:
                 said = values if isinstance(values, dict) else dict(zip(values[::2], values[1::2], strict=True))
                 label = Label(float(said[b"s"]), said[b"w"] != b"0")
-                route.take(label, said[b"r"].decode(), int(identity.partition(b"-")[0]))
+                at_ms, mark = int(identity.partition(b"-")[0]), said.get(b"m") == b"1"
+                route.take(label, said[b"r"].decode(), at_ms, mark=mark)
             except (ValueError, KeyError, TypeError, AttributeError):
                 continue  # of another version
         return len(reply)

@@ -27,7 +27,10 @@ from inference.observability.span_export import SpanExport
 from inference.observability.spans import EMBED, SEARCH, VERIFY, Trace
 from inference.policy.serving import Caller, Serving
 from inference.request.exact.cache import Cache
-from inference.request.semantic.embedder import Embedder, Embedders, Vector, embedder_of
+from inference.request.own import Helper, helper_of
+from inference.request.semantic.embedder import PATH, Embedders, Vector
+from inference.request.semantic.judge import PATH as JUDGE_PATH
+from inference.request.semantic.judge import Judge
 from inference.request.semantic.labels import Labels, Route, Words
 from inference.request.semantic.marks import Marks, Served
 from inference.request.semantic.store import Near, VectorStore
@@ -50,7 +53,8 @@ class Look:
     caller: Caller
     model: Model
     pool: Pool
-    embedder: Embedder
+    embedder: Helper
+    judge: Helper | None  # where the rule names one that can be asked
     text: str
     rest_key: bytes
     key: bytes  # of the exact cache
@@ -94,6 +98,7 @@ class Semantic:
         self.store = VectorStore(redis)
         self.labels = Labels(redis)
         self.embedders = Embedders(redis, export, metrics)
+        self.judge = Judge(export, metrics)
         self.marks = Marks(redis, self.store, self.labels)
         self.counts: Counter[tuple[str, str]] = Counter()  # of look-ups, by model and what came of them
         self._learning: set[asyncio.Task[None]] = set()
@@ -137,13 +142,16 @@ class Semantic:
         if self.store.reason or model.cache.ttl_s <= 0:
             self.counts[model.name, "no_store"] += 1
             return None
-        embedder = embedder_of(serving, caller, rule.embedder)
+        embedder = helper_of(serving, caller, rule.embedder, PATH)
         if embedder is None:
             self.counts[model.name, "no_embedder"] += 1
             return None
         rest_key = cache_key(parts.rest, model, pool, caller.cached_as, regions, caller.tags)
         timeout_s = serving.timeouts_for(model.name, caller.tier.name).cache_ms / 1000
-        return Look(rule, serving, caller, model, pool, embedder, parts.text, rest_key, key, trace, timeout_s, self)
+        judge = helper_of(serving, caller, rule.judge, JUDGE_PATH) if rule.judge else None
+        return Look(
+            rule, serving, caller, model, pool, embedder, judge, parts.text, rest_key, key, trace, timeout_s, self
+        )
 
     async def find(self, look: Look) -> WholeAnswer | None:
         routes = self._routes(look, self.embedders.identity(look.embedder))
@@ -165,6 +173,8 @@ class Semantic:
         look.label = chosen == "label"
         if chosen != "serve":
             self.counts[look.model.name, chosen] += 1
+            return None
+        if not await self._agrees(look, near, route, look.rule.judge_ms / 1000):
             return None
         stored = await self._cache.get(near.key, look.timeout_s)
         if stored.answer is None:
@@ -195,17 +205,31 @@ class Semantic:
                 self._verify(look, await self._nearest(look, _PATIENT_S))
             if look.vector is None or not look.searched:
                 return
-            if look.near is not None and look.route is not None and look.label:
-                stored = await self._cache.get(look.near.key, _PATIENT_S)
-                if stored.answer is not None:
+            near, route = look.near, look.route
+            if near is not None and route is not None and look.label:
+                stored = await self._cache.get(near.key, _PATIENT_S)
+                if stored.answer is not None and await self._agrees(look, near, route, _PATIENT_S):
                     wrong = not same(answer, stored.answer)
-                    request = look.trace.context.trace_id.hex()
-                    self.labels.add(look.route.name, Label(look.near.similarity, wrong), request)
+                    self.labels.add(route.name, Label(near.similarity, wrong), look.trace.context.trace_id.hex())
                     self.counts[look.model.name, "label_wrong" if wrong else "label_right"] += 1
+            if look.rule.judge:
+                self.judge.remember(look.bucket, look.key, look.text)
             ttl_s = look.model.cache.ttl_s
             await self.store.add(look.bucket, look.key, look.vector, look.words, ttl_s, _PATIENT_S)
         except Exception:  # noqa: BLE001  (the request has its answer, whatever it is: the log has the reason)
             _log.exception("semantic_cache.failed", request=look.trace.context.trace_id.hex())
+
+    async def _agrees(self, look: Look, near: Near, route: Route, timeout_s: float) -> bool:
+        """Whether the judge does, where the route has one."""
+        if not route.judge or look.judge is None:
+            return not route.judge
+        said = await self.judge.verdict(
+            look.serving, look.caller, look.judge, look.text, look.bucket + near.key, look.trace, timeout_s
+        )
+        if said != "same":
+            look.near = None
+            self.counts[look.model.name, f"refused_{said}"] += 1
+        return said == "same"
 
     async def _embed(self, look: Look, timeout_s: float) -> None:
         made = await self.embedders.embed(look.serving, look.embedder, look.caller, look.text, look.trace, timeout_s)
@@ -253,10 +277,15 @@ class Semantic:
         if identity is None:
             return []
         model, pool, rule = look.model, look.pool, look.rule
-        each: tuple[Words, ...] = ("same", "other") if rule.other_words else ("same",)
+        judge = look.judge.name if look.judge is not None else b""
+        others = rule.other_words if not rule.judge else bool(judge)  # a judge that is away agrees to nothing
+        each: tuple[Words, ...] = ("same", "other") if others else ("same",)
         routes = []
         for words in each:
             parts = (model.name, model.prompt_version, pool.variant, pool.model_name, pool.model_version, words)
-            name = blake2b(msgspec.msgpack.encode((*parts, VERSION)) + identity, digest_size=16).digest()
-            routes.append(self.labels.route(name, model.name, words, rule.wrong_percent / 100, ALPHA / len(each)))
+            judged = words == "other" and rule.judge
+            name = msgspec.msgpack.encode((*parts, VERSION)) + identity + (judge if judged else b"")
+            name = blake2b(name, digest_size=16).digest()
+            delta, alpha = rule.wrong_percent / 100, ALPHA / (2 if rule.other_words or rule.judge else 1)
+            routes.append(self.labels.route(name, model.name, words, delta, alpha, judged or ""))
         return routes

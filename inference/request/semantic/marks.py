@@ -70,5 +70,5 @@ class Marks:
         if isinstance(deleted, ReplyError):
             return "unavailable"
         if deleted == 1:  # else another call has labelled it
-            self._labels.add(served.route, Label(served.similarity, wrong=True), request_id)
+            self._labels.add(served.route, Label(served.similarity, wrong=True), request_id, mark=True)
         return "taken"

@@ -169,13 +169,14 @@ def capital(text: str) -> str:
 def snapshot(rule: SemanticRule = RULE, **cache: Any) -> Snapshot:
     pools = tuple(
         Pool(name, name, "r", name, "", (Endpoint("r0", url=f"http://127.0.0.1:{port}/v1"),), protocol="openai")
-        for port, name in enumerate(("m", "e"), 1)
+        for port, name in enumerate(("m", "e", "j"), 1)
     )
     version = secrets.token_hex(4)  # so that no test meets the answers of another
     given = a_snapshot(*pools, prompt_version=version, cache=CacheRule(semantic=rule, **cache))
     other = Tenant("bob", "standard", (key_digest(OTHER_KEY),))
     given = msgspec.structs.replace(given, tenants=(*given.tenants, other))
-    return msgspec.structs.replace(given, models=(*given.models, Model("e", (Route("e"),), prompt_version=version)))
+    others = tuple(Model(name, (Route(name),), prompt_version=version) for name in ("e", "j"))
+    return msgspec.structs.replace(given, models=(*given.models, *others))
 
 
 @asynccontextmanager
@@ -187,6 +188,7 @@ async def bed(
     answer: Callable[[str], str] = capital,
     *,
     passes: bool = False,
+    judge: ScriptedBackend | None = None,
 ) -> AsyncIterator[Bed]:
     chat, embed = (PassingChat(answer), PassingEmbed(())) if passes else (Chat(answer), Embed(()))
     made = list[lookup.Semantic]()
@@ -203,7 +205,7 @@ async def bed(
             encoded.append(encode_trace(item, 0))
 
     patch.setattr(SpanExport, "submit", submit)
-    servers = Servers(m=chat, e=embed)
+    servers = Servers(m=chat, e=embed, j=judge or Chat(lambda _: ""))
     async with serve_pools(lambda *_, **__: servers, given or snapshot(), folder, patch, redis_url=redis_url) as client:
         await eventually_async(lambda: client.models.list())
         it = Bed(client, chat, embed, made[0] if made else None)  # type: ignore[arg-type]

@@ -54,8 +54,11 @@ class SimilarOut(Schema):
     model: str
     route: str
     words: str = Field(description="Whether its texts are in the `same` words, or in `other` ones")
+    judge: str = Field(description="The model that agreed to each pair; empty without one")
     labels: int = Field(description="Compared answers since the evidence began")
     labels_wanted: int = Field(description="The fewest that suffice, where none is wrong")
+    wrong: int | None = Field(description="Of them those that were wrong; null where no gateway says it")
+    marks: int | None = Field(description="Of these those that people marked")
     threshold: float | None
     broke: bool = Field(description="Answers were seen to have become wrong within the last hour")
     changes: int

@@ -58,10 +58,19 @@ def test_evidence_refusals_and_sizes_are_as_the_gateways_say(reader: Client, cal
     now_ns = int(datetime.now(UTC).timestamp()) * 10**9
     times = [now_ns - (10 - n) * 10**9 for n in range(10)]
     for instance, labels in (("one", 212.0), ("two", 211.0)):
-        route = {"job": "gateway", "instance": instance, "model": "chat", "route": "0a0b", "words": "other"}
+        route = {
+            "job": "gateway",
+            "instance": instance,
+            "model": "chat",
+            "route": "0a0b",
+            "words": "other",
+            "judge": "arbiter",
+        }
         for name, value in (
             ("labels", labels),
             ("labels_wanted", 677.0),
+            ("wrong", 3.0),
+            ("marks", 2.0),
             ("certified", 0.0),
             ("broke", 0.0),
             ("changes", 1.0),
@@ -77,6 +86,8 @@ def test_evidence_refusals_and_sizes_are_as_the_gateways_say(reader: Client, cal
     assert "How much Redis holds is not known now" in page
     [route] = caller.get("/api/v1/cache", question).json()["similar"]
     assert (route["labels"], route["threshold"], route["changes"], route["words"]) == (211, None, 1, "other")
+    assert (route["judge"], route["wrong"], route["marks"]) == ("arbiter", 3, 2)
+    assert "<strong>3</strong> of 211 to which arbiter agreed: 2 by people's" in " ".join(page.split())
     Observation.objects.create(
         component="redis", kind="cache", state="up", observed_at=datetime.now(UTC), figures={"memory_bytes": 3.2e6}
     )
