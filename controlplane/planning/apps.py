@@ -13,6 +13,7 @@ class PlanningConfig(AppConfig):
         from controlplane.planning.models import (
             GpuQuota,
             GpuType,
+            PlannedEvent,
             PlanSettings,
             PoolCapacity,
             RegionCalendar,
@@ -27,6 +28,7 @@ class PlanningConfig(AppConfig):
         kinds.add(
             Kind("PlanSettings", PlanSettings, returns="missing", named="", edits=ADMINISTER),
             Kind("GpuType", GpuType, {"quotas": quotas}, returns="missing", edits=ADMINISTER),
+            Kind("PlannedEvent", PlannedEvent, returns="missing", named="slug", edits=EDIT_PLAN),
             Kind("RegionCalendar", RegionCalendar, returns="missing", named="region", edits=ADMINISTER),
             Kind("PoolCapacity", PoolCapacity, {"entries": entries}, returns="missing", named="pool", edits=EDIT_PLAN),
         )

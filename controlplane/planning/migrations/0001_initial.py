@@ -95,6 +95,7 @@ class Migration(migrations.Migration):
             name='PlannedEvent',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('slug', models.CharField(editable=False, max_length=100, unique=True, validators=[controlplane.fleet.validators.validate_name])),
                 ('name', models.CharField(max_length=200)),
                 ('kind', models.CharField(choices=[('launch', 'Launch'), ('campaign', 'Campaign'), ('migration', 'Migration'), ('other', 'Other')], default='launch', max_length=20)),
                 ('start', models.DateTimeField(help_text='UTC.')),

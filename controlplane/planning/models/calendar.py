@@ -1,11 +1,15 @@
 """What people know of the future: planned events, and each region's holidays and time zone."""
 
+from typing import Any
+
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.utils.text import slugify
 
 from controlplane.accounts.core.rule import Owned
 from controlplane.fleet.models import LLMModel, Region
+from controlplane.fleet.validators import validate_name
 from controlplane.telemetry.core.dimension_values import MAX_VALUE_CHARS
 from forecasting import calendar
 
@@ -19,6 +23,8 @@ class PlannedEvent(models.Model):
         MIGRATION = "migration", "Migration"
         OTHER = "other", "Other"
 
+    slug = models.CharField(max_length=100, unique=True, editable=False, validators=[validate_name])
+    """Its name in files. Where it has none, it gets one of its name and start."""
     name = models.CharField(max_length=200)
     kind = models.CharField(max_length=20, choices=Kind.choices, default=Kind.LAUNCH)
     start = models.DateTimeField(help_text="UTC.")
@@ -44,6 +50,13 @@ class PlannedEvent(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if not self.slug:
+            made = f"{slugify(self.name)[:80] or 'event'}-{self.start:%Y%m%d-%H%M}"
+            same = PlannedEvent.objects.filter(slug__startswith=made).count()
+            self.slug = f"{made}-{same + 1}" if same else made
+        super().save(*args, **kwargs)
 
     def owned(self) -> Owned:
         """Of the model whose demand it changes; of all demand, nobody's."""

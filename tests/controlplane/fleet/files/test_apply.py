@@ -1,6 +1,7 @@
 """The fleet as files: what they say comes into force, all or nothing, and what a fleet is can be written as such files."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from controlplane.fleet.models import (
     Tier,
     Variant,
 )
-from controlplane.planning.models import PoolCapacity
+from controlplane.planning.models import PlannedEvent, PoolCapacity
 from controlplane.policy.models import PolicyRevision
 from controlplane.slo.models import StoredObjective
 from tests.support.entered_fleet import as_gateways_get_it, emptied, entered_fleet
@@ -337,6 +338,13 @@ def test_what_plans_assume_is_in_files_and_what_was_measured_is_not(home: Path) 
         ["+ PlanSettings all", "+ PoolCapacity chat-eu", "+ GpuType h100", "+ RegionCalendar eu"],
         [],
     )
+    for _ in range(2):
+        PlannedEvent.objects.create(name="Launch of v2", start=datetime(2026, 12, 1, 9, tzinfo=UTC))
+    event = export(["PlannedEvent"])
+    assert list(event) == [f"plannedevent-launch-of-v2-20261201-0900{each}" for each in ("", "-2")]
+    assert applied(event["plannedevent-launch-of-v2-20261201-0900"] + "  duration_s: 600\n", adopt=True)[0][1:] == [
+        "    duration_s: 86400 → 600"
+    ]
     pool = PoolCapacity.objects.get()
     pool.entries.create(gpu_type=pool.gpu_type, source="benchmark", requests_per_s=6)
     assert applied(PLAN)[0] == ["= PlanSettings all", "= PoolCapacity chat-eu", "= GpuType h100", "= RegionCalendar eu"]
