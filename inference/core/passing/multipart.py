@@ -52,6 +52,8 @@ def read(body: bytes, content_type: str) -> Form:
         line = body.find(b"\r\n", at + len(delimiter), at + len(delimiter) + _MAX_HEAD_BYTES)
         head = body.find(b"\r\n\r\n", line, line + _MAX_HEAD_BYTES) if line >= 0 else -1
         end = body.find(b"\r\n" + delimiter, head + 4) if head >= 0 else -1
+        if body.startswith(delimiter, head + 4) and head >= 0:  # some read a delimiter there, and others a value
+            raise _invalid(f"Part {len(parts) + 1} of the form begins with its boundary: choose another boundary")
         if end < 0 or body[at + len(delimiter) : line].strip(b" \t"):
             raise _invalid(f"Part {len(parts) + 1} of the form has no end, no headers, or too long ones")
         headers = HeaderParser().parsestr(body[line + 2 : head].decode("utf-8", "replace"))

@@ -171,6 +171,10 @@ def test_the_digest_is_that_of_the_meaning() -> None:
             CANARY.replace("candidate: new}", "candidate: new, alpha: 0.6}"),
             "spec.alpha is 0.6: write a number above 0 below 0.5",
         ),
+        (
+            LADDER.replace("enter: queue_delay_s > 2.0", "enter: [1]"),
+            "spec.steps[0].enter is a list of 1: write a text of at most 2000 characters",
+        ),
     ],
 )
 def test_a_problem_names_field_value_and_remedy(text: str, problem: str) -> None:

@@ -160,3 +160,5 @@ def test_independent_requests_have_no_design_effect_and_bursts_have_a_large_one(
     assert design_effect([(100, int(rng.binomial(100, 0.05))) for _ in range(400)]) < 1.3
     assert design_effect([(100, 50 if minute % 10 == 0 else 0) for minute in range(400)]) > 20
     assert design_effect([]) == 1.0
+    # A share of 0.2, so that 16 are expected of the squares together, which are 10² + 10².
+    assert design_effect([(100, 10), (100, 30)]) == pytest.approx(200 / 16)
