@@ -153,8 +153,8 @@ class Protocol(RuleBasedStateMachine):
     @rule(which=pick, dead=st.booleans())
     def pass_on(self, which: int, dead: bool) -> None:
         """One loses what it has in flight, and the next takes it: so there are late answers."""
-        its = sorted(worker for _, worker in self.model.flight.values())
-        self.lose(self.workers.index(its[which % len(its)]), dead)
+        places = sorted(self.workers.index(worker) for _, worker in self.model.flight.values())  # their ids are random
+        self.lose(places[which % len(places)], dead)
         self.claim(0, LINES, LINES, False)
 
     @precondition(lambda self: self.open)
