@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from django.contrib.auth.decorators import login_not_required
@@ -39,14 +40,15 @@ class Answer(NamedTuple):
 class Answers:
     """Keeps the last answer. One thread at a time queries the database; the others wait for its answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
         self._lock = threading.Lock()
         self._last: tuple[float, Answer] | None = None
 
     def latest(self) -> Answer:
         with self._lock:
-            if self._last is None or time.monotonic() - self._last[0] >= ANSWER_HOLDS_S:
-                self._last = (time.monotonic(), look())
+            if self._last is None or self.clock() - self._last[0] >= ANSWER_HOLDS_S:
+                self._last = (self.clock(), look())
             return self._last[1]
 
     def forget(self) -> None:
