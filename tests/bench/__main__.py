@@ -11,7 +11,8 @@ from tests.bench.processes import BenchError
 
 PARTS = (
     "e2e", "gateway", "edge", "cancel", "ingest", "query", "demand", "slo", "outage", "hostile", "auth", "authorised", "forecast", "lane",
-    "limits", "pages", "plan", "policy", "replay", "routing", "semantic", "cluster", "local", "loop", "transparent", "unknown", "weirbench",
+    "limits", "pages", "plan", "policy", "replay", "routing", "semantic", "cluster", "cluster.resources", "local", "loop",
+    "transparent", "unknown", "weirbench",
 )  # fmt: skip
 """Modules beside this one, each with a `run` that yields its figures; imported when their turn comes."""
 

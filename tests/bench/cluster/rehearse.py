@@ -44,7 +44,7 @@ class Seen:
 def run() -> Iterator[Figure]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-")))
-        _django(folder)
+        in_django(folder)
         from tests.support.cluster.binaries import binaries
         from tests.support.cluster.control_plane import ControlPlane
 
@@ -81,7 +81,7 @@ def _figures(seen: Seen) -> Iterator[Figure]:
     )
 
 
-def _django(folder: Path) -> None:
+def in_django(folder: Path) -> None:
     os.environ |= {
         "DJANGO_SETTINGS_MODULE": "controlplane.settings",
         "WEIR_HOME": str(folder / "home"),

@@ -41,7 +41,7 @@ OPENED_FOR_S, FORBIDDEN_FOR_S = 10.0, 60.0
 """Credentials that the server refuses, or that may not do something, are read anew after this, at most so often, s."""
 OPEN_AGAIN_S = 1.0
 """Credentials that cannot be read are read again after this, however many threads ask, s."""
-_CONNECTIONS = 16
+_CONNECTIONS = 48  # each watch holds one, and custom resources have some twenty kinds
 _WARNING = re.compile(r'^\d+ \S+ "(.*)"$', re.DOTALL)
 """`299 - "text"` (RFC 7234, 5.5), in which quotes are escaped."""
 ANONYMOUS = "system:anonymous"
