@@ -11,6 +11,7 @@ import asyncio
 import math
 import os
 import random
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -22,7 +23,7 @@ from inference.core.semantic.evidence import ALPHA, THRESHOLDS, Evidence, Label,
 from inference.core.semantic.vectors import CANARY, Canary, pack, similarity
 from tests.bench.figures import Figure, say
 from tests.bench.semantic import lookups
-from tests.bench.semantic.pairs import Pair, embed, of_file, pool
+from tests.bench.semantic.pairs import Pair, PairsError, embed, of_file, pool
 
 RUNS = 20
 REQUESTS = 60_000
@@ -45,11 +46,14 @@ class Outcome(NamedTuple):
 
 
 def run() -> Iterator[Figure]:
+    file = os.environ.get("DATA")
+    try:
+        given = of_file(Path(file)) if file else ()
+    except (PairsError, OSError) as error:
+        sys.exit(str(error))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-")))
         yield from asyncio.run(lookups.measure(folder, stack))
-    file = os.environ.get("DATA")
-    given = tuple(of_file(Path(file))) if file else ()
     for name, delta in DELTAS.items():
         upper, hits = dict[str, float](), dict[str, float]()
         labels = list[int]()

@@ -5,12 +5,13 @@ different.
 """
 
 import csv
+import io
 import random
 from collections.abc import Callable, Iterator
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -187,11 +188,59 @@ def pool(kind: str, size: int = 1500) -> tuple[Pair, ...]:
     return tuple(judged(*KINDS[kind](draw)) for _ in range(size))
 
 
-def of_file(path: Path) -> Iterator[Pair]:
-    """The pairs of a file: two texts and 1 where they have one meaning, else 0, parted by tabs, as PAWS and QQP have them; columns
-    before them, and a line of names, are passed over.
+_TEXTS, _OTHERS, _LABELS = (
+    ("text1", "sentence1", "question1"),
+    ("text2", "sentence2", "question2"),
+    ("label", "is_duplicate"),
+)
+"""What columns are called: ours, those of PAWS and of QQP."""
+
+
+class PairsError(ValueError):
+    """A file whose pairs cannot be read. The message has its line."""
+
+
+def of_file(path: Path) -> tuple[Pair, ...]:
+    """The pairs of a file: a line of names, then a pair a line, parted by tabs where the first line has one, else by commas, in UTF-8.
+    The label is 1 where both texts have one meaning, else 0; other columns are passed over. Raises PairsError.
     """
-    with path.open(newline="") as file:
-        for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            if len(row) >= 3 and row[-1].strip() in ("0", "1"):
-                yield judged(row[-3], row[-2], row[-1].strip() == "0")
+    data = path.read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = 1 + data.count(b"\n", 0, error.start)
+        raise PairsError(f"{path}:{line}: {error}") from None
+    tabs = "\t" in text.partition("\n")[0]
+    rows = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter="\t" if tabs else ",",
+        quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
+    )
+    try:
+        pairs = tuple(_read(rows, path))
+    except csv.Error as error:
+        raise PairsError(f"{path}:{rows.line_num}: {error}") from None
+    if not pairs:
+        raise PairsError(f"{path}:{max(1, rows.line_num)}: no pair of texts")
+    return pairs
+
+
+def _read(rows: Any, path: Path) -> Iterator[Pair]:
+    names = [name.strip() for name in next(rows, [])]
+    at = [
+        next((number for number, name in enumerate(names) if name in wanted), -1)
+        for wanted in (_TEXTS, _OTHERS, _LABELS)
+    ]
+    if -1 in at:
+        raise PairsError(
+            f"{path}:1: the first line names no text1, text2 and label, but {', '.join(names) or 'nothing'}"
+        )
+    for row in rows:
+        if not row:
+            continue
+        if len(row) != len(names):
+            raise PairsError(f"{path}:{rows.line_num}: {len(row)} columns in place of {len(names)}")
+        text, other, label = (row[number].strip() for number in at)
+        if label not in ("0", "1") or not text or not other:
+            raise PairsError(f"{path}:{rows.line_num}: two texts and a label of 0 or 1 are wanted, not {label!r}")
+        yield judged(text, other, label == "0")
