@@ -87,7 +87,8 @@ def test_evidence_refusals_and_sizes_are_as_the_gateways_say(reader: Client, cal
     [route] = caller.get("/api/v1/cache", question).json()["similar"]
     assert (route["labels"], route["threshold"], route["changes"], route["words"]) == (211, None, 1, "other")
     assert (route["judge"], route["wrong"], route["marks"]) == ("arbiter", 3, 2)
-    assert "<strong>3</strong> of 211 to which arbiter agreed: 2 by people's" in " ".join(page.split())
+    assert "where <strong>arbiter</strong> agrees" in page
+    assert "<strong>3</strong>, of which people marked 2" in " ".join(page.split())
     Observation.objects.create(
         component="redis", kind="cache", state="up", observed_at=datetime.now(UTC), figures={"memory_bytes": 3.2e6}
     )
