@@ -26,7 +26,9 @@ def test_choices_count_over_all_prompts() -> None:
     assert f"ask for {3 * MAX_CHOICES // 2} choices, at most {MAX_CHOICES} are given" in refused.message
 
 
-@pytest.mark.parametrize(("name", "low", "high"), [("temperature", 0, 2), ("logprobs", 0, 20), ("frequency_penalty", -2, 2)])
+@pytest.mark.parametrize(
+    ("name", "low", "high"), [("temperature", 0, 2), ("logprobs", 0, 20), ("frequency_penalty", -2, 2)]
+)
 def test_the_ends_of_a_range_belong_to_it(name: str, low: int, high: int) -> None:
     for value in (low, high):
         assert getattr(decode_completion(completion(**{name: value})), name) == value
