@@ -2,7 +2,8 @@
 
 A browser says what it shows: `{"watch": "/latency?model=chat", "number": 3}`; an empty path, that it wants nothing. From then on it
 gets, as JSON in gzip, `{"number", "html"}`, and later `{"number", "changes"}` (`core.difference`) against what it was sent before.
-`{"renew": true}` asks for the present data, whether or not something is known to have changed.
+`{"renew": true}` asks for the present data, whether or not something is known to have changed. A text, in place of all that, says that
+the session has ended.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from controlplane.dashboard.fragments import LoggedOutError, fragment
 from controlplane.dashboard.links import is_page
 
 log = structlog.get_logger(__name__)
-GROUP = "live"
+GROUP, LOGGED_OUT = "live", "logged out"
 REFRESH_S = 2.0
 REST = 10
 """Renewals may take a tenth of the time: a page over a long range, left open on a wall, must not keep the store busy."""
@@ -67,6 +68,9 @@ class Live(AsyncWebsocketConsumer):  # type: ignore[misc]
                 try:
                     await self._send()
                 except LoggedOutError:
+                    await self.send(
+                        LOGGED_OUT
+                    )  # granian closes no socket that is listened to, and the browser would wait
                     await self.close(NOT_LOGGED_IN)
                     return
                 except Exception as error:  # noqa: BLE001  (the next change is another try)

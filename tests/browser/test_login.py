@@ -150,3 +150,19 @@ def test_groups_of_a_provider_are_roles_and_removal_takes_them_away_at_the_next_
     provider.knows()
     tab.goto("/silences")
     tab.wait_for_url("**/login?next=/silences")
+
+
+def test_an_open_page_of_a_session_that_has_ended_asks_for_a_log_in(tab: Page, site: Site) -> None:
+    """And is not called live any more. Another session lasts: other tests share it."""
+    tab.goto("/latency?q=p99")
+    tab.get_by_label("Username").fill("admin")
+    tab.get_by_label("Password").fill(site.password)
+    tab.get_by_role("button", name="Log in", exact=True).click()
+    tab.wait_for_url("**/latency?q=p99")
+    site.arrive(20, over_s=2.0, seed=1)
+    expect(tab.locator("[data-renewed]")).to_be_attached()
+    [key] = [each["value"] for each in tab.context.cookies() if each["name"] == "weir_session"]
+    site.shell(f"from django.contrib.sessions.models import Session; Session.objects.get(session_key={key!r}).delete()")
+    site.arrive(20, over_s=2.0, seed=2)
+    expect(tab.get_by_label("Username")).to_be_visible()
+    assert "/login" in tab.url and "latency" in tab.url
