@@ -40,8 +40,8 @@ def test_a_thousand_tokens_of_answer_have_a_cost_by_model_and_no_price_is_not_fr
     store.writer.insert_requests(rows, 1)
     costs = store.overview.costs(question.range.window)
     assert costs == [
-        ModelCost("large", 0.008, 2000, 0),
-        ModelCost("small", 0.0001, 1000, 0),
+        ModelCost("large", 0.008, 2000, 0, prompt_tokens=200),
+        ModelCost("small", 0.0001, 1000, 0, prompt_tokens=100),
         ModelCost("other", 0.0, 0, 1),
     ]
     shown = cost_number(question, costs)
