@@ -36,6 +36,14 @@ def model() -> Iterator[EchoServer]:
     server.stop()
 
 
+@pytest.fixture(autouse=True)
+def _answers_again(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that fails while it holds answers back fails alone."""
+    yield
+    if "model" in request.fixturenames:
+        request.getfixturevalue("model").let_go()
+
+
 @pytest.fixture(scope="package")
 def stack(start_once: Start, model: EchoServer, tmp_path_factory: pytest.TempPathFactory) -> Stack:
     """A lane behind a gateway in front of `model`, for the tests of the lane, over TLS. Leave it running."""

@@ -74,19 +74,22 @@ def test_metrics_of_the_lane_and_of_its_database_can_be_read(stack: Stack) -> No
 async def test_a_batch_that_runs_says_when_it_will_end_once_that_is_known(stack: Stack, model: EchoServer) -> None:
     model.hold()
     async with stack.client() as client:
-        batch = await submit(client, [a_line("a", "free"), a_line("b", "held")])
         latest = client.batches.with_raw_response
-        assert (await latest.retrieve(batch.id)).headers[END_HEADER] == UNKNOWN_END
+        first = await submit(client, [a_line("a", "held")])
+        await eventually_async(lambda: model.running == 1)
+        assert (await latest.retrieve(first.id)).headers[END_HEADER] == UNKNOWN_END
+        batch = await submit(client, [a_line("a", "free"), a_line("b", "held")])
 
         async def one_is_done() -> bool:
             counts = (await client.batches.retrieve(batch.id)).request_counts
             return counts is not None and counts.completed == 1
 
-        await eventually_async(lambda: model.running == 1)
+        await eventually_async(lambda: model.running == 2)
         await eventually_async(one_is_done)
         end_s = int((await latest.retrieve(batch.id)).headers[END_HEADER])
         assert batch.created_at <= end_s < batch.expires_at
         model.let_go()
+        await ended(client, first)
         await ended(client, batch)
         assert END_HEADER not in (await latest.retrieve(batch.id)).headers
 
