@@ -9,7 +9,7 @@ from openai.types.responses import Response
 
 from tests.support.gateway.process import KEY, OTHER_KEY
 from tests.support.lane.model_server import MODEL, OUTPUT_TOKENS, EchoServer
-from tests.support.lane.process import Stack, a_line, answered, submit
+from tests.support.lane.process import Stack, a_line, answered, ended, submit
 from tests.support.wait import eventually_async
 
 pytestmark = pytest.mark.processes
@@ -79,7 +79,7 @@ async def test_a_response_does_not_wait_behind_batches(stack: Stack, model: Echo
             assert (await client.batches.retrieve(batch.id)).request_counts.completed == 0
             model.let_go()
             assert (await answered(client, response)).status == "completed"
-            await client.batches.cancel(batch.id)
+            await ended(client, batch)
     finally:
         model.let_go()
 
