@@ -80,7 +80,7 @@ class GatewayKeyAdmin(IssuedAdmin):
     def spent(self, key: GatewayKey) -> str:
         if not (key.usd_per_day or key.usd_per_month):
             return "Not counted: it has no budget."
-        known = spent_usd(key)
+        [known] = spent_usd([key])
         if known is None:
             return "Not known: Redis, where gateways count it, does not answer."
         return f"{known['usd_day']:,.4f} USD today, {known['usd_month']:,.4f} USD this month (UTC)"

@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+from inference.contract.metering.spending import KEY_ATTRIBUTE
 from inference.contract.stages import INTERNAL
 from inference.core import otlp
 from inference.core.routing.balance import Weighed
@@ -64,7 +65,7 @@ def _tokens_source(source: str) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _key(name: str) -> bytes:
-    return otlp.attribute("weir.key", name)
+    return otlp.attribute(KEY_ATTRIBUTE, name)
 
 
 @lru_cache(maxsize=4096)

@@ -32,6 +32,10 @@ def key_prefix(tenant: str, sha256: str) -> str:
     return f"{tenant_prefix(tenant)}key:{key_name(sha256)}:"
 
 
+KEY_ATTRIBUTE = "weir.key"
+"""Says in spans which key sent a request, by its name."""
+
+
 def key_name(sha256: str) -> str:
     """What a key is called in counters and spans: enough of its digest to be its own."""
     return sha256[:16]

@@ -8,6 +8,7 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from ninja import Field, Path, Query, Router, Schema
 
+from controlplane import tenant_figures
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import SEE_TENANT
 from controlplane.api.endpoints.batches import BatchOut, TenantJobsOut
@@ -15,7 +16,6 @@ from controlplane.api.endpoints.latency import FailureOut, ReportOut, report_out
 from controlplane.api.filters import question_of
 from controlplane.api.formats import TIME, Finite, Instant, Name
 from controlplane.fleet.models import Tenant
-from controlplane.lane import tenant_figures
 from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO
 
 router = Router(tags=["tenants"])

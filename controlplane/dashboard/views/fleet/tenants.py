@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
+from controlplane import tenant_figures as figures
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import SEE_TENANT
 from controlplane.dashboard.core.palette import BANDS, stage_style
@@ -15,7 +16,6 @@ from controlplane.dashboard.failures import words
 from controlplane.dashboard.views.batches import LOOKS
 from controlplane.dashboard.views.common import ledger_freshness, page, presets, question_of
 from controlplane.fleet.models import Tenant
-from controlplane.lane import tenant_figures as figures
 from controlplane.telemetry.core.query_types import LatencyReport
 from controlplane.telemetry.query.core.question import QUANTILES
 

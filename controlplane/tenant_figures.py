@@ -12,7 +12,7 @@ from controlplane.lane import report as lane_report
 from controlplane.telemetry.core.query_types import Failure, LatencyReport, ModelCost, Totals
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import Question
-from inference.contract.metering.spending import Budget, key_name
+from inference.contract.metering.spending import KEY_ATTRIBUTE, Budget, key_name
 
 MAX_KEYS = 50
 MAX_BATCHES = 20
@@ -54,28 +54,30 @@ def figures(name: str, wanted: Question, now: datetime) -> Figures:
     """Of `wanted` the range counts. Raises the errors of the store."""
     question = answers.rounded(Question(wanted.range, {"tenant": (name,)}))
     stored = answers.stored(question)
-    keys = list(GatewayKey.objects.filter(tenant__name=name).prefetch_related("only_models").select_related("tenant"))
+    every = GatewayKey.objects.filter(tenant__name=name)
+    keys = list(every.prefetch_related("only_models").select_related("tenant")[:MAX_KEYS])
     measured = answers.submit_query(answers.report, question)
     failed = answers.submit_query(answers.failures, stored)
     cost = answers.submit_query(answers.costs, stored)
-    used = [answers.submit_query(answers.totals, _of_key(stored, key)) for key in keys[:MAX_KEYS]]
+    used = [answers.submit_query(answers.totals, _of_key(stored, key)) for key in keys]
     batches, _ = lane_report.listed({"tenant": [name]}, None, MAX_BATCHES, now)
     return Figures(
         question,
         measured.result(),
         failed.result(),
         cost.result(),
-        [_standing(key, totals) for key, totals in zip(keys, used, strict=False)],
-        max(0, len(keys) - MAX_KEYS),
+        _standings(keys, used),
+        every.count() - len(keys),
         batches,
         next(iter(lane_report.jobs([name])), None),
     )
 
 
 def _of_key(question: Question, key: GatewayKey) -> Question:
-    return question.with_filter("attribute", f"weir.key={key_name(key.sha256)}")
+    return question.with_filter("attribute", f"{KEY_ATTRIBUTE}={key_name(key.sha256)}")
 
 
-def _standing(key: GatewayKey, totals: Future[Totals]) -> KeyStanding:
-    spent = spent_usd(key) if key.usd_per_day or key.usd_per_month else None
-    return KeyStanding(key, spent, totals.result().newest_ns)
+def _standings(keys: Sequence[GatewayKey], used: Sequence[Future[Totals]]) -> list[KeyStanding]:
+    counted = [key for key in keys if key.usd_per_day or key.usd_per_month]
+    spent = dict(zip(counted, spent_usd(counted), strict=True)) if counted else {}
+    return [KeyStanding(key, spent.get(key), totals.result().newest_ns) for key, totals in zip(keys, used, strict=True)]
