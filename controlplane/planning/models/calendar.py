@@ -1,5 +1,6 @@
 """What people know of the future: planned events, and each region's holidays and time zone."""
 
+from itertools import chain, count
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -54,8 +55,9 @@ class PlannedEvent(models.Model):
     def save(self, *args: Any, **kwargs: Any) -> None:
         if not self.slug:
             made = f"{slugify(self.name)[:80] or 'event'}-{self.start:%Y%m%d-%H%M}"
-            same = PlannedEvent.objects.filter(slug__startswith=made).count()
-            self.slug = f"{made}-{same + 1}" if same else made
+            taken = set(PlannedEvent.objects.filter(slug__startswith=made).values_list("slug", flat=True))
+            numbered = (f"{made}-{number}" for number in count(2))
+            self.slug = next(slug for slug in chain([made], numbered) if slug not in taken)
         super().save(*args, **kwargs)
 
     def owned(self) -> Owned:

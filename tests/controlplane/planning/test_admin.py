@@ -1,5 +1,6 @@
 """What planners enter, who may, and what a wrong value is answered."""
 
+from datetime import UTC, datetime
 from html import unescape
 
 import pytest
@@ -100,3 +101,17 @@ def test_the_settings_of_the_plan_are_one_row() -> None:
 )
 def test_every_list_opens(owner: Client, name: str) -> None:
     assert owner.get(f"{ADMIN}/{name}/").status_code == 200
+
+
+def test_events_of_one_name_and_start_have_names_of_their_own_in_files_whichever_are_deleted() -> None:
+    def planned() -> PlannedEvent:
+        start = datetime(2026, 12, 1, tzinfo=UTC)
+        return PlannedEvent.objects.create(name="Launch", kind="launch", start=start, duration_s=600, expected_factor=2)
+
+    assert [planned().slug for _ in range(3)] == [
+        "launch-20261201-0000",
+        "launch-20261201-0000-2",
+        "launch-20261201-0000-3",
+    ]
+    PlannedEvent.objects.get(slug="launch-20261201-0000-2").delete()
+    assert planned().slug == "launch-20261201-0000-2"
