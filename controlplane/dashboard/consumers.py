@@ -68,9 +68,8 @@ class Live(AsyncWebsocketConsumer):  # type: ignore[misc]
                 try:
                     await self._send()
                 except LoggedOutError:
-                    await self.send(
-                        LOGGED_OUT
-                    )  # granian closes no socket that is listened to, and the browser would wait
+                    # Granian closes no socket that is listened to, and the browser would wait.
+                    await self.send(LOGGED_OUT)
                     await self.close(NOT_LOGGED_IN)
                     return
                 except Exception as error:  # noqa: BLE001  (the next change is another try)

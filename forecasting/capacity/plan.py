@@ -144,18 +144,18 @@ class PoolPlan:
             yield self.hour(hour)
 
     def hour(self, hour: int) -> PoolHour:
+        lines = int(self.lines[hour])
         return PoolHour(
             start_s=self.start_s + hour * HOUR_S,
             requests_per_s=float(self.requests_per_s[hour]),
             wanted_replicas=int(self.wanted[hour]),
             replicas=int(self.replicas[hour]),
-            lines_replicas=int(self.lines[hour]),
+            lines_replicas=lines,
             gpu_hours=float(self.gpu_hours[hour]),
             cost_usd=float(self.cost_usd[hour]),
             shortfall_rps=float(self.shortfall_rps[hour]),
             binding=self.binding_at(hour),
-            reason=self._reason(hour)
-            + (f" {lines} more for work that can wait." if (lines := int(self.lines[hour])) else ""),
+            reason=f"{self._reason(hour)}{f' {lines} more for work that can wait.' if lines else ''}",
         )
 
     def _reason(self, hour: int) -> str:

@@ -183,16 +183,11 @@ def add(*kinds: Kind) -> None:
 
 def guard(user: AbstractBaseUser | AnonymousUser, action: Action) -> Guard:
     """As `rights.guard`; changing a row asks for what its kind or list asks for."""
-
-    def guarding(thing: object) -> None:
-        parts: list[Kind | Belongings] = [
-            *KINDS.values(),
-            *(each for kind in KINDS.values() for each in kind.lists.values()),
-        ]
-        of = [part.edits for part in parts if isinstance(thing, part.table)]
-        rights.require(user, of[0] if of and action == EDIT_FLEET else action, thing)
-
-    return guarding
+    lists = (each for kind in KINDS.values() for each in kind.lists.values())
+    edits: dict[type, Action] = {}
+    for part in (*KINDS.values(), *lists):
+        edits.setdefault(part.table, part.edits)
+    return lambda thing: rights.require(user, edits.get(type(thing), action) if action == EDIT_FLEET else action, thing)
 
 
 _TYPES: "tuple[tuple[type[models.Field[Any, Any]], Type], ...]" = (

@@ -10,8 +10,6 @@ from controlplane.slo.core.tallies import Tallies
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.read.objectives import TALLY_SCHEMA
 
-"""Split as JSON, bad and total of each series of an hour."""
-
 
 class KeptHours:
     """Remembers what this process stored. Not thread-safe."""

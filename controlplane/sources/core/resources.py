@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from controlplane.core.documents.writing import write_yaml
+from controlplane.fleet.clusters.kubernetes import objects
 
 GROUP, VERSION = "weir.dev", "v1"
 FINALIZER = f"{GROUP}/retire"
@@ -51,14 +52,9 @@ class Status(msgspec.Struct, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class Metadata(msgspec.Struct, frozen=True):
-    name: str = ""
-    uid: str = ""
-    resourceVersion: str = ""
+class Metadata(objects.Metadata, frozen=True):
     generation: int = 0
-    annotations: dict[str, str] = {}
     finalizers: tuple[str, ...] = ()
-    deletionTimestamp: datetime | None = None
 
 
 class Resource(msgspec.Struct, frozen=True):
