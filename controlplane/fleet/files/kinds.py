@@ -183,9 +183,12 @@ def add(*kinds: Kind) -> None:
 
 def guard(user: AbstractBaseUser | AnonymousUser, action: Action) -> Guard:
     """As `rights.guard`; changing a row asks for what its kind or list asks for."""
-    lists = (each for kind in KINDS.values() for each in kind.lists.values())
+    parts: list[Kind | Belongings] = [
+        *KINDS.values(),
+        *(each for kind in KINDS.values() for each in kind.lists.values()),
+    ]
     edits: dict[type, Action] = {}
-    for part in (*KINDS.values(), *lists):
+    for part in parts:
         edits.setdefault(part.table, part.edits)
     return lambda thing: rights.require(user, edits.get(type(thing), action) if action == EDIT_FLEET else action, thing)
 

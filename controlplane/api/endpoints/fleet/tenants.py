@@ -8,7 +8,6 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from ninja import Field, Path, Query, Router, Schema
 
-from controlplane import tenant_figures
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import SEE_TENANT
 from controlplane.api.endpoints.batches import BatchOut, TenantJobsOut
@@ -17,6 +16,7 @@ from controlplane.api.filters import question_of
 from controlplane.api.formats import TIME, Finite, Instant, Name
 from controlplane.fleet.models import Tenant
 from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO
+from controlplane.tenants import figures
 
 router = Router(tags=["tenants"])
 
@@ -71,9 +71,9 @@ class TenantOut(Schema):
 
 @router.get("/{name}", response=TenantOut, summary="Latency, failures, costs, keys and jobs of one tenant")
 def tenant(request: HttpRequest, name: Path[Name], parameters: Query[TenantParameters]) -> dict[str, Any]:
-    rights.require(request.user, SEE_TENANT, tenant_figures.owned(name))
+    rights.require(request.user, SEE_TENANT, figures.owned(name))
     get_object_or_404(Tenant, name=name)
-    seen = tenant_figures.figures(name, question_of(request), timezone.now())
+    seen = figures.figures(name, question_of(request), timezone.now())
     window = seen.question.range.window
     return {
         "name": name,

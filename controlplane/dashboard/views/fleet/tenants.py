@@ -7,7 +7,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
-from controlplane import tenant_figures as figures
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import SEE_TENANT
 from controlplane.dashboard.core.palette import BANDS, stage_style
@@ -18,6 +17,7 @@ from controlplane.dashboard.views.common import ledger_freshness, page, presets,
 from controlplane.fleet.models import Tenant
 from controlplane.telemetry.core.query_types import LatencyReport
 from controlplane.telemetry.query.core.question import QUANTILES
+from controlplane.tenants import figures
 
 
 def tenants(request: HttpRequest) -> HttpResponse:

@@ -1,0 +1,1 @@
+"""What a tenant sees of itself, out of several rooms."""
