@@ -11,7 +11,7 @@ from controlplane.fleet.models import GatewayKey
 from inference.contract.metering.spending import MICRO, Budget, key_prefix, period_of
 
 REDIS_TIMEOUT_S = 1.0
-PERIODS_OF_BUDGETS: tuple[Budget, ...] = get_args(Budget)
+EACH_BUDGET: tuple[Budget, ...] = get_args(Budget)
 
 
 def spent_usd(keys: Sequence[GatewayKey]) -> list[dict[Budget, float] | None]:
@@ -21,20 +21,20 @@ def spent_usd(keys: Sequence[GatewayKey]) -> list[dict[Budget, float] | None]:
         with Redis.from_url(
             settings.CONFIG.redis_url, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
         ) as redis:
-            asked = redis.pipeline(transaction=False)
+            commands = redis.pipeline(transaction=False)
             for key in keys:
                 prefix = key_prefix(key.tenant.name, key.sha256)
-                for each in PERIODS_OF_BUDGETS:
-                    asked.hget(prefix + each, period_of(each, now_s).name)
-            counts = iter(asked.execute(raise_on_error=False))
+                for each in EACH_BUDGET:
+                    commands.hget(prefix + each, period_of(each, now_s).name)
+            counts = iter(commands.execute(raise_on_error=False))
     except (RedisError, OSError):
         return [None] * len(keys)
-    return [_spent([next(counts) for _ in PERIODS_OF_BUDGETS]) for _ in keys]
+    return [_spent([next(counts) for _ in EACH_BUDGET]) for _ in keys]
 
 
 def _spent(counts: Sequence[bytes | RedisError | None]) -> dict[Budget, float] | None:
     spent: dict[Budget, float] = {}
-    for budget, count in zip(PERIODS_OF_BUDGETS, counts, strict=True):
+    for budget, count in zip(EACH_BUDGET, counts, strict=True):
         if isinstance(count, RedisError):
             return None
         spent[budget] = int(count or 0) / MICRO
