@@ -6,7 +6,7 @@ from controlplane.lane.core.jobs import SOONEST, WINDOW_S, NewJob
 from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import jobs
 from controlplane.lane.store.jobs import Created
-from controlplane.lane.store.once import digest, once
+from controlplane.lane.store.once import digest, made_before, once
 from controlplane.lane.work import Estimates
 
 
@@ -32,9 +32,11 @@ def make(who: Caller, wanted: NewJob, body: bytes, objects: Objects, estimates: 
         made = jobs.create(who.tenant, who.key_sha256, wanted, draft)
         return made.it.row.name
 
-    wanted = jobs.going_on(who.tenant, wanted, objects)
-    with objects.draft() as draft:
-        draft.write(wanted.text)
-        draft.synchronise()
-        name = once(who.tenant, who.once, digest(body), create)
+    name = made_before(who.tenant, who.once, digest(body))
+    if not name:  # only then does it matter whether the response that it goes on from is still there
+        wanted = jobs.going_on(who.tenant, wanted, objects)
+        with objects.draft() as draft:
+            draft.write(wanted.text)
+            draft.synchronise()
+            name = once(who.tenant, who.once, digest(body), create)
     return made or Created(jobs.read(who.tenant, name, wanted.kind, objects), "")

@@ -26,6 +26,12 @@ def digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
+def made_before(tenant: str, key: str, body_sha256: str) -> str:
+    """The id of what this request made when it came first, or nothing. Raises OtherBodyError."""
+    row = Once.objects.filter(tenant=tenant, key=key).first() if key else None
+    return _made(row, body_sha256) if row else ""
+
+
 def once(tenant: str, key: str, body_sha256: str, make: Callable[[], str]) -> str:
     """The id of what `make` makes, or made when this request came first. Without a key it is always made. What it makes and the key are one
     transaction.
@@ -47,11 +53,15 @@ def _once(tenant: str, key: str, body_sha256: str, make: Callable[[], str]) -> s
         row, is_new = Once.objects.get_or_create(
             tenant=tenant, key=key, defaults={"body_sha256": body_sha256, "created_at": claims.now()}
         )
-        if not is_new and row.body_sha256 != body_sha256:
-            raise OtherBodyError("This Idempotency-Key was used for another request: use a new one.")
         if is_new:
             row.made = make()
             row.save(update_fields=["made"])
+    return _made(row, body_sha256)
+
+
+def _made(row: Once, body_sha256: str) -> str:
+    if row.body_sha256 != body_sha256:
+        raise OtherBodyError("This Idempotency-Key was used for another request: use a new one.")
     return row.made
 
 

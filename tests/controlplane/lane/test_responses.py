@@ -1,5 +1,6 @@
 """Responses that run in the background: the official client, unchanged, against a real gateway and a real lane."""
 
+from functools import partial
 from typing import Any
 
 import openai
@@ -205,6 +206,18 @@ async def test_a_request_that_is_sent_again_with_its_key_makes_nothing_new(stack
             await respond(client, "another", extra_headers=headers)
         await eventually_async(lambda: model.answered["only this"] == 1)
         assert (await client.responses.retrieve(name)).status in ("in_progress", "completed")
+
+
+async def test_such_a_request_may_go_on_from_a_response_that_was_deleted_since(stack: Stack) -> None:
+    async with stack.client() as client:
+        first = await answered(client, await respond(client, "first"))
+        again = partial(
+            respond, client, "goes on", previous_response_id=first.id, extra_headers={"Idempotency-Key": "goes-on-1"}
+        )
+        made = await again()
+        await client.responses.delete(first.id)
+        assert (await again()).id == made.id
+        await answered(client, made)
 
 
 @pytest.mark.parametrize(
