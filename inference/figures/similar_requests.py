@@ -19,7 +19,7 @@ _SAID_FOR_S = 3600.0
 
 
 def standing(serving: Serving | None, semantic: Semantic | None) -> str:
-    """Whether similar requests are looked up: `off` where no model wants that, `up`, or `off:` and why not."""
+    """Whether similar requests are looked up: `off` where no model wants that, `up`, `off:` and why not, or `up:` and what is missing."""
     models = serving.models if serving is not None else {}
     wanted = {name: it.model.cache.semantic for name, it in models.items() if it.model.cache.semantic.mode != "off"}
     if not wanted:
@@ -28,7 +28,10 @@ def standing(serving: Serving | None, semantic: Semantic | None) -> str:
         return "off: there is no Redis"
     without = sorted(name for name, rule in wanted.items() if rule.embedder not in models)
     reason = semantic.store.reason or (f"no embedder is known for {', '.join(without)}" if without else "")
-    return f"off: {reason}" if reason else "up"
+    if reason:
+        return f"off: {reason}"
+    unjudged = sorted(name for name, rule in wanted.items() if rule.judge and rule.judge not in models)
+    return f"up: no judge is known for {', '.join(unjudged)}, so other words are misses there" if unjudged else "up"
 
 
 def gauges(serving: Serving | None, semantic: Semantic | None) -> list[Labelled]:
@@ -47,7 +50,7 @@ def gauges(serving: Serving | None, semantic: Semantic | None) -> list[Labelled]
         if known.threshold is not None:
             evidence["threshold"][labels] = known.threshold
     return [
-        (f"{PREFIX}semantic_up", "Whether similar requests are looked up.", (), {(): float(stands == "up")}),
+        (f"{PREFIX}semantic_up", "Whether similar requests are looked up.", (), {(): float(stands.startswith("up"))}),
         *(
             (f"{PREFIX}semantic_{name}", about, ("model", "route", "words", "judge"), evidence[name])
             for name, about in _EVIDENCE.items()

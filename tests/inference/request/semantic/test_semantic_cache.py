@@ -1,8 +1,10 @@
 """The semantic cache from end to end, on a real Redis: what it serves, to whom, and that nothing of it fails a request."""
 
+import asyncio
 import os
 import secrets
 import signal
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,9 @@ from inference.contract.snapshot_parts import SemanticRule
 from inference.core import otlp
 from inference.core.backend_errors import FailedError
 from inference.core.semantic.evidence import Label
+from tests.support.gateway.redis_nodes import start_watched
 from tests.support.gateway.similar import NAMES, OTHER_KEY, RULE, bed, snapshot
+from tests.support.start import Start
 from tests.support.telemetry.otlp_payloads import spans_in
 from tests.support.wait import eventually_async
 
@@ -171,6 +175,28 @@ async def test_redis_that_is_killed_fails_no_request(
             assert (outcome, text) == ("skipped", f"{name.upper()}-CITY")
 
 
+async def test_after_a_failover_no_request_has_failed_and_similar_ones_are_looked_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: Start
+) -> None:
+    watched = await asyncio.to_thread(start_watched, start, tmp_path / "redis")
+    async with bed(tmp_path, monkeypatch, watched.url) as it:
+        await it.teach(45)
+        assert it.thresholds[0] is not None
+        await asyncio.to_thread(watched.master.kill)
+        outcomes, texts = list[str](), product(("hi", "hello", "hey"), ("", ", thanks"), NAMES[:40])
+
+        async def served() -> bool:
+            greeting, ending, name = next(texts)
+            outcome, text = await it.ask(f"{greeting} please tell me what is {name.title()}'s capital{ending}?")
+            assert text == f"{name.upper()}-CITY"
+            outcomes.append(outcome.partition(";")[0])
+            return outcomes[-1] == "semantic"
+
+        await eventually_async(served)
+        assert "skipped" in outcomes
+        assert await it.ready() == "up"
+
+
 async def test_redis_that_is_full_fails_no_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_redis: tuple[Redis, Managed]
 ) -> None:
@@ -196,6 +222,11 @@ async def test_off_costs_no_look_up(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (RULE, True, "up"),
         (RULE, False, "off: there is no Redis"),
         (msgspec.structs.replace(RULE, embedder="lost"), True, "off: no embedder is known for m"),
+        (
+            msgspec.structs.replace(RULE, judge="lost"),
+            True,
+            "up: no judge is known for m, so other words are misses there",
+        ),
     ],
 )
 async def test_readiness_says_whether_similar_requests_are_looked_up(
