@@ -4,7 +4,8 @@ A request's candidate is a pair of texts. Words that the verifier knows nothing 
 default, where they are refused (`default`: the paraphrases and the drift that are left then). The stream's middle brings the drift; the
 adversary begins once answers are served. The upper 95 % is over runs: in 19 of 20 the share of wrong answers among those served is at most
 that. The static threshold is the best in hindsight: of the grid's thresholds that would have kept the bound over the whole stream, that
-with the most hits. DATA=FILE adds a stream of a file's pairs.
+with the most hits. DATA=FILE adds a stream of a file's pairs. Beside
+them: what a look-up costs, and how soon every gateway obeys a purge.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from typing import NamedTuple
 from inference.core.semantic.evidence import ALPHA, THRESHOLDS, Evidence, Label, choose, sample_rate
 from inference.core.semantic.vectors import CANARY, Canary, pack, similarity
 from tests.bench.figures import Figure, say
-from tests.bench.semantic import lookups
+from tests.bench.semantic import lookups, purges
 from tests.bench.semantic.pairs import Pair, PairsError, embed, of_file, pool
 
 RUNS = 20
@@ -54,6 +55,7 @@ def run() -> Iterator[Figure]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-")))
         yield from asyncio.run(lookups.measure(folder, stack))
+        yield from asyncio.run(purges.measure(folder, stack))
     for name, delta in DELTAS.items():
         upper, hits = dict[str, float](), dict[str, float]()
         labels = list[int]()
