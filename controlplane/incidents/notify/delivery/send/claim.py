@@ -46,8 +46,14 @@ def claim(now: datetime, policy: Policy, free: int, per_endpoint: int, busy: Map
         now = timezone.now()  # after the lock, which may have taken time: the lease begins now
         free_now = Delivery.objects.filter(_unclaimed(now), id__in=chosen, state=PENDING)
         free_now.update(claim=mark, claimed_until=now + timedelta(seconds=policy.lease_s))
-        mine = Delivery.objects.filter(claim=mark, state=PENDING).select_related("endpoint", "destination")
-        return [delivery for delivery in mine if not _drop_if_needless(delivery, now)]
+        mine = list(Delivery.objects.filter(claim=mark, state=PENDING).select_related("endpoint", "destination"))
+        numbers = [delivery.notice["number"] for delivery in mine if delivery.action == AUDIT]
+        entries = Entry.objects.in_bulk(numbers, field_name="number")
+        needed = [delivery for delivery in mine if not _drop_if_needless(delivery, entries, now)]
+    for delivery in needed:
+        if delivery.action == AUDIT:  # for this attempt: the row keeps the number alone
+            delivery.notice = entries[delivery.notice["number"]].exported
+    return needed
 
 
 def heads(now: datetime) -> QuerySet[Delivery]:
@@ -77,8 +83,8 @@ def choose(due: Iterable[tuple[int, Whose]], free: int, per_endpoint: int, busy:
     return chosen
 
 
-def _drop_if_needless(delivery: Delivery, now: datetime) -> bool:
-    reason = _needless(delivery, now)
+def _drop_if_needless(delivery: Delivery, entries: Mapping[int, Entry], now: datetime) -> bool:
+    reason = _needless(delivery, entries, now)
     if reason:
         delivery.state, delivery.error, delivery.settled_at = Delivery.State.DROPPED, reason, now
         delivery.claim, delivery.claimed_until = "", None
@@ -86,12 +92,10 @@ def _drop_if_needless(delivery: Delivery, now: datetime) -> bool:
     return bool(reason)
 
 
-def _needless(delivery: Delivery, now: datetime) -> str:
-    """Why it need not be sent; empty where it must."""
+def _needless(delivery: Delivery, entries: Mapping[int, Entry], now: datetime) -> str:
+    """Why it need not be sent; empty where it must. `entries` of the audit, by number."""
     if delivery.action == AUDIT:
-        entry = Entry.objects.filter(number=delivery.notice["number"]).first()
-        delivery.notice = entry.exported if entry else {}  # for this attempt: the row keeps the number alone
-        return "" if entry else "it was pruned"
+        return "" if delivery.notice["number"] in entries else "it was pruned"
     if delivery.action == "change":
         return "too late to explain anything" if now - delivery.enqueued_at > CHANGE_USEFUL_FOR else ""
     same = Delivery.objects.filter(endpoint=delivery.endpoint_id, key=delivery.key)
