@@ -1,19 +1,25 @@
-"""Lanes are killed while they run lines: each line has one result, and only lines in flight were inferred twice."""
+"""Lanes are killed while they run lines: each has one result, few were inferred twice, and counts, files and ledger agree."""
 
 import random
+from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import openai
 import pytest
 
+from controlplane.telemetry.ledger.row import LedgerRow
 from deploy.local.ports import free_port
+from inference.request.completions import idempotency_hash
+from tests.support.gateway.process import Receiver
 from tests.support.lane.model_server import MODEL, EchoServer
 from tests.support.lane.nursery import ForkedLane, Nursery
 from tests.support.lane.process import Stack, a_fleet, a_line, answered, ended, lines_of, start_stack, submit
 from tests.support.lane.s3 import BUCKET, S3, s3
 from tests.support.soak import sized
 from tests.support.start import Start
+from tests.support.telemetry.otlp_payloads import rows_in
 from tests.support.wait import eventually_async
 
 LINES, KILLS, PLACES = sized(150, soak=50_000), sized(2, soak=1_000), 8
@@ -22,9 +28,17 @@ MIN_DONE, MAX_DONE = sized(20, soak=10), sized(60, soak=60)  # lines that are in
 pytestmark = pytest.mark.processes
 
 
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    """Has what the gateway says of each request."""
+    server = await Receiver().start()
+    yield server
+    await server.stop()
+
+
 @pytest.mark.parametrize("where", [pytest.param("", marks=pytest.mark.soak), f"s3://{BUCKET}/of/kills"])
 async def test_each_line_has_one_result_however_often_lanes_are_killed(
-    start: Start, tmp_path: Path, where: str
+    start: Start, tmp_path: Path, receiver: Receiver, where: str
 ) -> None:
     draw = random.Random(23)
     with ExitStack() as within:
@@ -32,7 +46,7 @@ async def test_each_line_has_one_result_however_often_lanes_are_killed(
         model = EchoServer(delay_s=0.01).start()
         within.callback(model.stop)
         settings = {"lane_concurrency": str(PLACES), "lane_lease_s": "2", "lane_objects": where}
-        stack = start_stack(start, tmp_path, a_fleet(model.url), **settings)
+        stack = start_stack(start, tmp_path, a_fleet(model.url), otlp=receiver.url, **settings)
         nursery = within.enter_context(Nursery(stack.command.env, tmp_path / "lanes.log"))
         lanes = [ForkedLane(nursery, port) for port in (stack.lane_port, free_port())]
         stack.lane.kill()
@@ -59,6 +73,8 @@ async def test_each_line_has_one_result_however_often_lanes_are_killed(
             responses = [await answered(client, response) for response in responses]
             output = await lines_of(client, batch.output_file_id)
             errors = await lines_of(client, batch.error_file_id)
+            lines = Counter(_key(batch.id, int(it["custom_id"]) + 1) for it in output)
+            rows = await _rows(receiver, lines)
     assert batch.status == "completed"
     for kill, response in enumerate(responses):
         lost = response.error is not None and response.error.code == "worker_lost"
@@ -66,9 +82,29 @@ async def test_each_line_has_one_result_however_often_lanes_are_killed(
     assert sorted(int(it["custom_id"]) for it in output + errors) == list(range(LINES))
     assert {it["error"]["code"] for it in errors} <= {"worker_lost"}
     assert (batch.request_counts.completed, batch.request_counts.failed) == (len(output), len(errors))
-    assert batch.usage.output_tokens == 3 * len(output)
+    results = {row.idempotency_key: row for row in rows}
+    counts = [(lines[key], row.prompt_tokens or 0, row.output_tokens or 0) for key, row in results.items()]
+    assert batch.usage.output_tokens == sum(count * tokens for count, _, tokens in counts) == 3 * len(output)
+    assert batch.usage.input_tokens == sum(count * tokens for count, tokens, _ in counts)
+    assert len(rows) - len(results) <= KILLS * PLACES, "an inference that was repeated has a row of its own"
     repeated = sum(count - 1 for text, count in model.asked.items() if text.startswith("text"))
     assert repeated <= KILLS * PLACES
+
+
+def _key(batch: str, number: int) -> int:
+    return idempotency_hash("alice", f"{batch}:{number}".encode())
+
+
+async def _rows(receiver: Receiver, keys: Counter[int]) -> list[LedgerRow]:
+    """The ledger's rows of inferences that ended well, of lines with one of these keys, once each line has one."""
+    rows = list[LedgerRow]()
+
+    def all_here() -> bool:
+        rows[:] = [row for row in rows_in(receiver.bodies) if row.idempotency_key in keys and row.status == "ok"]
+        return {row.idempotency_key for row in rows} == set(keys)
+
+    await eventually_async(all_here)
+    return rows
 
 
 async def _while_away(bucket: S3, stack: Stack, model: EchoServer) -> None:

@@ -218,10 +218,11 @@ class Received:
 
 
 class Receiver:
-    """An OTLP receiver over HTTP. It answers with `statuses`, and keeps what it takes in `spans`."""
+    """An OTLP receiver over HTTP. It answers with `statuses`, and keeps what it takes in `spans`, and as it came in `bodies`."""
 
     def __init__(self) -> None:
         self.spans: list[Received] = []
+        self.bodies: list[bytes] = []
         self.statuses: list[int] = []  # given first, one each; then 200
         self.url = ""
         self._runner: web.AppRunner | None = None
@@ -246,8 +247,10 @@ class Receiver:
 
     async def _take(self, request: web.Request) -> web.Response:
         status = self.statuses.pop(0) if self.statuses else 200
-        message = ExportTraceServiceRequest.FromString(await request.read())
+        body = await request.read()
+        message = ExportTraceServiceRequest.FromString(body)
         if status == 200:
+            self.bodies.append(body)
             for resource in message.resource_spans:
                 for scope in resource.scope_spans:
                     assert scope.scope.name == "weir.gateway"

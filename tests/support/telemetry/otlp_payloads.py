@@ -2,6 +2,8 @@
 
 import os
 import time
+from collections import defaultdict
+from collections.abc import Iterable
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -9,6 +11,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ingest.otlp.decode import export_request
 from controlplane.telemetry.ingest.spool.frame import Kind
+from controlplane.telemetry.ledger import close
+from controlplane.telemetry.ledger.row import LedgerRow
 
 MS = 1_000_000
 
@@ -21,6 +25,15 @@ def spans_in(body: bytes, kind: Kind = Kind.TRACES_PROTOBUF, shard: int = 0, sha
         for part in spans.parts()
         for span in spans.of(part)
     ]
+
+
+def rows_in(bodies: Iterable[bytes]) -> list[LedgerRow]:
+    """What the ledger makes of all their traces."""
+    traces = defaultdict[str, list[Span]](list)
+    for body in bodies:
+        for span in spans_in(body):
+            traces[span.trace_id].append(span)
+    return [row for spans in traces.values() for row in close(spans)]
 
 
 def request(spans: int = 1, *, traces: int = 1, trace_ids: list[bytes] | None = None) -> ExportTraceServiceRequest:

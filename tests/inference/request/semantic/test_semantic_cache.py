@@ -12,8 +12,6 @@ import msgspec
 import pytest
 from redis.asyncio import Redis as Client
 
-from controlplane.telemetry.ledger import close
-from controlplane.telemetry.ledger.row import LedgerRow
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
 from inference.contract.snapshot_parts import SemanticRule
@@ -23,7 +21,7 @@ from inference.core.semantic.evidence import Label
 from tests.support.gateway.redis_nodes import start_watched
 from tests.support.gateway.similar import NAMES, OTHER_KEY, RULE, bed, snapshot
 from tests.support.start import Start
-from tests.support.telemetry.otlp_payloads import spans_in
+from tests.support.telemetry.otlp_payloads import rows_in, spans_in
 from tests.support.wait import eventually_async
 
 
@@ -248,10 +246,8 @@ async def test_hits_and_embeddings_have_rows_whose_stages_add_up(
         await it.teach(45)
         it.encoded.clear()
         asked = [await it.ask(f"please tell me what is {name.title()}'s capital?") for name in NAMES[:20]]
-        spans = spans_in(otlp.request(it.encoded, "weir.gateway", ()))
-    rows = list[LedgerRow]()
-    for trace in {span.trace_id for span in spans}:
-        rows += close([span for span in spans if span.trace_id == trace])
+        body = otlp.request(it.encoded, "weir.gateway", ())
+    rows = rows_in([body])
     hits = [row for row in rows if row.cache_outcome == "semantic"]
     embedded = [row for row in rows if row.model == "e"]
     assert len(hits) == sum(outcome.startswith("semantic") for outcome, _ in asked) > 0
@@ -262,7 +258,7 @@ async def test_hits_and_embeddings_have_rows_whose_stages_add_up(
     assert all(row.stages["cache"] > 0 for row in hits)
     for row in rows:
         assert sum(row.stages.values()) + row.unattributed_ns == row.e2e_ns
-    names = {span.name for span in spans}
+    names = {span.name for span in spans_in(body)}
     assert {"cache.lookup", "cache.embed", "cache.search", "cache.verify", "embeddings e"} <= names
 
 
