@@ -54,11 +54,6 @@ _HASHES = 10**9  # the ledger takes no larger number
 _ITS_TIME = 0.9  # of a stage's time: who joined a flight at its beginning has waited for as long as that
 
 
-def idempotency_hash(tenant: str, key: bytes) -> int:
-    """What the ledger knows a client's key by. The lane gives each line one, so inferences of a line are known by it."""
-    return 1 + crc32(key, crc32(tenant.encode())) % _HASHES
-
-
 class Completions:
     """`serving` gives the snapshot to obey now, None before there is one. `keepalive_s`: how often a silent stream
     sends a comment. `region` is where requests come from, unless their key may say so and does.
@@ -149,7 +144,7 @@ class Completions:
         trace.can_wait, trace.user, trace.key = caller.can_wait, caller.user, caller.key
         region = (caller.names_region and request.headers.get(b"x-weir-region", b"").decode("latin-1")) or self._region
         if key_of_client := request.headers.get(b"idempotency-key"):
-            trace.idempotency_key = idempotency_hash(caller.tenant, key_of_client)
+            trace.idempotency_key = 1 + crc32(key_of_client, crc32(caller.tenant.encode())) % _HASHES
         else:
             trace.repeated = request.headers.get(b"x-stainless-retry-count", b"0") != b"0"
         out.known = True

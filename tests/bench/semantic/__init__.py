@@ -4,8 +4,7 @@ A request's candidate is a pair of texts. Words that the verifier knows nothing 
 default, where they are refused (`default`: the paraphrases and the drift that are left then). The stream's middle brings the drift; the
 adversary begins once answers are served. The upper 95 % is over runs: in 19 of 20 the share of wrong answers among those served is at most
 that. The static threshold is the best in hindsight: of the grid's thresholds that would have kept the bound over the whole stream, that
-with the most hits. DATA=FILE adds a stream of a file's pairs. Beside
-them: what a look-up costs, and how soon every gateway obeys a purge.
+with the most hits. DATA=FILE adds a stream of a file's pairs. Beside them: what a look-up costs, and how soon every gateway obeys a purge.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """Lanes are killed while they run lines: each has one result, few were inferred twice, and counts, files and ledger agree."""
 
 import random
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 
 from controlplane.telemetry.ledger.row import LedgerRow
 from deploy.local.ports import free_port
-from inference.request.completions import idempotency_hash
 from tests.support.gateway.process import Receiver
 from tests.support.lane.model_server import MODEL, EchoServer
 from tests.support.lane.nursery import ForkedLane, Nursery
@@ -73,8 +71,8 @@ async def test_each_line_has_one_result_however_often_lanes_are_killed(
             responses = [await answered(client, response) for response in responses]
             output = await lines_of(client, batch.output_file_id)
             errors = await lines_of(client, batch.error_file_id)
-            lines = Counter(_key(batch.id, int(it["custom_id"]) + 1) for it in output)
-            rows = await _rows(receiver, lines)
+            usages = {it["response"]["request_id"]: it["response"]["body"]["usage"] for it in output}
+            rows = await _rows(receiver, set(usages))
     assert batch.status == "completed"
     for kill, response in enumerate(responses):
         lost = response.error is not None and response.error.code == "worker_lost"
@@ -82,29 +80,21 @@ async def test_each_line_has_one_result_however_often_lanes_are_killed(
     assert sorted(int(it["custom_id"]) for it in output + errors) == list(range(LINES))
     assert {it["error"]["code"] for it in errors} <= {"worker_lost"}
     assert (batch.request_counts.completed, batch.request_counts.failed) == (len(output), len(errors))
-    results = {row.idempotency_key: row for row in rows}
-    counts = [(lines[key], row.prompt_tokens or 0, row.output_tokens or 0) for key, row in results.items()]
-    assert batch.usage.output_tokens == sum(count * tokens for count, _, tokens in counts) == 3 * len(output)
-    assert batch.usage.input_tokens == sum(count * tokens for count, tokens, _ in counts)
-    assert len(rows) - len(results) <= KILLS * PLACES, "an inference that was repeated has a row of its own"
+    assert len(usages) == len(output)
+    assert batch.usage.output_tokens == sum(it["completion_tokens"] for it in usages.values()) == 3 * len(output)
+    assert batch.usage.input_tokens == sum(it["prompt_tokens"] for it in usages.values())
+    ledger = {row.trace_id: (row.prompt_tokens, row.output_tokens) for row in rows if row.trace_id in usages}
+    assert ledger == {trace: (it["prompt_tokens"], it["completion_tokens"]) for trace, it in usages.items()}
+    others = [row for row in rows if row.operation == "chat" and row.status == "ok" and row.trace_id not in usages]
+    assert len(others) <= KILLS * PLACES, "an inference that was repeated has a row of its own"
     repeated = sum(count - 1 for text, count in model.asked.items() if text.startswith("text"))
     assert repeated <= KILLS * PLACES
 
 
-def _key(batch: str, number: int) -> int:
-    return idempotency_hash("alice", f"{batch}:{number}".encode())
-
-
-async def _rows(receiver: Receiver, keys: Counter[int]) -> list[LedgerRow]:
-    """The ledger's rows of inferences that ended well, of lines with one of these keys, once each line has one."""
-    rows = list[LedgerRow]()
-
-    def all_here() -> bool:
-        rows[:] = [row for row in rows_in(receiver.bodies) if row.idempotency_key in keys and row.status == "ok"]
-        return {row.idempotency_key for row in rows} == set(keys)
-
-    await eventually_async(all_here)
-    return rows
+async def _rows(receiver: Receiver, traces: set[str]) -> list[LedgerRow]:
+    """The ledger's rows, once those of these traces are among them."""
+    await eventually_async(lambda: traces <= {it.trace_id for it in receiver.spans if "weir.request" in it.attributes})
+    return rows_in(receiver.bodies)
 
 
 async def _while_away(bucket: S3, stack: Stack, model: EchoServer) -> None:
