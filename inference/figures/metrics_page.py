@@ -1,6 +1,7 @@
 """What the gateway's metrics page says of how things stand."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -69,7 +70,11 @@ def counters(gateway: Observed) -> list[Labelled]:
 
     about_local = "Requests with limits that this process counted alone."
     about_inputs = "Inputs of lists to embed, by whether the cache had them."
-    by_input = gateway.completions.caches.by_input
+    about_written = "Bytes of answers, and of parts of them, that Redis took to keep, by routing rule."
+    caches = gateway.completions.caches
+    by_input = caches.by_input
+    kept = caches.write_back.written + (by_input.written if by_input is not None else Counter())
+    written: dict[tuple[str, ...], float] = dict(kept.items())
     inputs: dict[tuple[str, ...], float] = dict(by_input.counts.items()) if by_input is not None else {}
     guarded: dict[tuple[str, ...], float] = dict(gateway.completions.guards.counts.items())
     return [
@@ -84,6 +89,7 @@ def counters(gateway: Observed) -> list[Labelled]:
         ),
         (f"{PREFIX}guard", "What rules of tenants did, by rule and outcome.", ("rule", "outcome"), guarded),
         (f"{PREFIX}cache_inputs", about_inputs, ("model", "result"), inputs),
+        (f"{PREFIX}cache_written_bytes", about_written, ("model", "rule"), written),
         alone("retries", "Attempts after a failed one, and hedges.", total(lambda it: it.retries.used)),
         alone("retries_denied", "Attempts over the retry budget.", total(lambda it: it.retries.denied)),
         alone("hedges", "Attempts beside a slow one.", total(lambda it: it.tally.hedges)),

@@ -141,7 +141,7 @@ class Caching:
         # The key names its variant. While it waited, the pool's endpoints may have changed.
         ours = flight.error is None and flight.pool is not None and flight.pool.name == work.pool.pool.name
         if self.key is not None and self.control.stores and ours:
-            self.caches.write_back.start(self.key, flight, work.ttl_s, work.stale_for_s)
+            self.caches.write_back.start(self.key, flight, work)
             if self.look is not None:
                 self.look.learn(flight.answer())
 

@@ -50,6 +50,7 @@ def cache(request: HttpRequest) -> HttpResponse:
     steps = answers.submit_query(cached.steps, window)
     counted = answers.submit_query(cached.counted, window)
     similar = answers.submit_query(cached.similar, window)
+    written = answers.submit_query(cached.written, window)
     values = facet_values(request, question)
     rows = savings(question)
     starts = grid(window.from_ns, window.to_ns, step_ns)
@@ -69,6 +70,7 @@ def cache(request: HttpRequest) -> HttpResponse:
         "routes": similar.result(),
         "lookups": _by_model(counted.result()[cached.LOOKUPS]),
         "inputs": _by_model(counted.result()[cached.INPUTS]),
+        "written": written.result(),
         "redis": _redis(),
         "plotly": vendor.plotly(),
         **ledger_freshness(wanted, answers.totals(question).newest_ns, now_ns),

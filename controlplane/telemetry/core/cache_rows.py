@@ -66,3 +66,12 @@ class Counted:
     model: str
     result: str
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What gateways wrote for the requests of a model that followed one routing rule."""
+
+    model: str
+    rule: str  # empty without one
+    size_bytes: int

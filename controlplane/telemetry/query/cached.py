@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from controlplane.telemetry.core.cache_rows import CachePoint, CacheRow, CacheStep, Counted, Similar
+from controlplane.telemetry.core.cache_rows import CachePoint, CacheRow, CacheStep, Counted, Similar, Written
 from controlplane.telemetry.core.metric_types import Newest
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
@@ -11,6 +11,7 @@ from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 
 LOOKUPS, INPUTS = "weir_gateway_semantic_lookups_total", "weir_gateway_cache_inputs_total"
+_WRITTEN = "weir_gateway_cache_written_bytes_total"
 _EVIDENCE = "weir_gateway_semantic_"
 _NEWS_NS = 15 * 60 * SECOND_NS
 """Gateways drop a route that nobody used for so long."""
@@ -38,6 +39,14 @@ def counted(window: Window) -> dict[str, list[Counted]]:
         metric: [Counted(*key, count) for key, count in sorted(counts.items()) if count]
         for metric, counts in growth.items()
     }
+
+
+def written(window: Window) -> list[Written]:
+    """By model and routing rule, the largest first, over all gateways. Of others it is not known."""
+    sizes: Counter[tuple[str, str]] = Counter()
+    for it in answers.store().causes.counter_growth((_WRITTEN,), window):
+        sizes[it.labels.get("model", ""), it.labels.get("rule", "")] += round(it.value)
+    return [Written(*key, size) for key, size in sizes.most_common() if size]
 
 
 def similar(window: Window) -> list[Similar]:

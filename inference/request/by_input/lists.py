@@ -67,6 +67,7 @@ class ByInput:
     def __init__(self, store: InputStore, export: SpanExport) -> None:
         self._store, self._export = store, export
         self.counts: Counter[tuple[str, str]] = Counter()  # inputs of lists, by model and whether they were kept
+        self.written: Counter[tuple[str, str]] = Counter()  # bytes that Redis took, by model and routing rule
         self._miscounted: set[str] = set()  # models whose server does not count as their tokenizer does
         self._learning: set[asyncio.Task[None]] = set()
 
@@ -181,7 +182,7 @@ class ByInput:
     async def _keep(
         self, listed: Listed, numbers: Sequence[int], work: Work, answered: Flight, counts: list[int] | None
     ) -> None:
-        start_ns, stored = now_ns(), False
+        start_ns, size = now_ns(), 0
         try:
             body = _body(answered)
             parts = await at_once_or_aside(partial(cut, body), len(body))
@@ -199,11 +200,13 @@ class ByInput:
             }
             headers = answered.head.headers if answered.head is not None else ()
             frame = KeptFrame(parts.frame, headers) if len(parts.items) > 1 else None
-            stored = await self._store.put(listed.rest_key, frame, items, work.ttl_s)
+            size = await self._store.put(listed.rest_key, frame, items, work.ttl_s)
         except Exception:  # noqa: BLE001  (the request has its answer, whatever it is: the log has the reason)
             _log.exception("cache.write_failed", request=answered.leader[0].hex())
         finally:
-            self._export.submit(Written(*answered.leader, start_ns, now_ns(), stored))
+            if size:
+                self.written[work.model.name, work.plan.rule] += size
+            self._export.submit(Written(*answered.leader, start_ns, now_ns(), size > 0))
 
 
 def _body(flight: Flight) -> bytes:

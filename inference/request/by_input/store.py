@@ -85,25 +85,26 @@ class InputStore:
             partial(_read, values, digests), sum(len(it) for it in values if isinstance(it, bytes))
         )
 
-    async def put(self, rest_key: bytes, frame: KeptFrame | None, items: Mapping[bytes, KeptItem], ttl_s: int) -> bool:
-        """Keep these, a part after the other, so that not more than a little of them waits in memory. Whether Redis took all. Never
-        raises.
+    async def put(self, rest_key: bytes, frame: KeptFrame | None, items: Mapping[bytes, KeptItem], ttl_s: int) -> int:
+        """Keep these, a part after the other, so that not more than a little of them waits in memory. How many bytes Redis took, 0 where
+        not all. Never raises.
         """
         prefix = _PREFIX % rest_key.hex().encode()
         values = [(digest, it) for digest, it in items.items() if len(it.before) + len(it.after) <= MAX_ITEM_BYTES]
-        size, replies, taken = 0, list[asyncio.Future[object]](), True
+        size, before, replies, taken = 0, 0, list[asyncio.Future[object]](), True
         for name, value in (*values, *([(_FRAME, frame)] if frame is not None else [])):
             encoded = _encode(value)
             command = (b"SET", prefix + name, encoded, b"EX", ttl_s)
             try:
                 replies.append(self._redis.send(*command, timeout_s=_WRITE_TIMEOUT_S))
             except RedisLostError:
-                return False
+                return 0
             size += len(encoded)
-            if size >= _WRITE_BYTES:
+            if size - before >= _WRITE_BYTES:
                 taken &= self._took(await asyncio.gather(*replies, return_exceptions=True))
-                size, replies = 0, []
-        return taken & self._took(await asyncio.gather(*replies, return_exceptions=True))
+                before, replies = size, []
+        taken &= self._took(await asyncio.gather(*replies, return_exceptions=True))
+        return size if taken else 0
 
     def _took(self, replies: Sequence[object]) -> bool:
         for reply in replies:

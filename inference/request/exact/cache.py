@@ -73,9 +73,9 @@ class Cache:
             ((lookup, number) for number, lookup in enumerate(lookups) if lookup.answer is not None), (lookups[-1], -1)
         )
 
-    def put(self, key: bytes, answer: WholeAnswer, ttl_s: int, stale_for_s: int = 0) -> asyncio.Future[bool]:
-        """Store an answer, which is stale after `ttl_s`. The future says whether Redis took it, and never fails."""
-        stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    def put(self, key: bytes, answer: WholeAnswer, ttl_s: int, stale_for_s: int = 0) -> asyncio.Future[int]:
+        """Store an answer, which is stale after `ttl_s`. The future says how many bytes Redis took, 0 where none, and never fails."""
+        stored: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         handed = 0 if answer.handed is None else len(answer.handed.body)
         if ttl_s > 0 and stale_for_s:
             answer = msgspec.structs.replace(answer, fresh_until_s=int(time()) + ttl_s)
@@ -83,21 +83,21 @@ class Cache:
         # A body that is too long by itself is not copied to see that.
         value = _encode(answer) if ttl_s > 0 and handed <= _MAX_VALUE_BYTES else b""
         if not 0 < len(value) <= _MAX_VALUE_BYTES:
-            stored.set_result(False)
+            stored.set_result(0)
             return stored
         try:
             reply = self._redis.send(b"SET", _PREFIX + key, value, b"EX", ttl_s, hurry=False)
         except RedisLostError:
-            stored.set_result(False)
+            stored.set_result(0)
         else:
-            reply.add_done_callback(partial(self._stored, stored))
+            reply.add_done_callback(partial(self._stored, stored, len(value)))
         return stored
 
-    def _stored(self, stored: asyncio.Future[bool], done: asyncio.Future[object]) -> None:
+    def _stored(self, stored: asyncio.Future[int], size: int, done: asyncio.Future[object]) -> None:
         reply = None if done.cancelled() or done.exception() is not None else done.result()
         if isinstance(reply, ReplyError):
             self._redis.note_refusal(reply)
         elif reply is not None:
             self._redis.note_write()
         if not stored.done():
-            stored.set_result(reply == b"OK")
+            stored.set_result(size if reply == b"OK" else 0)

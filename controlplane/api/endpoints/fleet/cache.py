@@ -48,6 +48,12 @@ class CountedOut(Schema):
     count: int
 
 
+class WrittenOut(Schema):
+    model: str
+    rule: str = Field(description="Empty: none")
+    size_bytes: int = Field(description="Without the keys of Redis")
+
+
 class SimilarOut(Schema):
     """How much is known of answers for similar requests. `threshold` is the least similarity that is served; null: nothing is."""
 
@@ -76,6 +82,9 @@ class CacheOut(Schema):
     similar: list[SimilarOut] = Field(description="Of all tenants, whatever the filters, at the end of the range")
     lookups: list[CountedOut] = Field(description="What came of look-ups of similar requests, whatever the filters")
     inputs: list[CountedOut] = Field(description="Inputs of lists to embed, whatever the filters")
+    written: list[WrittenOut] = Field(
+        description="What was written into the exact cache, expired or not, whatever the filters; else not known"
+    )
     steps: list[CacheStepOut] = Field(description="What each step of the stage `cache` took, whatever the filters")
 
 
@@ -89,6 +98,7 @@ def used(request: HttpRequest, parameters: Query[RequestFilters]) -> dict[str, A
         "similar": cached.similar(question.range.window),
         "lookups": counted[cached.LOOKUPS],
         "inputs": counted[cached.INPUTS],
+        "written": cached.written(question.range.window),
         "steps": cached.steps(question.range.window),
     }
 

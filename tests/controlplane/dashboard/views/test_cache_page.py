@@ -79,10 +79,17 @@ def test_evidence_refusals_and_sizes_are_as_the_gateways_say(reader: Client, cal
         counts = [(time, float(3 * n)) for n, time in enumerate(times)]
         looked = {"job": "gateway", "instance": instance, "model": "chat", "result": "refused_number"}
         write(annexed, "weir_gateway_semantic_lookups_total", counts, "counter", **looked)
+        kept = {"job": "gateway", "instance": instance, "model": "chat", "rule": "p/r"}
+        counts = [(time, 500.0 * n) for n, time in enumerate(times)]
+        write(annexed, "weir_gateway_cache_written_bytes_total", counts, "counter", **kept)
     question = {"from": "now-5m", "to": "now"}
     page = page_of(reader, "/cache", **question)
     assert "not enough evidence: 211 of 677" in page
     assert "refused_number <strong>54</strong>" in page
+    assert "9.00\u202fkB" in page
+    assert caller.get("/api/v1/cache", question).json()["written"] == [
+        {"model": "chat", "rule": "p/r", "size_bytes": 9000}
+    ]
     assert "How much Redis holds is not known now" in page
     [route] = caller.get("/api/v1/cache", question).json()["similar"]
     assert (route["labels"], route["threshold"], route["changes"], route["words"]) == (211, None, 1, "other")
@@ -98,3 +105,4 @@ def test_evidence_refusals_and_sizes_are_as_the_gateways_say(reader: Client, cal
 def test_without_a_request_the_page_says_so(reader: Client, served: Filled) -> None:
     page = page_of(reader, "/cache", **served.range, model="nobody")
     assert "No request with these filters in this range" in page
+    assert "How much was written in the range is not known" in page

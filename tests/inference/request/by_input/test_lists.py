@@ -110,6 +110,7 @@ def test_only_what_is_not_kept_is_sent(server: Embedder, embeds: Gateway, style:
     server.sent.clear()
     assert ask(embeds, again, **options) == ("hit; hits=20; of=20", direct(server, again, **options))
     assert server.sent == []
+    assert embeds.metric("weir_gateway_cache_written_bytes_total", model=MODEL) > sum(map(len, known))
 
 
 _INPUTS = st.lists(

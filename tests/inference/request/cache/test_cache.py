@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from redis import Redis as RedisClient
 
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
-from inference.contract.snapshot import CacheRule, Snapshot
+from inference.contract.snapshot import CacheRule, RouteRule, Snapshot
 from tests.support.gateway.process import KEY, OTHER_KEY, SMALL, Gateway, StartGateway, unique, with_model
 from tests.support.wait import eventually_async
 
@@ -73,6 +74,22 @@ async def test_the_rule_widens_and_forbids(start_gateway: StartGateway, snapshot
     never = with_model(snapshot, SMALL, cache=CacheRule("never"))
     gateway.obey(with_model(never, SMALL))
     assert (await ask(gateway, messages=messages))[0] == "bypass"
+
+
+async def test_what_redis_took_is_counted_by_model_and_rule(
+    start_gateway: StartGateway, snapshot: Snapshot, redis_url: str
+) -> None:
+    gateway = start_gateway(replace(snapshot, rules=(RouteRule("p/r", SMALL),)), redis_url=redis_url)
+    create = gateway.client().chat.completions.with_raw_response.create
+    options: dict[str, Any] = {"model": SMALL, "messages": unique(), "max_tokens": 6, "temperature": 0}
+    await create(**options)
+    key = bytes.fromhex((await create(**options)).headers["x-weir-cache-key"])
+    with RedisClient.from_url(redis_url) as redis:
+        size = redis.strlen(b"weir:answer:" + key)
+    assert isinstance(size, int)
+    assert size > 0
+    written = "weir_gateway_cache_written_bytes_total"
+    assert gateway.metric(written, model=SMALL, rule="p/r") == gateway.metric(written) == size
 
 
 async def test_a_new_prompt_version_starts_afresh(
