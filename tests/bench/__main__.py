@@ -10,9 +10,9 @@ from tests.bench.figures import emit, say
 from tests.bench.processes import BenchError
 
 PARTS = (
-    "e2e", "gateway", "edge", "cancel", "ingest", "query", "demand", "slo", "outage", "hostile", "auth", "authorised", "forecast", "lane",
-    "limits", "pages", "plan", "policy", "replay", "routing", "semantic", "cluster", "cluster.resources", "local", "loop",
-    "transparent", "unknown", "weirbench",
+    "e2e", "gateway", "edge", "cancel", "ingest", "query", "demand", "slo", "outage", "hostile", "auth", "auth.guarded", "authorised",
+    "forecast", "lane", "limits", "pages", "plan", "policy", "replay", "routing", "semantic", "cluster", "cluster.resources", "local",
+    "loop", "transparent", "unknown", "weirbench",
 )  # fmt: skip
 """Modules beside this one, each with a `run` that yields its figures; imported when their turn comes."""
 

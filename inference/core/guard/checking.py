@@ -6,11 +6,12 @@ from typing import Any, Literal
 from inference.contract.errors import PermanentError
 from inference.contract.snapshot_parts import Pattern
 from inference.core.guard import texts
-from inference.core.guard.patterns import find, replaced
+from inference.core.guard.patterns import find, may_have, replaced
 from inference.core.guard.rules import Checks
 
 Outcome = Literal["refused", "masked", "reported", "failed_open", "failed_closed"]
 Note = Callable[[str, Outcome], None]
+_MAX_BYTES = 8 << 10
 _DONE: dict[str, Outcome] = {"refuse": "refused", "mask": "masked", "report": "reported"}
 
 
@@ -42,6 +43,10 @@ class Checking:
         """The text as it may pass. Raises RefusedTextError."""
         masks = [each for each in find(text, self.patterns) if self.is_masked(each.pattern)]
         return replaced(text, masks) if masks else text
+
+    def is_clean(self, document: bytes) -> bool:
+        """Whether this JSON is one that passes, as most do. What is long, such as an image, is looked through text by text."""
+        return self._length is None and len(document) <= _MAX_BYTES and not may_have(document, self.patterns)
 
     def document(self, document: Any) -> Any:
         """The same for all texts of a document, which is the same object where nothing of it is masked. Raises RefusedTextError."""

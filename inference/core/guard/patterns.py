@@ -14,6 +14,8 @@ from inference.contract.snapshot_parts import Pattern
 
 MAX_FOUND_CHARS = 320
 """None but a private key is longer, so that what comes in parts can be looked through with so much kept back."""
+MIN_FOUND_CHARS = 13
+"""None but a mail address is shorter."""
 _STEP_CHARS = 32 << 10  # a long text is looked through in steps, between which other threads have their turn
 
 _CARD = re.compile(r"[0-9](?:[ -]?[0-9]){12,62}")
@@ -26,13 +28,23 @@ _DIGITS = b"d" * _MIN_CARD_DIGITS
 _WORD = string.ascii_letters + string.digits + "_-"
 _AS_WORDS = bytes(ord("w") if chr(byte) in _WORD else ord(".") for byte in range(256))
 _LONG = b"w" * 15  # that each key has
-_LONG_WORD = re.compile(rb"w{15,}")
-_KEY = re.compile(
-    r"(?<![A-Za-z0-9])(?:"
-    r"sk-[\w-]{20,250}|[sr]k_live_[A-Za-z0-9]{16,250}|A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])|gh[pousr]_[A-Za-z0-9]{36,250}|"
-    r"github_pat_\w{22,250}|glpat-[\w-]{20,250}|xox[abprs]-[A-Za-z0-9-]{10,250}|AIza[\w-]{35}|hf_[A-Za-z0-9]{30,250}|"
-    r"npm_[A-Za-z0-9]{36}|weir_(?:key|api)_[\w-]{20,250})"
-)
+_KEYS = {
+    "sk-": r"[\w-]{20,250}",
+    "sk_live_": "[A-Za-z0-9]{16,250}",
+    "rk_live_": "[A-Za-z0-9]{16,250}",
+    "A[KS]IA": "[A-Z0-9]{16}(?![A-Za-z0-9])",
+    "gh[pousr]_": "[A-Za-z0-9]{36,250}",
+    "github_pat_": r"\w{22,250}",
+    "glpat-": r"[\w-]{20,250}",
+    "xox[abprs]-": "[A-Za-z0-9-]{10,250}",
+    "AIza": r"[\w-]{35}",
+    "hf_": "[A-Za-z0-9]{30,250}",
+    "npm_": "[A-Za-z0-9]{36}",
+    "weir_(?:key|api)_": r"[\w-]{20,250}",
+}
+"""How they begin and go on. They begin with a letter each, so that the expression is tried at these letters alone."""
+_KEY = re.compile("|".join(f"{it[0]}(?<![A-Za-z0-9]{it[0]}){it[1:]}{rest}" for it, rest in _KEYS.items()))
+_KEY_BEGINS = re.compile("|".join(_KEYS).encode())
 _MAILBOX = re.compile(r"[\w.+%-]+")
 _DOMAIN = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9-])")
 _MAX_MAILBOX, _MAX_DOMAIN = 64, 253
@@ -45,8 +57,8 @@ _BLOCK_LINES = re.compile(r"(?:\s+[A-Za-z0-9+/=]{16,})*")
 _MAX_BLOCK_LINE = 64  # its first and last line
 MAX_BLOCK_CHARS = 16 << 10
 
-_OPEN_WORD = re.compile(r"[\w.+%@-]*")
-_OPEN_NUMBER = re.compile(r"(?:[ -]?\d)*")
+_OPEN_WORD, _OPEN_NUMBER = _WORD + ".+%@", string.digits + " -"
+_OPEN_UNICODE = re.compile(r"[\w.+%@-]*")
 
 
 class Found(NamedTuple):
@@ -55,17 +67,29 @@ class Found(NamedTuple):
     pattern: Pattern
 
 
+def may_have(document: bytes, patterns: Collection[Pattern]) -> bool:
+    """Whether one of the texts in JSON may have something of them, which costs less to know than to look through each."""
+    if b"\\u" in document or ("mail" in patterns and b"@" in document):
+        return True
+    if "card" in patterns and _DIGITS in document.translate(_AS_DIGITS, b" -"):
+        return True
+    if "key" not in patterns:
+        return False
+    words = _long_words(document.translate(_AS_WORDS))
+    return _BLOCK_BEGINS.encode() in document or any(_KEY_BEGINS.search(document, *word) for word in words)
+
+
 def find(text: str, patterns: Collection[Pattern]) -> list[Found]:
     """In their order, none within another."""
-    if len(text) < _MIN_CARD_DIGITS and "@" not in text:
+    if len(text) < MIN_FOUND_CHARS and "@" not in text:
         return []  # as most parts of streams
     matches: list[Found] = []
     plain = text.encode("ascii", "replace")  # a byte for each character
     if "card" in patterns and _DIGITS in plain.translate(_AS_DIGITS, b" -"):
         matches += _cards(text)
-    if "key" in patterns and _LONG in (words := plain.translate(_AS_WORDS)):
-        for word in _LONG_WORD.finditer(words):
-            matches += (Found(*match.span(), "key") for match in _matches(_KEY, text, *word.span()))
+    if "key" in patterns:
+        for word in _long_words(plain.translate(_AS_WORDS)):
+            matches += (Found(*match.span(), "key") for match in _matches(_KEY, text, *word))
     if "key" in patterns and _BLOCK_BEGINS in text:
         matches += _blocks(text)
     if "mail" in patterns and "@" in text:
@@ -95,14 +119,11 @@ def mask(pattern: Pattern) -> str:
 
 def open_chars(text: str) -> int:
     """How many characters at the end of the text may be the beginning of something that more text completes."""
-    backwards = text[: -MAX_FOUND_CHARS - 1 : -1]
-    open_word, open_number = _OPEN_WORD.match(backwards), _OPEN_NUMBER.match(backwards.lstrip(" -"))
-    blanks = len(backwards) - len(backwards.lstrip(" -"))
-    digits = open_number.end() if open_number else 0
+    unicode = None if text.isascii() else _OPEN_UNICODE.match(text[: -MAX_FOUND_CHARS - 1 : -1])
+    word = unicode.end() if unicode else len(text) - len(text.rstrip(_OPEN_WORD))
+    number = len(text[len(text.rstrip(_OPEN_NUMBER)) :].lstrip(" -"))
     block = text.rfind(_BLOCK_BEGINS, max(0, len(text) - _MAX_BLOCK_LINE))
-    return max(
-        open_word.end() if open_word else 0, blanks + digits if digits else 0, len(text) - block if block >= 0 else 0
-    )
+    return max(word, number, len(text) - block if block >= 0 else 0)
 
 
 def end_of_block(text: str, at: int) -> int:
@@ -126,6 +147,15 @@ def _blocks(text: str) -> Iterator[Found]:
                 lines = _BLOCK_LINES.match(text, begin.end(), begin.end() + MAX_BLOCK_CHARS)
                 end = lines.end() if lines else begin.end()
             yield Found(begin.start(), end, "key")
+
+
+def _long_words(words: bytes) -> Iterator[tuple[int, int]]:
+    """Where each stands, in what a table has left of a text."""
+    at = words.find(_LONG)
+    while at >= 0:
+        end = words.find(b".", at)
+        yield at, end if end >= 0 else len(words)
+        at = words.find(_LONG, end) if end >= 0 else -1
 
 
 def _matches(pattern: re.Pattern[str], text: str, at: int = 0, end: int = sys.maxsize) -> Iterator[re.Match[str]]:

@@ -2,14 +2,17 @@
 nothing in it is the beginning of anything.
 """
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from inference.core.guard.checking import Checking
 from inference.core.guard.patterns import (
     MAX_BLOCK_CHARS,
     MAX_FOUND_CHARS,
+    MIN_FOUND_CHARS,
     Found,
     end_of_block,
     find,
@@ -18,6 +21,7 @@ from inference.core.guard.patterns import (
     open_chars,
 )
 
+T = TypeVar("T")
 _GOES_ON = 1 << 60
 _TAIL_CHARS = 64
 
@@ -95,6 +99,44 @@ class Part:
                 self.texts[number] = "".join((*out, text[at - start :]))
 
 
+class Plain(Generic[T]):
+    """Events of one text, in which nothing is found: they wait as in `Windows`, for less."""
+
+    __slots__ = ("_end", "_ends", "_is_word", "_open", "_patterns", "_waiting")
+
+    def __init__(self, checking: Checking) -> None:
+        self._patterns = checking.patterns
+        self._waiting: list[T] = []
+        self._ends: list[int] = []
+        self._end = 0
+        self._open = ""  # of the text, what may go on
+        self._is_word = True  # what is open has letters alone, and too few to be anything
+
+    def feed(self, thing: T, text: str) -> list[T] | None:
+        """Those that may be said; None where something is found, and all that wait are for `Windows`."""
+        self._end += len(text)
+        if self._is_word and text[:1] == " " and text[1:].isalpha():  # the next word, as most are
+            known, self._waiting, self._ends = self._waiting, [thing], [self._end]
+            self._open, self._is_word = text[1:], len(text) <= MIN_FOUND_CHARS
+            return known
+        text = self._open + text
+        if find(text, self._patterns):
+            return None
+        self._open = text = text[len(text) - min(open_chars(text), MAX_FOUND_CHARS) :]
+        self._is_word = len(text) < MIN_FOUND_CHARS and (not text or text.isalpha())
+        self._waiting.append(thing)
+        self._ends.append(self._end)
+        count = bisect_right(self._ends, self._end - len(text))
+        known, self._waiting, self._ends = self._waiting[:count], self._waiting[count:], self._ends[count:]
+        return known
+
+    def take(self) -> list[T]:
+        """Those that wait, which it forgets."""
+        waiting, self._waiting, self._ends = self._waiting, [], []
+        self._open, self._is_word = "", True
+        return waiting
+
+
 class Windows:
     """`feed` takes a part and gives those that may be said, in their order; `end` gives the rest."""
 
@@ -102,6 +144,11 @@ class Windows:
         self._checking = checking
         self._channels: dict[Hashable, Channel] = {}
         self._waiting: deque[Part] = deque()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits, and no private key goes on."""
+        return not self._waiting and not any(channel.tail for channel in self._channels.values())
 
     def feed(self, thing: object, said: Iterable[tuple[Hashable, str]]) -> list[Part]:
         """`said` are the texts of the part, by their channels. Raises RefusedTextError."""

@@ -50,6 +50,11 @@ class Blocks:
             raise FailedError(f"an event of the stream is longer than {MAX_EVENT_BYTES} bytes", "bad_response")
         return events
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no event has begun that has not ended."""
+        return not self._rest
+
     def rest(self) -> bytes:
         """What came after the last whole event."""
         rest, self._rest = self._rest, b""

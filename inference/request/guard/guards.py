@@ -49,7 +49,8 @@ def hold(request: Request, endpoint: Endpoint, content_type: bytes, checks: Chec
     try:
         if texts.has_token_ids(document):
             checking.unreadable(checks)
-        document = checking.document(document)
+        if endpoint.is_form or not checking.is_clean(passed.body):
+            document = checking.document(document)
         if document is not passed.document:
             if endpoint.is_form:
                 checking.unreadable(checks)  # its bytes are not made anew

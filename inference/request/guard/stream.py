@@ -9,13 +9,16 @@ from inference.backends.port import Event, Stream
 from inference.core.events import Head
 from inference.core.guard import texts
 from inference.core.guard.checking import Checking, RefusedTextError
-from inference.core.guard.windows import Part, Windows
+from inference.core.guard.patterns import find
+from inference.core.guard.windows import Part, Plain, Windows
 from inference.core.openai.errors import ApiError
 from inference.core.passing.blocks import Block, Blocks
 from inference.core.passing.texts import written
 
 Moderate = Callable[[str], Awaitable[None]]
 _WINDOW_CHARS = 2_000  # of text that a moderation gets at once, while that waits
+_MAX_TRIES = 8  # in a row, to learn an event of a stream
+_string = msgspec.json.Decoder(str).decode
 _OVERLAP_CHARS = 200  # of the text before, which it gets once more
 
 
@@ -44,8 +47,9 @@ class GuardedStream:
         self._blocks = Blocks()
         self._kept: list[Event] = []  # until a moderation has seen them
         self._said = ""
+        self._plain = Plain[Event](checking)
         self._before = self._after = b""  # of an event that brings a part of one text
-        self._channel: tuple[object, ...] = ()
+        self._tries = _MAX_TRIES
         self._is_done = False
         self._has_all = False  # nobody reads on to the end where the counts have come
 
@@ -79,40 +83,83 @@ class GuardedStream:
         return ()
 
     def _look(self, events: Sequence[Event]) -> list[Event]:
-        if self._is_done:
-            rest = self._blocks.rest()
-            return [*map(self._said_by, self._windows.end()), *([Event(tokens=0, raw=rest)] if rest else [])]
         head, out = self.head, list[Event]()
         for event in events:
             if head is None:
+                out += self._say(event, _plain_text(event))
+            elif not head.streams:
+                out.append(self._whole(event))
+            elif (text := self._differing(event.raw)) is not None:
+                out += self._say(event, text)
+            else:
+                tokens = event.tokens
+                for block in self._blocks.feed(event.raw):
+                    text = self._differing(block.raw) if self._learn(block) else None
+                    out += self._say(event._replace(raw=block.raw, tokens=tokens), text)
+                    tokens = 0
+        if self._is_done:
+            out += self._in_windows(*self._plain.take())
+            rest = self._blocks.rest()
+            out += [*map(self._said_by, self._windows.end()), *([Event(tokens=0, raw=rest)] if rest else [])]
+        return out
+
+    def _say(self, event: Event, text: str | None) -> list[Event]:
+        """`text` is what it says, where it says nothing else."""
+        known = None
+        if text is not None and self._windows.is_idle and not self._moderations:
+            known = self._plain.feed(event, text)
+        return self._in_windows(*self._plain.take(), event) if known is None else known
+
+    def _differing(self, raw: bytes) -> str | None:
+        """The text in which an event differs from the one that was learned, if in nothing else: nearly all do, and are not decoded.
+        Several of them may have come at once.
+        """
+        before, after = self._before, self._after
+        if not before or not raw.startswith(before) or not raw.endswith(after) or not self._blocks.is_empty:
+            return None
+        try:
+            return _string(b'"%b"' % raw[len(before) : -len(after)].replace(after + before, b""))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
+    def _learn(self, block: Block) -> bool:
+        """Keep what stands around the text of an event that brings a part of one, and in which nothing else is found."""
+        if self._tries == 0:
+            return False
+        self._tries -= 1
+        raw, document = block.raw, _decoded(block.data)
+        leaves = texts.parts(document) if document else []
+        if len(leaves) != 1 or _has_tokens(raw):
+            return False
+        _, of, name = leaves[0]
+        text, of[name] = of[name].encode("utf-8", "replace"), ""
+        before, _, after = raw.partition(b'"%b"' % text)
+        rest_is_clean = not any(find(each, self._checking.patterns) for each in texts.texts(document))
+        if not after or raw.count(text) != 1 or not rest_is_clean:
+            return False
+        self._before, self._after, self._tries = before + b'"', b'"' + after, _MAX_TRIES
+        return True
+
+    def _in_windows(self, *events: Event) -> list[Event]:
+        """The same for events of any kind."""
+        out = list[Event]()
+        for event in events:
+            if self.head is None:
                 known = self._windows.feed(event, _of_event(event))
                 if event.finish_reason:
                     known += self._windows.end(event.choice)
                 self._has_all = self._has_all or event.usage is not None
-            elif head.streams:
-                blocks = [self._read(block) for block in self._blocks.feed(event.raw)]
+            else:
+                blocks = [self._read(block) for block in Blocks().feed(event.raw)]
                 said = [(leaf[0], leaf[1][leaf[2]]) for seen in blocks for leaf in seen.leaves]
                 known = self._windows.feed((event, blocks), said)
-            else:
-                out.append(self._whole(event))
-                continue
             out += map(self._said_by, known)
         return out
 
     def _read(self, block: Block) -> _Seen:
-        """What is no part of a text, but all of one, is looked through at once. An event that differs from one before it in its part of
-        a text alone, as nearly all do, is not decoded.
-        """
-        data = block.data
-        if self._before and data.startswith(self._before) and data.endswith(self._after):
-            text = data[len(self._before) : len(data) - len(self._after)]
-            if text and b'"' not in text and b"\\" not in text:
-                return _Seen(block, None, [(self._channel, {"": text.decode("utf-8", "replace")}, "")], False)
-        try:
-            document = msgspec.json.decode(block.data) if block.data.startswith(b"{") else None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            document = None
-        if not isinstance(document, dict):
+        """What is no part of a text, but all of one, is looked through at once."""
+        document = _decoded(block.data)
+        if document is None:
             return _Seen(block, None, [], False)
         leaves = texts.parts(document)
         parts = [of[name] for _, of, name in leaves]
@@ -126,11 +173,6 @@ class GuardedStream:
             of[name] = part
         if self._moderations:
             self._said += "".join(each for each in texts.texts(document) if not leaves)
-        if len(leaves) == 1 and not is_changed and not _has_tokens(data):
-            text = parts[0].encode("utf-8", "replace")
-            before, _, after = data.partition(b'"%s"' % text)
-            if after and data.count(text) == 1:
-                self._before, self._after, self._channel = before + b'"', b'"' + after, leaves[0][0]
         return _Seen(block, document, leaves, is_changed)
 
     def _said_by(self, part: Part) -> Event:
@@ -145,6 +187,8 @@ class GuardedStream:
         return event._replace(raw=raw)  # type: ignore[has-type,no-any-return]
 
     def _whole(self, event: Event) -> Event:
+        if not self._moderations and self._checking.is_clean(event.raw):
+            return event
         try:
             document = msgspec.json.decode(event.raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -166,6 +210,20 @@ class GuardedStream:
             self._said = self._said[-_OVERLAP_CHARS:] if not self._is_done else ""
         out, self._kept = self._kept, []
         return out
+
+
+def _decoded(data: bytes) -> dict[str, Any] | None:
+    try:
+        document = msgspec.json.decode(data) if data.startswith(b"{") else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _plain_text(event: Event) -> str | None:
+    """What it says, where it says nothing else."""
+    others = event.choice or event.reasoning or event.tool_calls or event.finish_reason or event.logprobs or event.usage
+    return None if others else event.text
 
 
 def _of_event(event: Event) -> list[tuple[object, str]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.local.redis import Redis, redis
-from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
+from inference.contract.snapshot import Endpoint, GuardRule, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
 from inference.contract.snapshot_file import write
 from tests.bench.compared.environments import bin_folder
 from tests.bench.loads.http_load import Http
@@ -144,21 +144,27 @@ def litellm(bed: Bed) -> Target | None:
     return Target("litellm", child, port, miss, stream, hit)
 
 
-def weir(bed: Bed, name: str = "weir", command: Sequence[str] = (), extra: Mapping[str, str] | None = None) -> Target:
+def weir(
+    bed: Bed,
+    name: str = "weir",
+    command: Sequence[str] = (),
+    extra: Mapping[str, str] | None = None,
+    guards: tuple[GuardRule, ...] = (),
+) -> Target:
     """The gateway as `make run` starts it, with spans really sent: the upstream stand-in takes OTLP too.
 
-    `command` is another server for its application, which gets `--port` appended.
+    `command` is another server for its application, which gets `--port` appended. `guards` are of the tenant `bench`.
     """
     endpoint = Endpoint("standin-0", f"127.0.0.1:{bed.triton_port}")
     pool = Pool("standin", MODEL, "local", MODEL, "1", endpoints=(endpoint,))
-    return _weir(bed, name, pool, "direct_grpc", command, extra)
+    return _weir(bed, name, pool, "direct_grpc", command, extra, guards)
 
 
-def weir_openai(bed: Bed) -> Target:
-    """The same in front of the upstream that the proxies have, over OpenAI's API."""
-    endpoint = Endpoint("standin-0", url=f"http://127.0.0.1:{bed.upstream_port}/v1")
+def weir_openai(bed: Bed, name: str = "openai", guards: tuple[GuardRule, ...] = (), upstream_port: int = 0) -> Target:
+    """The same in front of the upstream that the proxies have, or another of its kind, over OpenAI's API."""
+    endpoint = Endpoint("standin-0", url=f"http://127.0.0.1:{upstream_port or bed.upstream_port}/v1")
     pool = Pool("standin", MODEL, "local", MODEL, "", endpoints=(endpoint,), protocol="openai")
-    return _weir(bed, "openai", pool, "direct_http")
+    return _weir(bed, name, pool, "direct_http", guards=guards)
 
 
 def _weir(
@@ -168,6 +174,7 @@ def _weir(
     direct: str,
     command: Sequence[str] = (),
     extra: Mapping[str, str] | None = None,
+    guards: tuple[GuardRule, ...] = (),
 ) -> Target:
     port, key = free_port(), "weir-" + secrets.token_urlsafe(32)
     snapshot = bed.folder / f"snapshot-{name}.json"
@@ -179,6 +186,7 @@ def _weir(
             pools=(pool,),
             tiers=(Tier("standard"),),
             tenants=(Tenant("bench", "standard", (key_digest(key),)),),
+            guards=guards,
         ),
     )
     env = {

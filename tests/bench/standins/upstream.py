@@ -1,9 +1,9 @@
 """An HTTP upstream that answers at once, for the proxies that speak HTTP; it also takes OTLP, for the gateway's spans.
 
-    python -m tests.bench.standins.upstream PORT [TOKENS]
+    python -m tests.bench.standins.upstream PORT [TOKENS [APART_S]]
 
-`POST /v1/chat/completions` answers a completion of TOKENS tokens, streamed when the body asks for it; any other POST is
-acknowledged with an empty 200 in the request's content type, which is what an OTLP receiver says. `GET` of `/v1/models`,
+`POST /v1/chat/completions` answers a completion of TOKENS tokens, streamed when the body asks for it, in one write or one event at a time;
+any other POST is acknowledged with an empty 200 in the request's content type, which is what an OTLP receiver says. `GET` of `/v1/models`,
 `/version` and `/health` answers as vLLM does. Nothing but bytes in, bytes out: its rate is also the floor that the figures
 are read against.
 """
@@ -47,7 +47,7 @@ def completion(tokens: int) -> bytes:
 
 
 def stream(tokens: int) -> bytes:
-    """A whole HTTP response of server-sent events, each in its chunk, sent in one write."""
+    """A whole HTTP response of server-sent events, each in its chunk."""
     deltas: list[dict[str, str]] = [{"role": "assistant", "content": ""}, *[{"content": TOKEN.decode()}] * tokens, {}]
     events = [
         json.dumps(
@@ -85,8 +85,8 @@ _NOT_THERE = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 
 
 class Upstream(asyncio.Protocol):
-    def __init__(self, whole: bytes, streamed: bytes) -> None:
-        self._whole, self._streamed = whole, streamed
+    def __init__(self, whole: bytes, streamed: bytes, apart_s: float) -> None:
+        self._whole, self._streamed, self._apart_s = whole, streamed, apart_s
         self._input = b""
         self._transport: asyncio.Transport
 
@@ -105,9 +105,19 @@ class Upstream(asyncio.Protocol):
                 end = head + 4
             if len(buffer) < end:
                 break
-            self._transport.write(self._answer(buffer[:head], buffer[head:end]))
+            answer = self._answer(buffer[:head], buffer[head:end])
+            if self._apart_s and answer is self._streamed:
+                self._write_apart(answer.replace(b"\n\n\r\n", b"\n\n\r\n\0").split(b"\0"))
+            else:
+                self._transport.write(answer)
             buffer = buffer[end:]
         self._input = buffer
+
+    def _write_apart(self, parts: list[bytes]) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(parts[0])
+            if parts[1:]:
+                asyncio.get_running_loop().call_later(self._apart_s, self._write_apart, parts[1:])
 
     def _answer(self, head: bytes, body: bytes) -> bytes:
         if head.startswith(b"POST /v1/chat/completions"):
@@ -118,11 +128,14 @@ class Upstream(asyncio.Protocol):
         return b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: 0\r\n\r\n" % kind
 
 
-async def serve(port: int, tokens: int) -> None:
+async def serve(port: int, tokens: int, apart_s: float) -> None:
     whole, streamed = completion(tokens), stream(tokens)
-    server = await asyncio.get_running_loop().create_server(lambda: Upstream(whole, streamed), "127.0.0.1", port)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Upstream(whole, streamed, apart_s), "127.0.0.1", port
+    )
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else DEFAULT_TOKENS))
+    given = (*sys.argv[2:], *(str(DEFAULT_TOKENS), "0")[len(sys.argv) - 2 :])
+    uvloop.run(serve(int(sys.argv[1]), int(given[0]), float(given[1])))

@@ -1,20 +1,13 @@
 """However an answer is cut into parts, it is masked as the whole would be."""
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.contract.snapshot import GuardRule
 from inference.core.guard.checking import Checking
-from inference.core.guard.rules import guards_of
 from inference.core.guard.windows import Windows
-
-PEM = (
-    "-----BEGIN EC PRIVATE KEY-----\nMIIEowIBAAKCAQEA7b3dGk2mZxqLw1\nq0Zk3bVh5nT8y2cJf4s=\n-----END EC PRIVATE KEY-----"
-)
-SECRETS = ("4111 1111 1111 1111", "rita.k@mail.example.com", "sk-abcdefghijklmnopqrstuvwx", "4111-1111", PEM)
-RULE = GuardRule("a/all", "a", "patterns", "mask", answers=True, patterns=("card", "key", "mail"))
-CHECKS = guards_of([RULE], [], ["t"])["a", "t"].answers
-words = st.lists(st.sampled_from([*SECRETS, "a", "Hello,", "12", ".", "@", "-", "sk-", "\n"]), max_size=12)
+from tests.support.gateway.guarded import CHECKS, PEM, words
 
 
 def checking() -> Checking:
@@ -39,6 +32,17 @@ def test_cut_anywhere_it_is_masked_as_a_whole(parts: list[str], sizes: list[int]
         order.append(part.thing)
     assert order == list(range(number)), "each part once, in its order"
     assert "".join(said) == checking().text(text)
+
+
+@given(words, st.sampled_from([" ", "\n", '"', "é"]), st.booleans())
+def test_json_that_is_clean_has_no_text_to_mask(parts: list[str], between: str, as_ascii: bool) -> None:
+    document = {"model": "m", "messages": [{"content": between.join(parts)}, {"content": between + "".join(parts)}]}
+    if checking().is_clean(json.dumps(document, ensure_ascii=as_ascii).encode()):
+        assert checking().document(document) is document
+
+
+def test_plain_json_is_clean() -> None:
+    assert checking().is_clean(b'{"model": "m", "max_completion_tokens": 12, "messages": [{"content": "risk: 4111"}]}')
 
 
 def test_a_private_key_is_masked_as_it_comes_and_what_never_ends_does_not_take_all() -> None:

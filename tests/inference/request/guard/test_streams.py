@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inference.contract.snapshot import GuardRule
 from inference.core.events import Event, Head
@@ -12,6 +14,8 @@ from inference.core.guard.checking import Checking
 from inference.core.guard.rules import guards_of
 from inference.request.guard.guards import refused
 from inference.request.guard.stream import GuardedStream
+from tests.support.gateway.guarded import CHECKS as ALL
+from tests.support.gateway.guarded import words
 
 SAID, MASKED = "Pay with 4111 1111 1111 1111 now.", "Pay with [card] now."
 RULE = GuardRule("a/cards", "a", "patterns", "mask", answers=True, patterns=("card",))
@@ -36,13 +40,14 @@ STREAMS: dict[str, list[dict[str, Any]]] = {
 
 
 class Given:
-    """A server's stream, which comes as one event for each part."""
+    """A server's stream, which comes as one event for each part, or as some at once."""
 
     waiting = False
     head = Head(True, ())
 
-    def __init__(self, documents: list[dict[str, Any]]) -> None:
-        self._left = [b"event: x\ndata: " + json.dumps(each).encode() + b"\n\n" for each in documents]
+    def __init__(self, documents: list[dict[str, Any]], at_once: int = 1) -> None:
+        blocks = [b"event: x\ndata: " + json.dumps(each).encode() + b"\n\n" for each in documents]
+        self._left = [b"".join(blocks[at : at + at_once]) for at in range(0, len(blocks), at_once)]
 
     async def sent(self) -> None: ...
     def cancel(self) -> None: ...
@@ -68,3 +73,25 @@ async def test_a_stream_is_masked_over_its_events_and_keeps_their_order(api: str
     assert len(blocks) == len(STREAMS[api])
     assert [block.get("type") for block in blocks] == [block.get("type") for block in STREAMS[api]]
     assert texts(blocks) == texts(STREAMS[api]).replace(SAID, MASKED)
+
+
+@given(words, st.lists(st.integers(1, 9), min_size=1, max_size=40), st.integers(1, 3))
+async def test_cut_anywhere_a_stream_says_what_the_whole_would(
+    parts: list[str], sizes: list[int], at_once: int
+) -> None:
+    """With an event of another kind within it."""
+    text, documents, at = " ".join(parts), list[dict[str, Any]](), 0
+    while at < len(text):
+        size = sizes[len(documents) % len(sizes)]
+        documents.append({"id": "x", "choices": [{"index": 0, "delta": {"content": text[at : at + size]}}]})
+        at += size
+    documents.insert(len(documents) // 2, {"id": "x", "choices": [{"index": 0, "delta": {"content": "", "role": "a"}}]})
+    noted, of_whole = [list[str](), list[str]()]
+    stream = GuardedStream(Given(documents, at_once), Checking(ALL, lambda rule, _: noted.append(rule)), (), refused)
+    said, blocks = "", 0
+    while events := await stream.next():
+        for raw in b"".join(event.raw for event in events).split(b"\n\n")[:-1]:
+            said += json.loads(raw.partition(b"data: ")[2])["choices"][0]["delta"]["content"]
+            blocks += 1
+    assert said == Checking(ALL, lambda rule, _: of_whole.append(rule)).text(text)
+    assert (noted, blocks) == (of_whole, len(documents))
