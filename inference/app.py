@@ -338,7 +338,7 @@ class Gateway:
             "policy_error": self.watch.error,
             "policy_unknown_fields": list(self.watch.unknown),
             "policy_faults": [str(fault) for fault in self.faults()],
-            "cache": "off" if self.redis is None else "up" if self.redis.up else "down",
+            "cache": "off" if self.redis is None else self.redis.standing,
             "semantic_cache": similar_requests.standing(self.serving, self.semantic),
             "issuers": issuer_keys.standing(self.issuers),
             "pools": pools,
@@ -355,4 +355,6 @@ class Gateway:
         self.serving = serving.build(
             checked, self.fleet, self.tokenizers, self.issuers, self.serving, self._config.lane_token
         )
+        if self.semantic is not None:
+            self.semantic.obey(it.model for it in self.serving.models.values())
         return self.serving.faults

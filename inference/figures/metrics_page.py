@@ -37,7 +37,8 @@ def gauges(gateway: Observed) -> list[Labelled]:
     """States, now."""
     pools, watch, now_s = gateway.fleet.pools.values(), gateway.watch, time.monotonic()
     connections, held_bytes = gateway.connections()
-    cache_up = gateway.redis is not None and gateway.redis.up
+    redis = gateway.redis
+    writable: dict[tuple[str, ...], float] = {(): float(not redis.refusal)} if redis is not None and redis.up else {}
     faults: dict[tuple[str, ...], float] = {(fault.kind, fault.name): 1.0 for fault in gateway.faults()}
     about_detected = "1 for each replica, with the server that it was found to be, and whether the pool can use it."
     about_ejected = "Whether the replica gets no requests for a while because its calls failed."
@@ -52,7 +53,8 @@ def gauges(gateway: Observed) -> list[Labelled]:
         ("weir_gateway_replica_detected", about_detected, report.DETECTED_LABELS, report.detected(pools)),
         of_replica(pools, "ejected", about_ejected, lambda replica: replica.health.ejected(now_s)),
         of_pool(pools, "replicas_up", "Replicas of the pool whose model is ready.", lambda state: state.replicas_up),
-        alone("cache_up", "Whether Redis answers.", cache_up),
+        alone("cache_up", "Whether Redis answers.", redis is not None and redis.up),
+        (f"{PREFIX}cache_writable", "Whether Redis takes writes; left out while it does not answer.", (), writable),
         alone("limits_local", "Whether this process counts limits alone.", gateway.limits.local),
         alone("policy_stale", "Whether a newer snapshot was refused.", bool(watch.error)),
         ("weir_gateway_policy_fault", about_faults, ("kind", "name"), faults),

@@ -18,6 +18,7 @@ _LEAST = frozenset(
         "process_max_fds",
         "process_start_time_seconds",
         "weir_gateway_cache_up",
+        "weir_gateway_cache_writable",
         "weir_gateway_endpoints_version",
         "weir_gateway_issuer_up",
         "weir_gateway_overlay_version",

@@ -24,6 +24,7 @@ from controlplane.dashboard.views.common import (
     render_page,
 )
 from controlplane.fleet.models import Observation
+from controlplane.fleet.observe.core.ready import CACHE_FAULTS
 from controlplane.planning.core.saved import Saved, Sum, altogether
 from controlplane.planning.savings import savings
 from controlplane.telemetry.core.cache_rows import Counted
@@ -72,6 +73,7 @@ def cache(request: HttpRequest) -> HttpResponse:
         "inputs": _by_model(counted.result()[cached.INPUTS]),
         "written": written.result(),
         "redis": _redis(),
+        "faults": _faults(),
         "plotly": vendor.plotly(),
         **ledger_freshness(wanted, answers.totals(question).newest_ns, now_ns),
         **history_context(screen, question, lists=True),
@@ -112,6 +114,16 @@ def _by_model(counts: Sequence[Counted]) -> list[dict[str, Any]]:
 
 def _redis() -> dict[str, float] | None:
     """What Redis said of its memory; None where that is not known now."""
-    since = timezone.now() - timedelta(seconds=settings.CONFIG.stale_after_s)
-    seen = Observation.objects.filter(component="redis", observed_at__gt=since).exclude(state="down").first()
+    seen = _seen("redis")
     return seen.figures if seen is not None and "memory_bytes" in seen.figures else None
+
+
+def _faults() -> list[str] | None:
+    """What is wrong with the cache by what the gateway says now; None where that is not known."""
+    seen = _seen("gateway")
+    return None if seen is None else [fault.text for fault in CACHE_FAULTS if fault.text in seen.error]
+
+
+def _seen(component: str) -> Observation | None:
+    since = timezone.now() - timedelta(seconds=settings.CONFIG.stale_after_s)
+    return Observation.objects.filter(component=component, observed_at__gt=since).exclude(state="down").first()

@@ -4,7 +4,7 @@ from controlplane.config import Config
 from controlplane.fleet.metrics_pages import metrics_pages
 from controlplane.fleet.models import Observation, Replica
 from controlplane.fleet.observe import probes
-from controlplane.fleet.observe.core.ready import Count, Fault, Names
+from controlplane.fleet.observe.core.ready import CACHE_FAULTS, Count, Fault, Names
 from controlplane.fleet.observe.round import TIMEOUT_S, Target
 
 GATEWAY = Names(
@@ -21,8 +21,7 @@ GATEWAY = Names(
     ),
     faults=(
         Fault("weir_gateway_pool_replicas_up", 0, "no replica is up in pool {pool}"),
-        Fault("weir_gateway_cache_up", 0, "it serves without its cache: Redis does not answer it"),
-        Fault("weir_gateway_semantic_up", 0, "similar requests are not looked up: /readyz says why"),
+        *CACHE_FAULTS,
         Fault(
             "weir_gateway_semantic_broke",
             1,

@@ -97,7 +97,5 @@ class Cache:
         reply = None if done.cancelled() or done.exception() is not None else done.result()
         if isinstance(reply, ReplyError):
             self._redis.note_refusal(reply)
-        elif reply is not None:
-            self._redis.note_write()
         if not stored.done():
             stored.set_result(size if reply == b"OK" else 0)

@@ -6,7 +6,7 @@ Whatever fails is a miss: the request goes on as it would without this. Where no
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -33,7 +33,7 @@ from inference.request.semantic.judge import PATH as JUDGE_PATH
 from inference.request.semantic.judge import Judge
 from inference.request.semantic.labels import Labels, Route, Words
 from inference.request.semantic.marks import Marks, Served
-from inference.request.semantic.store import Near, VectorStore
+from inference.request.semantic.store import NOT_KNOWN, Near, VectorStore
 from inference.tasks import keep
 from inference.wires.redis import RedisClient
 
@@ -103,7 +103,7 @@ class Semantic:
         self.counts: Counter[tuple[str, str]] = Counter()  # of look-ups, by model and what came of them
         self._learning: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
-        self._used = asyncio.Event()
+        self._wanted = asyncio.Event()
 
     def start(self) -> None:
         self._task = keep("semantic cache", self._follow)
@@ -113,9 +113,14 @@ class Semantic:
             if task is not None:
                 task.cancel()
 
+    def obey(self, models: Iterable[Model]) -> None:
+        """Of a snapshot."""
+        if any(model.cache.semantic.mode != "off" for model in models):
+            self._wanted.set()
+
     async def _follow(self) -> None:
-        """Read what other gateways have learnt. Until the first look-up there is nothing to do."""
-        await self._used.wait()
+        """Read what other gateways have learnt. Until a model wants it there is nothing to do."""
+        await self._wanted.wait()
         while True:
             await self.store.probe(_PATIENT_S)
             await self.labels.read(_PATIENT_S)
@@ -133,13 +138,12 @@ class Semantic:
         trace: Trace,
     ) -> Look | None:
         """A look-up for a request that the exact cache does not have; None where it may not be answered for another."""
-        self._used.set()
         rule = model.cache.semantic
         parts = split(query)
         if not isinstance(parts, Fuzzy):
             self.counts[model.name, f"not_eligible_{parts}"] += 1
             return None
-        if self.store.reason or model.cache.ttl_s <= 0:
+        if self.store.reason not in ("", NOT_KNOWN) or model.cache.ttl_s <= 0:
             self.counts[model.name, "no_store"] += 1
             return None
         embedder = helper_of(serving, caller, rule.embedder, PATH)

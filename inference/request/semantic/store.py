@@ -23,6 +23,7 @@ _NEAREST = 4  # of each set
 MAX_MEMBERS = 5_000  # of a set, and so 10,000 of a bucket
 NO_VECTOR_SETS = "its Redis has no vector sets: use Redis 8, or one with the module"
 NO_REDIS = "its Redis is not connected"
+NOT_KNOWN = "it is not known yet whether its Redis has vector sets"
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -45,12 +46,17 @@ _decode = msgspec.msgpack.Decoder(Entry).decode
 class VectorStore:
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
-        self._refused = ""
+        self._refused = NOT_KNOWN
 
     @property
     def reason(self) -> str:
         """Why nothing can be looked up; empty where it can."""
         return self._refused if self._redis.up else NO_REDIS
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing new is kept."""
+        return bool(self._redis.refusal)
 
     async def probe(self, timeout_s: float) -> None:
         """Find out whether this Redis has vector sets. Never raises."""
@@ -60,7 +66,11 @@ class VectorStore:
             reply = await self._redis.send(b"VCARD", _SET + b"none", timeout_s=timeout_s)
         except (RedisLostError, TimeoutError):
             return
-        self._refused = NO_VECTOR_SETS if isinstance(reply, ReplyError) else ""
+        self._refused = self._why(reply) if isinstance(reply, ReplyError) else ""
+
+    def _why(self, refusal: ReplyError) -> str:
+        self._redis.note_refusal(refusal)
+        return NO_VECTOR_SETS if "unknown command" in str(refusal) else f"its Redis refuses: {refusal}"
 
     async def nearest(
         self, bucket: bytes, own_key: bytes, vector: Sequence[float], ttl_s: int, timeout_s: float
@@ -122,10 +132,8 @@ class VectorStore:
             return None
         replies = await asyncio.gather(*futures, return_exceptions=True)
         for reply in replies:
-            if isinstance(reply, ReplyError):
-                self._redis.note_refusal(reply)
-                if "unknown command" in str(reply):
-                    self._refused = NO_VECTOR_SETS
+            if isinstance(reply, ReplyError) and (why := self._why(reply)) == NO_VECTOR_SETS:
+                self._refused = why
             if isinstance(reply, BaseException):
                 return None
         return list(replies)

@@ -13,8 +13,10 @@ from inference.wires.redis.url import RedisUrl
 _log = structlog.get_logger()
 _BACKOFF_FIRST_S = 0.05
 _BACKOFF_MOST_S = 1.0
-_REFUSED = ("READONLY", "LOADING", "MASTERDOWN")  # after a failover: the name belongs to another server, or will soon
-_REFUSED_PAUSE_S = 1.0  # at least, between two connections made for that reason
+_ELSEWHERE = ("READONLY", "LOADING", "MASTERDOWN")  # after a failover: the name belongs to another server, or will soon
+_NO_WRITES = ("OOM", "MISCONF", "NOREPLICAS")  # it is full, cannot save, or has too few replicas
+_REFUSED_PAUSE_S = 1.0  # at least, between two connections made because of a refusal, and until a write is tried again
+_TRIED = b"weir:written"
 _STALLS_UNTIL_GIVEN_UP = 3  # in a row, with no answer in time between them
 _LOOKS = 2  # turns of the event loop: one of them begins after its sockets have been read
 _HUNG_AFTER_S = 1.0  # without any answer: then the connection is given up
@@ -27,8 +29,10 @@ class RedisClient(ABC):
         self.url = url
         self.up = False
         self._task: asyncio.Task[None] | None = None
-        self._refused = ""  # the kind of the last refusal, until Redis takes a write again
-        self._refused_at_s = -_REFUSED_PAUSE_S
+        self.refusal = ""  # what Redis says of itself instead of taking writes, until it takes one again
+        self._refused = False  # since a write was tried last
+        self._trying: asyncio.Task[None] | None = None
+        self._restarted_at_s = -_REFUSED_PAUSE_S
         self._due: deque[tuple[float, asyncio.Future[object]]] = deque()  # replies, by when they are late
         self._stalls = 0
         self._stall_since_s = -1.0  # of the last one counted
@@ -37,9 +41,17 @@ class RedisClient(ABC):
         self._task = keep("redis", self._keep)
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        for task in (self._task, self._trying):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+
+    @property
+    def standing(self) -> str:
+        """`down`, `up`, or `up:` and why it keeps nothing new."""
+        if not self.up:
+            return "down"
+        return f"up: its Redis takes nothing new: {self.refusal}" if self.refusal else "up"
 
     def send(self, *command: Argument, hurry: bool = True, timeout_s: float | None = None) -> asyncio.Future[object]:
         """Send a command; commands of one turn of the event loop share a write. The future holds the reply (an error reply
@@ -96,23 +108,37 @@ class RedisClient(ABC):
         return waiter
 
     def note_refusal(self, error: ReplyError) -> None:
-        """Handle an error reply. If it says that this server is not the master, look the name up again and connect anew,
-        at most once a second. Until then the answers of this server are used.
+        """Handle an error reply. One that says that this server takes no writes is said until it takes one. If it is not the master, look
+        the name up again and connect anew, at most once a second; until then the answers of this server are used.
         """
         kind = str(error).partition(" ")[0]
-        if kind not in _REFUSED:
+        if kind not in _ELSEWHERE + _NO_WRITES:
             return
-        if kind != self._refused:
-            _log.warning("redis.command_refused", where=self.url.where, reason=str(error), effect="connecting anew")
-            self._refused = kind
+        if kind != self.refusal.partition(" ")[0]:
+            effect = "connecting anew" if kind in _ELSEWHERE else "nothing new is kept"
+            _log.warning("redis.command_refused", where=self.url.where, reason=str(error), effect=effect)
+        self.refusal, self._refused = str(error), True
+        if self._trying is None or self._trying.done():
+            self._trying = asyncio.get_running_loop().create_task(self._try_writes())
         now_s = asyncio.get_running_loop().time()
-        if now_s - self._refused_at_s >= _REFUSED_PAUSE_S:
-            self._refused_at_s = now_s
+        if kind in _ELSEWHERE and now_s - self._restarted_at_s >= _REFUSED_PAUSE_S:
+            self._restarted_at_s = now_s
             self.restart()
 
-    def note_write(self) -> None:
-        """Redis has taken a write."""
-        self._refused = ""
+    async def _try_writes(self) -> None:
+        """Until one is taken, and none was refused since the one before, which in a cluster may be by another node."""
+        while self.refusal:
+            self._refused = False
+            await asyncio.sleep(_REFUSED_PAUSE_S)
+            try:
+                reply = await self.send(b"SET", _TRIED, b"", b"EX", 1, timeout_s=_REFUSED_PAUSE_S)
+            except (RedisLostError, TimeoutError):
+                continue
+            if isinstance(reply, ReplyError):
+                self.note_refusal(reply)
+            elif not self._refused:
+                self.refusal = ""
+                _log.info("redis.takes_writes", where=self.url.where)
 
     @abstractmethod
     def restart(self) -> None:

@@ -5,7 +5,7 @@ import asyncio
 from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, ReadOnlyError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 
 from inference.wires.redis.client import RedisClient
 from inference.wires.redis.pipe import MAX_PENDING, Argument, RedisLostError, ReplyError, fail
@@ -15,7 +15,11 @@ _CONNECT_TIMEOUT_S = 1.0
 _REPLY_TIMEOUT_S = 2.0
 _RETRIES = 2  # after the nodes were looked up again
 _LOST_AFTER = 20  # failures in a row: then all connections are made anew
-_CODES = ((NoScriptError, "NOSCRIPT "), (ReadOnlyError, "READONLY "))  # which redis-py takes off what Redis says
+_CODES = (
+    (NoScriptError, "NOSCRIPT "),
+    (OutOfMemoryError, "OOM "),
+    (ReadOnlyError, "READONLY "),
+)  # which redis-py takes off what Redis says
 
 
 class RedisClusterClient(RedisClient):

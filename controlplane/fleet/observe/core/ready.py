@@ -43,6 +43,14 @@ class Names:
     notes: tuple[Fault, ...] = ()  # shown too, though nothing is wrong
 
 
+CACHE_FAULTS = (
+    Fault("weir_gateway_cache_up", 0, "it serves without its cache: Redis does not answer it"),
+    Fault("weir_gateway_cache_writable", 0, "it keeps no new answers: Redis takes no writes, /readyz says why"),
+    Fault("weir_gateway_semantic_up", 0, "similar requests are not looked up: /readyz says why"),
+)
+"""Of a gateway. They name no labels, so that their texts can be looked for in what was observed."""
+
+
 def reading(ready_status: int, ready_text: str, metrics_status: int, metrics_text: str, names: Names) -> Reading:
     """A process that answers and is not ready is degraded. One that refuses its metrics is up, without figures.
 

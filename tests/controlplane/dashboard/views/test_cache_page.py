@@ -7,6 +7,7 @@ from django.test import Client
 
 from controlplane.core.formatting import PAGE
 from controlplane.fleet.models import Observation, Price
+from controlplane.fleet.observe.core.ready import CACHE_FAULTS
 from controlplane.planning.models import MeasuredPool
 from controlplane.telemetry.core.query_types import FROM_CACHE
 from controlplane.telemetry.store import Store
@@ -100,6 +101,17 @@ def test_evidence_refusals_and_sizes_are_as_the_gateways_say(reader: Client, cal
         component="redis", kind="cache", state="up", observed_at=datetime.now(UTC), figures={"memory_bytes": 3.2e6}
     )
     assert "<strong>3.20\u202fMB</strong>" in page_of(reader, "/cache", **question)
+
+
+def test_what_the_gateway_says_of_the_cache_is_shown_while_it_is_known(reader: Client, served: Filled) -> None:
+    assert "What the gateway says of the cache is not known now" in page_of(reader, "/cache", **served.range)
+    now, error = datetime.now(UTC), f"no replica is up in pool a; {CACHE_FAULTS[1].text}"
+    Observation.objects.create(component="gateway", kind="gateway", state="degraded", observed_at=now, error=error)
+    page = page_of(reader, "/cache", **served.range)
+    assert "The gateway says now: it keeps no new answers: Redis takes no writes" in page
+    assert "no replica is up" not in page and "not known now.</p>" not in page
+    Observation.objects.update(error="", state="up")
+    assert "The gateway says now" not in page_of(reader, "/cache", **served.range)
 
 
 def test_without_a_request_the_page_says_so(reader: Client, served: Filled) -> None:

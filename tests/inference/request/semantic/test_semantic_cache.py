@@ -1,26 +1,17 @@
 """The semantic cache from end to end, on a real Redis: what it serves, to whom, and that nothing of it fails a request."""
 
-import asyncio
-import os
 import secrets
-import signal
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from redis.asyncio import Redis as Client
 
-from deploy.local.process import Managed
-from deploy.local.redis import Redis
 from inference.contract.snapshot_parts import SemanticRule
 from inference.core import otlp
 from inference.core.backend_errors import FailedError
 from inference.core.semantic.evidence import Label
-from tests.support.gateway.redis_nodes import start_watched
 from tests.support.gateway.similar import NAMES, OTHER_KEY, RULE, bed, snapshot
-from tests.support.start import Start
 from tests.support.telemetry.otlp_payloads import rows_in, spans_in
 from tests.support.wait import eventually_async
 
@@ -158,53 +149,6 @@ async def test_an_embedder_that_fails_fails_no_request(
         it.embed.error = error
         outcomes = {(await it.ask(f"please tell me what is {name.title()}'s capital?"))[0] for name in NAMES[:5]}
         assert outcomes == {"miss"}
-
-
-async def test_redis_that_is_killed_fails_no_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_redis: tuple[Redis, Managed]
-) -> None:
-    redis, process = own_redis
-    async with bed(tmp_path, monkeypatch, redis.url) as it:
-        await it.teach(45)
-        assert it.thresholds[0] is not None
-        os.killpg(process.pid, signal.SIGKILL)
-        for name in NAMES[:5]:
-            outcome, text = await it.ask(f"please tell me what is {name.title()}'s capital?")
-            assert (outcome, text) == ("skipped", f"{name.upper()}-CITY")
-
-
-async def test_after_a_failover_no_request_has_failed_and_similar_ones_are_looked_up_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: Start
-) -> None:
-    watched = await asyncio.to_thread(start_watched, start, tmp_path / "redis")
-    async with bed(tmp_path, monkeypatch, watched.url) as it:
-        await it.teach(45)
-        assert it.thresholds[0] is not None
-        await asyncio.to_thread(watched.master.kill)
-        outcomes, texts = list[str](), product(("hi", "hello", "hey"), ("", ", thanks"), NAMES[:40])
-
-        async def served() -> bool:
-            greeting, ending, name = next(texts)
-            outcome, text = await it.ask(f"{greeting} please tell me what is {name.title()}'s capital{ending}?")
-            assert text == f"{name.upper()}-CITY"
-            outcomes.append(outcome.partition(";")[0])
-            return outcomes[-1] == "semantic"
-
-        await eventually_async(served)
-        assert "skipped" in outcomes
-        assert await it.ready() == "up"
-
-
-async def test_redis_that_is_full_fails_no_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_redis: tuple[Redis, Managed]
-) -> None:
-    redis, _ = own_redis
-    async with bed(tmp_path, monkeypatch, redis.url) as it, Client.from_url(redis.url) as client:
-        await it.teach(45)
-        await client.config_set("maxmemory-policy", "noeviction")
-        await client.config_set("maxmemory", 1)
-        for name in NAMES[50:55]:
-            assert (await it.ask(f"please tell me what is {name.title()}'s capital?"))[1] == f"{name.upper()}-CITY"
 
 
 async def test_off_costs_no_look_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:

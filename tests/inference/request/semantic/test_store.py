@@ -1,6 +1,5 @@
 """Vectors and labels in a real Redis: two sets of a bucket, bounds, another Redis, and what a gateway that starts reads."""
 
-import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +11,7 @@ from structlog.testing import capture_logs
 from inference.core.semantic.evidence import Label
 from inference.request.semantic import store
 from inference.request.semantic.labels import Labels
-from inference.request.semantic.store import NO_REDIS, NO_VECTOR_SETS, VectorStore
+from inference.request.semantic.store import NO_REDIS, VectorStore
 from inference.wires.redis import RedisClient, open_redis
 from tests.support.gateway.redis_nodes import start_cluster
 from tests.support.start import Start
@@ -88,24 +87,8 @@ async def test_a_vector_of_another_length_is_nothing_near(redis_url: str) -> Non
         kept, bucket = VectorStore(redis), secrets.token_bytes(32)
         await kept.add(bucket, b"a", NEAR, b"", TTL_S, WITHIN_S)
         assert await kept.nearest(bucket, OWN, (1.0, 0.0), TTL_S, WITHIN_S) is None
-        assert kept.reason == ""
-
-
-async def test_a_redis_without_vector_sets_is_said(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with connected(redis_url) as redis:
-        kept = VectorStore(redis)
         await kept.probe(WITHIN_S)
         assert kept.reason == ""
-        send = redis.send
-
-        def older(*command: bytes, **options: bool) -> asyncio.Future[object]:  # no older Redis is in the wheel
-            name = b"NOSUCH" + command[0] if command[0][:1] == b"V" else command[0]
-            return send(name, *command[1:], **options)
-
-        monkeypatch.setattr(redis, "send", older)
-        await kept.probe(WITHIN_S)
-        assert kept.reason == NO_VECTOR_SETS
-        assert await kept.nearest(b"b", OWN, NEAR, TTL_S, WITHIN_S) is None
 
 
 async def test_without_a_connection_nothing_is_waited_for() -> None:
