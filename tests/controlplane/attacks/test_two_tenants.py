@@ -259,6 +259,8 @@ def test_nothing_of_one_tenant_is_in_anything_of_the_other(
         assert seen["report"]["answered"] == SENT and seen["keys"][0]["used_ns"], (
             "its tokens' requests too, and which were its key's"
         )
+        chart = json.loads(page.partition('id="figure" type="application/json">')[2].partition("</script>")[0])
+        assert sum(sum(filter(None, it["y"])) for it in chart["data"] if it["name"] == "answered") == SENT
     draw = random.Random(25)
     walks = {me.name: ways(stack, me, other) for me, other in ((alpha, beta), (beta, alpha))}
     leaks: set[str] = set()

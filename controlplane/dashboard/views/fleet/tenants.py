@@ -9,6 +9,8 @@ from django.utils import timezone
 
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import SEE_TENANT
+from controlplane.dashboard import vendor
+from controlplane.dashboard.core.figures.latency import latency_figure
 from controlplane.dashboard.core.palette import BANDS, stage_style
 from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.failures import words
@@ -16,6 +18,7 @@ from controlplane.dashboard.views.batches import LOOKS
 from controlplane.dashboard.views.common import ledger_freshness, page, presets, question_of
 from controlplane.fleet.models import Tenant
 from controlplane.telemetry.core.query_types import LatencyReport
+from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import QUANTILES
 from controlplane.tenants import figures
 
@@ -36,6 +39,8 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
     question, now_ns = question_of(request)
     question = replace(question, filters={})
     seen = figures.figures(name, question, timezone.now())
+    step_ns = answers.step_ns(seen.question)
+    points = answers.series(seen.question, step_ns)
     context = {
         "name": name,
         "seen": seen,
@@ -44,6 +49,9 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
         "presets": presets(question, lambda each: link_query(each.pairs()), ("15m", "1h", "6h", "24h", "7d", "30d")),
         "quantiles": QUANTILES,
         "stages": _stages(seen.report),
+        "points": points,
+        "figure": latency_figure(points, seen.question, step_ns) if points else None,
+        "plotly": vendor.plotly(),
         "failures": [{"words": words(each), "of": each} for each in seen.failures],
         "cost": sum(each.usd for each in seen.costs),
         "batches": [{"of": each, "look": LOOKS[each.batch.status]} for each in seen.batches],
