@@ -25,7 +25,7 @@ from controlplane.policy.models import (
     PolicyRevision,
     RevisionEvent,
 )
-from controlplane.policy.revisions import pausing, previews, scaling_form, steps
+from controlplane.policy.revisions import buttons, pausing, previews, scaling_form, steps
 from controlplane.policy.revisions.core import lifecycle
 from controlplane.policy.revisions.read import PolicyTextError, read_text, try_policy_of
 from controlplane.policy.revisions.skeletons import SKELETONS, skeleton
@@ -33,21 +33,8 @@ from controlplane.policy.revisions.skeletons import SKELETONS, skeleton
 MONOSPACE = "font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace"
 WHO = [
     "author", "source", "label", "note", "created_at", "approved_by", "approved_at", "activated_by", "activated_at",
+    "retirement_by", "retirement_at", "retired_by", "retired_at",
 ]  # fmt: skip
-BUTTONS = {
-    "preview": ("Preview", "Run it over recorded traffic, beside what is in force"),
-    "shadow": ("Put in shadow", "It decides and records, and does not act"),
-    "approve": ("Approve", "By another person than its author"),
-    "activate": ("Activate", "In force from the next tick on"),
-    "retire": ("Retire", "Take it out of force, or withdraw it"),
-}
-SAID = {
-    "preview": "The preview has begun: its figures appear here.",
-    "shadow": "It is in shadow from the next tick on.",
-    "approve": "It is approved, and can be activated.",
-    "activate": "It is in force from the next tick on.",
-    "retire": "It is retired.",
-}
 
 
 class RevisionForm(forms.ModelForm):
@@ -202,7 +189,7 @@ class PolicyRevisionAdmin(KeptAdmin):
     def take_step(self, request: HttpRequest, number: int, step: str) -> HttpResponse:
         """One of the buttons on a revision's page."""
         revision = get_object_or_404(PolicyRevision, pk=number)
-        if step not in BUTTONS:
+        if step not in lifecycle.STEPS:
             raise Http404(f"{step[:40]!r} is no step of a revision")
         who, note = request.user.get_username(), request.POST.get("note", "")
         try:
@@ -210,10 +197,10 @@ class PolicyRevisionAdmin(KeptAdmin):
             if step == "preview":
                 previews.start(revision, who)
             else:
-                steps.TAKE[step](revision, who, note)  # type: ignore[index]
+                revision = steps.TAKE[step](revision, who, note)
         except (ValidationError, JobRefusedError) as error:
             return self._answer(request, revision, _sentence(error), messages.ERROR)
-        return self._answer(request, revision, f"{revision}: {SAID[step]}", messages.SUCCESS)
+        return self._answer(request, revision, f"{revision}: {buttons.said(step, revision)}", messages.SUCCESS)
 
     def roll_back(self, request: HttpRequest, number: int) -> HttpResponse:
         """The button on the page of the revision in force, or of one that was."""
@@ -230,19 +217,23 @@ class PolicyRevisionAdmin(KeptAdmin):
     def _buttons(self, request: HttpRequest, revision: PolicyRevision) -> dict[str, Any]:
         facts = steps.revision_facts(revision)
         who = request.user.get_username()
-        buttons = []
-        for step, (words, means) in BUTTONS.items():
-            reason = lifecycle.why_not(step, facts, who)  # type: ignore[arg-type]
+        shown = []
+        for step in lifecycle.STEPS:
+            reason = lifecycle.why_not(step, facts, who)
             action = steps.action_for(step)
-            if revision.state == PolicyRevision.State.RETIRED or (step == "retire" and reason):
+            if revision.state == PolicyRevision.State.RETIRED or (step in ("retire", "keep") and reason):
                 continue
+            words, means = buttons.button(step, facts)
             allowed = rights.may(request.user, action, revision)
             missing = "" if allowed or reason else f"ask {rights.who_may(action, revision)}"
-            buttons.append({"step": step, "words": words, "means": means, "refusal": missing or reason})
+            confirms = buttons.is_confirmed(step, facts)
+            shown.append(
+                {"step": step, "words": words, "means": means, "refusal": missing or reason, "confirms": confirms}
+            )
         is_active = revision.state == PolicyRevision.State.ACTIVE
         earlier = steps.roll_back_to(revision.name) if is_active else revision if _was_in_force(revision) else None
         return {
-            "buttons": buttons,
+            "buttons": shown,
             "earlier": earlier if rights.may(request.user, CHANGE_POLICIES, revision) else None,
             "may_propose": rights.may(request.user, CHANGE_POLICIES, revision),
             "needs_approval": facts.needs_approval,

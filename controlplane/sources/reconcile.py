@@ -28,13 +28,14 @@ from controlplane.policy.revisions import steps
 from controlplane.policy.revisions.apply import apply as apply_policies
 from controlplane.policy.revisions.apply import check as check_policies
 from controlplane.policy.revisions.apply import plan as plan_policies
-from controlplane.sources.core.resources import Outcome, Reason
+from controlplane.sources.core.resources import FINALIZER, Outcome, Reason
 
 Fence = Callable[[], None]
 """Called first in each transaction. Raises LeaseLostError where another process leads by now."""
 Outcomes = dict[str, Outcome]
 """By the source of what was declared."""
 APPLIED = Outcome("Applied", "What it says is in force.")
+_LEAVES = "The retirement of {row} waits for another person's approval: /policies/{row.name}?revision={row.number}"
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ class Reconciler:
             yield
 
     def _policies(self, declared: Sequence[Declared]) -> Outcomes:
+        self._keep({self._author(each) for each in declared})
         outcomes = self._planned_policies(declared)
         for each in declared:
             if each.source not in outcomes:
@@ -153,6 +155,12 @@ class Reconciler:
                 outcomes[each.source] = _outcome(applied, "Invalid")
                 outcomes |= self._planned_policies([each])
         return outcomes
+
+    def _keep(self, authors: Iterable[str]) -> None:
+        """In force what they proposed to retire, and declare again."""
+        for row in PolicyRevision.objects.filter(state=PolicyRevision.State.ACTIVE, retirement_by__in=authors):
+            with self._as(row.retirement_by):
+                steps.keep(row, row.retirement_by, "its custom resource is there again")
 
     def _planned_policies(self, declared: Sequence[Declared]) -> Outcomes:
         """Of those that need no change, wait, or cannot be."""
@@ -177,14 +185,24 @@ class Reconciler:
 
     def _retired_policy(self, each: Declared) -> Outcome:
         rows = PolicyRevision.objects.filter(name=each.name, kind=each.kind, label=self.label)
-        who = self._author(each)
+        who, outcome = self._author(each), APPLIED
         try:
             with self._as(who):
                 for row in rows.exclude(state=PolicyRevision.State.RETIRED):
-                    steps.retire(row, who, "its custom resource was deleted")
+                    if rejected := steps.rejection(row):
+                        return _rejected(rejected.who)
+                    if not (row.waits_for_retirement and steps.revision_facts(row).needs_approval):
+                        row = steps.retire(row, who, "its custom resource was deleted")
+                    if row.waits_for_retirement:
+                        outcome = Outcome("WaitsForApproval", _LEAVES.format(row=row))
         except ValidationError as error:
             return Outcome("InUse", " ".join(error.messages))
-        return APPLIED
+        return outcome
+
+
+def _rejected(who: str) -> Outcome:
+    why = f"{who} rejected its retirement: propose it in Weir again, or remove the finalizer {FINALIZER} to leave it in force."
+    return Outcome("Conflict", why)
 
 
 def _drifted(author: str) -> Outcome:

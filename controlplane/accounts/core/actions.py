@@ -15,6 +15,7 @@ RECORD_CHANGE = Action("record changes", _RESPONDER, frozenset({"respond", "flee
 EDIT_OBJECTIVES = Action("edit objectives", _OWNER, frozenset({"objectives"}))
 CHANGE_POLICIES = Action("change policies", _OWNER, frozenset({"policies"}))
 APPROVE_POLICIES = Action("approve policies", _APPROVER, frozenset({"policies"}), by_another=True)
+KEEP_POLICIES = Action("keep policies in force", _OWNER | _APPROVER, frozenset({"policies"}))
 EDIT_FLEET = Action("edit the fleet", _OWNER, frozenset({"fleet"}))
 PREVIEW_FLEET = Action("preview changes of the fleet", _OWNER | _APPROVER, frozenset({"fleet"}))
 APPROVE_FLEET = Action("approve changes of the fleet", _APPROVER, frozenset({"fleet"}), by_another=True)

@@ -102,7 +102,7 @@ def why_not(person: Person, action: Action, of: Owned) -> str:
         wanted = " or ".join(repr(name) for name in (*sorted(action.scopes), ADMIN))
         return f"the token {person.token!r} may not {action.words}: its scopes lack {wanted}"
     if action.by_another and person.name == of.author:
-        return f"{person.name!r} may not {action.words} that {person.name!r} wrote: ask {who_may(action, of)}"
+        return f"{person.name!r} may not {action.words} that {person.name!r} proposed: ask {who_may(action, of)}"
     return f"{person.name!r} may not {action.words}{_of_teams(of)}: ask {who_may(action, of)}"
 
 

@@ -6,7 +6,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from controlplane.core.documents.problem import Problem
 
-Action = Literal["create", "change", "continue", "waits", "unchanged", "prune", "retire", "conflict"]
+Action = Literal["create", "change", "continue", "waits", "unchanged", "prune", "retire", "propose", "conflict"]
 Key = TypeVar("Key")
 Name = TypeVar("Name", bound=tuple[str, ...] | str)
 NO_CHANGE: Set[Action] = {"unchanged", "waits"}

@@ -15,6 +15,7 @@ WORDS: Mapping[Action, tuple[str, str]] = {
     "unchanged": ("=", "unchanged"),
     "prune": ("-", "pruned"),
     "retire": ("-", "retired"),
+    "propose": ("?", "proposed to be retired"),
     "conflict": ("!", "in conflict"),
 }
 """The sign of a step, and the word that counts are followed by, in the order of sentences."""

@@ -67,6 +67,10 @@ class PolicyRevision(models.Model):
     approved_at = models.DateTimeField(null=True, blank=True)
     activated_by = models.CharField(max_length=150, blank=True)
     activated_at = models.DateTimeField(null=True, blank=True)
+    retirement_by = models.CharField(
+        max_length=150, blank=True, help_text="Who proposed to retire it, where that waited for another's approval."
+    )
+    retirement_at = models.DateTimeField(null=True, blank=True)
     retired_by = models.CharField(max_length=150, blank=True)
     retired_at = models.DateTimeField(null=True, blank=True)
 
@@ -99,12 +103,19 @@ class PolicyRevision(models.Model):
                 raise ImmutableError(f"{name} of {self} cannot change: write a new revision")
         super().save(*args, **kwargs)
 
+    @property
+    def waits_for_retirement(self) -> bool:
+        """Whether it is in force until another person approves its retirement."""
+        return self.state == self.State.ACTIVE and bool(self.retirement_by)
+
     def owned(self) -> Owned:
-        """Of what its text touches, and of what the other open revisions of its name do: it takes their place."""
+        """Of what its text touches, and of what the other open revisions of its name do: it takes their place. Its author is who proposed
+        what waits for an approval.
+        """
         others = PolicyRevision.objects.filter(name=self.name).exclude(state=self.State.RETIRED).exclude(pk=self.pk)
         texts = {self.text, *others.values_list("text", flat=True)}
         teams = frozenset().union(*(whose.of_text(text).teams for text in texts))
-        return Owned(teams, self.author)
+        return Owned(teams, self.retirement_by if self.waits_for_retirement else self.author)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         raise ImmutableError(f"{self} is kept for good: retire it instead of deleting it")
@@ -120,6 +131,9 @@ class RevisionEvent(models.Model):
         SHADOW_ENDED = "shadow_ended", "Shadow ended"
         APPROVED = "approved", "Approved"
         ACTIVATED = "activated", "Activated"
+        RETIREMENT = "retirement", "Retirement proposed"
+        RETIREMENT_WITHDRAWN = "retirement_withdrawn", "Retirement withdrawn"
+        RETIREMENT_REJECTED = "retirement_rejected", "Retirement rejected"
         RETIRED = "retired", "Retired"
 
     revision = models.ForeignKey(PolicyRevision, on_delete=models.PROTECT, related_name="events")

@@ -1,6 +1,6 @@
 """Policies as code: makes the policies of the database equal to files, all or none. Applying the same again changes nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from django.core.exceptions import ValidationError
@@ -25,7 +25,7 @@ from controlplane.policy.core.spec import Routing
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import names, previews, steps
 from controlplane.policy.revisions.core.lifecycle import OPEN
-from controlplane.policy.revisions.read import PolicyTextError, plain_of, read_policies
+from controlplane.policy.revisions.read import PolicyTextError, plain_of, read_policies, try_policy_of
 
 STATE = PolicyRevision.State
 Goal = Literal["draft", "shadow", "active"]
@@ -69,18 +69,18 @@ def apply(
     back. A dry run does everything and rolls back, so that it finds the same errors. `guard` is asked of each revision.
     """
     policies, problems = check(texts)
-    planned = [] if problems else plan(policies, label, goal, prune=prune, adopt=adopt, again=again)
+    planned = [] if problems else plan(policies, label, goal, who, prune=prune, adopt=adopt, again=again)
     applied = Applied(len(policies), planned, problems, False)
     if not applied.possible:
         return applied
     by_name = {policy.name: policy for policy in policies}
     with transaction.atomic():
         refusals: list[Problem] = []
-        # What is retired makes room for what takes its target over.
-        for step in sorted(planned, key=lambda step: step.action != "retire"):
+        leaving = {step.name for step in planned if step.action == "retire"}
+        for step in planned:
             try:
-                _carry_out(step, by_name.get(step.name), label, who, source, goal, note, guard)
-                if adopt and step.action != "retire":
+                _carry_out(step, by_name.get(step.name), label, who, source, goal, note, guard, leaving)
+                if adopt and step.name in by_name:
                     for row in PolicyRevision.objects.filter(name=step.name).exclude(state=STATE.RETIRED):
                         row.label = label
                         row.save(update_fields=["label"])
@@ -103,25 +103,72 @@ def plan(
     policies: Sequence[ReadPolicy],
     label: str,
     goal: Goal = "active",
+    who: str = "",
     *,
     prune: bool = False,
     adopt: bool = False,
     again: bool = False,
 ) -> list[RevisionStep]:
+    """What is pruned comes last: what takes its place retires it."""
     stored: dict[str, list[PolicyRevision]] = {}
     for row in PolicyRevision.objects.order_by("name", "-number"):
         stored.setdefault(row.name, []).append(row)
-    planned = [_step(policy, stored.get(policy.name, []), label, goal, adopt=adopt, again=again) for policy in policies]
+    planned = [
+        _step(policy, stored.get(policy.name, []), label, goal, who, adopt=adopt, again=again) for policy in policies
+    ]
     open_ones = {name: newest for name, rows in stored.items() if (newest := _newest_open(rows)) is not None}
     labels = {name: newest.label for name, newest in open_ones.items()}
     for name in names_to_prune(labels, {policy.name for policy in policies}, label) if prune else ():
-        newest = open_ones[name]
-        planned.append(PlanStep("retire", newest.kind, name, newest.number, "", note="in none of the files"))
+        row = next((row for row in stored[name] if row.state == STATE.ACTIVE), open_ones[name])
+        action, note = _pruned(row, policies, stored, goal, again=again)
+        planned.append(PlanStep(action, row.kind, name, row.number, "", note=f"in none of the files{note}"))
     return planned
 
 
+def _pruned(
+    row: PolicyRevision,
+    policies: Sequence[ReadPolicy],
+    stored: Mapping[str, Sequence[PolicyRevision]],
+    goal: Goal,
+    *,
+    again: bool,
+) -> tuple[Action, str]:
+    """What becomes of a policy that no file has. `row`: what is in force of it, or the newest proposal."""
+    if row.state != STATE.ACTIVE:
+        return "retire", ""
+    policy = try_policy_of(row)
+    for heir in policies:
+        if policy is not None and (heir.kind, names.target(heir.policy)) == (row.kind, names.target(policy)):
+            newest = _newest_open(stored.get(heir.name, []))
+            if not _comes_into_force(heir, newest, goal):
+                return "waits", f"; stays in force until {heir.name} takes its place"
+            if newest is not None and steps.may_replace(row, newest):
+                return "retire", f"; {heir.name} takes its place"
+    if not steps.revision_facts(row).needs_approval:
+        return "retire", ""
+    if row.waits_for_retirement:
+        return "waits", f"; its retirement, which {row.retirement_by} proposed, waits for another person's approval"
+    if (rejected := steps.rejection(row)) and not again:
+        return (
+            "conflict",
+            f"; its retirement was rejected by {rejected.who}: put it back into the files, or give --again",
+        )
+    return "propose", "; its retirement waits for another person's approval"
+
+
+def _comes_into_force(wanted: ReadPolicy, newest: PolicyRevision | None, goal: Goal) -> bool:
+    """With this apply. `newest`: its newest revision that is not retired."""
+    if goal != "active" or not _needs_approval(wanted):
+        return goal == "active"
+    return newest is not None and newest.state == STATE.APPROVED and newest.text == wanted.text
+
+
+def _needs_approval(wanted: ReadPolicy) -> bool:
+    return names.needs_approval(wanted.policy, wanted.policy.metadata.team or whose.owner(wanted.policy))
+
+
 def _step(
-    wanted: ReadPolicy, stored: Sequence[PolicyRevision], label: str, goal: Goal, *, adopt: bool, again: bool
+    wanted: ReadPolicy, stored: Sequence[PolicyRevision], label: str, goal: Goal, who: str, *, adopt: bool, again: bool
 ) -> RevisionStep:
     """What applying a document does. `stored`: the policy's revisions, the newest first."""
 
@@ -130,7 +177,7 @@ def _step(
     ) -> RevisionStep:
         return PlanStep(action, wanted.kind, wanted.name, number, wanted.source, changes, note)
 
-    needs_approval = names.needs_approval(wanted.policy, wanted.policy.metadata.team or whose.owner(wanted.policy))
+    needs_approval = _needs_approval(wanted)
     ahead = {"draft": "as a draft", "shadow": "in shadow", "active": "in force"}[goal]
     if goal == "active" and needs_approval:
         ahead = "waits for another person's approval; its preview begins"
@@ -144,7 +191,15 @@ def _step(
     if newest.label != label and not adopt:
         return step("conflict", conflict_with(newest.label))
     if active is not None and active.text == wanted.text:
-        return step("unchanged", f"revision {active.number} is in force", active.number)
+        note = f"revision {active.number} is in force"
+        if not active.waits_for_retirement:
+            return step("unchanged", note, active.number)
+        if active.retirement_by == who:
+            return step(
+                "continue", f"revision {active.number} stays in force: its retirement is withdrawn", active.number
+            )
+        note += f"; its retirement, which {active.retirement_by} proposed, waits for another person's approval"
+        return step("unchanged", note, active.number)
     if newest.state in OPEN and newest.text == wanted.text:
         return step(*_brought_on(newest, goal, needs_approval=needs_approval), newest.number)
     if active is not None and not again and (left := _rolled_back(wanted, active, stored)):
@@ -206,27 +261,31 @@ def _carry_out(
     goal: Goal,
     note: str,
     guard: Guard,
+    leaving: Collection[str],
 ) -> None:
-    if step.action == "retire":
-        row = PolicyRevision.objects.get(name=step.name, number=step.key or 0)
-        guard(row)
-        steps.retire(row, who, "in none of the applied files any more")
+    """`leaving` are the names of policies whose place others may take."""
+    if step.action in ("retire", "propose"):
+        guard(PolicyRevision.objects.get(name=step.name, number=step.key or 0))
+        for row in PolicyRevision.objects.filter(name=step.name).exclude(state=STATE.RETIRED):
+            steps.retire(row, who, "in none of the applied files any more")
     elif step.action in ("create", "change", "continue") and policy is not None:
         if step.action == "continue":
             row = PolicyRevision.objects.get(name=step.name, number=step.key or 0)
         else:
             row = steps.propose(policy.text, who=who, source=source, note=note, label=label, guard=guard).revision
         guard(row)
-        _bring_on(row, who, goal)
+        _bring_on(row, who, goal, leaving)
 
 
-def _bring_on(row: PolicyRevision, who: str, goal: Goal) -> None:
-    if goal == "shadow":
+def _bring_on(row: PolicyRevision, who: str, goal: Goal, leaving: Collection[str]) -> None:
+    if row.waits_for_retirement:
+        steps.keep(row, who, "in the applied files again")
+    elif goal == "shadow":
         steps.shadow(row, who)
     elif goal == "active" and steps.revision_facts(row).needs_approval and row.state != STATE.APPROVED:
         previews.start(row, who)
     elif goal == "active":
-        steps.activate(row, who)
+        steps.activate(row, who, instead_of=leaving)
 
 
 def _refused(policy: ReadPolicy | None, error: ValidationError | PolicyTextError) -> list[Problem]:

@@ -3,7 +3,7 @@
 Whoever calls asks for the right: `action_for`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from controlplane.accounts.core.actions import APPROVE_POLICIES, CHANGE_POLICIES
+from controlplane.accounts.core.actions import APPROVE_POLICIES, CHANGE_POLICIES, KEEP_POLICIES
 from controlplane.accounts.core.rule import Action
 from controlplane.accounts.rights import Guard, unguarded
 from controlplane.core.documents.plan import conflict_with, is_managed
@@ -27,7 +27,7 @@ from controlplane.policy.core.spec import Policy, Routing
 from controlplane.policy.models import PolicyRevision, RevisionEvent
 from controlplane.policy.revisions import names
 from controlplane.policy.revisions.core import lifecycle
-from controlplane.policy.revisions.core.lifecycle import OPEN, RevisionFacts
+from controlplane.policy.revisions.core.lifecycle import RevisionFacts
 from controlplane.policy.revisions.core.route_rules import route_rules
 from controlplane.policy.revisions.read import PolicyTextError, policy_of, read_text, try_policy_of
 
@@ -39,7 +39,7 @@ BOOTSTRAP, CANARY, ROLL_BACK = "bootstrap", "canary", "roll_back"
 
 def action_for(step: str) -> Action:
     """What a step asks of the rule."""
-    return APPROVE_POLICIES if step == "approve" else CHANGE_POLICIES
+    return {"approve": APPROVE_POLICIES, "keep": KEEP_POLICIES}.get(step, CHANGE_POLICIES)
 
 
 class Proposed(NamedTuple):
@@ -89,8 +89,9 @@ def revision_facts(revision: PolicyRevision) -> RevisionFacts:
     active = (
         PolicyRevision.objects.filter(name=revision.name, state=STATE.ACTIVE).values_list("number", flat=True).first()
     )
-    needed = revision.state in OPEN and names.needs_approval(try_policy_of(revision), revision.team)
-    return RevisionFacts(revision.state, revision.number, revision.author, needed, active)  # type: ignore[arg-type]
+    needed = revision.state != STATE.RETIRED and names.needs_approval(try_policy_of(revision), revision.team)
+    leaves = revision.retirement_by if revision.waits_for_retirement else ""
+    return RevisionFacts(revision.state, revision.number, revision.author, needed, active, leaves)  # type: ignore[arg-type]
 
 
 def shadow(revision: PolicyRevision, who: str, note: str = "") -> PolicyRevision:
@@ -107,31 +108,64 @@ def shadow(revision: PolicyRevision, who: str, note: str = "") -> PolicyRevision
 
 
 def approve(revision: PolicyRevision, who: str, note: str = "") -> PolicyRevision:
-    """Raises ValidationError where `who` is its author, or where it has no preview."""
+    """The revision; or its retirement where that waits, which is carried out with it. Raises ValidationError where `who` proposed it, or
+    where there is no preview.
+    """
     with _one_at_a_time(), transaction.atomic():
         revision = _checked(revision, "approve", who)
+        if revision.waits_for_retirement:
+            _record(revision, WHAT.APPROVED, who, note)
+            return _end(revision, revision.retirement_by, f"approved by {who}{_text(note)}")
         revision.state, revision.approved_by, revision.approved_at = STATE.APPROVED, who[:150], timezone.now()
         revision.save(update_fields=["state", "approved_by", "approved_at"])
         return _record(revision, WHAT.APPROVED, who, note)
 
 
-def activate(revision: PolicyRevision, who: str, note: str = "") -> PolicyRevision:
-    """Bring it into force from the next tick on. What was in force, and older proposals, are retired. Raises ValidationError."""
+def activate(revision: PolicyRevision, who: str, note: str = "", instead_of: Collection[str] = ()) -> PolicyRevision:
+    """Bring it into force from the next tick on. What was in force, and older proposals, are retired; so is a policy of `instead_of` that
+    is in force for the same target. Raises ValidationError.
+    """
     with _one_at_a_time(), transaction.atomic():
-        return _bring_into_force(_checked(revision, "activate", who), who, note)
+        return _bring_into_force(_checked(revision, "activate", who), who, note, instead_of)
 
 
 def retire(revision: PolicyRevision, who: str, note: str = "") -> PolicyRevision:
-    """Take it out of force, or withdraw a proposal. Raises ValidationError."""
+    """Withdraw a proposal, or take what is in force out of it; where its team wants approvals, it stays in force until another person has
+    approved that. Raises ValidationError.
+    """
     with _one_at_a_time(), transaction.atomic():
         row = _checked(revision, "retire", who)
-        was_active = row.state == STATE.ACTIVE
-        if was_active and row.kind == PolicyRevision.Kind.ROUTING:
-            publish.publish_rules(row.name, ())
-        _retire(row, who, note)
-        if was_active and row.retired_at is not None:
-            _say(row, try_policy_of(row), f"taken out of force by {who}{_text(note)}", row.retired_at)
-        return row
+        if row.state == STATE.ACTIVE and revision_facts(row).needs_approval:
+            row.retirement_by, row.retirement_at = who[:150], timezone.now()
+            row.save(update_fields=["retirement_by", "retirement_at"])
+            return _record(row, WHAT.RETIREMENT, who, note)
+        return _end(row, who, note)
+
+
+def keep(revision: PolicyRevision, who: str, note: str = "") -> PolicyRevision:
+    """In force: withdraw its retirement, or reject that of somebody else. Raises ValidationError."""
+    with _one_at_a_time(), transaction.atomic():
+        row = _checked(revision, "keep", who)
+        what = WHAT.RETIREMENT_WITHDRAWN if row.retirement_by == who[:150] else WHAT.RETIREMENT_REJECTED
+        row.retirement_by, row.retirement_at = "", None
+        row.save(update_fields=["retirement_by", "retirement_at"])
+        return _record(row, what, who, note)
+
+
+def rejection(revision: PolicyRevision) -> RevisionEvent | None:
+    """Of its retirement, where nobody has proposed that again since."""
+    about = (WHAT.RETIREMENT, WHAT.RETIREMENT_WITHDRAWN, WHAT.RETIREMENT_REJECTED)
+    newest = RevisionEvent.objects.filter(revision=revision, what__in=about).first()
+    return newest if newest is not None and newest.what == WHAT.RETIREMENT_REJECTED else None
+
+
+def may_replace(earlier: PolicyRevision, revision: PolicyRevision) -> bool:
+    """Whether another policy may take the place of what is in force for the same target: its approval holds for both, where it is by
+    every team that the earlier one is of.
+    """
+    if not revision_facts(earlier).needs_approval:
+        return True
+    return revision.state == STATE.APPROVED and whose.of_text(earlier.text).teams <= whose.of_text(revision.text).teams
 
 
 TAKE: Mapping[lifecycle.RevisionStep, Callable[[PolicyRevision, str, str], PolicyRevision]] = {
@@ -139,6 +173,7 @@ TAKE: Mapping[lifecycle.RevisionStep, Callable[[PolicyRevision, str, str], Polic
     "approve": approve,
     "activate": activate,
     "retire": retire,
+    "keep": keep,
 }
 """The steps that a person takes at once, with who takes it and a note. A preview is a job (`previews`)."""
 
@@ -215,7 +250,12 @@ def rewrite(active: PolicyRevision, text: str, who: str, note: str) -> PolicyRev
 def _successor(
     earlier: PolicyRevision, who: str, note: str, text: str, *, source: str, restores: int | None = None
 ) -> PolicyRevision:
-    """The policy's next revision, which takes preview and approval of an earlier one over."""
+    """The policy's next revision, which takes preview and approval of an earlier one over. One that follows a canary takes over too that
+    its retirement waits; a roll-back is somebody's word that it stays.
+    """
+    leaves = (
+        {"retirement_by": earlier.retirement_by, "retirement_at": earlier.retirement_at} if source == CANARY else {}
+    )
     made = PolicyRevision.objects.create(
         name=earlier.name,
         kind=earlier.kind,
@@ -231,17 +271,24 @@ def _successor(
         previewed_at=earlier.previewed_at,
         approved_by=earlier.approved_by,
         approved_at=earlier.approved_at,
+        **leaves,
     )
     return _record(made, WHAT.PROPOSED, who, made.note)
 
 
-def _bring_into_force(revision: PolicyRevision, who: str, note: str) -> PolicyRevision:
+def _bring_into_force(
+    revision: PolicyRevision, who: str, note: str, instead_of: Collection[str] = ()
+) -> PolicyRevision:
     policy = policy_of(revision)
     for path, message in checks.unknown_names(policy, names.fleet(policy)):
         raise ValidationError({dotted(path): message})
     for other in PolicyRevision.objects.filter(kind=revision.kind, state=STATE.ACTIVE).exclude(name=revision.name):
         theirs = try_policy_of(other)
-        if theirs is not None and names.target(theirs) == names.target(policy):
+        if theirs is None or names.target(theirs) != names.target(policy):
+            continue
+        if other.name in instead_of and may_replace(other, revision):
+            _end(_locked(other.name).get(pk=other.pk), who, f"{revision} took its place")
+        else:
             raise ValidationError(
                 {
                     "spec": f"{names.target(policy)} has a {revision.kind} policy in force, {other.name!r}: retire that one first"
@@ -260,6 +307,17 @@ def _in_force(revision: PolicyRevision, who: str, note: str) -> PolicyRevision:
     revision.save(update_fields=["state", "activated_by", "activated_at"])
     _say(revision, policy, f"in force by {who}{_text(note or revision.note)}", revision.activated_at)
     return _record(revision, WHAT.ACTIVATED, who, note)
+
+
+def _end(row: PolicyRevision, who: str, note: str) -> PolicyRevision:
+    """Retire it, in force or not."""
+    was_active = row.state == STATE.ACTIVE
+    if was_active and row.kind == PolicyRevision.Kind.ROUTING:
+        publish.publish_rules(row.name, ())
+    _retire(row, who, note)
+    if was_active and row.retired_at is not None:
+        _say(row, try_policy_of(row), f"taken out of force by {who}{_text(note)}", row.retired_at)
+    return row
 
 
 def _retire(revision: PolicyRevision, who: str, note: str) -> PolicyRevision:

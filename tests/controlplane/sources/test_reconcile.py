@@ -15,6 +15,7 @@ from controlplane.fleet.files.export import export
 from controlplane.fleet.files.revisions import Reason, because
 from controlplane.fleet.models import FleetProposal, FleetRevision, LLMModel, Pool, Team, Tier
 from controlplane.policy.models import PolicyRevision
+from controlplane.policy.revisions import steps
 from controlplane.sources.core.resources import Outcome
 from controlplane.sources.reconcile import APPLIED, Declared, Reconciler
 from tests.support.entered_fleet import emptied, entered_fleet
@@ -114,6 +115,28 @@ def approved(proposal: FleetProposal) -> None:
     proposal.preview = {"plan": proposals.outlook(proposal).digest}
     proposal.save()
     proposals.take("approve", proposal.pk, "abe", rights.unguarded)
+
+
+def test_the_retirement_of_a_policy_is_waited_for_where_its_team_wants_approvals() -> None:
+    entered_fleet()
+    text = declared(scaling(pool="chat-eu"))
+    WEIR.follow(text)
+    Team.objects.update(requires_approval=True)
+    for _ in range(2):
+        assert WEIR.retire(text)["scaling/chat-replicas"] == Outcome(
+            "WaitsForApproval",
+            "The retirement of chat-replicas, revision 1 waits for another person's approval: /policies/chat-replicas?revision=1",
+        )
+    row = PolicyRevision.objects.get()
+    assert row.retirement_by == "cluster: weir/scaling/chat-replicas"
+    assert WEIR.follow(text) == {"scaling/chat-replicas": APPLIED}  # a new object of the name
+    row.refresh_from_db()
+    assert not row.waits_for_retirement
+    WEIR.retire(text)
+    steps.keep(row, "abe")
+    assert "abe rejected its retirement" in WEIR.retire(text)["scaling/chat-replicas"].message
+    steps.approve(steps.retire(row, "ann"), "abe")
+    assert WEIR.retire(text) == {"scaling/chat-replicas": APPLIED}
 
 
 def test_what_weir_itself_changed_is_not_put_back_until_the_object_says_so() -> None:

@@ -24,7 +24,7 @@ class PolicyStepOut(FileStepOut):
     action: str = Field(
         ...,
         description="create, change, continue (brings on a stored revision), waits (for another person's approval), "
-        "unchanged, retire or conflict",
+        "unchanged, retire, propose (its retirement, to another person) or conflict",
     )
 
 

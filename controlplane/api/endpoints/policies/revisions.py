@@ -25,7 +25,7 @@ router = Router(tags=["policies"])
 STATE = PolicyRevision.State
 MAX_LISTED = 200
 Kind = Literal["Scaling", "Routing", "Degradation", "Canary"]
-StepName = Literal["shadow", "approve", "activate", "retire"]
+StepName = Literal["shadow", "approve", "activate", "retire", "keep"]
 MAX_TEXT_CHARS = 200_000
 
 
@@ -51,7 +51,10 @@ class RollBackIn(Given):
 class StepTakenOut(Schema):
     at: datetime
     who: str
-    what: str = Field(description="proposed, previewed, shadow, shadow_ended, approved, activated or retired")
+    what: str = Field(
+        description="proposed, previewed, shadow, shadow_ended, approved, activated, retirement (proposed), "
+        "retirement_withdrawn, retirement_rejected or retired"
+    )
     note: str
 
 
@@ -74,6 +77,10 @@ class PolicyRevisionOut(Schema):
     approved_at: datetime | None
     activated_by: str
     activated_at: datetime | None
+    retirement_by: str = Field(
+        description="Who proposed to retire it, where that wants another person's approval; it is in force until then"
+    )
+    retirement_at: datetime | None
     retired_by: str
     retired_at: datetime | None
 
@@ -82,7 +89,9 @@ class PolicyRevisionDetailOut(PolicyRevisionOut):
     text: str
     document: dict[str, Any] = Field(description="The text as JSON")
     preview: dict[str, Any] = Field(description="What the preview measured; empty before")
-    needs_approval: bool = Field(description="Whether another person than the author has to approve it")
+    needs_approval: bool = Field(
+        description="Whether another person has to approve that it comes into force, or that it goes out of it"
+    )
     steps: list[RevisionStep] = Field(description="What the caller could do with it now, rights left aside")
     events: list[StepTakenOut] = Field(description="Who took which step, the newest first")
 
@@ -208,10 +217,11 @@ def preview(request: HttpRequest, name: str, number: Number) -> Status[dict[str,
 @router.post(
     "/policies/{name}/revisions/{int:number}/{step}",
     response=PolicyRevisionDetailOut,
-    summary="Put it in shadow, approve what another person wrote, activate it, or retire it",
+    summary="Put it in shadow, approve what another person proposed, activate it, retire it, or keep it in force",
 )
 def take_step(request: HttpRequest, name: str, number: Number, step: StepName, given: StepIn) -> PolicyRevision:
-    """Each wants a right of its own. 409 where the revision's state, or its team, does not allow it."""
+    """Each wants a right of its own. Where the team wants approvals, `retire` proposes to take what is in force out of it: `approve` by
+    another person does so, and `keep` withdraws or rejects it. 409 where the revision's state, or its team, does not allow it."""
     row = rights.row_by(request.user, steps.action_for(step), lambda: _row(name, number))
     return steps.TAKE[step](row, request.user.get_username(), given.note)
 

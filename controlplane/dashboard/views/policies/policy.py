@@ -49,6 +49,9 @@ def policy(request: HttpRequest, name: str) -> HttpResponse:
         "chosen": chosen,
         "document": try_policy_of(chosen),
         "in_force": active,
+        "retirement": active.events.filter(what="retirement").first()
+        if active and active.waits_for_retirement
+        else None,
         "rows": [{"revision": row, "icon": LOOKS[row.state][0], "tone": LOOKS[row.state][1]} for row in revisions],
         "difference": difference(active, chosen) if active and active != chosen else [],
         "preview": preview_rows(chosen.preview),

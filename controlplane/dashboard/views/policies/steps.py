@@ -15,16 +15,11 @@ from controlplane.dashboard.core.screen import link_query
 from controlplane.planning.jobs import JobRefusedError
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import previews, steps
+from controlplane.policy.revisions.buttons import button, is_confirmed
+from controlplane.policy.revisions.buttons import said as said_of
 from controlplane.policy.revisions.core import lifecycle
 
 ROLL_BACK = "roll-back"
-WORDS = {
-    "preview": ("Preview", "Run it over recorded traffic, beside what is in force", "The preview has begun: its figures appear here."),
-    "shadow": ("Put in shadow", "It decides and records, and does nothing", "It is in shadow from the next tick on."),
-    "approve": ("Approve", "By another person than its author", "It is approved, and can be activated."),
-    "activate": ("Activate", "In force from the next tick on", "It is in force from the next tick on."),
-    "retire": ("Retire", "Take it out of force, or withdraw it", "It is retired."),
-}  # fmt: skip
 
 
 def buttons(request: HttpRequest, revision: PolicyRevision) -> list[dict[str, Any]]:
@@ -35,17 +30,28 @@ def buttons(request: HttpRequest, revision: PolicyRevision) -> list[dict[str, An
         action = steps.action_for(step)
         whom = "" if rights.may(request.user, action, revision) else f"Ask {rights.who_may(action, revision)}"
         reason = lifecycle.why_not(step, facts, request.user.get_username())
-        waits = step in ("activate", "approve") and revision.state in lifecycle.OPEN
-        if reason and not waits:
+        waiting = (
+            ("activate", "approve") if revision.state in lifecycle.OPEN else ("approve",) if facts.retirement_by else ()
+        )
+        if reason and step not in waiting:
             continue
-        words, means, _ = WORDS[step]
-        shown.append({"step": step, "words": words, "means": reason or whom or means, "refused": bool(reason or whom)})
+        words, means = button(step, facts)
+        refused, confirms = bool(reason or whom), is_confirmed(step, facts)
+        shown.append(
+            {"step": step, "words": words, "means": reason or whom or means, "refused": refused, "confirms": confirms}
+        )
     if revision.state == PolicyRevision.State.ACTIVE and rights.may(request.user, CHANGE_POLICIES, revision):
         earlier = steps.roll_back_to(revision.name)
         if earlier is not None:
             means = f"The text of revision {earlier.number} comes into force again, as a new revision"
             shown.append(
-                {"step": ROLL_BACK, "words": f"Roll back to {earlier.number}", "means": means, "refused": False}
+                {
+                    "step": ROLL_BACK,
+                    "words": f"Roll back to {earlier.number}",
+                    "means": means,
+                    "refused": False,
+                    "confirms": True,
+                }
             )
     return shown
 
@@ -59,13 +65,13 @@ def take_step(request: HttpRequest, name: str, number: int, step: str) -> HttpRe
         if step == ROLL_BACK:
             revision = steps.roll_back(name, who, guard=rights.guard(request.user, CHANGE_POLICIES))
             said = f"Revision {revision.number} is in force from the next tick on, with the text of revision {revision.restores}."
-        elif step in WORDS:
+        elif step in lifecycle.STEPS:
             rights.require(request.user, steps.action_for(step), revision)
-            said = WORDS[step][2]
             if step == "preview":
                 previews.start(revision, who)
             else:
-                steps.TAKE[step](revision, who, "")  # type: ignore[index]
+                revision = steps.TAKE[step](revision, who, "")
+            said = said_of(step, revision)
         else:
             raise Http404(f"{step[:40]!r} is no step of a revision")
     except (ValidationError, JobRefusedError) as error:

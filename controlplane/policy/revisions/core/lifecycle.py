@@ -1,6 +1,7 @@
 """The states of a revision, and which step may be taken from each, by whom.
 
-draft → previewed → shadow → approved → active → retired. A preview and a shadow may be left out where no approval is needed.
+draft → previewed → shadow → approved → active → retired. A preview and a shadow may be left out where no approval is needed. Where it is,
+what is in force is retired in two steps: one person proposes it, and another approves.
 """
 
 from collections.abc import Mapping
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 State = Literal["draft", "previewed", "shadow", "approved", "active", "retired"]
-RevisionStep = Literal["preview", "shadow", "approve", "activate", "retire"]
+RevisionStep = Literal["preview", "shadow", "approve", "activate", "retire", "keep"]
 
 OPEN: tuple[State, ...] = ("draft", "previewed", "shadow", "approved")
 """Proposed, and neither in force nor given up."""
@@ -28,6 +29,7 @@ RULES: Mapping[RevisionStep, Rule] = {
     "approve": Rule(("previewed", "shadow"), "an approval"),
     "activate": Rule(OPEN, "activation"),
     "retire": Rule((*OPEN, "active"), "retirement"),
+    "keep": Rule(("active",), "keeping it in force"),
 }
 STEPS: tuple[RevisionStep, ...] = tuple(RULES)
 
@@ -41,11 +43,14 @@ class RevisionFacts:
     author: str
     needs_approval: bool
     active_number: int | None = None  # of the policy's revision that is in force
+    retirement_by: str = ""  # who proposed to retire it, while it is in force until another person approves that
 
 
 def why_not(step: RevisionStep, revision: RevisionFacts, who: str) -> str:
     """Why `who` cannot take this step now, with the remedy; empty where it can be taken."""
     rule = RULES[step]
+    if revision.retirement_by and step in ("approve", "retire"):
+        return _why_not_retired(step, revision, who)
     if revision.state == "draft" and step == "approve":
         return (
             "a draft cannot be approved: run its preview first, so that the approval has figures; where nothing can be "
@@ -60,6 +65,8 @@ def why_not(step: RevisionStep, revision: RevisionFacts, who: str) -> str:
         return f"{who!r} wrote this revision, and an approval is by another person: ask another approver of its team"
     if step == "activate":
         return _why_not_active(revision)
+    if step == "keep" and not revision.retirement_by:
+        return "nobody has proposed to retire it: it stays in force by itself"
     return ""
 
 
@@ -78,6 +85,17 @@ def _why_not_active(revision: RevisionFacts) -> str:
         return (
             f"its team wants another person's approval, and this revision is {revision.state}: have it approved by "
             "somebody other than its author"
+        )
+    return ""
+
+
+def _why_not_retired(step: RevisionStep, revision: RevisionFacts, who: str) -> str:
+    proposer = revision.retirement_by
+    if step == "retire":
+        return f"its retirement by {proposer} waits for another person's approval" if revision.needs_approval else ""
+    if _is_same(proposer, who):
+        return (
+            f"{who!r} proposed its retirement, and an approval is by another person: ask another approver of its team"
         )
     return ""
 

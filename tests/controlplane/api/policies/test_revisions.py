@@ -79,7 +79,12 @@ def test_a_policy_from_its_first_draft_to_a_roll_back(ann: Client, abe: Client, 
     assert (status, back["number"], back["restores"], back["document"]["spec"]["max"]) == (200, 3, 1, 4)
     assert ann.get(f"{OF_CHAT}.yaml").content.decode() == scaling(4)
     assert ann.get("/api/v1/policies.yaml").content.decode() == scaling(4)
-    assert post(oto, f"{OF_CHAT}/revisions/3/retire", {})[1]["retired_by"] == "oto"
+    status, leaving = post(oto, f"{OF_CHAT}/revisions/3/retire", {"note": "Not needed"})
+    assert (leaving["state"], leaving["retirement_by"], leaving["steps"]) == ("active", "oto", ["preview", "keep"])
+    assert post(abe, f"{OF_CHAT}/revisions/3/keep", {})[1]["retirement_by"] == ""
+    post(oto, f"{OF_CHAT}/revisions/3/retire", {})
+    assert post(oto, f"{OF_CHAT}/revisions/3/approve", {})[0] == 403
+    assert post(abe, f"{OF_CHAT}/revisions/3/approve", {})[1]["retired_by"] == "oto"
     assert ann.get(f"{OF_CHAT}.yaml").status_code == 404
 
 

@@ -204,7 +204,7 @@ def test_another_person_approves_where_the_team_wants_that(home: Path) -> None:
     assert (seen.approval, seen.gateways) == (("serving",), "")
     with pytest.raises(ValidationError, match="serving wants another person's approval first"):
         take("activate", made.pk, "rita", edits)
-    with pytest.raises(PermissionDenied, match="that 'rita' wrote"):
+    with pytest.raises(PermissionDenied, match="that 'rita' proposed"):
         take("approve", made.pk, "rita", approves)
     with pytest.raises(PermissionDenied):
         take("activate", made.pk, "abe", rights.guard(abe, EDIT_FLEET))

@@ -1,16 +1,16 @@
 """`./weir check|apply|diff|export` of policies."""
 
 import json
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from controlplane.fleet.models import AllowedRegion, Region, Team, Tenant
 from controlplane.planning.models import PlanJob
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import steps
+from tests.support.policy.files import run, states
 from tests.support.policy.people_and_texts import ladder, routing, scaling, small_fleet
 
 pytestmark = pytest.mark.django_db
@@ -24,20 +24,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "routes.yml").write_text(routing())
     (tmp_path / "notes.txt").write_text("no YAML: at: all")
     return tmp_path
-
-
-def run(*arguments: str) -> tuple[int, list[str]]:
-    out = StringIO()
-    try:
-        call_command("weir", *arguments, stdout=out)
-    except SystemExit as ended:
-        return int(ended.code or 0), out.getvalue().splitlines()
-    return 0, out.getvalue().splitlines()
-
-
-def states() -> dict[str, str]:
-    rows = PolicyRevision.objects.order_by("name", "number")
-    return {f"{row.name}@{row.number}": row.state for row in rows}
 
 
 def test_apply_brings_files_into_force_and_the_second_time_nothing_changes(folder: Path) -> None:

@@ -18,9 +18,9 @@ STATES: tuple[State, ...] = (*OPEN, "active", "retired")
 
 
 def revision_facts(
-    state: State = "draft", number: int = 2, needs_approval: bool = False, active: int | None = 1
+    state: State = "draft", number: int = 2, needs_approval: bool = False, active: int | None = 1, leaves: str = ""
 ) -> RevisionFacts:
-    return RevisionFacts(state, number, "ada", needs_approval, active)
+    return RevisionFacts(state, number, "ada", needs_approval, active, leaves)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,13 @@ def revision_facts(
 )
 def test_each_state_has_its_steps(state: State, steps: tuple[RevisionStep, ...]) -> None:
     assert possible(revision_facts(state), "bob") == steps
+
+
+@pytest.mark.parametrize(("who", "steps"), [("ada", ("preview", "approve", "keep")), (" Bob ", ("preview", "keep"))])
+def test_whose_retirement_waits_is_approved_by_another_person_than_who_proposed_it(
+    who: str, steps: tuple[RevisionStep, ...]
+) -> None:
+    assert possible(revision_facts("active", needs_approval=True, leaves="bob"), who) == steps
 
 
 def test_where_a_team_wants_approval_only_an_approved_revision_is_activated() -> None:
