@@ -46,7 +46,10 @@ APART = {
 TIME_SCALE = "0.1"  # the session's models answer ten times as fast as the GPUs they take their timing from
 
 
-gc.disable()  # while tests are collected: what they import and are stays
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """What tests import and are stays."""
+    gc.disable()
 
 
 def pytest_collection_finish() -> None:

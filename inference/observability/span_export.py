@@ -7,14 +7,17 @@ import socket
 import time
 from collections import deque
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-import aiohttp
 import structlog
 
 from inference.core import otlp
 from inference.observability.span_encoding import encode_own_call, encode_trace, encode_write
 from inference.observability.spans import OwnCall, Trace, Written, now_ns
 from inference.tasks import keep
+
+if TYPE_CHECKING:
+    import aiohttp  # a quarter of the start of a gateway, which may export nothing
 
 _log = structlog.get_logger()
 _BATCH = 512  # traces in one request: about half a megabyte
@@ -78,6 +81,8 @@ class SpanExport:
 
     def start(self) -> None:
         if self._url:
+            import aiohttp
+
             self._loop = asyncio.get_running_loop()
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S))
             self._task = keep("spans", self._run)
@@ -122,6 +127,8 @@ class SpanExport:
 
     async def _post(self, body: bytes) -> bool:
         """Returns whether the receiver took it. Tries again as OTLP demands, while the queue has room for new spans."""
+        import aiohttp
+
         assert self._session is not None
         backoff_s = _BACKOFF_FIRST_S
         while True:

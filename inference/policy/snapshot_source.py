@@ -3,11 +3,12 @@
 import asyncio
 import random
 from pathlib import Path
-from typing import Protocol
-
-import aiohttp
+from typing import TYPE_CHECKING, Protocol
 
 from inference.policy.snapshot_watch import SnapshotWatch
+
+if TYPE_CHECKING:
+    import aiohttp
 
 FILE_NAME = "snapshot.json"
 WAIT_S = 25
@@ -74,6 +75,8 @@ class HttpSource:
         """Nothing is there before the first answer."""
 
     async def run(self) -> None:
+        import aiohttp
+
         pause_s = _FIRST_PAUSE_S
         timeout = aiohttp.ClientTimeout(total=WAIT_S + _ANSWER_S, sock_connect=_CONNECT_S)
         async with aiohttp.ClientSession(timeout=timeout) as session:
@@ -89,7 +92,7 @@ class HttpSource:
                 await asyncio.sleep(pause_s * (0.5 + random.random()))  # noqa: S311  (so that gateways do not ask all at once)
                 pause_s = min(_MAX_PAUSE_S, 2 * pause_s)
 
-    async def _fetch(self, session: aiohttp.ClientSession) -> str:
+    async def _fetch(self, session: "aiohttp.ClientSession") -> str:
         """Ask once. Returns why there is no document; empty if there is one, or no change."""
         headers = {**self._headers, **({"If-None-Match": self._etag} if self._etag else {})}
         async with session.get(self._url, params={"wait_s": WAIT_S}, headers=headers, allow_redirects=False) as answer:

@@ -12,12 +12,13 @@ from jsonschema.validators import extend
 
 from controlplane.core.documents.node import Node
 from controlplane.core.documents.problem import Mark, dotted, shown
+from controlplane.core.documents.reading import LOADER
 from controlplane.slo.core.objective import DIMENSIONS
 from controlplane.slo.core.period import zone
 from controlplane.slo.openslo.core import durations
 
 START_TIME = "%Y-%m-%d %H:%M:%S"
-DEFINITIONS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("schema.yaml").read_text())
+DEFINITIONS: dict[str, Any] = yaml.load(Path(__file__).with_name("schema.yaml").read_text(), LOADER)  # noqa: S506
 DEFINITIONS["scope"]["properties"] = {dimension: {"$ref": "#/$defs/anyText"} for dimension in DIMENSIONS}
 FORMATS = FormatChecker(formats=())
 
