@@ -28,7 +28,7 @@ class PlanningConfig(AppConfig):
         kinds.add(
             Kind("PlanSettings", PlanSettings, returns="missing", named="", edits=ADMINISTER),
             Kind("GpuType", GpuType, {"quotas": quotas}, returns="missing", edits=ADMINISTER),
-            Kind("PlannedEvent", PlannedEvent, returns="missing", named="slug", edits=EDIT_PLAN),
+            Kind("PlannedEvent", PlannedEvent, returns="missing", named="slug", edits=EDIT_PLAN, saved=kinds.authored),
             Kind("RegionCalendar", RegionCalendar, returns="missing", named="region", edits=ADMINISTER),
             Kind("PoolCapacity", PoolCapacity, {"entries": entries}, returns="missing", named="pool", edits=EDIT_PLAN),
         )

@@ -9,7 +9,7 @@ class SloConfig(AppConfig):
         from controlplane.accounts.core.actions import EDIT_OBJECTIVES
         from controlplane.core.acting import acts
         from controlplane.fleet.files import kinds, revisions
-        from controlplane.slo.models import StoredObjective
+        from controlplane.slo.models import Maintenance, StoredObjective
         from controlplane.slo.save import revise
 
         kinds.add(
@@ -20,6 +20,15 @@ class SloConfig(AppConfig):
                 named="slug",
                 edits=EDIT_OBJECTIVES,
                 saved=lambda row: revise(row, acts() or "files"),
-            )
+            ),
+            kinds.Kind(
+                "Maintenance",
+                Maintenance,
+                returns="missing",
+                named="slug",
+                edits=EDIT_OBJECTIVES,
+                saved=kinds.authored,
+                kept=Maintenance.why_kept,
+            ),
         )
         revisions.connect()

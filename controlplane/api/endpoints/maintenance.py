@@ -11,6 +11,7 @@ from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_OBJECTIVES
 from controlplane.api.endpoints.objectives import Scope
 from controlplane.api.formats import Given, Name, Number, Slug, Text, WallTime, Words
+from controlplane.fleet.files.revisions import managed_elsewhere
 from controlplane.slo.core.maintenance_windows import MAX_S
 from controlplane.slo.models import Maintenance, StoredObjective
 
@@ -30,11 +31,13 @@ class MaintenanceIn(Given):
     reason: Text = Field(max_length=500)
     enabled: bool | None = Field(None, description="True for a new one.")
     id: Any = Field(None, description="As it was read; ignored.")
+    slug: Any = Field(None, description="As it was read; ignored.")
     author: Any = Field(None, description="As it was read; ignored.")
 
 
 class MaintenanceOut(Schema):
     id: int
+    slug: str = Field(description="Its name in files")
     name: str
     start: str
     zone: str
@@ -69,24 +72,30 @@ def one_maintenance(request: HttpRequest, number: Number) -> Maintenance:
 
 @router.put("/{number}", response=MaintenanceOut, summary="Change a maintenance window")
 def change_maintenance(request: HttpRequest, number: Number, given: Body[MaintenanceIn]) -> Maintenance:
-    row = rights.row_by(request.user, EDIT_OBJECTIVES, lambda: _maintenance(number))
-    return _save(request, row, given)
+    return _save(request, _changed_here(request, number), given)
 
 
 @router.delete("/{number}", response={204: None}, summary="Delete a maintenance window; requests in it count again")
 def remove_maintenance(request: HttpRequest, number: Number) -> HttpResponse:
-    rights.row_by(request.user, EDIT_OBJECTIVES, lambda: _maintenance(number)).delete()
+    _changed_here(request, number).delete()
     return HttpResponse(status=204)
+
+
+def _changed_here(request: HttpRequest, number: int) -> Maintenance:
+    row = rights.row_by(request.user, EDIT_OBJECTIVES, lambda: _maintenance(number))
+    if why := managed_elsewhere(row):
+        raise ValidationError({"id": why})
+    return row
 
 
 @transaction.atomic
 def _save(request: HttpRequest, row: Maintenance, given: MaintenanceIn) -> Maintenance:
-    for name, value in given.model_dump(exclude={"objectives", "id", "author"}, exclude_none=True).items():
+    for name, value in given.model_dump(exclude={"objectives", "id", "slug", "author"}, exclude_none=True).items():
         setattr(row, name, value)
     chosen = list(StoredObjective.objects.filter(slug__in=given.objectives))
     if unknown := set(given.objectives) - {objective.slug for objective in chosen}:
         raise ValidationError({"objectives": f"objectives={min(unknown)!r} is none: /api/v1/objectives lists them"})
-    row.full_clean()
+    row.full_clean(exclude=["slug"])
     rights.require(request.user, EDIT_OBJECTIVES, row.owned_by(chosen))
     row.save()
     row.objectives.set(chosen)

@@ -87,7 +87,11 @@ def plan(
     names = {each.key for each in wanted}
     leaving = {key for key in removes if key in now and key not in names}
     if label is not None and prune:
-        leaving.update(names_to_prune(owners, names, label))
+        for key in names_to_prune(owners, names, label):
+            if why := KINDS[key[0]].kept(KINDS[key[0]].find(key[1])):
+                planned.append(PlanStep("unchanged", *key, key, "", note=why))
+            else:
+                leaving.add(key)
     return planned + [_leaving(key, owners.get(key, ""), label) for key in sorted(leaving)]
 
 

@@ -14,6 +14,10 @@ def owner_of(key: Key, fleet: Mapping[Key, Mapping[str, Any]]) -> str:
     values = fleet.get(key, {})
     if key[0] == "Team":
         return key[1]
+    if "objectives" in values:
+        named = {owner_of(("Objective", name), fleet) for name in values["objectives"]}
+        teams = named or {owner_of(("Model", values["scope"].get("model", "")), fleet)}
+        return teams.pop() if len(teams) == 1 else ""
     field = next((name for name in NAMES_ITS_OWNER if name in values), None)
     if field is None or values[field] is None:
         return ""

@@ -15,6 +15,7 @@ from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_FLEET
 from controlplane.accounts.core.rule import Action
 from controlplane.accounts.rights import Guard
+from controlplane.core.acting import acts
 from controlplane.fleet.core.forms import REQUIRED, Column, Entries, Part, Type, Values, in_order, written
 from controlplane.fleet.models import (
     AllowedRegion,
@@ -76,7 +77,7 @@ class Kind:
     """`administrators`: fields and lists that an owner may not change. `returns`: what of it comes back with an earlier revision: `missing`
     ones are made, and others stay as they are, because more than what is served hangs on them; what lets callers in never does.
     `named`: the column that is the document's name; empty: there is one row. `edits`: what changing it asks for. `saved` is called with a
-    row that was changed, once all is valid.
+    row that was changed, once all is valid. `kept`: why a row stays where its file is gone; empty: it goes.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Kind:
     named: str = "name"
     edits: Action = EDIT_FLEET
     saved: Callable[[Any], object] = lambda row: row
+    kept: Callable[[Any], str] = lambda row: ""
 
     @property
     def is_single(self) -> bool:
@@ -176,6 +178,18 @@ above the fleet add theirs with `add`.
 """
 
 
+def authored(row: Any) -> None:
+    """Its author is who made it."""
+    if not row.author:
+        row.author = acts() or "files"
+        row.save(update_fields=["author"])
+
+
+def named(table: type[models.Model]) -> str:
+    """The column by which documents name rows of a table."""
+    return next((kind.named for kind in KINDS.values() if kind.table is table), "name")
+
+
 def add(*kinds: Kind) -> None:
     """Kinds of another room. Call it when the app is ready."""
     KINDS.update({kind.name: kind for kind in kinds})
@@ -243,9 +257,9 @@ def _plain(value: Any, column: Column) -> Any:
     if value is None or column.type == "value":
         return value
     if column.type == "name":
-        return str(value.name)
+        return str(getattr(value, named(type(value))))
     if column.type == "list of names":
-        return sorted(str(each.name) for each in value.all())
+        return sorted(str(getattr(each, named(value.model))) for each in value.all())
     if column.type == "moment":
         return value.astimezone(UTC).isoformat()
     return float(value) if column.type == "number" else getattr(value, "value", value)
@@ -270,7 +284,12 @@ def stored() -> dict[Key, Values]:
     return {
         (kind.name, kind.name_of(row)): values
         for kind in KINDS.values()
-        for row, values in read_kind(kind, kind.table._default_manager.select_related(*references(kind.table)))
+        for row, values in read_kind(
+            kind,
+            kind.table._default_manager.select_related(*references(kind.table)).prefetch_related(
+                *(each.name for each in kind.table._meta.many_to_many)
+            ),
+        )
     }
 
 

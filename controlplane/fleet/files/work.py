@@ -15,7 +15,7 @@ from controlplane.core.documents.problem import Mark, Problem, shown
 from controlplane.core.formatting import TEXT
 from controlplane.fleet.core import forms
 from controlplane.fleet.core.forms import Values
-from controlplane.fleet.files.kinds import KINDS, Belongings, Key, Kind, read_kind, values_of
+from controlplane.fleet.files.kinds import KINDS, Belongings, Key, Kind, named, read_kind, values_of
 from controlplane.fleet.files.reading import Wanted
 
 FleetStep = PlanStep[Key]
@@ -56,6 +56,7 @@ class Work:
         self._each(self._connect, each_of)
         leaving = [step for step in steps if step.action == "prune"]
         notes = self._remove(sorted(leaving, key=lambda step: -order.index(step.kind)))
+        self._each(self._check_names, self.wanted if leaving else ())
         self._each(self._check, each_of)
         return [replace(step, note=notes.get(step.key, step.note)) for step in steps]
 
@@ -83,13 +84,21 @@ class Work:
         columns = {name: column for name, column in kind.part.columns.items() if not _is_later(kind, name)}
         _set(row, columns, each.values, ("spec",))
         if kind.is_of_another:
-            setattr(row, kind.named, _named(row, kind.named, each.key[1], ("metadata", "name")))
+            setattr(row, kind.named, _named(kind.table, kind.named, each.key[1], ("metadata", "name")))
         elif not kind.is_single:
             _cleaned(row, kind.named, each.key[1], ("metadata", "name"))
-        self.guard(row)
+        if not kind.table._meta.many_to_many:
+            self.guard(row)
         if row.pk is None or values_of(row, columns) != {name: before[name] for name in columns}:
             _save(row, ("spec",))
         self.rows[each.key] = row
+
+    def _check_names(self, each: Wanted) -> None:
+        """What its lists name has not been removed."""
+        table = KINDS[each.key[0]].table
+        for column in table._meta.many_to_many:
+            for name in each.values.get(column.name, ()):
+                _named(table, column.name, name, ("spec", column.name))
 
     def _connect(self, each: Wanted) -> None:
         kind, row = KINDS[each.key[0]], self.rows[each.key]
@@ -97,6 +106,8 @@ class Work:
         if values_of(row, later) != {name: each.values[name] for name in later}:
             _set(row, later, each.values, ("spec",))
             _save(row, ("spec",))
+        if kind.table._meta.many_to_many:  # what it names may say whose it is
+            self.guard(row)
         for name, belongings in kind.lists.items():
             self._list(each, row, belongings, each.values[name], ("spec", name))
 
@@ -175,16 +186,16 @@ def _set(row: models.Model, columns: Mapping[str, forms.Column], values: Values,
     for name, column in columns.items():
         value = values[name]
         if column.type == "list of names":
-            getattr(row, name).set([_named(row, name, each, (*path, name)) for each in value])
+            getattr(row, name).set([_named(type(row), name, each, (*path, name)) for each in value])
         elif column.type == "name" and value is not None:
-            setattr(row, name, _named(row, name, value, (*path, name)))
+            setattr(row, name, _named(type(row), name, value, (*path, name)))
         else:
             _cleaned(row, name, value, (*path, name))
 
 
-def _named(row: models.Model, name: str, value: str, path: forms.Path) -> models.Model:
-    others: Any = row._meta.get_field(name).related_model
-    other: models.Model | None = others._default_manager.filter(name=value).first()
+def _named(table: type[models.Model], name: str, value: str, path: forms.Path) -> models.Model:
+    others: Any = table._meta.get_field(name).related_model
+    other: models.Model | None = others._default_manager.filter(**{named(others): value}).first()
     if other is None:
         noun = others._meta.verbose_name
         raise _RefusedError(path, f"{name}={shown(value)} is no {noun}: choose another, or apply it too")

@@ -1,21 +1,17 @@
 """What people know of the future: planned events, and each region's holidays and time zone."""
 
-from itertools import chain, count
-from typing import Any
-
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.utils.text import slugify
 
 from controlplane.accounts.core.rule import Owned
 from controlplane.fleet.models import LLMModel, Region
-from controlplane.fleet.validators import validate_name
+from controlplane.fleet.models.named import NamedByStart
 from controlplane.telemetry.core.dimension_values import MAX_VALUE_CHARS
 from forecasting import calendar
 
 
-class PlannedEvent(models.Model):
+class PlannedEvent(NamedByStart):
     """A launch, a campaign, or another event that changes demand. Past events teach the forecasts, future ones move them."""
 
     class Kind(models.TextChoices):
@@ -24,8 +20,6 @@ class PlannedEvent(models.Model):
         MIGRATION = "migration", "Migration"
         OTHER = "other", "Other"
 
-    slug = models.CharField(max_length=100, unique=True, editable=False, validators=[validate_name])
-    """Its name in files. Where it has none, it gets one of its name and start."""
     name = models.CharField(max_length=200)
     kind = models.CharField(max_length=20, choices=Kind.choices, default=Kind.LAUNCH)
     start = models.DateTimeField(help_text="UTC.")
@@ -49,16 +43,8 @@ class PlannedEvent(models.Model):
         verbose_name = "planned event"
         ordering = ["-start", "name"]
 
-    def __str__(self) -> str:
-        return self.name
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        if not self.slug:
-            made = f"{slugify(self.name)[:80] or 'event'}-{self.start:%Y%m%d-%H%M}"
-            taken = set(PlannedEvent.objects.filter(slug__startswith=made).values_list("slug", flat=True))
-            numbered = (f"{made}-{number}" for number in count(2))
-            self.slug = next(slug for slug in chain([made], numbered) if slug not in taken)
-        super().save(*args, **kwargs)
+    def starts(self) -> str:
+        return f"{self.start:%Y%m%d-%H%M}"
 
     def owned(self) -> Owned:
         """Of the model whose demand it changes; of all demand, nobody's."""

@@ -40,9 +40,11 @@ class MaintenanceWindow:
         zone(self.zone)
         if not 60 <= self.duration_s <= MAX_S:
             raise ValueError(f"duration_s={self.duration_s} is out of range: use 60 (a minute) to {MAX_S} (31 days)")
-        for dimension in self.scope:
+        for dimension, value in self.scope.items():
             if dimension not in DIMENSIONS:
                 raise ValueError(f"scope={dimension!r} is not a dimension: use {', '.join(DIMENSIONS)}")
+            if not isinstance(value, str):
+                raise ValueError(f"scope={value!r} is no text: write the value of {dimension} in quotes")  # noqa: TRY004
         if self.rule:
             parts = _parts(self.rule)
             if parts.get("FREQ") not in FREQUENCIES:

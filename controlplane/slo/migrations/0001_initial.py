@@ -84,6 +84,7 @@ class Migration(migrations.Migration):
             name='Maintenance',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('slug', models.CharField(editable=False, max_length=100, unique=True, validators=[controlplane.fleet.validators.validate_name])),
                 ('name', models.CharField(help_text='Such as “Driver update, GPU nodes”.', max_length=200)),
                 ('start', models.CharField(help_text='Wall time, such as 2026-11-22T02:00:00; for a recurring window, the first.', max_length=19)),
                 ('zone', models.CharField(default='UTC', help_text='IANA name, such as Europe/Berlin.', max_length=64)),

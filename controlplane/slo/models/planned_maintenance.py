@@ -9,11 +9,14 @@ from operator import or_
 import structlog
 from django.core.exceptions import ValidationError
 from django.db import models
+from django.db.models.signals import pre_delete
+from django.dispatch import receiver
 
 from controlplane.accounts.core.rule import EVERY_TEAM, Owned
 from controlplane.fleet.models import LLMModel
-from controlplane.slo.core.maintenance_windows import MaintenanceWindow
-from controlplane.slo.core.period import Span
+from controlplane.fleet.models.named import NamedByStart
+from controlplane.slo.core.maintenance_windows import DAY_NS, MaintenanceWindow
+from controlplane.slo.core.period import Span, wall_ns
 from controlplane.slo.isolation import isolated, reason
 from controlplane.slo.models.objective import StoredObjective
 
@@ -22,7 +25,7 @@ _REFUSED: set[tuple[int, str]] = set()
 """What this process has logged already."""
 
 
-class Maintenance(models.Model):
+class Maintenance(NamedByStart):
     """A planned time that counts for nothing."""
 
     name = models.CharField(max_length=200, help_text="Such as “Driver update, GPU nodes”.")
@@ -50,8 +53,9 @@ class Maintenance(models.Model):
         verbose_name = "maintenance window"
         ordering = ["-start", "name"]
 
-    def __str__(self) -> str:
-        return self.name
+    def starts(self) -> str:
+        digits = "".join(each for each in self.start if each in "0123456789")
+        return "-".join(filter(None, (digits[:8], digits[8:12])))
 
     def owned(self) -> Owned:
         return self.owned_by(self.objectives.select_related("owner") if self.pk else ())
@@ -61,7 +65,8 @@ class Maintenance(models.Model):
         of_objectives = [objective.owned() for objective in objectives]
         if of_objectives:
             return reduce(or_, of_objectives)
-        model = LLMModel.objects.filter(name=self.scope.get("model", "")).first()
+        scope = self.scope if isinstance(self.scope, dict) else {}
+        model = LLMModel.objects.filter(name=str(scope.get("model", ""))).first()
         return model.owned() if model else Owned.by(EVERY_TEAM)
 
     def to_window(self, slugs: frozenset[str] = frozenset()) -> MaintenanceWindow:
@@ -72,7 +77,21 @@ class Maintenance(models.Model):
             raise ValueError(f"start={self.start!r} is not a time: write 2026-11-22T02:00:00") from None
         if start.tzinfo is not None:
             raise ValueError(f"start={self.start!r} has an offset: give wall time, and the zone beside it")
+        if not isinstance(self.scope, dict):
+            raise ValueError(f"scope={self.scope!r} is no mapping: write a dimension with its value")  # noqa: TRY004
         return MaintenanceWindow(self.name, start, self.zone, self.duration_s, self.rule, dict(self.scope), slugs)
+
+    def why_kept(self) -> str:
+        """Why it stays where its file is gone; empty where it may go."""
+        try:
+            window = self.to_window()
+        except (ValueError, TypeError):
+            return ""
+        now_ns = time.time_ns()
+        begun = wall_ns(window.start, window.zone) < now_ns
+        if not (self.enabled and begun) or window.occurrences(Span(now_ns, now_ns + 366 * DAY_NS)):
+            return ""
+        return "is over and stays: without it, the requests in it would count"
 
     def clean(self) -> None:
         try:
@@ -81,6 +100,14 @@ class Maintenance(models.Model):
             field = str(error).partition("=")[0]
             known = {field.name for field in self._meta.fields}
             raise ValidationError({field: str(error)} if field in known else str(error)) from None
+
+
+@receiver(pre_delete, sender=StoredObjective)
+def _remove_what_is_of_it_alone(instance: StoredObjective, **_: object) -> None:
+    """A window that lost its last objective would be of all."""
+    for window in instance.maintenance.all():
+        if window.objectives.count() == 1:
+            window.delete()
 
 
 def enabled_maintenance() -> list[MaintenanceWindow]:
