@@ -353,8 +353,20 @@ class Gateway:
 
     def _swap(self, checked: Checked) -> tuple[Fault, ...]:
         self.serving = serving.build(
-            checked, self.fleet, self.tokenizers, self.issuers, self.serving, self._config.lane_token
+            checked,
+            self.fleet,
+            self.tokenizers,
+            self.issuers,
+            self.serving,
+            self._config.lane_token,
+            self._config.user_hash_key,
         )
         if self.semantic is not None:
             self.semantic.obey(it.model for it in self.serving.models.values())
-        return self.serving.faults
+        return self.serving.faults + self._unhashed(checked)
+
+    def _unhashed(self, checked: Checked) -> tuple[Fault, ...]:
+        """Tenants that ask for hashes of their texts, where this gateway has no key to make them with."""
+        names = [tenant.name for tenant in checked.snapshot.tenants if tenant.audits_texts]
+        why = "its texts are not hashed: set WEIR_USER_HASH_KEY, the same for all gateways"
+        return () if self._config.user_hash_key else tuple(Fault("tenant", name, why) for name in names)

@@ -92,7 +92,8 @@ class Config(BaseSettings):
     user_hash_key: str = Field(
         default="",
         repr=False,
-        description="With it users that tokens name are hashed, the same in all gateways; without one they are not kept at all.",
+        description="With it users that tokens name are hashed, and texts of tenants that ask for it, the same in all gateways; "
+        "without one neither is kept.",
     )
     region: str = Field(
         default="",

@@ -230,6 +230,7 @@ def _tenant(row: Tenant) -> snapshot.Tenant:
         regions=_regions(row),
         cache_purges=row.cache_purges,
         tiers=tuple(sorted(tier.name for tier in row.token_tiers.all())),
+        audits_texts=row.audits_texts,
     )
 
 

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.accounts.core.rule import Owned
-from controlplane.fleet.models import GatewayKey
+from controlplane.fleet.models import GatewayKey, Tenant
 from controlplane.fleet.spent import spent_usd
 from controlplane.lane import report as lane_report
 from controlplane.telemetry.core.query_types import Failure, LatencyReport, ModelCost, Totals
+from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import Question
 from inference.contract.metering.spending import KEY_ATTRIBUTE, Budget, key_name
 
 MAX_KEYS = 50
 MAX_BATCHES = 20
+MAX_TEXTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,9 @@ class Figures:
     keys_left_out: int
     batches: Sequence[lane_report.Standing]
     jobs: lane_report.JobsOfTenant | None
+    texts: (
+        Sequence[LedgerRow] | None
+    )  # the newest requests with hashes of their texts; None where it does not ask for these
 
 
 def owned(name: str) -> Owned:
@@ -59,6 +64,8 @@ def figures(name: str, wanted: Question, now: datetime) -> Figures:
     measured = answers.submit_query(answers.report, question)
     failed = answers.submit_query(answers.failures, stored)
     cost = answers.submit_query(answers.costs, stored)
+    audits = Tenant.objects.filter(name=name, audits_texts=True).exists()
+    newest = answers.submit_query(answers.requests, stored, "newest", MAX_TEXTS) if audits else None
     used = [answers.submit_query(answers.totals, _of_key(stored, key)) for key in keys]
     batches, _ = lane_report.listed({"tenant": [name]}, None, MAX_BATCHES, now)
     return Figures(
@@ -70,6 +77,7 @@ def figures(name: str, wanted: Question, now: datetime) -> Figures:
         every.count() - len(keys),
         batches,
         next(iter(lane_report.jobs([name])), None),
+        None if newest is None else [row for row in newest.result().rows if row.prompt_hash],
     )
 
 

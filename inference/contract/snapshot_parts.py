@@ -208,6 +208,7 @@ class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     regions: tuple[str, ...] = ()  # the only ones where its requests may be served; none is all
     cache_purges: Count = 0  # how often its cached answers were purged
     tiers: tuple[str, ...] = ()  # that tokens of issuers may name beside its own
+    audits_texts: bool = False  # keyed hashes of its prompts and answers are kept
 
 
 Pattern = Literal["card", "key", "mail"]

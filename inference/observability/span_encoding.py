@@ -88,6 +88,7 @@ _cost_usd, _first_chunk_s = otlp.doubles("weir.cost_usd"), otlp.doubles("gen_ai.
 _input_tokens = otlp.integers("gen_ai.usage.input_tokens")
 _cache_hits, _cache_inputs = otlp.integers("weir.cache.hits"), otlp.integers("weir.cache.inputs")
 _output_tokens = otlp.integers("gen_ai.usage.output_tokens")
+_prompt_bytes, _answer_bytes = otlp.integers("weir.audit.prompt_bytes"), otlp.integers("weir.audit.answer_bytes")
 _ttft_ns, _idempotency_key = otlp.integers("weir.ttft_ns"), otlp.integers("weir.idempotency_key")
 
 
@@ -201,6 +202,10 @@ def encode_trace(trace: Trace, offset_ns: int) -> bytes:
         rest += otlp.link(*trace.caller)
     if trace.guarded:
         rest += otlp.attribute("weir.guard", tuple(trace.guarded))
+    if (audit := trace.audit) is not None:
+        rest += otlp.attribute("weir.audit.prompt", str(audit.prompt)) + _prompt_bytes(audit.prompt.size_bytes)
+        if audit.answer is not None:
+            rest += otlp.attribute("weir.audit.answer", str(audit.answer)) + _answer_bytes(audit.answer.size_bytes)
     if trace.key:
         rest += _key(trace.key)
     if trace.user:

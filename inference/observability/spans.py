@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import InitVar, dataclass, field
 from typing import NamedTuple
 
+from inference.contract.metering.text_audit import TextAudit
 from inference.contract.snapshot import Pool
 from inference.core import otlp
 from inference.core.routing.balance import Weighed
@@ -118,6 +119,7 @@ class Trace:
     policy_rule: str = ""  # the owner's rule that it followed
     degraded: str = ""  # the step of a ladder that changed or refused it
     guarded: dict[str, None] | None = None  # which rules of its tenant did what
+    audit: TextAudit | None = None  # of its texts, where its tenant asks for that
     repeated: bool = False  # the client said that it has sent it before
     can_wait: bool = False  # a line of the lane that nobody waits for
     idempotency_key: int = 0  # a hash of the client's idempotency key; 0 without one

@@ -9,6 +9,7 @@ from inference.backends.fleet import Fleet, PoolState
 from inference.contract import lane
 from inference.contract.metering.rate_limit import Limit, limits_of
 from inference.contract.metering.spending import key_name
+from inference.contract.metering.text_audit import TextKey, key_of
 from inference.contract.plan import Plans, plans_of
 from inference.contract.snapshot import Checked, Fault, Model, Snapshot, StageTimeouts, Tier, key_digest
 from inference.contract.stage_timeouts import Timeouts, timeouts_of
@@ -39,6 +40,7 @@ class Caller(NamedTuple):
     user: str = ""  # a hash of who its token says that it is
     key: str = ""  # its name in spans
     tags: bytes = b""  # of its request: what the cache keeps apart by them
+    audit: TextKey | None = None  # with which its texts are hashed, if its tenant asks for that
 
     def may_use(self, model: str) -> bool:
         return not self.models or model in self.models
@@ -104,6 +106,7 @@ def build(
     issuers: Issuers,
     before: Serving | None,
     lane_token: str = "",
+    user_hash_key: str = "",
 ) -> Serving:
     """Prepare `checked`. A faulty model stays as it was before if its pools are still there, a faulty tenant with its old
     tier.
@@ -127,7 +130,8 @@ def build(
         tier = tiers[tenant.tier]
         regions = frozenset(tenant.regions)
         cached_as = f"{tenant.name}\0{tenant.cache_purges}" if tenant.cache_purges else tenant.name
-        of_tenant = Caller(tenant.name, cached_as, tier, limits_of(tenant.name, tier), regions)
+        audit = key_of(user_hash_key, tenant.name) if tenant.audits_texts else None
+        of_tenant = Caller(tenant.name, cached_as, tier, limits_of(tenant.name, tier), regions, audit=audit)
         callers.update((digest, of_tenant._replace(key=key_name(digest))) for digest in tenant.key_sha256)
         if snapshot.issuers:
             others = {
@@ -150,6 +154,7 @@ def build(
                     key.expires_ms,
                     has_budget=bool(key.usd_per_day or key.usd_per_month),
                     key=key_name(key.sha256),
+                    audit=audit,
                 ),
             )
             for key in tenant.keys

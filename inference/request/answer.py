@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterable
+from typing import Any, cast
 from urllib.parse import quote
 
 from inference.backends.fleet import PoolState
 from inference.contract.lane import ROOM_HEADER
 from inference.contract.metering.cost import Used, cost_usd, most_usd, price_now
+from inference.contract.metering.text_audit import TextAudit
 from inference.contract.plan import Plan, Step
 from inference.contract.snapshot import Model, Pool
 from inference.core.events import Usage, WholeAnswer
@@ -23,6 +25,30 @@ from inference.request.parse import Request
 from inference.wires.http.exchange import EVENT_STREAM, JSON, Exchange, Headers
 
 _DEADLINE_MARGIN_S = 0.05  # so long before the client's deadline it is answered, so that it gets the reason
+
+
+class AuditedExchange:
+    """`out`, of which each byte of an answer's body is hashed. Requests without an audit have none in between."""
+
+    def __init__(self, out: Exchange, audit: TextAudit) -> None:
+        self._out, self._audit = out, audit
+
+    def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        if status < 400:
+            self._audit.answered(body)
+        self._out.respond(status, headers, body)
+
+    def write(self, data: bytes) -> None:
+        self._audit.answered(data)
+        self._out.write(data)
+
+    def end_stream(self, data: bytes = b"") -> None:
+        if data:
+            self._audit.answered(data)
+        self._out.end_stream(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._out, name)
 
 
 class Answer:
@@ -81,6 +107,10 @@ class Answer:
         if step.partial:
             refused = state.capabilities.parameters.get("continue_final_message", "refused") == "refused"
             self._cut = (step, not refused)
+
+    def audited_by(self, audit: TextAudit) -> None:
+        self._trace.audit = audit
+        self._out = cast(Exchange, AuditedExchange(self._out, audit))
 
     def of(self, request: Request, model: Model) -> None:
         """It answers this request."""

@@ -9,6 +9,7 @@ from zlib import crc32
 import structlog
 
 from inference.backends.fleet import PoolState
+from inference.contract.metering.text_audit import TextAudit
 from inference.contract.plan import Plan, Plans, Step, allowed_regions
 from inference.contract.snapshot import Model
 from inference.core.cache_control import read as read_control
@@ -34,7 +35,7 @@ from inference.request.degrade import Degraded, degrade, least
 from inference.request.guard.guards import Guards
 from inference.request.images import check_media
 from inference.request.limits import Limits
-from inference.request.long_body import aside, read_long
+from inference.request.long_body import aside, at_once_or_aside, read_long
 from inference.request.parse import Endpoint
 from inference.request.route import (
     check_output,
@@ -150,6 +151,9 @@ class Completions:
         out.known = True
 
         answer.caller = caller
+        if caller.audit is not None:
+            hashing = partial(TextAudit, caller.audit, request.body)
+            answer.audited_by(await at_once_or_aside(hashing, len(request.body)))
         content_type = request.headers.get(b"content-type", b"")
         large, checked = takes_long(request.body), None  # then others go on meanwhile
         if large:

@@ -46,12 +46,12 @@ PAGES = {
     "batches": "/batches",
     "silences": "/silences",
     "tenants": "/tenants",
-    "tenant": "/tenants/search",
+    "tenant": "/tenants/docs",
 }
 """By the name of the view. After `>`: the link of that page that leads to it."""
 TENANT = """
 from controlplane.fleet.models import Tenant, Tier
-Tenant.objects.get_or_create(name="search", defaults={"tier": Tier.objects.get_or_create(name="standard")[0]})
+Tenant.objects.get_or_create(name="docs", defaults={"tier": Tier.objects.get_or_create(name="standard")[0], "audits_texts": True})
 """
 PARTS = {
     "latency-explain", "latency-table", "objective-burned", "quick", "live", "incident-markdown", "planning-jobs",

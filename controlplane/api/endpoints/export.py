@@ -10,6 +10,7 @@ from ninja import Query, Router
 from controlplane.api.endpoints.requests import ExportParameters
 from controlplane.api.filters import question_of
 from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.store.read.export import CONTENT_TYPES, Format
 
 router = Router(tags=["requests"])
@@ -17,17 +18,19 @@ router = Router(tags=["requests"])
 
 @router.get("/requests.csv", summary="All requests of a range as CSV")
 def requests_csv(request: HttpRequest, parameters: Query[ExportParameters]) -> StreamingHttpResponse:
-    return exported(request, "csv", parameters)
+    return exported(request, question_of(request), "csv", *parameters.e2e_ns)
 
 
 @router.get("/requests.parquet", summary="All requests of a range as Parquet")
 def requests_parquet(request: HttpRequest, parameters: Query[ExportParameters]) -> StreamingHttpResponse:
-    return exported(request, "parquet", parameters)
+    return exported(request, question_of(request), "parquet", *parameters.e2e_ns)
 
 
-def exported(request: HttpRequest, form: Format, parameters: ExportParameters) -> StreamingHttpResponse:
+def exported(
+    request: HttpRequest, question: Question, form: Format, min_e2e_ns: int = 0, max_e2e_ns: int | None = None
+) -> StreamingHttpResponse:
     """Never more than a batch of rows in memory. Raises BadQuestionError, before anything is sent, where there are too many."""
-    chunks = answers.export(question_of(request), form, *parameters.e2e_ns)
+    chunks = answers.export(question, form, min_e2e_ns, max_e2e_ns)
     content = aside(chunks) if isinstance(request, ASGIRequest) else chunks
     return StreamingHttpResponse(
         content,

@@ -8,6 +8,7 @@ from controlplane.api.formats import Cursor
 from controlplane.telemetry.core.query_types import Order
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store.read.requests import RequestPage
+from inference.contract.metering.text_audit import NO_KEY
 
 router = Router(tags=["requests"])
 
@@ -81,6 +82,13 @@ class RequestOut(Schema):
     policy_version: int | None
     policy_rule: str = Field(description="The routing rule that it followed; empty for none")
     degraded: str = Field(description="The step of a ladder that changed or refused it; empty for none")
+    guard: str = Field(description="Which rules of its tenant did what; empty for none")
+    prompt_hash: str = Field(
+        description=f"Where its tenant's texts are audited, else empty. “{NO_KEY}”: its gateway has none"
+    )
+    prompt_bytes: int | None
+    answer_hash: str
+    answer_bytes: int | None
     span_count: int
     adapter: str
     critical_path: list[str]

@@ -120,9 +120,16 @@ def facts(row: LedgerRow) -> list[tuple[str, str]]:
         ("policy version", "" if row.policy_version is None else str(row.policy_version)),
         ("routing rule", row.policy_rule),
         ("degraded", row.degraded),
+        ("guard", row.guard),
+        ("prompt hash", _hashed(row.prompt_hash, row.prompt_bytes)),
+        ("answer hash", _hashed(row.answer_hash, row.answer_bytes)),
         ("recognised by", row.adapter),
     ]
     return [(name, value) for name, value in written if value]
+
+
+def _hashed(digest: str, size_bytes: int | None) -> str:
+    return f"{digest}, {size_bytes:,} bytes" if digest and size_bytes is not None else digest
 
 
 def _cost(row: LedgerRow) -> str:

@@ -73,6 +73,11 @@ class Tenant(Named):
         verbose_name="tiers of tokens",
         help_text="That tokens of an issuer may name for it, beside its own.",
     )
+    audits_texts = models.BooleanField(
+        "audit of texts",
+        default=False,
+        help_text="Keep a keyed hash and the size of each prompt and answer, never the text. It needs the gateways' WEIR_USER_HASH_KEY.",
+    )
     cache_purges = models.PositiveIntegerField(default=0, editable=False)
 
 

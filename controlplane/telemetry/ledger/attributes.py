@@ -20,6 +20,12 @@ def text(attributes: Attributes, *keys: str) -> str:
     return ""
 
 
+def texts(attributes: Attributes, key: str) -> tuple[str, ...]:
+    """The strings of a list; none where there is no list."""
+    value = attributes.get(key)
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, tuple) else ()
+
+
 def count(attributes: Attributes, *keys: str) -> int | None:
     """The first whole number from 0 to `MAX_COUNT` among `keys`."""
     for key in keys:

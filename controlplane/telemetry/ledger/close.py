@@ -14,7 +14,7 @@ from controlplane.telemetry.ledger import dimensions
 from controlplane.telemetry.ledger.adapters import weir
 from controlplane.telemetry.ledger.attempts import attempt_nodes, booked, owner, retried, unmeasured
 from controlplane.telemetry.ledger.attribute_index import index_of
-from controlplane.telemetry.ledger.attributes import Attributes, count, flag, text
+from controlplane.telemetry.ledger.attributes import Attributes, count, flag, text, texts
 from controlplane.telemetry.ledger.critical_path import Section, critical_path
 from controlplane.telemetry.ledger.own_time import stages_within
 from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Entry, Node
@@ -120,6 +120,11 @@ def _row(request: Request) -> LedgerRow:
         repeated=flag(own, "weir.repeated"),
         can_wait=flag(own, "weir.can_wait"),
         idempotency_key=count(own, "weir.idempotency_key") or 0,
+        prompt_hash=text(own, "weir.audit.prompt"),
+        prompt_bytes=count(own, "weir.audit.prompt_bytes"),
+        answer_hash=text(own, "weir.audit.answer"),
+        answer_bytes=count(own, "weir.audit.answer_bytes"),
+        guard=", ".join(texts(own, "weir.guard")),
         unmeasured=unmeasured(request),
         origin=() if pool else dimensions.origin(request.client.span if request.client else None, server.span),
         label_index=label_index,

@@ -90,6 +90,11 @@ class LedgerRow:
     repeated: bool = False  # its client said that it had sent it before
     can_wait: bool = False  # a line of the lane that nobody waits for
     idempotency_key: int = 0  # hash of its tenant and its client's idempotency key; 0 without one
+    prompt_hash: str = ""  # of a tenant that asks for an audit of its texts (`inference.contract.metering.text_audit`)
+    prompt_bytes: int | None = None
+    answer_hash: str = ""
+    answer_bytes: int | None = None
+    guard: str = ""  # which rules of its tenant did what, such as "acme/cards masked, acme/mail reported"
     unmeasured: bool = False
     """A server's spans are missing, so that the time in its queue and on the network is within `model`, and not known."""
     origin: tuple[str, ...] = field(default=(), compare=False, repr=False)

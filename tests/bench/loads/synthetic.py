@@ -205,6 +205,8 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
             "repeated": pa.array(np.zeros(n, bool)),
             "can_wait": pa.array(np.zeros(n, bool)),
             "idempotency_key": pa.array(np.zeros(n, np.uint32)),
+            "prompt_bytes": pa.nulls(n, pa.uint32()),
+            "answer_bytes": pa.nulls(n, pa.uint32()),
             "critical_path": path,
             **{
                 f"attempt_{name}": pa.ListArray.from_arrays(pa.array(np.arange(n + 1, dtype=np.int32)), pa.array(column, ATTEMPT[name]))
@@ -216,7 +218,7 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
                 }.items()
             },
             **label_columns(labels),
-            **dict.fromkeys(("policy_rule", "degraded"), pa.array([""] * n)),
+            **dict.fromkeys(("policy_rule", "degraded", "prompt_hash", "answer_hash", "guard"), pa.array([""] * n)),
             "attributes": others,
             **{name: pa.array(column, pa.string()) for name, column in text.items()},
         }

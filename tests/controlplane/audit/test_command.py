@@ -2,7 +2,7 @@
 
 import json
 from datetime import timedelta
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from django.core.management import CommandError, call_command
 from controlplane.audit.core.chain import hash_of
 from controlplane.audit.models import Entry, Head
 from controlplane.fleet.models import Tier
+from inference.contract.metering.text_audit import TextAudit, key_of
 
 pytestmark = pytest.mark.django_db
 
@@ -143,3 +144,13 @@ def test_a_head_that_is_older_than_what_is_kept_says_so(three: list[Entry], tmp_
     assert "removed" in audit("prune", "--days", "90")
     with pytest.raises(CommandError, match="are pruned: take a newer one"):
         audit("verify", "--head", str(kept_head))
+
+
+def test_a_text_has_the_hash_that_the_gateways_give_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = b'{"model": "m"}'
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(body)))
+    with pytest.raises(CommandError, match="set WEIR_USER_HASH_KEY"):
+        audit("match", "prompt", "acme")
+    monkeypatch.setenv("WEIR_USER_HASH_KEY", "k" * 32)
+    assert audit("match", "prompt", "acme") == f"{TextAudit(key_of('k' * 32, 'acme'), body).prompt}\n"
+    assert audit("key", "acme") == f"{key_of('k' * 32, 'acme').secret.hex()}\n" != audit("key", "other")

@@ -15,6 +15,11 @@ from controlplane.telemetry.store.write.arrow_columns import span_table
 MS = 1_000_000
 SECOND = 1_000 * MS
 MODELS = {"chat-large": (34, 21), "chat-small": (9, 6)}  # prefill ms for a prompt of 1000 tokens, ms per output token
+AUDITED: dict[str, AttrValue] = {
+    "weir.audit.prompt": f"0a1b2c3d:{'ab' * 32}", "weir.audit.prompt_bytes": 5_120,
+    "weir.audit.answer": f"0a1b2c3d:{'cd' * 32}", "weir.audit.answer_bytes": 9_216, "weir.guard": ("docs/cards masked",),
+}  # fmt: skip
+"""Of the tenant `docs`, which asks for an audit of its texts."""
 STAGE_OF = {
     "gateway.receive": "gateway",
     "cache.lookup": "cache",
@@ -102,6 +107,8 @@ def request(source: random.Random, at: int, busy: float = 0.0, model: str = "", 
             **({"error.type": "backend_error", "weir.error_stage": "model"} if failed else {}), **fixed,
         },
     )  # fmt: skip
+    if root.attributes["weir.tenant"] == "docs":
+        root.attributes.update(AUDITED if not failed else dict(list(AUDITED.items())[:2]))
     return [root, *spans]
 
 

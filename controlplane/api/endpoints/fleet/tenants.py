@@ -1,9 +1,9 @@
-"""`GET tenants/{name}`: what the people of a tenant see of it."""
+"""`GET tenants/{name}` and `GET tenants/{name}/texts`: what the people of a tenant see of it."""
 
 from datetime import datetime
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from ninja import Field, Path, Query, Router, Schema
@@ -11,11 +11,12 @@ from ninja import Field, Path, Query, Router, Schema
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import SEE_TENANT
 from controlplane.api.endpoints.batches import BatchOut, TenantJobsOut
+from controlplane.api.endpoints.export import exported
 from controlplane.api.endpoints.latency import FailureOut, ReportOut, report_out
 from controlplane.api.filters import question_of
 from controlplane.api.formats import TIME, Finite, Instant, Name
 from controlplane.fleet.models import Tenant
-from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO
+from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO, Question
 from controlplane.tenants import figures
 
 router = Router(tags=["tenants"])
@@ -87,3 +88,10 @@ def tenant(request: HttpRequest, name: Path[Name], parameters: Query[TenantParam
         "batches": seen.batches,
         "jobs": seen.jobs,
     }
+
+
+@router.get("/{name}/texts", summary="The audit of a tenant's texts as JSON lines: hashes and sizes, no text")
+def texts(request: HttpRequest, name: Path[Name], parameters: Query[TenantParameters]) -> StreamingHttpResponse:
+    rights.require(request.user, SEE_TENANT, figures.owned(name))
+    get_object_or_404(Tenant, name=name)
+    return exported(request, Question(question_of(request).range, {"tenant": (name,)}), "jsonl")

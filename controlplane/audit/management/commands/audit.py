@@ -1,11 +1,13 @@
-"""`manage.py audit verify`, `head`, `prune` and `export`."""
+"""`manage.py audit verify`, `head`, `prune`, `export`, and of tenants' texts `match` and `key`."""
 
 import json
+import os
 import sys
 from argparse import ArgumentParser
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from django.core.management.base import BaseCommand, CommandError
 from django.core.signing import BadSignature, Signer
@@ -14,13 +16,15 @@ from django.utils import timezone
 from controlplane.audit.core.chain import START, first_break
 from controlplane.audit.models import Entry, Head
 from controlplane.core.acting import actor
+from inference.contract.metering.text_audit import Part, TextHash, TextKey, key_of
 
 MIN_DAYS = 90
+_READ_BYTES = 1 << 20
 _SIGNER = Signer(salt="weir.audit-head", sep=" ")
 
 
 class Command(BaseCommand):
-    help = "Checks the audit's chain, prints its signed head, or exports it as JSON lines."
+    help = "Checks the audit's chain, prints its signed head, or exports it as JSON lines; hashes texts as gateways do."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         steps = parser.add_subparsers(dest="step", required=True)
@@ -35,6 +39,13 @@ class Command(BaseCommand):
         prune.add_argument("--days", type=int, required=True, help="entries that are older go, at least 90")
         export = steps.add_parser("export", help="prints entries as JSON lines, the oldest first")
         export.add_argument("--after", type=int, default=0, help="only entries with a higher number")
+        match = steps.add_parser(
+            "match", help="reads the body of a request or an answer, and prints the hash that its row has"
+        )
+        match.add_argument("part", choices=get_args(Part))
+        key = steps.add_parser("key", help="prints the key of a tenant's hashes, as hex: it is a secret")
+        for step in (match, key):
+            step.add_argument("tenant")
 
     def handle(self, *args: Any, **options: Any) -> None:
         getattr(self, f"_{options['step']}")(options)
@@ -86,3 +97,20 @@ class Command(BaseCommand):
     def _export(self, options: dict[str, Any]) -> None:
         for entry in Entry.objects.filter(number__gt=options["after"]).order_by("number").iterator(chunk_size=1000):
             sys.stdout.write(json.dumps(entry.exported) + "\n")
+
+    def _match(self, options: dict[str, Any]) -> None:
+        text = TextHash(_text_key(options["tenant"]), options["part"])
+        for data in iter(partial(sys.stdin.buffer.read, _READ_BYTES), b""):
+            text.add(data)
+        self.stdout.write(str(text))
+
+    def _key(self, options: dict[str, Any]) -> None:
+        self.stdout.write(_text_key(options["tenant"]).secret.hex())
+
+
+def _text_key(tenant: str) -> TextKey:
+    """Raises CommandError."""
+    key = key_of(os.environ.get("WEIR_USER_HASH_KEY", ""), tenant)
+    if not key.secret:
+        raise CommandError("set WEIR_USER_HASH_KEY to what the gateways have")
+    return key

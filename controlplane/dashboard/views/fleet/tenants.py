@@ -55,6 +55,7 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
         "failures": [{"words": words(each), "of": each} for each in seen.failures],
         "cost": sum(each.usd for each in seen.costs),
         "batches": [{"of": each, "look": LOOKS[each.batch.status]} for each in seen.batches],
+        "range_query": question.query(),
         **ledger_freshness(seen.question, seen.report.newest_ns, now_ns),
     }
     return render(request, "dashboard/tenant.html", context)

@@ -5,14 +5,13 @@ from collections.abc import Mapping
 from ..client import StorePart
 
 _OF_TENANT = ("request_samples", "requests")
-_OF_TRACE = ("spans", "scores", "exemplars", "lost_traces")
-_TRACES = (
-    "trace_id IN (SELECT trace_id FROM requests WHERE tenant = {tenant:String})"
-    " AND trace_id NOT IN (SELECT trace_id FROM requests WHERE tenant != {tenant:String})"
-)
-"""Of the tenant alone. A trace that has requests of others too is theirs as well, and stays."""
+_OF_TRACE = ("scores", "exemplars", "lost_traces")
+_WITH_ITS = "trace_id IN (SELECT trace_id FROM requests WHERE tenant = {tenant:String})"
+_WITHOUT_OTHERS = "trace_id NOT IN (SELECT trace_id FROM requests WHERE tenant != {tenant:String})"
+"""A trace that has requests of others too is theirs as well, and stays, but for the spans that name the tenant: its requests' own."""
 _WHERE: Mapping[str, str] = {
-    **dict.fromkeys(_OF_TRACE, _TRACES),
+    "spans": f"{_WITH_ITS} AND ({_WITHOUT_OTHERS} OR attributes['weir.tenant'] = {{tenant:String}})",
+    **dict.fromkeys(_OF_TRACE, f"{_WITH_ITS} AND {_WITHOUT_OTHERS}"),
     **dict.fromkeys(_OF_TENANT, "tenant = {tenant:String}"),
 }
 _AT_ONCE = " SETTINGS mutations_sync = 2, allow_nondeterministic_mutations = 1"

@@ -1,7 +1,8 @@
-"""Exports request rows as CSV or Parquet, batch by batch, in memory that does not grow with the window."""
+"""Exports request rows as CSV or Parquet, audits of texts as JSON lines: by batches, in memory that does not grow with the window."""
 
 import io
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import pyarrow as pa
@@ -15,8 +16,12 @@ from ..client import StorePart
 from ..write.arrow_columns import REQUEST_COLUMNS
 from .where import where
 
-Format = Literal["csv", "parquet"]
-CONTENT_TYPES: dict[Format, str] = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+Format = Literal["csv", "parquet", "jsonl"]
+CONTENT_TYPES: dict[Format, str] = {
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "jsonl": "application/jsonl",
+}
 BATCH_ROWS = 20_000
 
 _IDS = ("trace_id", "request_id")
@@ -31,6 +36,11 @@ COLUMNS = (
     "prompt_bucket",
 )
 """In this order; times in ns, ids as hex, `stage_NAME` and `unattributed_ns` sum to `e2e_ns`."""
+AUDITED = (
+    *_IDS, "entry_start_ns", "end_ns", "tenant", "model", "operation", "stream", "status", "http_status", "error_type", "cache_outcome",
+    "prompt_hash", "prompt_bytes", "prompt_tokens", "answer_hash", "answer_bytes", "output_tokens", "guard",
+)  # fmt: skip
+"""What JSON lines have, of requests whose texts are audited alone."""
 
 
 class Exporter(StorePart):
@@ -44,10 +54,15 @@ class Exporter(StorePart):
         min_e2e_ns: int = 0,
         max_e2e_ns: int | None = None,
     ) -> Iterator[bytes]:
-        """All requests of the window by entry time, of `min_e2e_ns <= e2e < max_e2e_ns`, as parts of one CSV or Parquet file.
+        """All requests of the window by entry time, of `min_e2e_ns <= e2e < max_e2e_ns`, as parts of one file. JSON lines have
+        those whose texts are audited alone.
 
         Each row stored at the start comes exactly once, whatever arrives meanwhile.
         """
+        if form == "jsonl":
+            return _lines(
+                self.batches(window, filters, BATCH_ROWS, min_e2e_ns, max_e2e_ns, AUDITED, "prompt_hash != ''")
+            )
         batches = self.batches(window, filters, BATCH_ROWS, min_e2e_ns, max_e2e_ns)
         return _csv(batches) if form == "csv" else _parquet(batches)
 
@@ -69,13 +84,16 @@ class Exporter(StorePart):
         rows: int = BATCH_ROWS,
         min_e2e_ns: int = 0,
         max_e2e_ns: int | None = None,
+        columns: Sequence[str] = COLUMNS,
+        only: str = "1",
     ) -> Iterator[pa.Table]:
         """The same as Arrow tables of at most `rows` rows. There is at least one table, so that the columns are known."""
-        chosen = ", ".join(f"lower(hex({name})) AS {name}_hex" if name in _IDS else name for name in COLUMNS)
+        chosen = ", ".join(f"lower(hex({name})) AS {name}_hex" if name in _IDS else name for name in columns)
         at: tuple[int, str, str] | None = None
         while True:
             condition = where(window, filters)
             condition.add_length(min_e2e_ns, max_e2e_ns)
+            condition.add(only)
             if at is not None:
                 condition.add(
                     "entry_start_ns >= {at:UInt64} AND (entry_start_ns, trace_id, request_id) >"
@@ -86,13 +104,18 @@ class Exporter(StorePart):
                 f"SELECT {chosen} FROM requests FINAL WHERE {condition.sql}"
                 f" ORDER BY entry_start_ns, trace_id, request_id LIMIT {rows}",
                 condition.parameters,
-            ).rename_columns(list(COLUMNS))
+            ).rename_columns(list(columns))
             if at is None or batch.num_rows:
                 yield batch
             if batch.num_rows < rows:
                 return
             last = batch.slice(batch.num_rows - 1).to_pylist()[0]
             at = last["entry_start_ns"], last["trace_id"], last["request_id"]
+
+
+def _lines(tables: Iterable[pa.Table]) -> Iterator[bytes]:
+    for table in tables:
+        yield "".join(f"{json.dumps(row)}\n" for row in table.to_pylist()).encode()
 
 
 def _csv(tables: Iterable[pa.Table]) -> Iterator[bytes]:

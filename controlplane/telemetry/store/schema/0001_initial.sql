@@ -47,6 +47,7 @@ SETTINGS ttl_only_drop_parts = 1, index_granularity = 1024
 -- not known. `policy_rule` is the routing rule that the request followed, `degraded` the step of a ladder that changed or refused it; both
 -- are empty where there was none. `region` is the pool's; `caller_region` is where the gateway knows the request to come from. `repeated`: its
 -- client said that it had sent it before. `can_wait`: a line of the lane that nobody waits for. `idempotency_key` is a hash of tenant and idempotency key, 0 without one.
+-- `prompt_hash` to `answer_bytes` are of tenants that ask for an audit of their texts. `guard` is which rules of the tenant did what.
 CREATE TABLE IF NOT EXISTS {database}.requests {on_cluster}
 (
     trace_id         FixedString(16) CODEC(NONE),
@@ -114,6 +115,11 @@ CREATE TABLE IF NOT EXISTS {database}.requests {on_cluster}
     repeated         Bool CODEC(ZSTD(3)),
     can_wait         Bool CODEC(ZSTD(3)),
     idempotency_key  UInt32 CODEC(ZSTD(3)),
+    prompt_hash      String CODEC(ZSTD(3)),
+    prompt_bytes     Nullable(UInt32) CODEC(T64, ZSTD(3)),
+    answer_hash      String CODEC(ZSTD(3)),
+    answer_bytes     Nullable(UInt32) CODEC(T64, ZSTD(3)),
+    guard            LowCardinality(String) CODEC(ZSTD(3)),
     INDEX by_trace trace_id TYPE bloom_filter(0.001) GRANULARITY 1,
     INDEX by_attribute attributes TYPE bloom_filter(0.01) GRANULARITY 1
 )

@@ -45,7 +45,7 @@ values are text, written as `attribute_text` writes them. `resource` and `links`
 _TEXT = (
     "ttft_definition", "status", "error_type", "error_stage", "operation", "service", "model", "variant", "pool", "replica", "region",
     "tier", "tenant", "cache_outcome", "adapter", "policy_rule", "degraded",
-    "caller_region",
+    "caller_region", "prompt_hash", "answer_hash", "guard",
 )  # fmt: skip
 _PLAIN: tuple[tuple[str, pa.DataType], ...] = (
     ("entry_start_ns", pa.uint64()),
@@ -67,6 +67,8 @@ _PLAIN: tuple[tuple[str, pa.DataType], ...] = (
     ("repeated", pa.bool_()),
     ("can_wait", pa.bool_()),
     ("idempotency_key", pa.uint32()),
+    ("prompt_bytes", pa.uint32()),
+    ("answer_bytes", pa.uint32()),
     *((name, pa.string()) for name in _TEXT),
 )
 LABEL_COLUMNS = 4

@@ -12,6 +12,16 @@ def filled(store: Store) -> None:
     shared = [row(9, tenant="acme", request_id="a" * 16), row(9, tenant="other", request_id="b" * 16)]
     store.writer.insert_requests([*rows, *shared], version=1)
     written = [span(n, trace_id=n.to_bytes(16, "big")) for n in (1, 2, 3, 4, 9)]
+    roots = (("acme", b"a"), ("other", b"b"))
+    written += [
+        span(
+            9,
+            trace_id=(9).to_bytes(16, "big"),
+            span_id=name * 8,
+            attributes={"weir.tenant": tenant, "weir.audit.prompt": f"of {tenant}"},
+        )
+        for tenant, name in roots
+    ]
     store.writer.insert_span_columns(span_table(written))
     store.writer.insert_scores([Score(f"{n:032x}", "good", 1.0) for n in (1, 3)], NOON_NS)
 
@@ -19,11 +29,12 @@ def filled(store: Store) -> None:
 def test_its_requests_and_traces_are_erased_and_those_of_others_stay(store: Store) -> None:
     filled(store)
     before = store.eraser.counts("acme")
-    assert (before["requests"], before["spans"], before["scores"]) == (3, 2, 1)
+    assert (before["requests"], before["spans"], before["scores"]) == (3, 3, 1)
     store.eraser.erase("acme")
     assert set(store.eraser.counts("acme").values()) == {0}
     assert store.rows("SELECT tenant, count() FROM requests GROUP BY tenant") == [("other", 3)]
-    assert store.rows("SELECT count() FROM spans") == [(3,)]
+    assert store.rows("SELECT count() FROM spans") == [(4,)]
+    assert store.rows("SELECT attributes['weir.audit.prompt'] AS hash FROM spans WHERE hash != ''") == [("of other",)]
     assert store.rows("SELECT count() FROM spans WHERE trace_id = unhex(leftPad('1', 32, '0'))") == [(0,)]
 
 

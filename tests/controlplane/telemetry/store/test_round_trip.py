@@ -35,7 +35,10 @@ def _frozen(span: Span) -> tuple[object, ...]:
 @given(
     start=st.integers(0, 10**12),
     texts=st.fixed_dictionaries(
-        dict.fromkeys(("model", "tenant", "replica", "error_type", "ttft_definition", "caller_region"), TEXT)
+        dict.fromkeys(
+            ("model", "tenant", "replica", "error_type", "ttft_definition", "caller_region", "prompt_hash", "guard"),
+            TEXT,
+        )
     ),
     numbers=st.fixed_dictionaries(
         {
@@ -50,6 +53,7 @@ def _frozen(span: Span) -> tuple[object, ...]:
             "repeated": st.booleans(),
             "can_wait": st.booleans(),
             "idempotency_key": st.integers(0, 2**32 - 1),
+            "answer_bytes": st.none() | st.integers(0, 2**32 - 1),
             "attempts": st.lists(st.builds(Attempt, TEXT, TEXT, TEXT, TEXT, st.booleans(), U64, U64), max_size=3).map(
                 tuple
             ),

@@ -1,6 +1,5 @@
 """Rules of a tenant at the gateway: what passes, what is masked, what is refused; of requests and of answers, also of streams."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from inference.contract.snapshot import CacheRule, Endpoint, GuardRule, Model, P
 from inference.observability.span_export import SpanExport
 from tests.support.gateway.scripted import DONE, KEY, ScriptedBackend, a_snapshot, serve_pools
 from tests.support.http_server import serving
+from tests.support.servers.saying import Server
 from tests.support.wait import eventually_async
 
 CARD, MAIL = "4111 1111 1111 1111", "rita@example.com"
@@ -36,56 +36,6 @@ def rule(name: str = "texts", **fields: Any) -> GuardRule:
     return GuardRule(
         **{"name": f"alice/{name}", "tenant": "alice", "kind": "patterns", "action": "mask", "patterns": ALL} | fields
     )
-
-
-class Server:
-    """A server with OpenAI's API that answers with `text`, cut into `size` characters a chunk. `bodies` are what it got."""
-
-    def __init__(self, text: str, size: int = 5) -> None:
-        self.text, self.size = text, size
-        self.bodies: list[dict[str, Any]] = []
-        self.url = ""
-        self.goes_on = asyncio.Event()  # after the first part
-        self.goes_on.set()
-
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        body = json.loads(await request.text())
-        self.bodies.append(body)
-        usage = {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12}
-        head = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m"}
-        if not body.get("stream"):
-            message = {"role": "assistant", "content": self.text}
-            choice = {
-                "index": 0,
-                "message": message,
-                "finish_reason": "stop",
-                "logprobs": {"content": [{"token": self.text}]},
-            }
-            return web.json_response(head | {"choices": [choice], "usage": usage})
-        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        await response.prepare(request)
-        for at in range(0, len(self.text), self.size):
-            part = self.text[at : at + self.size]
-            choice = {
-                "index": 0,
-                "delta": {"content": part},
-                "logprobs": {"content": [{"token": part}]},
-                "finish_reason": None,
-            }
-            await response.write(b"data: " + json.dumps(head | {"choices": [choice]}).encode() + b"\n\n")
-            await self.goes_on.wait()
-        end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage}
-        await response.write(b"data: " + json.dumps(head | end).encode() + b"\n\ndata: [DONE]\n\n")
-        return response
-
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator["Server"]:
-        async def models(_: web.Request) -> web.Response:
-            return web.json_response({"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "x"}]})
-
-        async with serving(web.get("/v1/models", models), web.post("/v1/chat/completions", self.answer)) as url:
-            self.url = f"{url}/v1"
-            yield self
 
 
 @pytest.fixture

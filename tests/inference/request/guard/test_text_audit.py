@@ -1,0 +1,101 @@
+"""What a gateway process keeps of the texts of a tenant that asks for it: hashes that whoever has key and text comes to by himself."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+from typing import Any
+
+from controlplane.telemetry.ledger.close import close
+from controlplane.telemetry.ledger.row import LedgerRow
+from inference.contract.metering.text_audit import NO_KEY
+from inference.contract.snapshot import Endpoint, GuardRule, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
+from tests.support.gateway.process import KEY, OTHER_KEY, Gateway, Receiver, StartGateway, unique
+from tests.support.servers.saying import Server
+from tests.support.telemetry.otlp_payloads import spans_in
+
+SECRET = "k" * 32
+CARD = "4111 1111 1111 1111"
+
+
+def hashed(part: str, body: bytes, tenant: str = "acme") -> str:
+    """As the documentation says it."""
+    key = hmac.new(SECRET.encode(), b"\0audit\0" + tenant.encode(), hashlib.sha256).digest()
+    name = hmac.new(key, b"id", hashlib.sha256).hexdigest()[:8]
+    return f"{name}:{hmac.new(key, part.encode() + bytes(1) + body, hashlib.sha256).hexdigest()}"
+
+
+async def sent(gateway: Gateway, document: dict[str, Any], key: str = KEY) -> tuple[int, str, bytes, bytes]:
+    """Status, trace id, and the bytes of request and answer."""
+    body = json.dumps(document).encode()
+    status, headers, answer = await asyncio.to_thread(gateway.ask, "POST", "/v1/chat/completions", body, key)
+    return status, headers["x-request-id"], body, answer.encode()
+
+
+async def row_of(receiver: Receiver, trace_id: str) -> LedgerRow:
+    await receiver.trace(trace_id)
+    spans = [span for body in receiver.bodies for span in spans_in(body) if span.trace_id.hex() == trace_id]
+    [row] = close(spans)
+    return row
+
+
+async def audited(server: Server, receiver: Receiver, start_gateway: StartGateway, **settings: str) -> Gateway:
+    """A gateway of its own; acme asks for the audit and has a rule, bob does not."""
+    endpoint = Endpoint("r0", url=server.url)
+    snapshot = Snapshot(
+        1,
+        (Model("m", (Route("p"),)),),
+        (Pool("p", "v", "r", "m", "", (endpoint,), protocol="openai", server="other"),),
+        (Tier("standard"),),
+        (
+            Tenant("acme", "standard", (key_digest(KEY),), audits_texts=True),
+            Tenant("bob", "standard", (key_digest(OTHER_KEY),)),
+        ),
+        guards=(GuardRule("acme/cards", "acme", "patterns", "mask", answers=True, patterns=("card",)),),
+    )
+    return await asyncio.to_thread(lambda: start_gateway(snapshot, otlp=receiver.url, **settings))
+
+
+async def test_hashes_are_of_the_bytes_that_the_client_sent_and_got(
+    start_gateway: StartGateway, receiver: Receiver, redis_url: str
+) -> None:
+    async with Server(f"It is {CARD}, or so.").serving() as server:
+        gateway = await audited(server, receiver, start_gateway, redis_url=redis_url, user_hash_key=SECRET)
+        asked = {"model": "m", "messages": unique(f" {CARD}"), "temperature": 0}
+        rows = []
+        for options in ({}, {}, {"stream": True}, {"temperature": 1, "stream": True}):
+            status, trace_id, body, answer = await sent(gateway, asked | options)
+            row = await row_of(receiver, trace_id)
+            assert (status, b"[card], or so" in answer or b"stream" in body) == (
+                200,
+                True,
+            ) and CARD.encode() not in answer
+            assert (row.prompt_hash, row.prompt_bytes) == (hashed("prompt", body), len(body))
+            assert (row.answer_hash, row.answer_bytes) == (hashed("answer", answer), len(answer))
+            rows.append(row)
+        assert [row.cache_outcome for row in rows] == ["miss", "hit", "miss", "bypass"]
+        assert [row.guard for row in rows] == ["acme/cards masked"] * 4
+        assert CARD not in repr(receiver.bodies)
+
+        status, trace_id, body, _ = await sent(gateway, asked | {"model": "other"})
+        refused = await row_of(receiver, trace_id)
+        assert (status, refused.prompt_hash, refused.prompt_bytes) == (404, hashed("prompt", body), len(body))
+        assert (refused.answer_hash, refused.answer_bytes) == ("", None)
+
+        _, trace_id, _, _ = await sent(gateway, asked, OTHER_KEY)
+        [root] = [span for span in await receiver.trace(trace_id) if "weir.request" in span.attributes]
+        assert not [name for name in root.attributes if name.startswith("weir.audit")]
+
+
+async def test_without_a_key_it_is_said(start_gateway: StartGateway, receiver: Receiver) -> None:
+    async with Server("Yes.").serving() as server:
+        gateway = await audited(server, receiver, start_gateway)
+        _, trace_id, body, answer = await sent(gateway, {"model": "m", "messages": unique()})
+        row = await row_of(receiver, trace_id)
+        assert (row.prompt_hash, row.prompt_bytes) == (NO_KEY, len(body))
+        assert (row.answer_hash, row.answer_bytes) == (NO_KEY, len(answer))
+        ready = await asyncio.to_thread(gateway.ready)
+        assert ready["policy_faults"] == [
+            "tenant 'acme': its texts are not hashed: set WEIR_USER_HASH_KEY, the same for all gateways"
+        ]
+        assert "WEIR_USER_HASH_KEY" in gateway.log.read_text()
