@@ -102,6 +102,7 @@ class WholeAnswer(msgspec.Struct, frozen=True, array_like=True):
     handed: Handed | None = None  # in place of choices and vectors
     made_s: int = 0  # Unix time; 0 where it is not known
     fresh_until_s: int = 0  # Unix time from which on it is stale; 0 is never
+    expires_s: int = 0  # Unix time from which on the cache does not have it; 0 where that is not known
 
 
 class _Parts:

@@ -90,11 +90,13 @@ class Caching:
             # A refresh is the tenant's to pay for, and a budget counts what requests cost.
             stale = bool(self.model.cache.stales_s) and self.is_usual and not self.caller.has_budget
             stored, trace.outcome, self.is_stale = await exact.get(
-                key, self.timeout_s, self.control.max_age_s, stale=stale
+                key, self.timeout_s, self.control.max_age_s, stale=stale, tenant=self.caller.tenant
             )
         else:
             keys = (self._key(better.question, better.state.pool), key)
-            (stored, trace.outcome, _), number = await exact.first(keys, self.timeout_s, self.control.max_age_s)
+            (stored, trace.outcome, _), number = await exact.first(
+                keys, self.timeout_s, self.control.max_age_s, tenant=self.caller.tenant
+            )
             if number == 0:
                 self.is_better, self.pool = True, better.state.pool
                 trace.show(self.pool)

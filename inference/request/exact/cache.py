@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from inference.core.events import WholeAnswer
+from inference.request.exact.copies import Copies
 from inference.wires.redis import RedisClient, RedisLostError, ReplyError
 
 _PREFIX = b"weir:answer:"
@@ -35,17 +36,23 @@ _decode = msgspec.msgpack.Decoder(WholeAnswer).decode
 class Cache:
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
+        self._copies = Copies()
 
     @property
     def up(self) -> bool:
         return self._redis.up
 
-    async def get(self, key: bytes, timeout_s: float, max_age_s: int | None = None, *, stale: bool = False) -> Lookup:
+    async def get(
+        self, key: bytes, timeout_s: float, max_age_s: int | None = None, *, stale: bool = False, tenant: str = ""
+    ) -> Lookup:
         """Look an answer up within `timeout_s`; one that is older than `max_age_s`, or of unknown age then, is none, and neither is a
-        stale one without `stale`. Never raises.
+        stale one without `stale`. A copy of it is kept for a moment in the share of `tenant`, if that is given. Never raises.
         """
         if not self._redis.up:
             return SKIPPED
+        copy, dropped = self._copies.get(key), self._copies.dropped
+        if copy is not None and (lookup := _judged(copy, max_age_s)).answer is not None:
+            return lookup
         try:
             value = await self._redis.send(b"GET", _PREFIX + key, timeout_s=timeout_s)
         except (RedisLostError, TimeoutError):
@@ -60,15 +67,15 @@ class Cache:
             answer = _decode(value)
         except msgspec.DecodeError:
             return _MISS  # of another layout: it will be overwritten
-        if max_age_s is not None and time() - answer.made_s > max_age_s:
-            return _MISS
-        if answer.fresh_until_s and time() >= answer.fresh_until_s:
-            return Lookup(answer, "hit", stale=True) if stale else _MISS
-        return Lookup(answer, "hit")
+        if tenant and dropped == self._copies.dropped:  # else it may be older than what was written meanwhile
+            self._copies.add(key, answer, tenant, len(value))
+        return _judged(answer, max_age_s, stale=stale)
 
-    async def first(self, keys: Sequence[bytes], timeout_s: float, max_age_s: int | None = None) -> tuple[Lookup, int]:
+    async def first(
+        self, keys: Sequence[bytes], timeout_s: float, max_age_s: int | None = None, *, tenant: str = ""
+    ) -> tuple[Lookup, int]:
         """The answer of the first of `keys` that has one, and its number. All are looked up at once. Never raises."""
-        lookups = await asyncio.gather(*(self.get(key, timeout_s, max_age_s) for key in keys))
+        lookups = await asyncio.gather(*(self.get(key, timeout_s, max_age_s, tenant=tenant) for key in keys))
         return next(
             ((lookup, number) for number, lookup in enumerate(lookups) if lookup.answer is not None), (lookups[-1], -1)
         )
@@ -77,9 +84,12 @@ class Cache:
         """Store an answer, which is stale after `ttl_s`. The future says how many bytes Redis took, 0 where none, and never fails."""
         stored: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         handed = 0 if answer.handed is None else len(answer.handed.body)
-        if ttl_s > 0 and stale_for_s:
-            answer = msgspec.structs.replace(answer, fresh_until_s=int(time()) + ttl_s)
-            ttl_s += stale_for_s
+        self._copies.drop(key)
+        if ttl_s > 0:
+            fresh_until_s, ttl_s = int(time()) + ttl_s, ttl_s + stale_for_s
+            answer = msgspec.structs.replace(
+                answer, fresh_until_s=fresh_until_s if stale_for_s else 0, expires_s=fresh_until_s + stale_for_s
+            )
         # A body that is too long by itself is not copied to see that.
         value = _encode(answer) if ttl_s > 0 and handed <= _MAX_VALUE_BYTES else b""
         if not 0 < len(value) <= _MAX_VALUE_BYTES:
@@ -99,3 +109,11 @@ class Cache:
             self._redis.note_refusal(reply)
         if not stored.done():
             stored.set_result(size if reply == b"OK" else 0)
+
+
+def _judged(answer: WholeAnswer, max_age_s: int | None, *, stale: bool = False) -> Lookup:
+    if max_age_s is not None and time() - answer.made_s > max_age_s:
+        return _MISS
+    if answer.fresh_until_s and time() >= answer.fresh_until_s:
+        return Lookup(answer, "hit", stale=True) if stale else _MISS
+    return Lookup(answer, "hit")

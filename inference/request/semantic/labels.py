@@ -57,6 +57,13 @@ class Route:
             effect = "nothing is served for similar requests until there is new evidence"
             _log.warning("semantic_cache.became_wrong", model=self.model, requests=list(self.wrong), effect=effect)
 
+    def begin_again(self) -> None:
+        """Redis no longer has what was read last, so it is another, or has lost its data: only what it has is evidence."""
+        _log.warning("semantic_cache.evidence_lost", model=self.model, labels=self.evidence.labels)
+        self.evidence = Evidence(self.evidence.delta, self.evidence.alpha)
+        self.served, self.marks, self.broke_ms, self.last = 0, 0, 0, b"-"
+        self.wrong.clear()
+
     def broke_lately(self, within_s: float) -> bool:
         return time.time() - self.broke_ms / 1000 < within_s
 
@@ -103,10 +110,11 @@ class Labels:
                     break
 
     async def _read(self, route: Route, timeout_s: float) -> int:
-        """How many were new."""
+        """How many were new; as many as are read at once where it has to begin again. The one that was read last comes first."""
+        last = route.last
         try:
             reply = await self._redis.send(
-                b"XRANGE", _LABELS + route.name, route.last, b"+", b"COUNT", _AT_ONCE, timeout_s=timeout_s
+                b"XRANGE", _LABELS + route.name, last, b"+", b"COUNT", _AT_ONCE + 1, timeout_s=timeout_s
             )
         except (RedisLostError, TimeoutError):
             return 0
@@ -114,8 +122,15 @@ class Labels:
             self._redis.note_refusal(reply)
         if not isinstance(reply, list):
             return 0
+        if route.last != last:
+            return _AT_ONCE  # they were read meanwhile
+        if last != b"-":
+            if not reply or reply[0][0] != last:
+                route.begin_again()
+                return _AT_ONCE
+            del reply[0]
         for identity, values in reply:  # of a cluster, redis-py has made a dict of the values
-            route.last = b"(" + identity
+            route.last = identity
             try:
                 said = values if isinstance(values, dict) else dict(zip(values[::2], values[1::2], strict=True))
                 label = Label(float(said[b"s"]), said[b"w"] != b"0")

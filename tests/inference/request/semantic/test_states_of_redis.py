@@ -24,6 +24,7 @@ async def test_each_state_of_redis_fails_no_request_and_is_said_until_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_redis: tuple[Redis, Managed], start: Start
 ) -> None:
     redis, process = own_redis
+    monkeypatch.setattr("inference.request.exact.copies.LIVES_S", 0.0)  # so that only Redis answers
     numbers = count()
 
     async def served(it: Bed) -> list[str]:
@@ -61,6 +62,7 @@ async def test_each_state_of_redis_fails_no_request_and_is_said_until_it_ends(
         await asyncio.to_thread(start, redis.command)
         await it.says("up", "up")
         assert await served(it) == ["miss"] * 3
+        assert set(it.thresholds) == {None}  # the evidence went with the Redis that had it
         assert (await served(it))[0] == "hit"
 
 

@@ -1,5 +1,6 @@
 """Vectors and labels in a real Redis: two sets of a bucket, bounds, another Redis, and what a gateway that starts reads."""
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -113,6 +114,23 @@ async def test_a_gateway_that_starts_has_the_evidence_of_the_others(redis_url: s
         assert started.route(name, "m", "same", 0.01).evidence.labels == 0  # another bound: they are read again
         await started.read(WITHIN_S)
         assert started.route(name, "m", "same", 0.01).evidence.labels == 250
+
+
+async def test_a_redis_that_has_lost_its_labels_leaves_no_evidence(redis_url: str) -> None:
+    async with connected(redis_url) as redis:
+        labels, name = Labels(redis), secrets.token_bytes(16)
+        route = labels.route(name, "m", "same", 0.05)
+        for number in range(250):
+            labels.add(name, Label(0.96, number == 0), "id")
+        await asyncio.gather(labels.read(WITHIN_S), labels.read(WITHIN_S))
+        assert route.evidence.labels == 250 and route.evidence.threshold is not None
+        await redis.send(b"DEL", b"weir:semantic:labels:" + name)
+        await labels.read(WITHIN_S)
+        assert (route.evidence.labels, route.evidence.threshold) == (0, None)
+        for _ in range(3):
+            labels.add(name, Label(0.96, wrong=False), "id")
+        await labels.read(WITHIN_S)
+        assert route.evidence.labels == 3
 
 
 async def test_that_answers_have_become_wrong_is_said_with_examples(redis_url: str) -> None:
