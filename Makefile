@@ -139,7 +139,7 @@ static/vendor/.fetched: deploy/assets.py $(VENV)/.runtime
 	@$(BIN)/python -m deploy.assets
 	@touch $@
 
-build/vendor/.fetched: deploy/assets.py tests/support/oidc/package-lock.json $(VENV)/.dev
+build/vendor/.fetched: deploy/assets.py tests/support/oidc/package-lock.json tests/support/saml/package-lock.json $(VENV)/.dev
 	@$(BIN)/python -m deploy.assets --tests
 	@mkdir -p $(@D) && touch $@
 

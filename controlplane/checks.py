@@ -160,10 +160,10 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "weir.E084",
-        ("local_login", "oidc"),
-        lambda c: c.local_login == "everybody" or bool(c.oidc),
-        "WEIR_LOCAL_LOGIN={local_login}, and WEIR_OIDC is empty: nobody else can log in.",
-        "Name a provider in WEIR_OIDC, or set WEIR_LOCAL_LOGIN=everybody.",
+        ("local_login", "oidc", "saml"),
+        lambda c: c.local_login == "everybody" or bool(c.providers),
+        "WEIR_LOCAL_LOGIN={local_login}, and WEIR_OIDC and WEIR_SAML are empty: nobody else can log in.",
+        "Name a provider in WEIR_OIDC or WEIR_SAML, or set WEIR_LOCAL_LOGIN=everybody.",
     ),
     Rule(
         "weir.E019",

@@ -55,6 +55,7 @@ INSTALLED_APPS = [
     "allauth.mfa",
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
+    "allauth.socialaccount.providers.saml",
     "allauth.usersessions",
     "axes",
     "channels",
@@ -159,7 +160,12 @@ SOCIALACCOUNT_PROVIDERS = {
             }
             for each in CONFIG.oidc
         ],
-    }
+    },
+    "saml": {
+        "APPS": [
+            {"provider_id": each.id, "name": each.name, "client_id": each.id, "secret": ""} for each in CONFIG.saml
+        ]
+    },
 }
 MFA_ADAPTER = "controlplane.accounts.login.adapters.SecondFactors"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
@@ -201,7 +207,10 @@ CONTENT_SECURITY_POLICY = {
         "img-src": [SELF, "data:", "blob:"],
         "object-src": [NONE],
         "base-uri": [SELF],
-        "form-action": [SELF, *(each.origin for each in CONFIG.oidc)],  # the log-in's form is sent on to the provider
+        "form-action": [
+            SELF,
+            *(each.origin for each in CONFIG.providers),
+        ],  # the log-in's form is sent on to the provider
         "frame-ancestors": [NONE],
     }
 }

@@ -2,7 +2,7 @@
 
 plotly.js comes as npm's bundle of cartesian charts (410 KB compressed), pinned and checked against its published hash. Without npm
 or a network, the whole bundle of plotly's wheel (1.1 MB compressed) is used. `--tests` also fetches axe-core, for the
-accessibility tests, and oidc-provider, for those of the log-in. The exit status is always 0: a script that cannot be fetched is reported.
+accessibility tests, and providers of OpenID Connect and SAML. The exit status is always 0: a script that cannot be fetched is reported.
 """
 
 import argparse
@@ -143,14 +143,15 @@ def main() -> None:
                 f"axe-core: absent, because {error}; the accessibility tests use their own simpler checks",
                 file=sys.stderr,
             )
-        try:
-            fetched = fetch_locked(ROOT / "tests" / "support" / "oidc", FOR_TESTS / "oidc")
-            print(f"oidc-provider: {fetched.relative_to(ROOT)}")
-        except NotFetchedError as error:
-            print(
-                f"oidc-provider: absent, because {error}; tests of log-in through a provider are skipped",
-                file=sys.stderr,
-            )
+        for protocol in ("oidc", "saml"):
+            try:
+                fetched = fetch_locked(ROOT / "tests" / "support" / protocol, FOR_TESTS / protocol)
+                print(f"provider, {protocol}: {fetched.relative_to(ROOT)}")
+            except NotFetchedError as error:
+                print(
+                    f"provider, {protocol}: absent, because {error}; tests of log-in through it are skipped",
+                    file=sys.stderr,
+                )
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ class GroupMappingAdmin(PeopleAdmin):
         if db_field.name == "group":
             kwargs["widget"] = Suggesting(_named_groups)
         if db_field.name == "provider":
-            kwargs["widget"] = Suggesting(lambda: [each.id for each in settings.CONFIG.oidc])
+            kwargs["widget"] = Suggesting(lambda: [each.id for each in settings.CONFIG.providers])
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
 

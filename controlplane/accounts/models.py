@@ -142,7 +142,7 @@ ADMINISTRATOR, OF_A_TENANT = "administrator", "tenant"
 class GroupMapping(models.Model):
     """What the people of a group at a provider are here."""
 
-    provider = models.CharField(max_length=40, help_text="Its `id` in WEIR_OIDC.")
+    provider = models.CharField(max_length=40, help_text="Its `id` in WEIR_OIDC or WEIR_SAML.")
     group = models.CharField(max_length=255, help_text="As the provider names it in its claim.")
     role = models.CharField(
         max_length=20,
@@ -183,9 +183,9 @@ class GroupMapping(models.Model):
             )
         if (self.tenant is None) != (self.role != OF_A_TENANT):
             raise ValidationError({"tenant": f"Name the tenant of the role {OF_A_TENANT}, and of no other"})
-        if self.provider not in {each.id for each in settings.CONFIG.oidc}:
-            named = ", ".join(each.id for each in settings.CONFIG.oidc) or "none yet"
-            raise ValidationError({"provider": f"WEIR_OIDC has no such provider; it has {named}"})
+        if self.provider not in {each.id for each in settings.CONFIG.providers}:
+            named = ", ".join(each.id for each in settings.CONFIG.providers) or "none yet"
+            raise ValidationError({"provider": f"WEIR_OIDC and WEIR_SAML have no such provider; they have {named}"})
 
 
 class ProviderAccount(models.Model):

@@ -13,6 +13,7 @@ from django.urls import path, register_converter, reverse_lazy
 from django.urls.converters import StringConverter
 from django.views.generic import TemplateView
 
+from controlplane.accounts.login import saml_views
 from controlplane.accounts.login.views import from_provider, logged_out_there, to_provider
 
 ENTRANCE, FRAME = "accounts/entrance.html", "accounts/own.html"
@@ -38,12 +39,16 @@ def page(view: Any, title: str, button: str = "", frame: str = FRAME, text: str 
 entrance = [
     path(
         "login",
-        account.LoginView.as_view(template_name="accounts/login.html", extra_context={"providers": settings.CONFIG.oidc}),
+        account.LoginView.as_view(template_name="accounts/login.html", extra_context={"providers": settings.CONFIG.providers}),
         name="account_login",
     ),
     path("login/through/<slug:provider_id>", to_provider, name="openid_connect_login"),
     path("login/through/<slug:provider_id>/back", from_provider, name="openid_connect_callback"),
     path("login/through/<slug:provider_id>/ended", logged_out_there, name="openid_connect_ended"),
+    path("login/saml/<slug:provider_id>", saml_views.begin, name="saml_login"),
+    path("login/saml/<slug:provider_id>/back", saml_views.back, name="saml_acs"),
+    path("login/saml/<slug:provider_id>/done", saml_views.finish, name="saml_finish_acs"),
+    path("login/saml/<slug:provider_id>/metadata", saml_views.metadata, name="saml_metadata"),
     path(
         "login/cancelled",
         page(account.AccountInactiveView, "No log-in", "", ENTRANCE, "The log-in was ended at the provider. Nothing has changed."),

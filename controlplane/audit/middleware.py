@@ -8,6 +8,7 @@ from django.contrib.auth.signals import user_logged_in, user_logged_out
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
 
+from controlplane.accounts.login.adapters import refused
 from controlplane.accounts.login.break_glass import broken
 from controlplane.audit.models import Entry
 from controlplane.core.acting import Actor, actor
@@ -43,6 +44,7 @@ def _is_new(refusal: tuple[str, str, str]) -> bool:
 
 
 def connect_logins() -> None:
+    refused.connect(_refused, dispatch_uid="audit a log-in that was refused")
     broken.connect(_broke_the_glass, dispatch_uid="audit broke the glass")
     user_logged_in.connect(_logged_in, dispatch_uid="audit logged in")
     user_logged_out.connect(_logged_out, dispatch_uid="audit logged out")
@@ -50,6 +52,12 @@ def connect_logins() -> None:
 
 def _logged_in(sender: Any, user: User, **_: Any) -> None:
     _session(user, "logged in")
+
+
+def _refused(sender: Any, provider: str, why: str, address: str | None, **_: Any) -> None:
+    via = f"provider {provider}"
+    if _is_new(("", via, why)):
+        Entry.write(Actor("", via, address or ""), "refused", kind="auth.user", subject="log-in", note=why)
 
 
 def _broke_the_glass(sender: Any, user: User, **_: Any) -> None:

@@ -7,11 +7,19 @@ Environment variables carry `WEIR_` before the name. A value outside its bounds 
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, DirectoryPath, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    DirectoryPath,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from controlplane.config import bounds
-from controlplane.config.providers import Provider, named_once
+from controlplane.config.providers import Provider, SamlProvider, named_once
 from controlplane.config.providers import read as read_providers
 
 Port = Annotated[int, Field(ge=0, le=bounds.MAX_PORT)]
@@ -28,6 +36,7 @@ MailAddress = Annotated[str, AfterValidator(bounds.mail_address)]
 TeamName = Annotated[str, AfterValidator(bounds.team_name)]
 HostNames = Annotated[list[str], NoDecode, AfterValidator(bounds.host_names)]
 Providers = Annotated[list[Provider], NoDecode, BeforeValidator(read_providers), AfterValidator(named_once)]
+SamlProviders = Annotated[list[SamlProvider], NoDecode, BeforeValidator(read_providers)]
 Networks = Annotated[list[str], NoDecode, AfterValidator(bounds.networks)]
 
 
@@ -185,6 +194,10 @@ class Config(BaseSettings):
         repr=False,
         description="Providers of OpenID Connect that people log in through, as a JSON list (docs/login.md); empty is none.",
     )
+    saml: SamlProviders = Field(
+        [],
+        description="Providers of SAML 2.0 that people log in through, as a JSON list (docs/login.md); empty is none.",
+    )
     oidc_reread_s: float = Field(
         60.0,
         ge=0,
@@ -195,7 +208,8 @@ class Config(BaseSettings):
         3600.0,
         ge=60,
         le=86_400,
-        description="How long it counts while the provider does not answer, s; then log-ins through it end, and roles by its groups.",
+        description="How long it counts while the provider does not answer, or cannot be asked (SAML), s; then log-ins through it end, "
+        "and roles by its groups.",
     )
     local_login: Literal["everybody", "break-glass"] = Field(
         "everybody", description="Who may log in by a password or passkey of this installation, beside its providers."
@@ -240,6 +254,12 @@ class Config(BaseSettings):
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
+    @field_validator("saml")
+    @classmethod
+    def _named_once(cls, value: list[SamlProvider], info: ValidationInfo) -> list[SamlProvider]:
+        named_once([*info.data.get("oidc", []), *value])
+        return value
+
     @field_validator("home", mode="after")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
@@ -252,6 +272,11 @@ class Config(BaseSettings):
             return cls()
         except ValidationError as error:
             raise refusal(error, cls) from error
+
+    @property
+    def providers(self) -> list[Provider | SamlProvider]:
+        """Through which people log in, as the log-in page has them."""
+        return [*self.oidc, *self.saml]
 
     @property
     def snapshot_file(self) -> Path:

@@ -60,10 +60,10 @@ def mail_address(text: str) -> str:
     return text
 
 
-def issuer(text: str) -> str:
+def provider_url(text: str) -> str:
     host = urlsplit(http_url(text)).hostname or ""
     if not text.startswith("https://") and not is_loopback(host):
-        raise ValueError("an issuer is spoken to by https")
+        raise ValueError("a provider of log-ins is spoken to by https")
     return text.rstrip("/")
 
 

@@ -21,7 +21,7 @@ def connections_of(config: Config) -> list[Connection]:
             ("telemetry", config.telemetry_url),
             ("telemetry, own spans", config.otlp_endpoint),
             ("mail server", mail and f"{mail}://{urlsplit(config.mail_url).netloc}"),
-            *((f"log-in, {each.id}", each.issuer) for each in config.oidc),
+            *((f"log-in, {each.id}", each.url) for each in config.providers),
             ("metrics of the controller", f"{scheme}://{config.controller_host}:{config.controller_port}"),
             ("metrics of the worker", config.worker_metrics and f"{scheme}://{config.worker_metrics}"),
         )

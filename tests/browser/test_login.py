@@ -152,6 +152,21 @@ def test_groups_of_a_provider_are_roles_and_removal_takes_them_away_at_the_next_
     tab.wait_for_url("**/login?next=/silences")
 
 
+def test_an_answer_that_another_sites_page_sends_logs_in(tab: Page, site: Site, start: Start) -> None:
+    """SAML's come so: without the session's cookie, and the log-in goes on with it all the same."""
+    site.shell(MAPPING.replace("npm", "okta"))
+    provider = site.saml.start(start)
+    provider.knows(vera=["llm-on-call"])
+    provider.has_present("vera")
+    tab.goto("/login?next=/silences")
+    tab.get_by_role("button", name="Log in through Okta").click()
+    tab.wait_for_url("**/silences")
+    expect(tab.get_by_role("button", name="Silence", exact=True)).to_be_visible()
+    tab.goto("/login/saml/okta/done")
+    expect(tab.get_by_text("did not begin that log-in")).to_be_visible()
+    shoot(tab, "no-log-in")
+
+
 def test_an_open_page_of_a_session_that_has_ended_asks_for_a_log_in(tab: Page, site: Site) -> None:
     """And is not called live any more. Another session lasts: other tests share it."""
     tab.goto("/latency?q=p99")

@@ -80,6 +80,7 @@ WRONG_ALONE = [
     ("LOG_FORMAT", "xml", "'console' or 'json'"),
     ("LOG_LEVEL", "loud", "'debug', 'info', 'warning' or 'error'"),
     ("OIDC", "keycloak", "it is no JSON"),
+    ("SAML", "okta", "it is no JSON"),
     ("OIDC_REREAD_S", "-1", "greater than or equal to 0"),
     ("OIDC_OUTAGE_S", "5", "greater than or equal to 60"),
     ("LOCAL_LOGIN", "nobody", "'everybody' or 'break-glass'"),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 
@@ -23,9 +23,9 @@ class Certificate(NamedTuple):
         return path
 
 
-def certificate(*names: str) -> Certificate:
+def certificate(*names: str, is_rsa: bool = False) -> Certificate:
     """A certificate for these host names, valid for a day."""
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = rsa.generate_private_key(65_537, 2048) if is_rsa else ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
     now = datetime.datetime.now(datetime.UTC)
     made = (

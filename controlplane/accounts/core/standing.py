@@ -4,6 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+OVERAGE = "http://schemas.microsoft.com/claims/groups.link"
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -34,9 +36,9 @@ def groups_now(said: Said, now: datetime, times: ReadTimes) -> frozenset[str] | 
 
 def groups_of(claims: dict[str, object], claim: str) -> frozenset[str] | None:
     """The groups that the claim names; without a claim none: some providers leave out an empty one. None where the provider has more of
-    them than it writes down (Entra's overage)."""
+    them than it writes down (Entra's overage, of both protocols)."""
     elsewhere = claims.get("_claim_names")
-    if claims.get("hasgroups") or (isinstance(elsewhere, dict) and claim in elsewhere):
+    if claims.get("hasgroups") or OVERAGE in claims or (isinstance(elsewhere, dict) and claim in elsewhere):
         return None
     said = claims.get(claim) or []
     named: Collection[object] = [said] if isinstance(said, str) else said if isinstance(said, list) else []

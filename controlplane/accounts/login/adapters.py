@@ -11,6 +11,7 @@ from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
+from django.dispatch import Signal
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -22,6 +23,8 @@ from controlplane.core.sealed import anything_sealed
 
 log = structlog.get_logger(__name__)
 
+refused = Signal()
+"""A log-in through a provider let nobody in. Its receivers get `provider`, `why` and `address`."""
 UNSAID = ("account/messages/logged_in.txt", "account/messages/logged_out.txt")
 """The page shows it."""
 SEALED = ("secret", "seed")
@@ -41,7 +44,7 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
         """By a password, a passkey or a provider. Who got this far has proven who it is: nobody else learns which accounts there are."""
         if not (signal_kwargs or {}).get("sociallogin") and not break_glass.may_enter_here(user):
             clear_login(request)
-            through = " or ".join(each.name for each in settings.CONFIG.oidc)
+            through = " or ".join(each.name for each in settings.CONFIG.providers)
             messages.error(request, f"Passwords are for emergencies here: log in through {through}.")
             return redirect("account_login")
         answer: HttpResponseBase | None = super().pre_login(request, user, signal_kwargs=signal_kwargs, **given)
@@ -79,19 +82,33 @@ class Providers(DefaultSocialAccountAdapter):  # type: ignore[misc]
         """Whoever the provider lets in is a person here: without a role, who sees nothing."""
         return True
 
+    def populate_user(self, request: HttpRequest, sociallogin: Any, data: dict[str, Any]) -> Any:
+        """Who is given neither a name nor an address is called as the provider knows them."""
+        if not data.get("username") and not data.get("email"):
+            data = {**data, "username": sociallogin.account.uid}
+        return super().populate_user(request, sociallogin, data)
+
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
         """Nobody adds a provider to an account that is there: whoever could would enter as another."""
         if sociallogin.state.get("process") != "login":
             raise PermissionDenied
 
     def on_authentication_error(
-        self, request: HttpRequest, provider: Any, error: Any = None, exception: Any = None, **_: Any
+        self,
+        request: HttpRequest,
+        provider: Any,
+        error: Any = None,
+        exception: Any = None,
+        extra_context: dict[str, Any] | None = None,
+        **_: Any,
     ) -> None:
+        why = (extra_context or {}).get("why") or str(error)
+        refused.send(None, provider=provider.app.provider_id, why=why, address=client_ip(request))
         log.warning(
             "log-in through a provider failed",
             provider=provider.app.provider_id,
-            error=str(error),
-            why=repr(exception)[:300],
+            error=why,
+            why=repr(getattr(exception, "__cause__", None) or exception)[:300],
         )
 
 

@@ -11,6 +11,7 @@ from requests import RequestException
 
 from controlplane.accounts.login import provider as providers
 from controlplane.accounts.models import ProviderAccount
+from controlplane.config.providers import Provider
 
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
 MAX_AGE_S = 300
@@ -25,7 +26,7 @@ class BadLogoutError(Exception):
 def log_out(provider_id: str, token: str) -> None:
     """End every session of whom the token names, and what groups there gave, until the next log-in. Raises BadLogoutError."""
     provider = providers.provider_of(provider_id)
-    if provider is None:
+    if not isinstance(provider, Provider):
         raise BadLogoutError("there is no such provider here")
     try:
         if jwt.get_unverified_header(token).get("alg") not in ALGORITHMS:

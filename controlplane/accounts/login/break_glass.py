@@ -25,7 +25,7 @@ def is_through_a_provider(request: HttpRequest, user: Any) -> bool:
 def watch(sender: Any, request: HttpRequest | None, user: Any, **_: Any) -> None:
     """After each log-in."""
     if (
-        settings.CONFIG.oidc
+        settings.CONFIG.providers
         and request is not None
         and BreakGlass.objects.filter(user=user).exists()
         and not is_through_a_provider(request, user)

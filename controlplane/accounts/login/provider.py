@@ -1,4 +1,4 @@
-"""Asks providers of OpenID Connect, at log-in and again while people work, in which groups they are."""
+"""What providers say of people: at the log-in, and again while people work. Those of SAML cannot be asked again: their word ends."""
 
 import json
 import time
@@ -23,7 +23,7 @@ from requests import HTTPError, RequestException
 
 from controlplane.accounts.core.standing import ReadTimes, Said, groups_now, groups_of, is_due
 from controlplane.accounts.models import GroupMapping, ProviderAccount, ProviderTokens
-from controlplane.config.providers import Provider
+from controlplane.config.providers import Provider, SamlProvider
 from controlplane.core.acting import Actor, acting
 from controlplane.core.encryption import SealError
 
@@ -52,8 +52,8 @@ class Tokens:
     until: float = 0.0
 
 
-def provider_of(provider_id: str) -> Provider | None:
-    return next((each for each in settings.CONFIG.oidc if each.id == provider_id), None)
+def provider_of(provider_id: str) -> Provider | SamlProvider | None:
+    return next((each for each in settings.CONFIG.providers if each.id == provider_id), None)
 
 
 def remember(request: HttpRequest, user: User, sociallogin: Any = None, **_: Any) -> None:
@@ -64,15 +64,20 @@ def remember(request: HttpRequest, user: User, sociallogin: Any = None, **_: Any
     provider = provider_of(account.provider)
     if provider is None:
         return
-    groups = groups_of(account.extra_data.get(provider.groups_from) or {}, provider.groups_claim)
+    if isinstance(provider, Provider):
+        groups = groups_of(account.extra_data.get(provider.groups_from) or {}, provider.groups_claim)
+    else:
+        groups = groups_of(account.extra_data, provider.groups_attribute)
     if groups is None:
         log.warning("a provider has more groups of a person than it writes down: no role follows", provider=provider.id)
     said = {"user": user, "groups": sorted(groups or ()), "refused": False}
     kept, _made = ProviderAccount.objects.update_or_create(provider=provider.id, subject=account.uid, defaults=said)
     tokens = ProviderTokens.objects.filter(account=kept).first() or ProviderTokens(account=kept)
-    tokens.secret = json.dumps(
-        asdict(Tokens(token.token, token.token_secret, token.expires_at.timestamp() if token.expires_at else 0.0))
-    )
+    given = Tokens("")
+    if token is not None:
+        until = token.expires_at.timestamp() if token.expires_at else 0.0
+        given = Tokens(token.token, token.token_secret, until)
+    tokens.secret = json.dumps(asdict(given))
     tokens.read_at, tokens.claimed_until = timezone.now(), None
     tokens.save()
 
@@ -82,7 +87,7 @@ def standing(user: Any) -> Mapping[tuple[str, str], frozenset[str] | None]:
     known: dict[tuple[str, str], frozenset[str] | None] | None = getattr(user, _STANDING, None)
     if known is None:
         known = {}
-        if settings.CONFIG.oidc:
+        if settings.CONFIG.providers:
             times = ReadTimes(settings.CONFIG.oidc_reread_s, settings.CONFIG.oidc_outage_s)
             for tokens in ProviderTokens.objects.filter(account__user_id=user.pk).select_related("account"):
                 known[tokens.account.provider, tokens.account.subject] = _now(tokens, times)
@@ -120,7 +125,7 @@ def _now(tokens: ProviderTokens, times: ReadTimes) -> frozenset[str] | None:
     provider = provider_of(account.provider)
     if provider is None:
         return None
-    if is_due(_said(tokens), now, times) and _claim(tokens):
+    if isinstance(provider, Provider) and is_due(_said(tokens), now, times) and _claim(tokens):
         try:
             groups = query(provider, account.subject, Tokens(**json.loads(tokens.secret)), partial(_keep, tokens))
         except RefusedError:

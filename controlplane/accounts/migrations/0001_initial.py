@@ -122,7 +122,7 @@ class Migration(migrations.Migration):
             name='GroupMapping',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('provider', models.CharField(help_text='Its `id` in WEIR_OIDC.', max_length=40)),
+                ('provider', models.CharField(help_text='Its `id` in WEIR_OIDC or WEIR_SAML.', max_length=40)),
                 ('group', models.CharField(help_text='As the provider names it in its claim.', max_length=255)),
                 ('role', models.CharField(choices=[('viewer', 'viewer: sees everything'), ('responder', 'responder: acknowledges, silences, notes and resolves'), ('owner', "owner: responds, and edits what is the team's: objectives, policies, destinations, keys, models and their pools"), ('approver', 'approver: approves what another person wrote'), ('administrator', 'administrator: everything'), ('tenant', "tenant: sees what is the tenant's")], max_length=20)),
                 ('team', models.ForeignKey(blank=True, help_text='In which a role of teams is.', null=True, on_delete=django.db.models.deletion.CASCADE, to='fleet.team')),

@@ -8,8 +8,11 @@ from tests.support.web.urls import all_urls
 OPEN_TO_ALL = {
     "/healthz", "/readyz", "/login", "/hooks/pagerduty", "/shared/<str:text>", "/logout", "/login/closed", "/login/reset",
     "/login/reset/sent", "/login/reset/done", "/login/through/x", "/login/through/x/ended", "/login/cancelled", "/login/reset/x-<str:key>",
+    "/login/saml/x", "/login/saml/x/back",
 }  # fmt: skip
-SENT_BACK = {"/login/through/x/back", "/admin/login/", "/login/second-factor", "/login/passkey"}
+SENT_BACK = {
+    "/login/through/x/back", "/login/saml/x/done", "/login/saml/x/metadata", "/admin/login/", "/login/second-factor", "/login/passkey",
+}  # fmt: skip
 """Open, and nothing without a password or a passkey before."""
 
 

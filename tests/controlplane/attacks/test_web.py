@@ -12,7 +12,7 @@ from tests.support.web.urls import all_urls
 
 LOGIN = reverse_lazy("account_login")
 PASSWORD = "slow-river-under-bridge"
-SIGNED = ("/hooks/pagerduty", "/login/through/x/ended")
+SIGNED = ("/hooks/pagerduty", "/login/through/x/ended", "/login/saml/x/back")
 """What other servers call: what they say is signed, and no cookie counts."""
 PAGES = ("/login", "/audit", "/admin/", "/silences", "/api/v1/incidents", "/nowhere")
 

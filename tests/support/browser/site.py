@@ -24,6 +24,7 @@ from deploy.local.ports import free_ports
 from deploy.local.process import ROOT, Command, Managed
 from deploy.local.redis import redis
 from tests.support.oidc import OidcProvider
+from tests.support.saml import SamlProvider
 from tests.support.telemetry.embedded_store import embedded_store
 from tests.support.web import signals, traffic
 
@@ -76,7 +77,8 @@ class Site:
     environment: dict[str, str]
     django: subprocess.Popen[str]
     oidc: OidcProvider
-    """Where a test starts it; log-in through it is offered in any case."""
+    saml: SamlProvider
+    """Where a test starts them; log-in through them is offered in any case."""
 
     @property
     def password(self) -> str:
@@ -132,8 +134,8 @@ class Site:
 def running_site(home: Path) -> Iterator[Site]:
     """Everything started, with a first user; stopped at the end, and tied to this process's life."""
     home.mkdir(parents=True, exist_ok=True)
-    redis_port, store_port, web_port, oidc_port = free_ports(4)
-    oidc = OidcProvider(oidc_port)
+    redis_port, store_port, web_port, oidc_port, saml_port = free_ports(5)
+    oidc, saml = OidcProvider(oidc_port), SamlProvider(saml_port, home)
     keeper, url = redis(redis_port, home / "redis"), f"http://127.0.0.1:{web_port}"
     front, dsn = embedded_store(home, store_port)
     environment = {
@@ -142,6 +144,7 @@ def running_site(home: Path) -> Iterator[Site]:
         "WEIR_REDIS_URL": keeper.url,
         "WEIR_PUBLIC_URL": url,
         "WEIR_OIDC": json.dumps([oidc.settings()]),
+        "WEIR_SAML": json.dumps([saml.settings()]),
         "WEIR_OIDC_REREAD_S": "0",
         "WEIR_OBSERVE_EVERY_S": "900",  # nobody observes here: what `OBSERVE` says stays true
         "WEIR_COMPONENT_UP_FOR_S": "1800",  # two rounds at least
@@ -174,7 +177,7 @@ def running_site(home: Path) -> Iterator[Site]:
         start(
             Command("web", (*granian, "controlplane.asgi:application"), lambda: _answers(f"{url}/healthz"), environment)
         )
-        site = Site(url, home, Store(dsn), keeper.url, environment, django, oidc)
+        site = Site(url, home, Store(dsn), keeper.url, environment, django, oidc, saml)
         site.shell(OBSERVE)
         yield site
 
