@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from urllib.parse import urlsplit
+
+from django.db.models import QuerySet
 
 from controlplane.fleet.core.detected import describe
 from controlplane.fleet.core.stack_rows import Observed, PoolEntry, PoolServer, ReplicaEntry
 from controlplane.fleet.metrics_pages import metrics_pages
-from controlplane.fleet.models import Observation, Pool, Price, Replica
+from controlplane.fleet.models import LLMModel, Observation, Pool, Price, Replica
 
 
 def pool_entries() -> list[PoolEntry]:
@@ -29,6 +32,11 @@ def pool_entries() -> list[PoolEntry]:
             "replicas"
         )
     ]
+
+
+def embedders() -> QuerySet[LLMModel, Any]:
+    """The models that make vectors for similar requests of others, by their keys. Clients need none of them."""
+    return LLMModel.objects.exclude(semantic_embedder=None).values("semantic_embedder")
 
 
 def pool_servers() -> list[PoolServer]:

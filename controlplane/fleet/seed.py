@@ -37,11 +37,11 @@ class SeedCapacity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gpus_per_replica: int
     usd_per_gpu_hour: float
     requests_per_s: float
-    input_tokens: float
-    output_tokens: float
     slots: int
     cold_start_s: float
     note: str
+    input_tokens: float | None = None
+    output_tokens: float | None = None
 
 
 class SeedPrice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,6 +73,7 @@ class SeedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tokenizer: str = "tekken"
     context_tokens: int = 0  # 0 where it is not known
     price: SeedPrice | None = None
+    compared_by: str = ""  # an embedder before it: answers of its similar requests are compared, and none is served
 
 
 class Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,7 +119,7 @@ def _clusters(names: set[str]) -> list[str]:
 
 
 def _model(seed: SeedModel) -> list[str]:
-    model, done = _get_or_make(LLMModel, {"name": seed.name}, {"team": first_team(), **_limits(seed)})
+    model, done = _get_or_make(LLMModel, {"name": seed.name}, {"team": first_team(), **_limits(seed), **_similar(seed)})
     if done and seed.price is not None:
         done += _get_or_make(Price, {"model": model}, msgspec.structs.asdict(seed.price))[1]
     for pool in seed.pools:
@@ -159,6 +160,17 @@ def _limits(seed: SeedModel) -> dict[str, Any]:
     elif all(pool.protocol == "openai" for pool in seed.pools):
         limits["max_output_tokens"] = UNLIMITED_TOKENS
     return limits
+
+
+def _similar(seed: SeedModel) -> dict[str, Any]:
+    if not seed.compared_by:
+        return {}
+    embedder = LLMModel.objects.filter(name=seed.compared_by).first()
+    return {
+        "semantic_mode": LLMModel.SemanticMode.SHADOW,
+        "semantic_embedder": embedder,
+        "semantic_other_words": True,
+    }
 
 
 def _retire(pools: set[str]) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import structlog
 
+from controlplane.fleet.inventory import embedders
 from controlplane.fleet.models import Pool, Tier
 from controlplane.planning import jobs, refresh
 from controlplane.planning.core.demo_traffic import WEEK_S, Stream, requests
@@ -111,8 +112,9 @@ def delete() -> int:
 
 
 def fleet_streams(requests_per_s: float) -> list[Stream]:
-    """Traffic of every enabled pool and tier. Raises DemoRefusedError where there is none."""
-    pools = list(Pool.objects.filter(enabled=True).select_related("variant__model", "region"))
+    """Traffic of every enabled pool that clients use, and tier. Raises DemoRefusedError where there is none."""
+    enabled = Pool.objects.filter(enabled=True).exclude(variant__model__in=embedders())
+    pools = list(enabled.select_related("variant__model", "region"))
     tiers = list(Tier.objects.values_list("name", flat=True))
     if not pools or not tiers:
         raise DemoRefusedError("the fleet has no enabled pool or no tier: enter them in the admin first")

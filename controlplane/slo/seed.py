@@ -1,8 +1,9 @@
-"""Creates the first objectives of a fleet, for each of its models."""
+"""Creates the first objectives of a fleet, for each of its models but those that make vectors for others."""
 
 from django.db import transaction
 
 from controlplane.core.formatting import TEXT
+from controlplane.fleet.inventory import embedders
 from controlplane.fleet.models import LLMModel
 from controlplane.fleet.seed import first_team
 from controlplane.slo.core.objective import Objective
@@ -18,7 +19,8 @@ TTFT_MS, E2E_MS = 1_000.0, 10_000.0
 @transaction.atomic
 def make_first_objectives() -> list[str]:
     """Create them, unless there is any objective. Returns a line for each."""
-    models = list(LLMModel.objects.filter(enabled=True).values_list("name", flat=True))
+    named = LLMModel.objects.filter(enabled=True).exclude(pk__in=embedders())
+    models = list(named.values_list("name", flat=True))
     if StoredObjective.objects.exists() or not models:
         return []
     team = first_team()

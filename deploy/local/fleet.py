@@ -13,6 +13,11 @@ from deploy.local.triton import installation, triton
 
 MODELS = {"chat-large": "chat_large", "chat-small": "chat_small"}
 """The name that clients send, and Triton's name of the model."""
+EMBEDDER, COMPARED = "lexical-not-semantic", "chat-small"
+"""The model that makes vectors, whose name says on each screen what it is (`models/lexical.py`), and the one whose similar requests are
+compared by them.
+"""
+ALL_MODELS = {EMBEDDER: "lexical", **MODELS}
 CLUSTER = "local"
 REPLICA_CONCURRENCY = 3
 """What a replica works on (`max_sequences` of its model). The rest waits in the gateway, where the tiers' priorities hold."""
@@ -34,21 +39,49 @@ OF_ALL = {
 PRICES = {
     "chat-large": {"usd_per_1k_prompt_tokens": 0.004, "usd_per_1k_output_tokens": 0.06},
     "chat-small": {"usd_per_1k_prompt_tokens": 0.0006, "usd_per_1k_output_tokens": 0.01},
+    EMBEDDER: {"usd_per_1k_prompt_tokens": 0.00002, "usd_per_1k_output_tokens": 0.0},
 }
+VECTORS = {
+    "signature": "mapping",
+    "mapping": {
+        "inputs": [{"name": "text", "datatype": "BYTES", "value": "prompt"}],
+        "outputs": [{"name": "embedding", "datatype": "FP32", "value": "embedding"}],
+    },
+    "capacity": {
+        "gpu": "cpu",
+        "gpus_per_replica": 1,
+        "usd_per_gpu_hour": 0.05,
+        "requests_per_s": 50.0,
+        "slots": 64,
+        "cold_start_s": 5.0,
+        "note": "A core, entered as if it were a GPU: this model needs none. What it carries and the price are examples.",
+    },
+}
+"""Of the pool that makes vectors."""
 CONFIG = "local"
 """Of the models (`models/repository/*/configs`): small replicas, which a burst of generated traffic fills."""
 
 
 def pools(replicas: int, otlp_endpoint: str, region_prefix: str, env: Mapping[str, str]) -> list[PoolPlan]:
-    """A pool for each model, with so many replicas at the start: a Triton each. `env` is every process's.
+    """A pool for each chat model, with so many replicas at the start, a Triton each; and one with a Triton that makes vectors. `env` is
+    every process's.
 
     Raises FileNotFoundError where Triton is not installed.
     """
     installation()
     return [
-        PoolPlan(_pool_name(model), replicas, partial(_server, served, otlp_endpoint, region_prefix, env))
-        for model, served in MODELS.items()
+        PoolPlan(
+            _pool_name(model),
+            replicas if model in MODELS else 1,
+            partial(_server, served, otlp_endpoint, region_prefix, env),
+        )
+        for model, served in ALL_MODELS.items()
     ]
+
+
+def at_start(replicas: int) -> int:
+    """How many Tritons all pools have then."""
+    return len(MODELS) * replicas + 1
 
 
 def _pool_name(model: str) -> str:
@@ -74,8 +107,13 @@ def fleet(state: LocalState) -> dict[str, Any]:
     by_name = {pool.name: pool for pool in state.pools}
     return {
         "models": [
-            {"name": model, "price": PRICES[model], "pools": [_pool(model, served, by_name[_pool_name(model)])]}
-            for model, served in MODELS.items()
+            {
+                "name": model,
+                "price": PRICES[model],
+                "compared_by": EMBEDDER if model == COMPARED else "",
+                "pools": [_pool(model, served, by_name[_pool_name(model)])],
+            }
+            for model, served in ALL_MODELS.items()
         ]
     }
 
@@ -87,11 +125,14 @@ def _pool(model: str, served: str, pool: LocalPool) -> dict[str, object]:
         "region": "local",
         "model_name": served,
         "model_version": "1",
-        "replica_concurrency": REPLICA_CONCURRENCY,
         "cluster": CLUSTER,
-        "capacity": OF_ALL | CAPACITIES[model],
+        **(_of_chat(model) if model in MODELS else VECTORS),
         "replicas": [
             {"name": replica.name, "grpc": replica.grpc, "http": replica.http, "metrics": replica.metrics}
             for replica in pool.replicas
         ],
     }
+
+
+def _of_chat(model: str) -> dict[str, object]:
+    return {"replica_concurrency": REPLICA_CONCURRENCY, "capacity": OF_ALL | CAPACITIES[model]}

@@ -5,8 +5,8 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from deploy.local import fleet
 from deploy.local.errors import CannotRunError
-from deploy.local.fleet import MODELS
 from deploy.local.ports import LOOPBACK
 from inference.contract.address import Url, parse_base_url
 
@@ -27,7 +27,7 @@ class Options(BaseSettings):
         default=2,
         ge=1,
         le=8,
-        description="Tritons of each demo model's pool at the start. Two show what losing one does.",
+        description="Tritons of each demo chat model's pool at the start. Two show what losing one does.",
     )
     replica_slots: int = Field(
         default=0,
@@ -84,11 +84,11 @@ def read() -> Options:
         problem = error.errors()[0]
         name = f"WEIR_{str(problem['loc'][0]).upper()}"
         raise CannotRunError(f"{name}={problem['input']!r} is refused: {problem['msg'].lower()}") from None
-    at_start = len(MODELS) * options.triton_replicas
+    at_start = fleet.at_start(options.triton_replicas)
     if 0 < options.replica_slots < at_start:
         raise CannotRunError(
-            f"WEIR_REPLICA_SLOTS={options.replica_slots} is refused: the {len(MODELS)} pools start with "
-            f"WEIR_TRITON_REPLICAS={options.triton_replicas} each, so give at least {at_start}"
+            f"WEIR_REPLICA_SLOTS={options.replica_slots} is refused: with WEIR_TRITON_REPLICAS={options.triton_replicas} the "
+            f"pools start with {at_start} in all, so give at least {at_start}"
         )
     if options.tls_client_ca:
         raise CannotRunError(

@@ -90,6 +90,18 @@ def test_repeated_questions_come_out_of_the_cache(run: Run) -> None:
     eventually(lambda: bool(run.get("requests?from=now-15m&to=now&limit=100&cache=hit")["rows"]))
 
 
+def test_answers_of_similar_requests_are_compared_and_none_is_served(run: Run) -> None:
+    def compared() -> bool:
+        used = run.get("cache?from=now-15m&to=now")
+        assert all(it["threshold"] is None for it in used["similar"])
+        assert not any(it["requests"].get("semantic") for it in used["saved"])
+        return any(it["labels"] for it in used["similar"])
+
+    for greeting in ("", "Hi, ", "Hey, ", "Hello, "):
+        run.ask(f"{greeting}What is the first word of an answer?")
+    eventually(compared)
+
+
 def test_an_override_starts_a_replica_that_ends_with_it(run: Run) -> None:
     pool = "chat-small-local"
     ends_at = datetime.now(UTC) + timedelta(hours=1)

@@ -4,6 +4,9 @@ from itertools import islice
 from deploy.local.traffic.burst import table
 from deploy.local.traffic.client import Outcome
 from deploy.local.traffic.questions import QUESTIONS, TENANTS, Question, questions
+from inference.core.question import Message
+from inference.core.question import Question as Asked
+from inference.core.semantic.bucket import Fuzzy, split
 
 
 def lot(count: int, keys: dict[str, int] | None = None) -> list[Question]:
@@ -29,6 +32,16 @@ def test_what_is_repeated_can_be_cached() -> None:
     repeated = [one for one in lot(500) if one.prompt in QUESTIONS]
     assert len(repeated) > 5 * len(QUESTIONS)
     assert {one.temperature for one in repeated} == {0.0}
+
+
+def test_what_is_worded_anew_may_be_answered_for_each_other() -> None:
+    """As the gateway judges it: it can be cached, is mostly new to the exact cache, and long enough to be looked up."""
+    reworded = [one for one in lot(1000) if not one.temperature and one.prompt not in QUESTIONS]
+    assert {one.model for one in reworded} == {"chat-small"}
+    assert len({one.prompt for one in reworded}) > 0.8 * len(reworded) > 50
+    for one in reworded:
+        asked = Asked(operation="chat", temperature=0.0, messages=(Message("user", one.prompt),))
+        assert isinstance(split(asked), Fuzzy), one.prompt
 
 
 def test_what_became_of_a_burst_is_said_by_tier() -> None:

@@ -23,7 +23,7 @@ from controlplane.dashboard.views.common import (
     question_of,
     render_page,
 )
-from controlplane.fleet.models import Observation
+from controlplane.fleet.models import LLMModel, Observation
 from controlplane.fleet.observe.core.ready import CACHE_FAULTS
 from controlplane.planning.core.saved import Saved, Sum, altogether
 from controlplane.planning.savings import savings
@@ -68,6 +68,9 @@ def cache(request: HttpRequest) -> HttpResponse:
         "chart_outcomes": list(by_outcome),
         "table": [(start, [counts[n] for counts in by_outcome.values()]) for n, start in enumerate(starts)],
         "steps": steps.result(),
+        "comparing": LLMModel.objects.exclude(semantic_mode=LLMModel.SemanticMode.OFF).select_related(
+            "semantic_embedder"
+        ),
         "routes": similar.result(),
         "lookups": _by_model(counted.result()[cached.LOOKUPS]),
         "inputs": _by_model(counted.result()[cached.INPUTS]),

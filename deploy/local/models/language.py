@@ -78,11 +78,13 @@ class LanguageModel:
             first, second = second, token
 
     def _relevance(self, prompt: str) -> Weights:
-        """The weight of each document: by the rare words that it shares with the prompt, and a little by the prompt's hash."""
-        shared = np.zeros(self.documents)
-        for word in words(prompt):
-            shared += self.rarity.get(word, 0.0)
-        chance: Weights = np.random.default_rng(zlib.crc32(prompt.encode())).random(self.documents)
+        """The weight of each document: by the rare words that it shares with the prompt, and a little by the hash of these; of the prompt
+        where there are none.
+        """
+        subject = sorted(words(prompt) & self.rarity.keys())
+        shared = sum((self.rarity[word] for word in subject), np.zeros(self.documents))
+        hashed = " ".join(subject) or prompt
+        chance: Weights = np.random.default_rng(zlib.crc32(hashed.encode())).random(self.documents)
         return 0.01 + 0.5 * chance**8 + shared**2
 
     def _next(self, first: int, second: int, relevance: Weights) -> Weights:

@@ -17,6 +17,23 @@ QUESTIONS = (
 )
 """Repeated at temperature 0, so that the cache can answer them after the first time."""
 
+ABOUT = (
+    "a weir in a river",
+    "a queue of requests",
+    "the height of water near the old wall",
+    "the height of water near the old town",
+    "the first word of an answer",
+    "a backup of the data",
+)
+WORDINGS = (
+    ("", "hi, ", "hey, ", "tell me ", "could you tell me ", "hi, could you tell me ", "hey, tell me "),
+    ("what is {}", "what does {} mean", "how does {} work", "why does {} matter"),
+    ("?", "? Thanks.", "? Thanks!", ", thanks?", "? Thanks in advance."),
+)
+"""Put together: so many that most are new to the exact cache, and similar to another that it has. What differs in the middle part, or in
+what it is about, is another question.
+"""
+
 SUBJECTS = (
     "the river",
     "a queue",
@@ -65,17 +82,25 @@ class Question:
 def questions(chance: random.Random, key_files: dict[str, int]) -> Iterator[Question]:
     """Endless, varied questions; the same for the same `chance`."""
     while True:
-        repeated = chance.random() < 0.3
+        drawn = chance.random()
+        repeated, reworded = drawn < 0.25, 0.25 <= drawn < 0.33
+        cacheable = repeated or reworded
         batch = chance.choices(list(key_files), list(key_files.values()))[0]
         yield Question(
             key_file=batch,
-            model="chat-small" if repeated or chance.random() < 0.6 else "chat-large",
-            prompt=chance.choice(QUESTIONS) if repeated else _prompt(chance),
-            max_tokens=48 if repeated else chance.choice((16, 32, 64, 64, 128)),
-            temperature=0.0 if repeated else 0.8,
+            model="chat-small" if cacheable or chance.random() < 0.58 else "chat-large",
+            prompt=chance.choice(QUESTIONS) if repeated else _reworded(chance) if reworded else _prompt(chance),
+            max_tokens=48 if repeated else 64 if reworded else chance.choice((16, 32, 64, 64, 128)),
+            temperature=0.0 if cacheable else 0.8,
             stream=chance.random() < 0.7,
             leaves_after_s=chance.uniform(0.05, 0.8) if chance.random() < 0.02 else None,
         )
+
+
+def _reworded(chance: random.Random) -> str:
+    greeting, query, thanks = map(chance.choice, WORDINGS)
+    text = greeting + query.format(chance.choice(ABOUT)) + thanks
+    return text[0].upper() + text[1:]
 
 
 def _prompt(chance: random.Random) -> str:

@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from controlplane.fleet import seed
-from controlplane.fleet.models import Cluster, LLMModel, Pool, Replica
+from controlplane.fleet.models import Cluster, LLMModel, Pool, Replica, Tier
+from controlplane.planning.demo import fleet_streams
+from controlplane.slo.models import StoredObjective
+from controlplane.slo.seed import make_first_objectives
 from tests.support.fleet import fleet
 
 pytestmark = pytest.mark.django_db
@@ -81,6 +84,21 @@ def test_the_local_cluster_is_disabled_while_no_launcher_runs_it(tmp_path: Path)
     assert "disabled cluster local" in apply(tmp_path, {"models": []})
     assert not Replica.objects.exists()
     assert "enabled cluster local" in apply(tmp_path, fleet(("chat-0", 7000), cluster="local"))
+
+
+def test_a_model_is_compared_by_an_embedder_before_it_and_serves_nothing_for_similar_requests(tmp_path: Path) -> None:
+    [chat], [letters] = fleet()["models"], fleet(name="letters-local", variant="letters")["models"]
+    letters["name"] = "letters"
+    with pytest.raises(seed.SeedError, match="Choose the model that makes vectors"):
+        apply(tmp_path, {"models": [chat | {"compared_by": "letters"}]})
+    apply(tmp_path, {"models": [letters, chat | {"compared_by": "letters"}]})
+    model = LLMModel.objects.get(name="chat-large")
+    assert model.semantic_embedder == LLMModel.objects.get(name="letters")
+    assert (model.semantic_mode, model.semantic_other_words) == ("shadow", True)
+    make_first_objectives()
+    assert not StoredObjective.objects.filter(slug__startswith="letters").exists(), "clients need none of it"
+    Tier.objects.create(name="standard", priority=1)
+    assert {it.model for it in fleet_streams(1.0)} == {"chat-large"}
 
 
 @pytest.mark.parametrize(

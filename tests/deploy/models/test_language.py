@@ -35,6 +35,12 @@ def test_answers_are_about_the_prompt(model: LanguageModel) -> None:
     assert "Birds" in text(model, "Tell me about birds")
 
 
+def test_what_is_said_around_a_question_does_not_change_its_answer(model: LanguageModel) -> None:
+    asked = text(model, "What is a weir?")
+    assert text(model, "Hi, could you tell me what is a weir? Thanks!") == asked
+    assert text(model, "What is a queue?") != asked
+
+
 def test_prompts_without_a_known_word_get_different_answers_too(model: LanguageModel) -> None:
     assert len({text(model, f"xyzzy{number}") for number in range(20)}) > 5
 

@@ -129,6 +129,16 @@ class Run:
         held = self.get(f"decisions?pool={pool}&kind=hold&limit=1")["changes"]
         return bool(held) and held[0]["reason"].startswith("paused")
 
+    def ask(self, text: str) -> None:
+        """Have the gateway answer a question that it may keep."""
+        body = {
+            "model": "chat-small",
+            "messages": [{"role": "user", "content": text}],
+            "max_tokens": 8,
+            "temperature": 0,
+        }
+        self._ask("POST", "/v1/chat/completions", json.dumps(body), token="gateway-key", port=self.gateway)
+
     def get(self, path: str) -> Any:
         return self._ask("GET", f"/api/v1/{path}")
 

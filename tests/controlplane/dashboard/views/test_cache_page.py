@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from django.test import Client
 
 from controlplane.core.formatting import PAGE
-from controlplane.fleet.models import Observation, Price
+from controlplane.fleet.models import LLMModel, Observation, Price
 from controlplane.fleet.observe.core.ready import CACHE_FAULTS
 from controlplane.planning.models import MeasuredPool
 from controlplane.telemetry.core.query_types import FROM_CACHE
@@ -83,8 +83,11 @@ def test_evidence_refusals_and_sizes_are_as_the_gateways_say(reader: Client, cal
         kept = {"job": "gateway", "instance": instance, "model": "chat", "rule": "p/r"}
         counts = [(time, 500.0 * n) for n, time in enumerate(times)]
         write(annexed, "weir_gateway_cache_written_bytes_total", counts, "counter", **kept)
+    embedder = LLMModel.objects.create(name="letters")
+    LLMModel.objects.create(name="chat", semantic_mode="shadow", semantic_embedder=embedder)
     question = {"from": "now-5m", "to": "now"}
     page = page_of(reader, "/cache", **question)
+    assert "Compare their answers, and serve nothing. Vectors by <strong>letters</strong>" in " ".join(page.split())
     assert "not enough evidence: 211 of 677" in page
     assert "refused_number <strong>54</strong>" in page
     assert "9.00\u202fkB" in page
