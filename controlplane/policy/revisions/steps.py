@@ -122,8 +122,8 @@ def approve(revision: PolicyRevision, who: str, note: str = "") -> PolicyRevisio
 
 
 def activate(revision: PolicyRevision, who: str, note: str = "", instead_of: Collection[str] = ()) -> PolicyRevision:
-    """Bring it into force from the next tick on. What was in force, and older proposals, are retired; so is a policy of `instead_of` that
-    is in force for the same target. Raises ValidationError.
+    """Bring it into force from the next tick on. What was in force, and older proposals, are retired; so is what is
+    in force for the same target, where it is of `instead_of` or its retirement waits. Raises ValidationError.
     """
     with _one_at_a_time(), transaction.atomic():
         return _bring_into_force(_checked(revision, "activate", who), who, note, instead_of)
@@ -286,7 +286,7 @@ def _bring_into_force(
         theirs = try_policy_of(other)
         if theirs is None or names.target(theirs) != names.target(policy):
             continue
-        if other.name in instead_of and may_replace(other, revision):
+        if (other.name in instead_of or other.waits_for_retirement) and may_replace(other, revision):
             _end(_locked(other.name).get(pk=other.pk), who, f"{revision} took its place")
         else:
             raise ValidationError(

@@ -139,6 +139,25 @@ def test_the_retirement_of_a_policy_is_waited_for_where_its_team_wants_approvals
     assert WEIR.retire(text) == {"scaling/chat-replicas": APPLIED}
 
 
+def test_what_takes_the_place_of_a_deleted_policy_does_so_once_it_is_approved() -> None:
+    entered_fleet()
+    old, new = declared(scaling(pool="chat-eu")), declared(scaling(pool="chat-eu", name="chat-count"))
+    WEIR.follow(old)
+    Team.objects.update(requires_approval=True)
+    assert reasons(WEIR.retire(old) | WEIR.follow(new)) == dict.fromkeys(
+        ("scaling/chat-replicas", "scaling/chat-count"), "WaitsForApproval"
+    )
+    row = PolicyRevision.objects.get(name="chat-count")
+    steps.previewed(row.pk, {}, "worker")
+    steps.approve(row, "abe")
+    assert WEIR.follow(new) == {"scaling/chat-count": APPLIED}
+    assert WEIR.retire(old) == {"scaling/chat-replicas": APPLIED}
+    assert dict(PolicyRevision.objects.values_list("name", "state")) == {
+        "chat-replicas": "retired",
+        "chat-count": "active",
+    }
+
+
 def test_what_weir_itself_changed_is_not_put_back_until_the_object_says_so() -> None:
     entered_fleet()
     texts = export(["Pool"])
