@@ -1,29 +1,26 @@
-"""Keeps vectors in Redis' vector sets: two of each bucket, which are written and expire in turn. Every failure counts as nothing near.
+"""Keeps vectors in Redis' vector sets, or in RediSearch. Every failure counts as nothing near.
 
-A member is never removed, nor changed: VREM and VADD with CAS have crashed Redis 8. A member is the key of the answer in the exact cache,
-so that an answer that has expired, or was never stored, is none. Beside it lies an entry: the vector in 16 bits a number, because a set
-has 8, and the words of the text as hashes.
+A member of an index is the key of the answer in the exact cache, so that an answer that has expired, or was never stored, is none. Beside
+it lies an entry: the vector in 16 bits a number, because a set has 8, and the words of the text as hashes.
 """
 
 import asyncio
-import struct
-import time
 from collections.abc import Sequence
 from hashlib import blake2b
 
 import msgspec
 
 from inference.core.semantic.vectors import pack, similarity
+from inference.request.semantic.indices import Command, SearchIndex, VectorIndex, VectorSets
 from inference.wires.redis import RedisClient, RedisLostError, ReplyError
 
-_SET, _ENTRY = b"weir:semantic:set:", b"weir:semantic:entry:"
-_APART = b"weir:semantic:apart:"
+_ENTRY, _APART = b"weir:semantic:entry:", b"weir:semantic:apart:"
 _APART_S = 30 * 86_400
-_NEAREST = 4  # of each set
-MAX_MEMBERS = 5_000  # of a set, and so 10,000 of a bucket
-NO_VECTOR_SETS = "its Redis has no vector sets: use Redis 8, or one with the module"
+_HAS: Command = (b"COMMAND", b"INFO", b"VSIM", b"FT.SEARCH")
+NO_VECTORS = "its Redis has neither vector sets nor RediSearch: use Redis 8, or one with either module"
+OTHER_DATABASE = "RediSearch knows database 0 alone: name no other in WEIR_REDIS_URL"
 NO_REDIS = "its Redis is not connected"
-NOT_KNOWN = "it is not known yet whether its Redis has vector sets"
+NOT_KNOWN = "it is not known yet what its Redis has for vectors"
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -47,6 +44,8 @@ class VectorStore:
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
         self._refused = NOT_KNOWN
+        self._sets, self._search = VectorSets(), SearchIndex()
+        self._index: VectorIndex = self._sets
 
     @property
     def reason(self) -> str:
@@ -59,18 +58,30 @@ class VectorStore:
         return bool(self._redis.refusal)
 
     async def probe(self, timeout_s: float) -> None:
-        """Find out whether this Redis has vector sets. Never raises."""
-        if not self._redis.up:
+        """Find out what this Redis has for vectors: sets are preferred. Never raises."""
+        url = self._redis.url
+        # RediSearch searches one node of a cluster.
+        known = None if url.kind == "cluster" else await self._reply(_HAS, timeout_s)
+        searches = isinstance(known, list) and known[0] is None and known[1] is not None
+        index: VectorIndex = self._search if searches else self._sets
+        reply = await self._reply(index.probe, timeout_s)
+        if reply is None:
             return
+        index.note(reply)
+        self._index, self._refused = index, OTHER_DATABASE if searches and url.database else ""
+        if isinstance(reply, ReplyError):
+            self._refused = self._why(reply)
+
+    async def _reply(self, command: Command, timeout_s: float) -> object | None:
+        """None where there is none."""
         try:
-            reply = await self._redis.send(b"VCARD", _SET + b"none", timeout_s=timeout_s)
+            return await self._redis.send(*command, timeout_s=timeout_s)
         except (RedisLostError, TimeoutError):
-            return
-        self._refused = self._why(reply) if isinstance(reply, ReplyError) else ""
+            return None
 
     def _why(self, refusal: ReplyError) -> str:
         self._redis.note_refusal(refusal)
-        return NO_VECTOR_SETS if "unknown command" in str(refusal) else f"its Redis refuses: {refusal}"
+        return NO_VECTORS if "unknown command" in str(refusal) else f"its Redis refuses: {refusal}"
 
     async def nearest(
         self, bucket: bytes, own_key: bytes, vector: Sequence[float], ttl_s: int, timeout_s: float
@@ -78,13 +89,12 @@ class VectorStore:
         """The nearest texts, the nearest first, without the request's own and those that people have set apart from it; None where Redis
         did not say. Never raises.
         """
-        blob, now = struct.pack(f"<{len(vector)}f", *vector), int(time.time()) // ttl_s
-        searches = [(b"VSIM", _set_of(bucket, number), b"FP32", blob, b"COUNT", _NEAREST) for number in (now, now - 1)]
-        members = await self._all(searches, timeout_s)
-        if members is None:
+        index = self._index
+        replies = await self._all(index.searches(bucket, vector, ttl_s), timeout_s)
+        if replies is None:
             return None
-        keys = dict.fromkeys(key for reply in members if isinstance(reply, list) for key in reply)
-        known = [key for key in keys if isinstance(key, bytes) and key != own_key]
+        members = dict.fromkeys(index.members(bucket, len(vector), replies))
+        known = [key for key in members if key != own_key]
         entries = [(b"GET", _ENTRY + bucket + key) for key in known]
         replies = await self._all([*entries, *((b"EXISTS", _apart(own_key, key)) for key in known)], timeout_s)
         if replies is None:
@@ -109,22 +119,14 @@ class VectorStore:
         self, bucket: bytes, key: bytes, vector: Sequence[float], words: bytes, ttl_s: int, timeout_s: float
     ) -> bool:
         """Keep a text whose answer is in the exact cache under `key`. Never raises."""
-        name = _set_of(bucket, int(time.time()) // ttl_s)
-        stands = await self._all([(b"VCARD", name), (b"VISMEMBER", name, key)], timeout_s)
-        if stands is None or not isinstance(stands[0], int) or stands[0] >= MAX_MEMBERS or stands[1]:
+        index, dimensions = self._index, len(vector)
+        replies = await self._all(index.stands(bucket, key, dimensions, ttl_s), timeout_s)
+        if replies is None or not index.takes(replies):
             return False
-        blob = struct.pack(f"<{len(vector)}f", *vector)
-        replies = await self._all(
-            [
-                (b"SET", _ENTRY + bucket + key, _encode(Entry(pack(vector), words)), b"EX", ttl_s),
-                (b"VADD", name, b"FP32", blob, key, b"Q8"),
-                (b"EXPIRE", name, 2 * ttl_s),
-            ],
-            timeout_s,
-        )
-        return replies is not None
+        entry: Command = (b"SET", _ENTRY + bucket + key, _encode(Entry(pack(vector), words)), b"EX", ttl_s)
+        return await self._all([entry, *index.adds(bucket, key, vector, ttl_s)], timeout_s) is not None
 
-    async def _all(self, commands: Sequence[tuple[bytes | int, ...]], timeout_s: float) -> list[object] | None:
+    async def _all(self, commands: Sequence[Command], timeout_s: float) -> list[object] | None:
         """The replies; None where one of them did not come, or refuses."""
         try:
             futures = [self._redis.send(*command, timeout_s=timeout_s) for command in commands]
@@ -132,7 +134,7 @@ class VectorStore:
             return None
         replies = await asyncio.gather(*futures, return_exceptions=True)
         for reply in replies:
-            if isinstance(reply, ReplyError) and (why := self._why(reply)) == NO_VECTOR_SETS:
+            if isinstance(reply, ReplyError) and (why := self._why(reply)) == NO_VECTORS:
                 self._refused = why
             if isinstance(reply, BaseException):
                 return None
@@ -141,7 +143,3 @@ class VectorStore:
 
 def _apart(key: bytes, other: bytes) -> bytes:
     return _APART + blake2b(min(key, other) + max(key, other), digest_size=16).digest()
-
-
-def _set_of(bucket: bytes, number: int) -> bytes:
-    return b"%s%s:%d" % (_SET, bucket, number)

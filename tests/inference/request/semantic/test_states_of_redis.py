@@ -55,7 +55,11 @@ async def test_each_state_of_redis_fails_no_request_and_is_said_until_it_ends(
         assert await served(it) == ["skipped"] * 3
         await it.says(*DOWN, NOT_LOOKED_UP)
         other = await asyncio.to_thread(start, without_vector_sets(redis))
-        await it.says("up", "off: its Redis has no vector sets: use Redis 8, or one with the module", NOT_LOOKED_UP)
+        await it.says(
+            "up",
+            "off: its Redis has neither vector sets nor RediSearch: use Redis 8, or one with either module",
+            NOT_LOOKED_UP,
+        )
         assert await served(it) == ["miss"] * 3
         assert (await served(it))[0] == "hit"
         await asyncio.to_thread(other.kill)

@@ -10,9 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from inference.core.semantic.evidence import Label
-from inference.request.semantic import store
+from inference.request.semantic import indices
 from inference.request.semantic.labels import Labels
-from inference.request.semantic.store import NO_REDIS, VectorStore
+from inference.request.semantic.store import NO_REDIS, OTHER_DATABASE, VectorStore
 from inference.wires.redis import RedisClient, open_redis
 from tests.support.gateway.redis_nodes import start_cluster
 from tests.support.start import Start
@@ -33,15 +33,22 @@ async def connected(url: str) -> AsyncIterator[RedisClient]:
         await redis.close()
 
 
+async def probed(redis: RedisClient) -> VectorStore:
+    kept = VectorStore(redis)
+    await kept.probe(WITHIN_S)
+    assert kept.reason == ""
+    return kept
+
+
 async def keys(kept: VectorStore, bucket: bytes) -> list[bytes]:
     near = await kept.nearest(bucket, OWN, NEAR, TTL_S, WITHIN_S)
     assert near is not None
     return [it.key for it in near]
 
 
-async def test_what_is_near_comes_first_and_other_buckets_have_nothing(redis_url: str) -> None:
-    async with connected(redis_url) as redis:
-        kept, bucket = VectorStore(redis), secrets.token_bytes(32)
+async def test_what_is_near_comes_first_and_other_buckets_have_nothing(vectors_url: str) -> None:
+    async with connected(vectors_url) as redis:
+        kept, bucket = await probed(redis), secrets.token_bytes(32)
         assert await kept.add(bucket, b"far\x00", FAR, b"words", TTL_S, WITHIN_S)
         assert await kept.add(bucket, b"near\xff", NEAR, b"words", TTL_S, WITHIN_S)
         assert await keys(kept, bucket) == [b"near\xff", b"far\x00"]
@@ -49,13 +56,13 @@ async def test_what_is_near_comes_first_and_other_buckets_have_nothing(redis_url
 
 
 async def test_a_member_is_added_once_and_a_full_set_takes_no_more(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch
+    vectors_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with connected(redis_url) as redis:
-        kept, bucket = VectorStore(redis), secrets.token_bytes(32)
+    async with connected(vectors_url) as redis:
+        kept, bucket = await probed(redis), secrets.token_bytes(32)
         assert await kept.add(bucket, b"a", NEAR, b"", TTL_S, WITHIN_S)
         assert not await kept.add(bucket, b"a", FAR, b"", TTL_S, WITHIN_S)
-        monkeypatch.setattr(store, "MAX_MEMBERS", 1)
+        monkeypatch.setattr(indices, "MAX_MEMBERS", 1)
         assert not await kept.add(bucket, b"b", NEAR, b"", TTL_S, WITHIN_S)
         assert await keys(kept, bucket) == [b"a"]
 
@@ -66,7 +73,7 @@ async def test_the_set_of_before_is_still_searched_and_the_one_before_it_not(
     async with connected(redis_url) as redis:
         kept, bucket = VectorStore(redis), secrets.token_bytes(32)
         now = [10_000.0 * TTL_S]
-        monkeypatch.setattr("inference.request.semantic.store.time.time", lambda: now[0])
+        monkeypatch.setattr("inference.request.semantic.indices.time.time", lambda: now[0])
         for name in (b"1", b"2"):
             await kept.add(bucket, name, NEAR, b"", TTL_S, WITHIN_S)
             assert name in await keys(kept, bucket)
@@ -74,22 +81,42 @@ async def test_the_set_of_before_is_still_searched_and_the_one_before_it_not(
         assert await keys(kept, bucket) == [b"2"]
 
 
-async def test_neither_the_own_text_nor_those_set_apart_from_it_are_near(redis_url: str) -> None:
-    async with connected(redis_url) as redis:
-        kept, bucket, apart = VectorStore(redis), secrets.token_bytes(32), secrets.token_bytes(32)
+async def test_neither_the_own_text_nor_those_set_apart_from_it_are_near(vectors_url: str) -> None:
+    async with connected(vectors_url) as redis:
+        kept, bucket, apart = await probed(redis), secrets.token_bytes(32), secrets.token_bytes(32)
         for key in (OWN, apart, b"other"):
             await kept.add(bucket, key, NEAR, b"", TTL_S, WITHIN_S)
         assert await kept.set_apart(apart, OWN, WITHIN_S)
         assert await keys(kept, bucket) == [b"other"]
 
 
-async def test_a_vector_of_another_length_is_nothing_near(redis_url: str) -> None:
-    async with connected(redis_url) as redis:
-        kept, bucket = VectorStore(redis), secrets.token_bytes(32)
+async def test_a_vector_of_another_length_is_nothing_near(vectors_url: str) -> None:
+    async with connected(vectors_url) as redis:
+        kept, bucket = await probed(redis), secrets.token_bytes(32)
         await kept.add(bucket, b"a", NEAR, b"", TTL_S, WITHIN_S)
-        assert await kept.nearest(bucket, OWN, (1.0, 0.0), TTL_S, WITHIN_S) is None
+        assert not await kept.nearest(bucket, OWN, (1.0, 0.0), TTL_S, WITHIN_S)
         await kept.probe(WITHIN_S)
         assert kept.reason == ""
+
+
+async def test_of_redisearch_another_gateway_meets_what_one_has_added(search_url: str) -> None:
+    async with connected(search_url) as redis:
+        kept, bucket = await probed(redis), secrets.token_bytes(32)
+        vector = tuple(float(number == 3) for number in range(7))
+        assert await kept.nearest(bucket, OWN, vector, TTL_S, WITHIN_S) == []  # there is no index for this length
+        assert await kept.add(bucket, b"a", vector, b"words", TTL_S, WITHIN_S)
+        other = await probed(redis)
+        near = await other.nearest(bucket, OWN, vector, TTL_S, WITHIN_S)
+        assert near is not None and [(it.key, it.similarity, it.words) for it in near] == [(b"a", 1.0, b"words")]
+        left_s = await redis.send(b"TTL", b"weir:semantic:document:7:" + bucket + b"a")
+        assert isinstance(left_s, int) and 0 < left_s <= TTL_S
+
+
+async def test_redisearch_beside_another_database_is_said(search_url: str) -> None:
+    async with connected(search_url.removesuffix("0") + "1") as redis:
+        kept = VectorStore(redis)
+        await kept.probe(WITHIN_S)
+        assert kept.reason == OTHER_DATABASE
 
 
 async def test_without_a_connection_nothing_is_waited_for() -> None:
