@@ -29,7 +29,8 @@ def begin(cause: Trace, caller: Caller, model: str, state: PoolState, operation:
     trace = Trace(now_ns(), None, operation)
     trace.caller = (cause.context.trace_id, cause.id)
     trace.tenant, trace.tier, trace.model = caller.tenant, caller.tier.name, model
-    trace.outcome = ""  # of the cache, of which none is asked: it is no request of the tenant's that could have been saved
+    # Of the cache, of which none is asked: it is no request of the tenant's that could have been saved.
+    trace.outcome = ""
     trace.policy_version, trace.caller_region = cause.policy_version, cause.caller_region
     trace.show(state.pool)
     return trace
