@@ -84,7 +84,9 @@ async def test_what_prompts_and_servers_say_is_nowhere_afterwards(
     try:
         snapshot = _snapshot(server.url)
         otlp = f"http://127.0.0.1:{telemetry.http_port}"
-        gateway = await asyncio.to_thread(lambda: start_gateway(snapshot, redis_url=redis_url, otlp=otlp))
+        gateway = await asyncio.to_thread(
+            lambda: start_gateway(snapshot, redis_url=redis_url, otlp=otlp, user_hash_key="k" * 32)
+        )
         asked = await _ask(gateway, canary)
         assert server.seen == {(fault, streams) for fault in FAULTS for streams in (False, True)}
         stored = await asyncio.to_thread(_stored, telemetry, asked)
@@ -115,7 +117,8 @@ async def test_what_prompts_and_servers_say_is_nowhere_afterwards(
 def _snapshot(url: str) -> Snapshot:
     pool = Pool(MODEL, "v", "here", MODEL, "", (Endpoint("r0", url=url),), protocol="openai", server="vllm")
     model = Model(MODEL, (Route(MODEL),), tokenizer="estimate")
-    return msgspec.structs.replace(a_snapshot(), models=(model,), pools=(pool,))
+    tenants = tuple(msgspec.structs.replace(tenant, audits_texts=True) for tenant in a_snapshot().tenants)
+    return msgspec.structs.replace(a_snapshot(), models=(model,), pools=(pool,), tenants=tenants)
 
 
 async def _ask(gateway: Gateway, canary: str) -> int:

@@ -63,18 +63,16 @@ async def test_hashes_are_of_the_bytes_that_the_client_sent_and_got(
         gateway = await audited(server, receiver, start_gateway, redis_url=redis_url, user_hash_key=SECRET)
         asked = {"model": "m", "messages": unique(f" {CARD}"), "temperature": 0}
         rows = []
-        for options in ({}, {}, {"stream": True}, {"temperature": 1, "stream": True}):
+        long: dict[str, Any] = {"messages": unique(100_000 * "x"), "temperature": 1}  # which is hashed in a thread
+        for options in ({}, {}, {"stream": True}, {"temperature": 1, "stream": True}, long):
             status, trace_id, body, answer = await sent(gateway, asked | options)
             row = await row_of(receiver, trace_id)
-            assert (status, b"[card], or so" in answer or b"stream" in body) == (
-                200,
-                True,
-            ) and CARD.encode() not in answer
+            assert status == 200 and CARD.encode() not in answer
             assert (row.prompt_hash, row.prompt_bytes) == (hashed("prompt", body), len(body))
             assert (row.answer_hash, row.answer_bytes) == (hashed("answer", answer), len(answer))
             rows.append(row)
-        assert [row.cache_outcome for row in rows] == ["miss", "hit", "miss", "bypass"]
-        assert [row.guard for row in rows] == ["acme/cards masked"] * 4
+        assert [row.cache_outcome for row in rows] == ["miss", "hit", "miss", "bypass", "bypass"]
+        assert [row.guard for row in rows] == ["acme/cards masked"] * 5
         assert CARD not in repr(receiver.bodies)
 
         status, trace_id, body, _ = await sent(gateway, asked | {"model": "other"})

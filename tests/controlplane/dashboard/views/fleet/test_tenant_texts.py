@@ -2,11 +2,15 @@
 
 import json
 
+import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 
+from controlplane.accounts.models import TenantMembership
 from controlplane.fleet.models import Tenant, Tier
 from tests.support.web.served import Filled
 
+pytestmark = pytest.mark.django_db
 PATH = "/api/v1/tenants/docs/texts"
 
 
@@ -34,6 +38,23 @@ def test_each_request_of_the_tenant_is_a_line_with_hashes_sizes_and_tokens(calle
             assert line[name] == getattr(row, name)
         assert (line["answer_bytes"] is None) == (line["answer_hash"] == "") == (row.status == "error")
     assert caller.get("/api/v1/tenants/search/texts", served.range).getvalue() == b""
+    [prompt] = {row.prompt_hash for row in rows.values()}
+    found = caller.get(
+        "/api/v1/requests", {**served.range, "attribute": f"weir.audit.prompt={prompt}", "limit": "1000"}
+    )
+    assert {row["request_id"] for row in found.json()["rows"]} == rows.keys()
+
+
+def test_people_of_the_tenant_have_its_lines_and_no_others(client: Client, served: Filled) -> None:
+    docs()
+    Tenant.objects.create(name="search", tier=Tier.objects.get(), audits_texts=True)
+    rita = User.objects.create_user("rita")
+    TenantMembership.objects.create(user=rita, tenant=Tenant.objects.get(name="docs"))
+    client.force_login(rita)
+    assert {line["tenant"] for line in map(json.loads, client.get(PATH, served.range).getvalue().splitlines())} == {
+        "docs"
+    }
+    assert client.get("/api/v1/tenants/search/texts", served.range).status_code == 403
 
 
 def test_the_page_shows_the_newest_where_the_tenant_asks_for_it(admin_client: Client, served: Filled) -> None:
