@@ -18,7 +18,7 @@ COMPILE := -m compileall -q -j 0 -x '/(tests?|datastore|fontTools|matplotlib|mpl
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run test test-fast test-soak test-servers test-cluster coverage mutate check format bench setup setup-dev lock bom clean preflight \
-	check-lint check-format check-types check-imports check-templates check-docs docs docs-images
+	check-lint check-format check-types check-imports check-templates check-migrations check-docs docs docs-images
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,8 +52,8 @@ coverage: setup-dev ## measure which branches the tests without processes take, 
 mutate: setup-dev ## change the pure cores in small ways, and list what no test notices, in build/mutation; ARGS="--core ledger --sample 40 --seed 1"
 	@$(BIN)/python -m tests.mutation $(ARGS)
 
-check: setup-dev ## lint, format, types, import contract, templates, docs
-	@$(MAKE) --no-print-directory -k -j 2 --output-sync check-types check-lint check-format check-imports check-templates check-docs
+check: setup-dev ## lint, format, types, import contract, templates, migrations, docs
+	@$(MAKE) --no-print-directory -k -j 2 --output-sync check-types check-lint check-format check-imports check-templates check-migrations check-docs
 
 format: setup-dev ## format the code, and mend what the linter can
 	$(BIN)/ruff check -q --fix .
@@ -69,6 +69,8 @@ check-imports: ## part of check: who imports whom
 	$(BIN)/lint-imports --no-logo
 check-templates: ## part of check: djlint
 	$(BIN)/djlint --quiet --lint templates controlplane
+check-migrations: ## part of check: what migrations make is what the models say
+	@WEIR_HOME=build/check $(BIN)/python manage.py makemigrations --check --dry-run -v0 || { echo "models and migrations differ: fold it into 0001_initial" >&2; exit 1; }
 
 check-docs: ## part of check: the documentation as a site, and its links
 	@$(BIN)/zensical build --strict >/dev/null || $(BIN)/zensical build --strict

@@ -20,7 +20,6 @@ from controlplane.telemetry.ledger.attribute_index import written
 from controlplane.telemetry.query.core.timerange import step_ns
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.client import READ_SETTINGS
-from controlplane.telemetry.store.embedded.engine import Engine
 from controlplane.telemetry.store.embedded.statement import Query
 from controlplane.telemetry.store.maintenance.rollups import together
 from controlplane.telemetry.store.tiers import KEPT_H
@@ -266,6 +265,8 @@ def _month(store: Store, to_ns: int, pages: Executor) -> Iterator[Figure]:
 
 def _empty() -> Iterator[Figure]:
     """An empty question over HTTP, beside the same in the process of the engine."""
+    from controlplane.telemetry.store.embedded.engine import Engine
+
     took: dict[str, list[int]] = {"http": [], "engine": []}
     with TemporaryDirectory(prefix="weir-bench-") as folder, ExitStack() as stack:
         engine = Engine(Path(folder) / "engine")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from tests.support import need
 from tests.support.browser.console import EXPECTED, SCREENSHOTS
@@ -15,6 +15,7 @@ ARGUMENTS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 PATIENCE_MS = 30_000
+expect.set_options(timeout=PATIENCE_MS)  # a busy machine is no fault of a page
 PLANNED = """
 from controlplane.fleet.models import Pool
 from controlplane.planning.models import GpuType, PoolCapacity, ReplicaCapacityEntry

@@ -9,7 +9,6 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.support.browser import pages
 
-PATIENCE_MS = 30_000
 Shoot = Callable[[str], None]
 
 
@@ -43,13 +42,13 @@ def test_now_is_compared_with_yesterday_and_with_another_slice(page: Page, shoot
     person = Counted(page)
     person.click("yesterday")
     page.wait_for_url("**compare=yesterday**")
-    expect(page.locator(".compared")).to_contain_text("a day earlier", timeout=PATIENCE_MS)
+    expect(page.locator(".compared")).to_contain_text("a day earlier")
     assert person.clicks <= 2
     page.locator(".groups a", has_text="compare with chat-small").first.click()
     page.wait_for_url("**compare=model**")
     page.locator(".groups tbody th a", has_text="chat-large").first.click()
     page.wait_for_url("**model=chat-large**")
-    expect(page.locator(".compared .sentence")).to_contain_text("model chat-small", timeout=PATIENCE_MS)
+    expect(page.locator(".compared .sentence")).to_contain_text("model chat-small")
     pages.drawn(page)
     shoot("latency-compared")
 
@@ -60,7 +59,7 @@ def test_failed_requests_of_a_tenant_above_4000_tokens(page: Page) -> None:
     person.choose("tenant", "support")
     person.choose("status", "error")
     person.write("attribute", "tokens>4000")
-    expect(page.locator(".filters .match")).to_contain_text("tokens >4000", timeout=PATIENCE_MS)
+    expect(page.locator(".filters .match")).to_contain_text("tokens >4000")
     assert person.clicks <= 6
 
 
@@ -74,7 +73,7 @@ def test_the_gpus_of_next_tuesday_and_their_price(page: Page, shoot: Shoot) -> N
     person.click("Plan by hour")
     person.click("7 days" if ahead < 7 else "14 days")
     row = page.locator("section[aria-label=Days] tr", has_text=f"Tue {today + timedelta(days=ahead):%Y-%m-%d}")
-    expect(row.locator("td").nth(1)).to_have_text(re.compile(r"[1-9]\d* × h100"), timeout=PATIENCE_MS)
+    expect(row.locator("td").nth(1)).to_have_text(re.compile(r"[1-9]\d* × h100"))
     expect(row.locator("td").nth(3)).to_have_text(re.compile(r"[1-9].*USD"))
     assert person.clicks <= 3
     pages.drawn(page)
@@ -112,7 +111,7 @@ def test_an_answer_that_comes_after_a_newer_one_is_not_shown(page: Page) -> None
     person.choose("tenant", "support")
     person.write("attribute", "tokens>4000")
     condition = page.locator(".filters .match")
-    expect(condition).to_contain_text("tokens >4000", timeout=PATIENCE_MS)
+    expect(condition).to_contain_text("tokens >4000")
     with page.expect_response(lambda response: response.url.endswith("tenant=support")):
         delayed[0].continue_()
     page.wait_for_load_state("networkidle")
@@ -125,7 +124,7 @@ def test_the_slow_stage_is_found_by_keyboard_alone(page: Page) -> None:
     page.keyboard.press(keys[0])
     expect(page.locator("#quick-matches a").first).to_be_visible()
     page.keyboard.type("ttft")
-    expect(page.locator("#quick-matches a").first).to_contain_text("Latency", timeout=PATIENCE_MS)
+    expect(page.locator("#quick-matches a").first).to_contain_text("Latency")
     page.keyboard.press(keys[-1])
     page.wait_for_url("**/latency**")
     expect(page.locator(".headline .stage").first).to_be_visible()
@@ -152,8 +151,8 @@ def test_the_screens_are_looked_at(page: Page, shoot: Shoot, scheme: str, width:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1"), path
     page.goto("/map")
     page.keyboard.press("Control+k")
-    expect(page.locator("#quick-matches a").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator("#quick-matches a").first).to_be_visible()
     page.locator("#quick-text").fill("ttft")
-    expect(page.locator("#quick-matches a").first).to_contain_text("Latency", timeout=PATIENCE_MS)
+    expect(page.locator("#quick-matches a").first).to_contain_text("Latency")
     page.wait_for_load_state("networkidle")
     shoot(f"quick-{scheme}-{width}")

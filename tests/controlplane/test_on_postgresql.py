@@ -49,7 +49,7 @@ def test_every_file_that_runs_there_exists() -> None:
 
 def test_what_the_database_decides_passes_on_postgresql(tmp_path: Path) -> None:
     parts = FIRST + sized((), soak=MORE)
-    command = [sys.executable, "-m", "pytest", "-q", *(f"tests/controlplane/{part}" for part in parts)]
+    command = [sys.executable, "-m", "pytest", "-q", "--migrations", *(f"tests/controlplane/{part}" for part in parts)]
     with postgresql() as server:
         environment = {**os.environ, "WEIR_DATABASE_URL": server.url, "WEIR_HOME": str(tmp_path / "home")}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

@@ -1,8 +1,6 @@
 """The worker as it is started in production: it observes, it beats, and it goes on observing while Redis is away."""
 
-import shutil
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,8 +11,9 @@ from urllib.request import Request, urlopen
 import pytest
 
 from deploy.local.ports import free_port
-from deploy.local.process import ROOT, Command, Managed, http_status
+from deploy.local.process import Command, Managed, http_status
 from deploy.local.redis import Redis, redis
+from tests.support.deploy.migrated import migrate_home
 from tests.support.deploy.run import START_S
 from tests.support.start import Start
 from tests.support.wait import eventually
@@ -53,19 +52,10 @@ class Running:
 
 
 @pytest.fixture(scope="module")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a migrated database."""
-    folder = tmp_path_factory.mktemp("migrated")
-    command = [sys.executable, "manage.py", "migrate", "-v0"]
-    subprocess.run(command, cwd=ROOT, env={"WEIR_HOME": str(folder)}, check=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def running(migrated: Path, tmp_path_factory: pytest.TempPathFactory, start_once: Start) -> Running:
+def running(tmp_path_factory: pytest.TempPathFactory, start_once: Start) -> Running:
     """The tests of this file share it, and go from top to bottom."""
     home = tmp_path_factory.mktemp("worker") / "home"
-    shutil.copytree(migrated, home)
+    migrate_home(home)
     server = redis(free_port(), home / "redis")
     process = start_once(server.command)
     port = free_port()
@@ -111,10 +101,10 @@ def test_the_worker_observes_beats_and_survives_its_broker(running: Running) -> 
 
 
 def test_of_two_workers_one_sends_the_schedule_and_the_other_takes_over_when_it_is_killed(
-    migrated: Path, tmp_path: Path, own_redis: tuple[Redis, Managed], start: Start
+    tmp_path: Path, own_redis: tuple[Redis, Managed], start: Start
 ) -> None:
     home = tmp_path / "workers"
-    shutil.copytree(migrated, home)
+    migrate_home(home)
     env = {"WEIR_HOME": str(home), "WEIR_REDIS_URL": own_redis[0].url}
     started = [start(Command(name, (*CELERY, "-B", "-n", f"{name}@here"), env=env)) for name in "ab"]
     workers = {worker.pid: worker for worker in started}

@@ -13,6 +13,7 @@ import psutil
 
 from controlplane.telemetry.store import Store
 from deploy.local.process import ROOT
+from tests.support.deploy.migrated import migrate_home
 from tests.support.planning.stored_demand import store_demand, store_recorded
 from tests.support.wait import eventually
 
@@ -41,7 +42,7 @@ def test_a_refresh_goes_on_after_its_worker_was_killed(store: Store, dsn: str, t
         "WEIR_FORECAST_PROCESSES": "1",
         "DJANGO_SETTINGS_MODULE": "controlplane.settings",
     }
-    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=environment, check=True)
+    migrate_home(tmp_path)
     from_s = int(time.time()) // 300 * 300 - STEPS * 300
     for number, key in enumerate(KEYS):
         counts = np.random.default_rng(number).poisson(200, STEPS)

@@ -69,7 +69,7 @@ def _points(begin_rps: float, rps: float, until: int) -> Iterator[tuple[World, s
 
 
 @pytest.mark.parametrize(
-    ("begin_rps", "rps", "until"), [(45.0, 45.0, 5), (12.0, 1.0, 1)], ids=["scales up", "drains and scales down"]
+    ("begin_rps", "rps", "until"), [(36.0, 36.0, 4), (12.0, 1.0, 1)], ids=["scales up", "drains and scales down"]
 )
 def test_killed_between_any_two_steps(begin_rps: float, rps: float, until: int) -> None:
     fleet()

@@ -23,6 +23,7 @@ from controlplane.telemetry.store import Store, migrate
 from deploy.local.ports import free_ports
 from deploy.local.process import ROOT, Command, Managed
 from deploy.local.redis import redis
+from tests.support.deploy.migrated import migrate_home
 from tests.support.oidc import OidcProvider
 from tests.support.saml import SamlProvider
 from tests.support.telemetry.embedded_store import embedded_store
@@ -171,8 +172,9 @@ def running_site(home: Path) -> Iterator[Site]:
         start(front)
         migrate(dsn)
         (home / "fleet.json").write_text(json.dumps(FLEET))
-        for command in ("migrate -v0", f"bootstrap --fleet {home}/fleet.json"):
-            _manage(*command.split(), environment=environment)
+        migrate_home(home)
+        bootstrap = (sys.executable, "manage.py", "bootstrap", "--fleet", str(home / "fleet.json"))
+        subprocess.run(bootstrap, cwd=ROOT, env={**os.environ, **environment}, check=True)
         django = running.enter_context(_shell(environment))
         start(
             Command("web", (*granian, "controlplane.asgi:application"), lambda: _answers(f"{url}/healthz"), environment)
@@ -191,10 +193,6 @@ def _shell(environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     with running:
         yield running
         running.kill()
-
-
-def _manage(*command: str, environment: dict[str, str]) -> None:
-    subprocess.run([sys.executable, "manage.py", *command], cwd=ROOT, env={**os.environ, **environment}, check=True)
 
 
 def _answers(url: str) -> bool:

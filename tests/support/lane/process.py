@@ -20,6 +20,7 @@ from openai.types.responses import Response
 from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import ROOT, Command, Managed, http_ok
 from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tier
+from tests.support.deploy.migrated import migrate_home
 from tests.support.gateway.process import KEY, Gateway, a_snapshot, gateway_command
 from tests.support.gateway.tls import Issued
 from tests.support.lane.model_server import MODEL
@@ -109,7 +110,9 @@ def start_stack(
         "WEIR_LANE_TOKEN": TOKEN,
         **{f"WEIR_{name.upper()}": value for name, value in settings.items()},
     }
-    if not migrated:
+    if not (migrated or database_url):
+        migrate_home(home)
+    elif not migrated:
         migrate = (sys.executable, "manage.py", "migrate", "--no-input", "-v0")
         subprocess.run(migrate, cwd=ROOT, env={**os.environ, **env}, check=True)
     ready = partial(http_ok, lane_port, "/readyz", tls=certificate is not None)

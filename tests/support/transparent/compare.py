@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-import anthropic
 import httpx2
 import openai
 
@@ -47,11 +46,14 @@ class End:
     """One way to a server: `base` is its URL with /v1."""
 
     def __init__(self, base: str, key: str) -> None:
+        import anthropic  # as long to import as a third of all else that tests do
+
         self._transport = _Recording()
         self._http = httpx2.AsyncClient(transport=self._transport, timeout=_LONG_S)
         self._root = base.removesuffix("/v1")
         self._key = {"Authorization": f"Bearer {key}"}
         self._openai = openai.AsyncOpenAI(base_url=base, api_key=key, http_client=self._http, max_retries=0)
+        self._refusals = (openai.APIError, anthropic.APIError)
         self._anthropic = anthropic.AsyncAnthropic(
             base_url=self._root, api_key=key, http_client=self._http, max_retries=0
         )
@@ -68,7 +70,7 @@ class End:
                 await self._http.post(self._root + query.path, content=query.body, headers=headers)
             else:
                 await self._by_client(query)
-        except (openai.APIError, anthropic.APIError):
+        except self._refusals:
             pass  # its status and body are compared
         return self._transport.last
 

@@ -11,14 +11,11 @@ from typing import Any
 from controlplane.telemetry.store import access
 from deploy.local.ports import free_port
 from deploy.local.process import ROOT, Command, Managed
+from tests.support.deploy.migrated import migrate_home
 from tests.support.telemetry.process import Running, request
 from tests.support.wait import eventually
 
 TRACE, CALLER = "ad" * 16, "cd" * 8
-SET_UP = (
-    "import django; from django.core.management import call_command; django.setup();"
-    " call_command('migrate', verbosity=0); call_command('bootstrap')"
-)
 
 
 def test_from_our_own_latency_to_the_trace_of_a_request(telemetry: Running, tmp_path: Path) -> None:
@@ -30,7 +27,8 @@ def test_from_our_own_latency_to_the_trace_of_a_request(telemetry: Running, tmp_
         "WEIR_HOME": str(home), "WEIR_STORE_DSN": dsn, "WEIR_OTLP_ENDPOINT": telemetry.url, "WEIR_REDIS_URL": "redis://127.0.0.1:1/0",
         "WEIR_PUBLIC_URL": url, "WEIR_METRICS_TOKEN": "m" * 32, "DJANGO_SETTINGS_MODULE": "controlplane.settings",
     }  # fmt: skip
-    subprocess.run([sys.executable, "-c", SET_UP], cwd=ROOT, env={**os.environ, **environment}, check=True)
+    migrate_home(home)
+    subprocess.run([sys.executable, "manage.py", "bootstrap"], cwd=ROOT, env={**os.environ, **environment}, check=True)
     granian = str(Path(sys.executable).parent / "granian")
     serve = (granian, "--interface", "asginl", "--port", str(port), "controlplane.asgi:application")
     web = Managed(

@@ -5,12 +5,11 @@ import sys
 from pathlib import Path
 
 from deploy.local.process import ROOT, Command
+from tests.support.deploy.migrated import migrate_home
 from tests.support.incidents.pagerduty import CONTRACT, PagerDuty
 from tests.support.start import Start
 
 SET_UP = """
-from django.core.management import call_command
-call_command("migrate", verbosity=0)
 from controlplane.incidents.notify.delivery.models import Destination
 from controlplane.incidents.notify.delivery.admin import send_test
 destination = Destination(name="stand-in", kind="pagerduty")
@@ -23,6 +22,7 @@ send_test(destination, "olga")
 def test_the_worker_pages_without_a_broker(home: Path, shared_dir: Path, start: Start) -> None:
     env = {"WEIR_HOME": str(home), "WEIR_REDIS_URL": "redis://127.0.0.1:1/0", "WEIR_OUTBOUND_ALLOW": "127.0.0.1"}
     with PagerDuty(shared_dir / CONTRACT) as stand_in:
+        migrate_home(home)
         set_up = ("shell", "--no-imports", "-c", SET_UP.format(url=stand_in.url))
         subprocess.run([sys.executable, "manage.py", *set_up], cwd=ROOT, env=env, check=True)
         celery = (sys.executable, "-m", "celery", "-A", "controlplane.celery", "worker", "-B")
