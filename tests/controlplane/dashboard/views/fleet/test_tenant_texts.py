@@ -8,6 +8,7 @@ from django.test import Client
 
 from controlplane.accounts.models import TenantMembership
 from controlplane.fleet.models import Tenant, Tier
+from controlplane.fleet.snapshot_values import fleet_values
 from tests.support.web.served import Filled
 
 pytestmark = pytest.mark.django_db
@@ -16,6 +17,12 @@ PATH = "/api/v1/tenants/docs/texts"
 
 def docs(*, audits: bool = True) -> None:
     Tenant.objects.create(name="docs", tier=Tier.objects.create(name="gold"), audits_texts=audits)
+
+
+def test_the_switch_reaches_gateways() -> None:
+    docs()
+    Tenant.objects.create(name="search", tier=Tier.objects.get())
+    assert {tenant.name: tenant.audits_texts for tenant in fleet_values().tenants} == {"docs": True, "search": False}
 
 
 def test_each_request_of_the_tenant_is_a_line_with_hashes_sizes_and_tokens(caller: Client, served: Filled) -> None:
