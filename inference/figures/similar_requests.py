@@ -30,8 +30,8 @@ def standing(serving: Serving | None, semantic: Semantic | None) -> str:
     reason = semantic.store.reason or (f"no embedder is known for {', '.join(without)}" if without else "")
     if reason:
         return f"off: {reason}"
-    if semantic.store.full:
-        return "up: nothing new is learnt, because its Redis takes nothing new"
+    if semantic.store.unkept:
+        return f"up: nothing new is learnt: {semantic.store.unkept}"
     unjudged = sorted(name for name, rule in wanted.items() if rule.judge and rule.judge not in models)
     return f"up: no judge is known for {', '.join(unjudged)}, so other words are misses there" if unjudged else "up"
 

@@ -46,6 +46,7 @@ class VectorStore:
         self._refused = NOT_KNOWN
         self._sets, self._search = VectorSets(), SearchIndex()
         self._index: VectorIndex = self._sets
+        self._unkept = ""
 
     @property
     def reason(self) -> str:
@@ -53,9 +54,9 @@ class VectorStore:
         return self._refused if self._redis.up else NO_REDIS
 
     @property
-    def full(self) -> bool:
-        """Whether nothing new is kept."""
-        return bool(self._redis.refusal)
+    def unkept(self) -> str:
+        """Why nothing new is kept; empty where that is not known."""
+        return "its Redis takes nothing new" if self._redis.refusal else self._unkept
 
     async def probe(self, timeout_s: float) -> None:
         """Find out what this Redis has for vectors: sets are preferred. Never raises."""
@@ -91,13 +92,13 @@ class VectorStore:
         """
         index = self._index
         replies = await self._all(index.searches(bucket, vector, ttl_s), timeout_s)
-        if replies is None:
+        if not isinstance(replies, list):
             return None
         members = dict.fromkeys(index.members(bucket, len(vector), replies))
         known = [key for key in members if key != own_key]
         entries = [(b"GET", _ENTRY + bucket + key) for key in known]
         replies = await self._all([*entries, *((b"EXISTS", _apart(own_key, key)) for key in known)], timeout_s)
-        if replies is None:
+        if not isinstance(replies, list):
             return None
         near = list[Near]()
         for key, value, apart in zip(known, replies[: len(known)], replies[len(known) :], strict=True):
@@ -113,7 +114,7 @@ class VectorStore:
 
     async def set_apart(self, key: bytes, other: bytes, timeout_s: float) -> bool:
         """Let neither of two texts have the other's answer. Never raises."""
-        return await self._all([(b"SET", _apart(key, other), 1, b"EX", _APART_S)], timeout_s) is not None
+        return await self._all([(b"SET", _apart(key, other), 1, b"EX", _APART_S)], timeout_s) == [b"OK"]
 
     async def add(
         self, bucket: bytes, key: bytes, vector: Sequence[float], words: bytes, ttl_s: int, timeout_s: float
@@ -121,13 +122,17 @@ class VectorStore:
         """Keep a text whose answer is in the exact cache under `key`. Never raises."""
         index, dimensions = self._index, len(vector)
         replies = await self._all(index.stands(bucket, key, dimensions, ttl_s), timeout_s)
-        if replies is None or not index.takes(replies):
-            return False
-        entry: Command = (b"SET", _ENTRY + bucket + key, _encode(Entry(pack(vector), words)), b"EX", ttl_s)
-        return await self._all([entry, *index.adds(bucket, key, vector, ttl_s)], timeout_s) is not None
+        if isinstance(replies, list):
+            if not index.takes(replies):
+                return False
+            entry: Command = (b"SET", _ENTRY + bucket + key, _encode(Entry(pack(vector), words)), b"EX", ttl_s)
+            replies = await self._all([entry, *index.adds(bucket, key, vector, ttl_s)], timeout_s)
+        refused = isinstance(replies, ReplyError) and not self._redis.refusal
+        self._unkept = f"its Redis refuses: {replies}" if refused else ""
+        return isinstance(replies, list)
 
-    async def _all(self, commands: Sequence[Command], timeout_s: float) -> list[object] | None:
-        """The replies; None where one of them did not come, or refuses."""
+    async def _all(self, commands: Sequence[Command], timeout_s: float) -> list[object] | ReplyError | None:
+        """The replies; the first that refuses, or None where one did not come."""
         try:
             futures = [self._redis.send(*command, timeout_s=timeout_s) for command in commands]
         except RedisLostError:
@@ -137,7 +142,7 @@ class VectorStore:
             if isinstance(reply, ReplyError) and (why := self._why(reply)) == NO_VECTORS:
                 self._refused = why
             if isinstance(reply, BaseException):
-                return None
+                return reply if isinstance(reply, ReplyError) else None
         return list(replies)
 
 

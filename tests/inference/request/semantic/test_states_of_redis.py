@@ -48,7 +48,7 @@ async def test_each_state_of_redis_fails_no_request_and_is_said_until_it_ends(
             await client.config_set("maxmemory-policy", "noeviction")
             await client.config_set("maxmemory", 1)
             assert (await served(it))[0] == "hit"
-            await it.says(FULL, "up: nothing new is learnt, because its Redis takes nothing new", NO_ROOM)
+            await it.says(FULL, "up: nothing new is learnt: its Redis takes nothing new", NO_ROOM)
             await client.config_set("maxmemory", 0)
             await it.says("up", "up")  # without a request
         await asyncio.to_thread(process.kill)

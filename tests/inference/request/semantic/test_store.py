@@ -112,6 +112,22 @@ async def test_of_redisearch_another_gateway_meets_what_one_has_added(search_url
         assert isinstance(left_s, int) and 0 < left_s <= TTL_S
 
 
+async def test_redisearch_that_may_not_be_given_an_index_is_said_until_it_may(search_url: str) -> None:
+    name, vector = secrets.token_hex(8), (1.0,) + (0.0,) * 10
+    user = (b"ACL", b"SETUSER", name, b"on", b">secret", b"~*", b"+@all")
+    async with connected(search_url) as redis:
+        await redis.send(*user, b"-FT.CREATE")
+        async with connected(f"redis://{name}:secret@{search_url.partition('@')[2]}") as limited:
+            kept = await probed(limited)
+            assert not await kept.add(b"bucket", b"a", vector, b"", TTL_S, WITHIN_S)
+            assert "NOPERM" in kept.unkept
+            await redis.send(*user)
+            await kept.probe(WITHIN_S)
+            assert await kept.add(b"bucket", b"a", vector, b"", TTL_S, WITHIN_S)
+            assert kept.unkept == ""
+        await redis.send(b"ACL", b"DELUSER", name)
+
+
 async def test_redisearch_beside_another_database_is_said(search_url: str) -> None:
     async with connected(search_url.removesuffix("0") + "1") as redis:
         kept = VectorStore(redis)
