@@ -26,6 +26,7 @@ from inference.observability.span_encoding import encode_trace
 from inference.observability.span_export import Item, SpanExport
 from inference.observability.spans import Trace
 from inference.request.semantic import lookup
+from inference.request.semantic.store import NO_REDIS
 from tests.support.gateway.scripted import KEY, ScriptedBackend, ScriptedStream, Servers, a_snapshot, serve_pools
 from tests.support.wait import eventually_async
 
@@ -227,6 +228,9 @@ async def bed(
     servers = Servers(m=chat, e=embed, j=judge or Chat(lambda _: ""))
     async with serve_pools(lambda *_, **__: servers, given or snapshot(), folder, patch, redis_url=redis_url) as client:
         await eventually_async(lambda: client.models.list())
+        await eventually_async(
+            lambda: not made or made[0].store.reason != NO_REDIS
+        )  # else its first requests skip the cache
         it = Bed(client, chat, embed, made[0] if made else None)  # type: ignore[arg-type]
         it.encoded = encoded
         yield it
