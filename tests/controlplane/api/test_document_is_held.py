@@ -28,6 +28,9 @@ from tests.support.web.document import api_document
 from tests.support.web.people import member
 from tests.support.web.served import Filled
 
+# All of them want the store. Said here, so that `make test-fast` does not import schemathesis.
+pytestmark = pytest.mark.processes
+
 STATIC_FILES = "servestatic.middleware.ServeStaticMiddleware"
 """The only middleware that has to run in an event loop, and of no use to the API: each request would begin one for it."""
 

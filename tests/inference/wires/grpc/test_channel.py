@@ -149,8 +149,10 @@ def test_a_channel_that_is_closed_while_it_connects_leaves_nothing_behind() -> N
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: failures.append(context["message"]))
         async with SilentServer() as server:
-            made = [await closed_after(turns, server.target) for turns in range(60)]
-        assert any(made) and not all(made)
+            made: list[int] = []
+            while len(made) < 60 or not any(made):  # on a busy machine it takes more turns to connect
+                made.append(await closed_after(len(made), server.target))
+        assert not all(made)
         async with asyncio.timeout(120):
             while [found for found in gc.get_objects() if isinstance(found, Connection)]:
                 await asyncio.sleep(0)
