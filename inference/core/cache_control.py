@@ -7,16 +7,18 @@ from typing import NamedTuple
 from inference.contract.snapshot_parts import CacheRule
 from inference.core.openai import errors
 
-TTL_HEADER, TAGS_HEADER = "x-weir-cache-ttl", "x-weir-cache-tags"
-MAX_TAGS = 8
+TTL_HEADER, TAGS_HEADER, GROUNDS_HEADER = "x-weir-cache-ttl", "x-weir-cache-tags", "x-weir-grounds"
+MAX_TAGS, MAX_GROUNDS = 8, 64
 _DIRECTIVE = re.compile(r'\s*([!#$%&\'*+.^`|~\w-]+)(?:=(?:"([^"]*)"|([^\s,"]*)))?\s*(?:,|$)')
 _TAG = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+_GROUND = re.compile(r"[!-~]{1,200}")
 _DIGITS = re.compile(r"[0-9]{1,9}")
 
 
 class CacheControl(NamedTuple):
     """`max_age_s` is how old a stored answer may be: None is as old as it may be kept, and for 0 none will do. `ttl_s` bounds how long the
-    answer to this request is kept; None leaves that to the rules. `tags` are what its answer can be purged by.
+    answer to this request is kept; None leaves that to the rules. `tags` are what its answer can be purged by, and `grounds` what it
+    rests on beside the request, such as a version of an index.
     """
 
     stores: bool = True
@@ -24,6 +26,7 @@ class CacheControl(NamedTuple):
     only_if_cached: bool = False
     ttl_s: int | None = None
     tags: tuple[str, ...] = ()
+    grounds: tuple[str, ...] = ()
 
     @property
     def is_usual(self) -> bool:
@@ -51,11 +54,11 @@ USUAL = CacheControl()
 
 def read(headers: Mapping[bytes, bytes]) -> CacheControl:
     """Directives that mean nothing for a request that runs a model are ignored, as RFC 9111 wants of unknown ones. Of a `max-age` that
-    is no number of seconds nothing is fresh enough. Raises ApiError for a wrong TTL or tag.
+    is no number of seconds nothing is fresh enough. Raises ApiError for a wrong TTL, tag or ground.
     """
     said, given_ttl = headers.get(b"cache-control"), headers.get(TTL_HEADER.encode())
-    given_tags = headers.get(TAGS_HEADER.encode())
-    if said is None and given_ttl is None and given_tags is None:
+    given_tags, given_grounds = headers.get(TAGS_HEADER.encode()), headers.get(GROUNDS_HEADER.encode())
+    if said is None and given_ttl is None and given_tags is None and given_grounds is None:
         return USUAL
     stores, only, ages = True, False, list[int]()
     for name, quoted, plain in _DIRECTIVE.findall((said or b"").decode("latin-1")):
@@ -74,7 +77,8 @@ def read(headers: Mapping[bytes, bytes]) -> CacheControl:
             raise errors.invalid(f"`{TTL_HEADER}` is a number of seconds, such as 60.", TTL_HEADER)
         ttl_s = int(text)
     tags = () if given_tags is None else _tags(given_tags.decode("latin-1"))
-    return CacheControl(stores and ttl_s != 0, min(ages, default=None), only, ttl_s, tags)
+    grounds = () if given_grounds is None else _grounds(given_grounds.decode("latin-1"))
+    return CacheControl(stores and ttl_s != 0, min(ages, default=None), only, ttl_s, tags, grounds)
 
 
 def _tags(text: str) -> tuple[str, ...]:
@@ -83,3 +87,14 @@ def _tags(text: str) -> tuple[str, ...]:
         wanted = f"`{TAGS_HEADER}` is at most {MAX_TAGS} names of lower-case letters, digits, `.`, `-` and `_`, with commas between."
         raise errors.invalid(wanted, TAGS_HEADER)
     return tags
+
+
+def _grounds(text: str) -> tuple[str, ...]:
+    grounds = tuple(sorted({ground for part in text.split(";") if (ground := part.strip())}))
+    if len(grounds) > MAX_GROUNDS or not all(map(_GROUND.fullmatch, grounds)):
+        wanted = (
+            f"`{GROUNDS_HEADER}` is at most {MAX_GROUNDS} names with versions, such as `manual@7; doc=12@3`, "
+            "in visible ASCII and of at most 200 characters each."
+        )
+        raise errors.invalid(wanted, GROUNDS_HEADER)
+    return grounds

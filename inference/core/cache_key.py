@@ -6,7 +6,7 @@ tenant can learn what others have sent.
 """
 
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -51,9 +51,12 @@ def cache_key(
     return blake2b(b"".join((lengths, *parts)), digest_size=32).digest()
 
 
-def tagged(tags: Collection[str], purges: Mapping[str, int]) -> bytes:
-    """The tags of a request, with how often the answers of each were purged. Without tags, empty: what nobody tagged is purged by none."""
-    return _encode([(tag, purges.get(tag, 0)) for tag in sorted(set(tags))]) if tags else b""
+def tagged(tags: Collection[str], purges: Mapping[str, int], grounds: Sequence[str] = ()) -> bytes:
+    """The tags of a request, with how often the answers of each were purged, and the sorted `grounds` of its answer. Without them, empty:
+    what nobody tagged is purged by none.
+    """
+    of_tags = _encode([(tag, purges.get(tag, 0)) for tag in sorted(set(tags))]) if tags else b""
+    return of_tags + _encode(grounds) if grounds else of_tags
 
 
 def after_purges(key: bytes, purges: Mapping[str, int]) -> bytes:

@@ -175,8 +175,9 @@ class Completions:
             await check_media(passed, model)
         answer.of(body, model)
         control = read_control(request.headers)
-        if control.tags:
-            caller = caller._replace(tags=caller.tags + tagged(control.tags, serving.snapshot.tag_purges))
+        if control.tags or control.grounds:
+            marks = tagged(control.tags, serving.snapshot.tag_purges, control.grounds)
+            caller = caller._replace(tags=caller.tags + marks)
         plan = plans.only or self._plan(plans, caller, region, passed, trace, answer)
         cacheable = plan.cache == "always" or (plan.cache == "deterministic" and passed.deterministic)
 

@@ -36,6 +36,16 @@ def test_tags() -> None:
             read({b"x-weir-cache-tags": wrong})
 
 
+def test_grounds_are_the_same_in_any_order() -> None:
+    read_grounds = [
+        read({b"x-weir-grounds": text}).grounds for text in (b"manual@7; doc=12@3", b"doc=12@3;manual@7;; manual@7")
+    ]
+    assert read_grounds == [("doc=12@3", "manual@7")] * 2 and not read({b"x-weir-grounds": b" ;"}).grounds
+    for wrong in (b"a b", b"a" * 201, b"\xe4", b";".join(b"doc=%d" % number for number in range(65))):
+        with pytest.raises(ApiError, match="at most 64 names"):
+            read({b"x-weir-grounds": wrong})
+
+
 def test_how_long_an_answer_is_kept() -> None:
     """The shortest of what is said of its routing rule, operation and tags; a request only shortens it."""
     rule = CacheRule(ttl_s=3600, ttls_s={"embeddings": 9000, "tag:weather": 30, "tag:docs": 7000})

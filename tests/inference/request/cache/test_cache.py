@@ -129,6 +129,24 @@ async def test_what_was_purged_is_met_by_nobody(
     assert await outcomes() == ["miss", "miss"]
 
 
+async def test_an_answer_is_reused_only_while_what_it_rests_on_is_the_same(
+    start_gateway: StartGateway, snapshot: Snapshot, redis_url: str
+) -> None:
+    gateway, messages = start_gateway(snapshot, redis_url=redis_url), unique()
+    outcomes = [
+        (await ask(gateway, messages=messages, extra_headers={"x-weir-grounds": grounds} if grounds else {}))[0]
+        for grounds in (
+            "manual@7; doc=12@3",
+            "doc=12@3; manual@7",
+            "manual@8; doc=12@3",
+            "manual@7",
+            "",
+            "manual@7; doc=12@3",
+        )
+    ]
+    assert outcomes == ["miss", "hit", "miss", "miss", "miss", "hit"]
+
+
 async def test_one_answer_is_purged_by_its_key_each_time(
     start_gateway: StartGateway, snapshot: Snapshot, redis_url: str
 ) -> None:
