@@ -32,7 +32,7 @@ from inference.request.authenticate import authenticate
 from inference.request.caching import Caches, Caching
 from inference.request.coalesce import Flight
 from inference.request.degrade import Degraded, degrade, least
-from inference.request.guard.guards import Guards
+from inference.request.guard.guards import Guards, passes
 from inference.request.images import check_media
 from inference.request.limits import Limits
 from inference.request.long_body import aside, at_once_or_aside, read_long
@@ -168,7 +168,7 @@ class Completions:
         trace.model, trace.stream, trace.caller_region = model.name, body.passed.streams, region or served.home
         if too_long is not None:
             raise too_long
-        if caller.guard is not None:
+        if caller.guard is not None and (checked or not passes(body, endpoint, caller.guard.requests)):
             body = await self.guards.request(body, checked, endpoint, content_type, caller.guard.requests, trace)
         passed = body.passed
         if passed.remote_media:

@@ -23,11 +23,18 @@ class RefusedTextError(PermanentError):
         self.rule = rule
 
 
+def is_clean(document: bytes, checks: Checks) -> bool:
+    """Whether this JSON passes as it is, as most does. What is long, such as an image, is looked through text by text."""
+    if checks.length is not None or checks.moderations or len(document) > _MAX_BYTES:
+        return False
+    return not may_have(document, checks.patterns)
+
+
 class Checking:
     """Of one request or answer."""
 
     def __init__(self, checks: Checks, note: Note) -> None:
-        self.patterns = checks.patterns
+        self.checks, self.patterns = checks, checks.patterns
         self._length = checks.length
         self._note = note
 
@@ -43,10 +50,6 @@ class Checking:
         """The text as it may pass. Raises RefusedTextError."""
         masks = [each for each in find(text, self.patterns) if self.is_masked(each.pattern)]
         return replaced(text, masks) if masks else text
-
-    def is_clean(self, document: bytes) -> bool:
-        """Whether this JSON is one that passes, as most do. What is long, such as an image, is looked through text by text."""
-        return self._length is None and len(document) <= _MAX_BYTES and not may_have(document, self.patterns)
 
     def document(self, document: Any) -> Any:
         """The same for all texts of a document, which is the same object where nothing of it is masked. Raises RefusedTextError."""

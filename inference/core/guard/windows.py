@@ -22,6 +22,8 @@ from inference.core.guard.patterns import (
 )
 
 T = TypeVar("T")
+MAX_WAIT_CHARS = 2 * MAX_FOUND_CHARS
+"""After so many of other texts a part waits no longer for its own to go on."""
 _GOES_ON = 1 << 60
 _TAIL_CHARS = 64
 
@@ -78,6 +80,7 @@ class Part:
     thing: object
     texts: list[str]
     places: list[tuple[Channel, int, int]]
+    fed: int  # characters of all channels before it
     is_changed: bool = False
 
     @property
@@ -130,6 +133,14 @@ class Plain(Generic[T]):
         known, self._waiting, self._ends = self._waiting[:count], self._waiting[count:], self._ends[count:]
         return known
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._waiting
+
+    def end(self) -> list[T] | None:
+        """The text has ended: as `feed`."""
+        return None if find(self._open, self._patterns) else self.take()
+
     def take(self) -> list[T]:
         """Those that wait, which it forgets."""
         waiting, self._waiting, self._ends = self._waiting, [], []
@@ -144,6 +155,7 @@ class Windows:
         self._checking = checking
         self._channels: dict[Hashable, Channel] = {}
         self._waiting: deque[Part] = deque()
+        self._fed = 0
 
     @property
     def is_idle(self) -> bool:
@@ -152,18 +164,25 @@ class Windows:
 
     def feed(self, thing: object, said: Iterable[tuple[Hashable, str]]) -> list[Part]:
         """`said` are the texts of the part, by their channels. Raises RefusedTextError."""
-        part = Part(thing, [], [])
+        part = Part(thing, [], [], self._fed)
         for name, text in said:
             channel = self._channels.get(name)
             if channel is None:
                 channel = self._channels[name] = Channel()
             start = channel.end
             channel.text += text
+            self._fed += len(text)
             part.texts.append(text)
             part.places.append((channel, start, channel.end))
         for channel in {id(place[0]): place[0] for place in part.places}.values():
             channel.look(self._checking, is_whole=False)
         self._waiting.append(part)
+        first = self._waiting[0]
+        if first.fed + MAX_WAIT_CHARS < self._fed:
+            for (
+                place
+            ) in first.places:  # they do not go on, and others do: they have ended, as reasoning does before the answer
+                place[0].look(self._checking, is_whole=True)
         return self._known()
 
     def end(self, choice: int | None = None) -> list[Part]:

@@ -15,7 +15,7 @@ from inference.backends.resolver import Resolver
 from inference.contract.address import parse_url
 from inference.contract.snapshot import GuardRule
 from inference.core.guard import texts
-from inference.core.guard.checking import Checking, Note, Outcome, RefusedTextError
+from inference.core.guard.checking import Checking, Note, Outcome, RefusedTextError, is_clean
 from inference.core.guard.rules import Checks, Guard
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError, PermanentApiError
@@ -49,8 +49,7 @@ def hold(request: Request, endpoint: Endpoint, content_type: bytes, checks: Chec
     try:
         if texts.has_token_ids(document):
             checking.unreadable(checks)
-        if endpoint.is_form or not checking.is_clean(passed.body):
-            document = checking.document(document)
+        document = checking.document(document)
         if document is not passed.document:
             if endpoint.is_form:
                 checking.unreadable(checks)  # its bytes are not made anew
@@ -58,6 +57,12 @@ def hold(request: Request, endpoint: Endpoint, content_type: bytes, checks: Chec
     except RefusedTextError as error:
         return Checked(request, outcomes, error.rule, "")
     return Checked(request, outcomes, "", "\n".join(texts.texts(document)) if checks.moderations else "")
+
+
+def passes(request: Request, endpoint: Endpoint, checks: Checks) -> bool:
+    """Whether it is sure at first sight that `hold` would change nothing and say nothing."""
+    passed = request.passed
+    return not endpoint.is_form and is_clean(passed.body, checks) and not texts.has_token_ids(passed.document)
 
 
 class _Verdict(msgspec.Struct):

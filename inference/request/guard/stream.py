@@ -8,7 +8,7 @@ import msgspec
 from inference.backends.port import Event, Stream
 from inference.core.events import Head
 from inference.core.guard import texts
-from inference.core.guard.checking import Checking, RefusedTextError
+from inference.core.guard.checking import Checking, RefusedTextError, is_clean
 from inference.core.guard.patterns import find
 from inference.core.guard.windows import Part, Plain, Windows
 from inference.core.openai.errors import ApiError
@@ -17,7 +17,6 @@ from inference.core.passing.texts import written
 
 Moderate = Callable[[str], Awaitable[None]]
 _WINDOW_CHARS = 2_000  # of text that a moderation gets at once, while that waits
-_MAX_TRIES = 8  # in a row, to learn an event of a stream
 _string = msgspec.json.Decoder(str).decode
 _OVERLAP_CHARS = 200  # of the text before, which it gets once more
 
@@ -43,15 +42,19 @@ class GuardedStream:
     ) -> None:
         self._stream = stream
         self._checking, self._moderations, self._refused = checking, moderations, refused
-        self._windows = Windows(checking)
-        self._blocks = Blocks()
         self._kept: list[Event] = []  # until a moderation has seen them
         self._said = ""
-        self._plain = Plain[Event](checking)
-        self._before = self._after = b""  # of an event that brings a part of one text
-        self._tries = _MAX_TRIES
-        self._is_done = False
+        self._is_done = self._has_begun = False
         self._has_all = False  # nobody reads on to the end where the counts have come
+
+    def _begin(self) -> None:
+        """An answer that comes whole needs none of this."""
+        self._has_begun = True
+        self._windows = Windows(self._checking)
+        self._blocks = Blocks()
+        self._plain = Plain[Event](self._checking)
+        self._channel: object = None  # of what is in `_plain`
+        self._before = self._after = b""  # what stands around the text of an event that brings a part of one
 
     @property
     def head(self) -> Head | None:
@@ -84,35 +87,41 @@ class GuardedStream:
 
     def _look(self, events: Sequence[Event]) -> list[Event]:
         head, out = self.head, list[Event]()
+        if head is not None and not head.streams:
+            return [*map(self._whole, events)]
+        if not self._has_begun:
+            self._begin()
         for event in events:
             if head is None:
-                out += self._say(event, _plain_text(event))
-            elif not head.streams:
-                out.append(self._whole(event))
+                out += self._say(event, _plain_text(event), is_last=bool(event.finish_reason))
             elif (text := self._differing(event.raw)) is not None:
                 out += self._say(event, text)
             else:
                 tokens = event.tokens
                 for block in self._blocks.feed(event.raw):
-                    text = self._differing(block.raw) if self._learn(block) else None
-                    out += self._say(event._replace(raw=block.raw, tokens=tokens), text)
+                    out += self._say(event._replace(raw=block.raw, tokens=tokens), self._text(block))
                     tokens = 0
         if self._is_done:
-            out += self._in_windows(*self._plain.take())
-            rest = self._blocks.rest()
+            known, rest = self._plain.end(), self._blocks.rest()
+            out += self._in_windows(*self._plain.take()) if known is None else known
             out += [*map(self._said_by, self._windows.end()), *([Event(tokens=0, raw=rest)] if rest else [])]
         return out
 
-    def _say(self, event: Event, text: str | None) -> list[Event]:
-        """`text` is what it says, where it says nothing else."""
-        known = None
-        if text is not None and self._windows.is_idle and not self._moderations:
-            known = self._plain.feed(event, text)
-        return self._in_windows(*self._plain.take(), event) if known is None else known
+    def _say(self, event: Event, text: str | None, *, is_last: bool = False) -> list[Event]:
+        """`text` is what it says, where it says nothing else of which anything could be found."""
+        if text is None or self._moderations or not self._windows.is_idle:
+            return self._in_windows(*self._plain.take(), event)
+        known = self._plain.feed(event, text)
+        if known is None:
+            return self._in_windows(*self._plain.take(), event)
+        if is_last:
+            rest = self._plain.end()
+            known += self._in_windows(*self._plain.take()) if rest is None else rest
+        return known
 
     def _differing(self, raw: bytes) -> str | None:
-        """The text in which an event differs from the one that was learned, if in nothing else: nearly all do, and are not decoded.
-        Several of them may have come at once.
+        """The text in which an event differs from one before it, if in nothing else: nearly all do, and are not decoded. Several of them
+        may have come at once.
         """
         before, after = self._before, self._after
         if not before or not raw.startswith(before) or not raw.endswith(after) or not self._blocks.is_empty:
@@ -122,23 +131,25 @@ class GuardedStream:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
 
-    def _learn(self, block: Block) -> bool:
-        """Keep what stands around the text of an event that brings a part of one, and in which nothing else is found."""
-        if self._tries == 0:
-            return False
-        self._tries -= 1
-        raw, document = block.raw, _decoded(block.data)
-        leaves = texts.parts(document) if document else []
-        if len(leaves) != 1 or _has_tokens(raw):
-            return False
-        _, of, name = leaves[0]
-        text, of[name] = of[name].encode("utf-8", "replace"), ""
-        before, _, after = raw.partition(b'"%b"' % text)
-        rest_is_clean = not any(find(each, self._checking.patterns) for each in texts.texts(document))
-        if not after or raw.count(text) != 1 or not rest_is_clean:
-            return False
-        self._before, self._after, self._tries = before + b'"', b'"' + after, _MAX_TRIES
-        return True
+    def _text(self, block: Block) -> str | None:
+        """The part of a text that an event brings, where it brings nothing else of which anything is found; empty where it brings none."""
+        document = _decoded(block.data) or {}
+        leaves = texts.parts(document)
+        if len(leaves) > 1:
+            return None
+        text = ""
+        for channel, of, name in leaves:
+            if not self._plain.is_empty and channel != self._channel:
+                return None
+            self._channel, text, of[name] = channel, of[name], ""
+        if any(find(each, self._checking.patterns) for each in texts.texts(document)):
+            return None
+        if text:
+            said = text.encode("utf-8", "replace")
+            before, _, after = block.raw.partition(b'"%b"' % said)
+            once = after and block.raw.count(said) == 1
+            self._before, self._after = (before + b'"', b'"' + after) if once else (b"", b"")
+        return text
 
     def _in_windows(self, *events: Event) -> list[Event]:
         """The same for events of any kind."""
@@ -187,7 +198,7 @@ class GuardedStream:
         return event._replace(raw=raw)  # type: ignore[has-type,no-any-return]
 
     def _whole(self, event: Event) -> Event:
-        if not self._moderations and self._checking.is_clean(event.raw):
+        if not self._moderations and is_clean(event.raw, self._checking.checks):
             return event
         try:
             document = msgspec.json.decode(event.raw)
@@ -222,8 +233,7 @@ def _decoded(data: bytes) -> dict[str, Any] | None:
 
 def _plain_text(event: Event) -> str | None:
     """What it says, where it says nothing else."""
-    others = event.choice or event.reasoning or event.tool_calls or event.finish_reason or event.logprobs or event.usage
-    return None if others else event.text
+    return None if event.choice or event.reasoning or event.tool_calls or event.logprobs else event.text
 
 
 def _of_event(event: Event) -> list[tuple[object, str]]:

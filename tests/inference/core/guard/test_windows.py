@@ -5,8 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.core.guard.checking import Checking
-from inference.core.guard.windows import Windows
+from inference.core.guard.checking import Checking, is_clean
+from inference.core.guard.windows import MAX_WAIT_CHARS, Windows
 from tests.support.gateway.guarded import CHECKS, PEM, words
 
 
@@ -37,12 +37,20 @@ def test_cut_anywhere_it_is_masked_as_a_whole(parts: list[str], sizes: list[int]
 @given(words, st.sampled_from([" ", "\n", '"', "é"]), st.booleans())
 def test_json_that_is_clean_has_no_text_to_mask(parts: list[str], between: str, as_ascii: bool) -> None:
     document = {"model": "m", "messages": [{"content": between.join(parts)}, {"content": between + "".join(parts)}]}
-    if checking().is_clean(json.dumps(document, ensure_ascii=as_ascii).encode()):
+    if is_clean(json.dumps(document, ensure_ascii=as_ascii).encode(), CHECKS):
         assert checking().document(document) is document
 
 
+def test_a_text_that_others_follow_does_not_wait_for_its_end() -> None:
+    """Such as reasoning before the answer: nothing says that it has ended."""
+    windows, word = Windows(checking()), "word "
+    windows.feed(0, [("reasoning", "so rita@mail.example.com")])
+    said = [part for number in range(1, 1 + MAX_WAIT_CHARS) for part in windows.feed(number, [("text", word)])]
+    assert [part.thing for part in said] == list(range(1 + MAX_WAIT_CHARS)) and said[0].texts == ["so [mail]"]
+
+
 def test_plain_json_is_clean() -> None:
-    assert checking().is_clean(b'{"model": "m", "max_completion_tokens": 12, "messages": [{"content": "risk: 4111"}]}')
+    assert is_clean(b'{"model": "m", "max_completion_tokens": 12, "messages": [{"content": "risk: 4111"}]}', CHECKS)
 
 
 def test_a_private_key_is_masked_as_it_comes_and_what_never_ends_does_not_take_all() -> None:

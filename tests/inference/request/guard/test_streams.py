@@ -75,23 +75,42 @@ async def test_a_stream_is_masked_over_its_events_and_keeps_their_order(api: str
     assert texts(blocks) == texts(STREAMS[api]).replace(SAID, MASKED)
 
 
-@given(words, st.lists(st.integers(1, 9), min_size=1, max_size=40), st.integers(1, 3))
+@given(words, words, st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=40), st.integers(1, 3))
 async def test_cut_anywhere_a_stream_says_what_the_whole_would(
-    parts: list[str], sizes: list[int], at_once: int
+    content: list[str], reasoning: list[str], cuts: list[tuple[int, bool]], at_once: int
 ) -> None:
-    """With an event of another kind within it."""
-    text, documents, at = " ".join(parts), list[dict[str, Any]](), 0
-    while at < len(text):
-        size = sizes[len(documents) % len(sizes)]
-        documents.append({"id": "x", "choices": [{"index": 0, "delta": {"content": text[at : at + size]}}]})
-        at += size
+    """Two texts, of which now the one and now the other goes on, with an event of another kind between."""
+    given_texts, documents = {"content": " ".join(content), "reasoning": " ".join(reasoning)}, list[dict[str, Any]]()
+    left = dict(given_texts)
+    while any(left.values()):
+        size, is_first = cuts[len(documents) % len(cuts)]
+        name = "content" if left["content"] and (is_first or not left["reasoning"]) else "reasoning"
+        documents.append({"id": "x", "choices": [{"index": 0, "delta": {name: left[name][:size]}}]})
+        left[name] = left[name][size:]
     documents.insert(len(documents) // 2, {"id": "x", "choices": [{"index": 0, "delta": {"content": "", "role": "a"}}]})
     noted, of_whole = [list[str](), list[str]()]
     stream = GuardedStream(Given(documents, at_once), Checking(ALL, lambda rule, _: noted.append(rule)), (), refused)
-    said, blocks = "", 0
+    said, blocks = {"content": "", "reasoning": ""}, 0
     while events := await stream.next():
         for raw in b"".join(event.raw for event in events).split(b"\n\n")[:-1]:
-            said += json.loads(raw.partition(b"data: ")[2])["choices"][0]["delta"]["content"]
+            for name, text in json.loads(raw.partition(b"data: ")[2])["choices"][0]["delta"].items():
+                said[name] = said.get(name, "") + text
             blocks += 1
-    assert said == Checking(ALL, lambda rule, _: of_whole.append(rule)).text(text)
+    checking = Checking(ALL, lambda rule, _: of_whole.append(rule))
+    assert {name: said[name] for name in given_texts} == {name: checking.text(it) for name, it in given_texts.items()}
     assert (noted, blocks) == (of_whole, len(documents))
+
+
+CARD = "4111 1111 1111 1111"
+
+
+async def test_a_number_that_ends_one_text_is_not_hidden_by_what_begins_the_next() -> None:
+    """Joined they would be another number, of a wrong length."""
+    parts = [{"reasoning": "so "}, {"reasoning": CARD}, {"content": "2"}, {"content": " hi"}]
+    stream = GuardedStream(
+        Given([{"choices": [{"delta": part}]} for part in parts]), Checking(ALL, lambda *_: None), (), refused
+    )
+    said = b""
+    while events := await stream.next():
+        said += b"".join(event.raw for event in events)
+    assert CARD.encode() not in said and b"[card]" in said
