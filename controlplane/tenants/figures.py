@@ -9,10 +9,11 @@ from controlplane.accounts.core.rule import Owned
 from controlplane.fleet.models import GatewayKey, Tenant
 from controlplane.fleet.spent import spent_usd
 from controlplane.lane import report as lane_report
-from controlplane.telemetry.core.query_types import Failure, LatencyReport, ModelCost, Totals
+from controlplane.telemetry.core.query_types import Failure, LatencyPoint, LatencyReport, ModelCost, Totals
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import Question
+from controlplane.telemetry.store.read.rollups import RolledOrUnread
 from inference.contract.metering.spending import KEY_ATTRIBUTE, Budget, key_name
 
 MAX_KEYS = 50
@@ -35,19 +36,21 @@ class KeyStanding:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """`costs` and `used_ns` are of the requests that are stored one by one: as far back as these go."""
+    """`costs` and `used_ns` are of the requests that are stored one by one: as far back as these go. `points` are of steps of `step_ns`.
+    `texts` are the newest requests with hashes of their texts; None where the tenant does not ask for these.
+    """
 
     question: Question
     report: LatencyReport
+    points: Sequence[LatencyPoint]
+    step_ns: int
     failures: Sequence[Failure]
     costs: Sequence[ModelCost]
     keys: Sequence[KeyStanding]
     keys_left_out: int
     batches: Sequence[lane_report.Standing]
     jobs: lane_report.JobsOfTenant | None
-    texts: (
-        Sequence[LedgerRow] | None
-    )  # the newest requests with hashes of their texts; None where it does not ask for these
+    texts: Sequence[LedgerRow] | None
 
 
 def owned(name: str) -> Owned:
@@ -55,13 +58,16 @@ def owned(name: str) -> Owned:
     return Owned(tenant=name)
 
 
-def figures(name: str, wanted: Question, now: datetime) -> Figures:
-    """Of `wanted` the range counts. Raises the errors of the store."""
+def figures(name: str, wanted: Question, now: datetime, *, over_time: bool = False) -> Figures:
+    """Of `wanted` the range counts; without `over_time` there are no points. Raises the errors of the store."""
     question = answers.rounded(Question(wanted.range, {"tenant": (name,)}))
     stored = answers.stored(question)
     every = GatewayKey.objects.filter(tenant__name=name)
     keys = list(every.prefetch_related("only_models").select_related("tenant")[:MAX_KEYS])
-    measured = answers.submit_query(answers.report, question)
+    step_ns = answers.step_ns(question)
+    rolled: RolledOrUnread = answers.rolled(question, step_ns) if over_time else "unread"
+    measured = answers.submit_query(answers.report, question, rolled)
+    series = answers.submit_query(answers.series, question, step_ns, rolled) if over_time else None
     failed = answers.submit_query(answers.failures, stored)
     cost = answers.submit_query(answers.costs, stored)
     audits = Tenant.objects.filter(name=name, audits_texts=True).exists()
@@ -71,6 +77,8 @@ def figures(name: str, wanted: Question, now: datetime) -> Figures:
     return Figures(
         question,
         measured.result(),
+        series.result() if series is not None else [],
+        step_ns,
         failed.result(),
         cost.result(),
         _standings(keys, used),

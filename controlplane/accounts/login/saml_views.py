@@ -20,6 +20,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 from requests import RequestException
 
+from controlplane.accounts.login.provider import provider_of
 from controlplane.config.providers import SamlProvider
 
 View = Callable[[HttpRequest, SamlProvider], HttpResponseBase]
@@ -33,8 +34,8 @@ def _of_a_provider(view: View) -> Callable[[HttpRequest, str], HttpResponseBase]
     @login_not_required
     @wraps(view)
     def wrapped(request: HttpRequest, provider_id: str) -> HttpResponseBase:
-        provider = next((each for each in settings.CONFIG.saml if each.id == provider_id), None)
-        if provider is None:
+        provider = provider_of(provider_id)
+        if not isinstance(provider, SamlProvider):
             raise Http404
         from controlplane.accounts.login.saml import RefusedError
 

@@ -18,7 +18,6 @@ from controlplane.dashboard.views.batches import LOOKS
 from controlplane.dashboard.views.common import ledger_freshness, page, presets, question_of
 from controlplane.fleet.models import Tenant
 from controlplane.telemetry.core.query_types import LatencyReport
-from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import QUANTILES
 from controlplane.tenants import figures
 
@@ -38,9 +37,7 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
     get_object_or_404(Tenant, name=name)
     question, now_ns = question_of(request)
     question = replace(question, filters={})
-    seen = figures.figures(name, question, timezone.now())
-    step_ns = answers.step_ns(seen.question)
-    points = answers.series(seen.question, step_ns)
+    seen = figures.figures(name, question, timezone.now(), over_time=True)
     context = {
         "name": name,
         "seen": seen,
@@ -49,8 +46,7 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
         "presets": presets(question, lambda each: link_query(each.pairs()), ("15m", "1h", "6h", "24h", "7d", "30d")),
         "quantiles": QUANTILES,
         "stages": _stages(seen.report),
-        "points": points,
-        "figure": latency_figure(points, seen.question, step_ns) if points else None,
+        "figure": latency_figure(seen.points, seen.question, seen.step_ns) if seen.points else None,
         "plotly": vendor.plotly(),
         "failures": [{"words": words(each), "of": each} for each in seen.failures],
         "cost": sum(each.usd for each in seen.costs),
