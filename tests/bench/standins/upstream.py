@@ -137,5 +137,6 @@ async def serve(port: int, tokens: int, apart_s: float) -> None:
 
 
 if __name__ == "__main__":
-    given = (*sys.argv[2:], *(str(DEFAULT_TOKENS), "0")[len(sys.argv) - 2 :])
-    uvloop.run(serve(int(sys.argv[1]), int(given[0]), float(given[1])))
+    port, *more = sys.argv[1:]
+    tokens, apart_s = [*more, "0"][:2] if more else (DEFAULT_TOKENS, 0)
+    uvloop.run(serve(int(port), int(tokens), float(apart_s)))

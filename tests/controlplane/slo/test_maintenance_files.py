@@ -16,32 +16,11 @@ from controlplane.fleet.files.revisions import differing, noted, write
 from controlplane.slo.models import Maintenance, StoredObjective
 from controlplane.sources.crds import definition
 from tests.support.entered_fleet import entered_fleet
+from tests.support.slo.objective_file import OBJECTIVE
 from tests.support.web.people import member
 
 pytestmark = pytest.mark.django_db
-OBJECTIVES = """\
-apiVersion: weir/v1
-kind: Objective
-metadata:
-  name: chat-ttft
-spec:
-  name: First token of chat
-  measure: ttft
-  threshold_ms: 300
-  target: 0.95
-  owner: serving
----
-apiVersion: weir/v1
-kind: Objective
-metadata:
-  name: search-ttft
-spec:
-  name: First token of search
-  measure: ttft
-  threshold_ms: 300
-  target: 0.95
-  owner: search
-"""
+OBJECTIVES = f"{OBJECTIVE}---\n" + OBJECTIVE.replace("chat", "search").replace("serving", "search")
 WINDOW = """\
 apiVersion: weir/v1
 kind: Maintenance

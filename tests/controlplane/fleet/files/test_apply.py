@@ -37,6 +37,7 @@ from controlplane.policy.models import PolicyRevision
 from controlplane.slo.models import StoredObjective
 from tests.support.entered_fleet import as_gateways_get_it, emptied, entered_fleet
 from tests.support.policy.people_and_texts import scaling
+from tests.support.slo.objective_file import OBJECTIVE
 from tests.support.slo.openslo_files import slo
 from tests.support.web.people import member
 
@@ -273,20 +274,6 @@ def test_a_person_and_the_way_are_in_the_revision(home: Path, owner: Any) -> Non
     assert owner.post(f"/admin/fleet/tier/{row.pk}/change/", fields).status_code == 302
     made = FleetRevision.objects.latest("number")
     assert User.objects.filter(username=made.author).exists() and made.via == "admin"
-
-
-OBJECTIVE = """\
-apiVersion: weir/v1
-kind: Objective
-metadata:
-  name: chat-ttft
-spec:
-  name: First token of chat
-  measure: ttft
-  threshold_ms: 300
-  target: 0.95
-  owner: serving
-"""
 
 
 def test_an_objective_is_a_document_with_revisions_of_its_own(home: Path) -> None:
