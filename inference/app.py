@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from inference.backends import report
+from inference.backends import readiness
 from inference.backends.credentials import Credentials
 from inference.backends.fleet import Fleet
 from inference.backends.openai import OpenAIConnector
@@ -19,16 +19,9 @@ from inference.contract.metrics_access import may_read_metrics
 from inference.contract.snapshot import Checked, Fault
 from inference.core.openai import errors, writers
 from inference.core.openai.errors import ApiError
-from inference.figures import issuer_keys, metrics_page, signals_page, similar_requests
-from inference.figures.labelled import alone
 from inference.observability.families import render
 from inference.observability.metrics import Labelled, Metrics
 from inference.observability.span_export import SpanExport
-from inference.policy import serving
-from inference.policy.issuers import Issuers
-from inference.policy.serving import Serving
-from inference.policy.snapshot_source import FileSource, HttpSource, Source
-from inference.policy.snapshot_watch import SnapshotWatch, unix_ms
 from inference.request.authenticate import authenticate
 from inference.request.by_input.lists import ByInput
 from inference.request.by_input.store import InputStore
@@ -42,6 +35,13 @@ from inference.request.parse import ENDPOINTS
 from inference.request.route import find_model, pools_of
 from inference.request.semantic.lookup import Semantic
 from inference.request.semantic.marks import NotSame
+from inference.snapshot import serving
+from inference.snapshot.issuers import Issuers
+from inference.snapshot.serving import Serving
+from inference.snapshot.snapshot_source import FileSource, HttpSource, Source
+from inference.snapshot.snapshot_watch import SnapshotWatch, unix_ms
+from inference.status import issuer_keys, metrics_page, semantic_cache, signals_page
+from inference.status.labelled import alone
 from inference.tasks import keep
 from inference.tokenizers.library import Tokenizers
 from inference.wires.http.cors import Cors
@@ -119,13 +119,13 @@ class Gateway:
         self.metrics.gauges = lambda: [
             *metrics_page.gauges(observed),
             *self._standing(),
-            *similar_requests.gauges(self.serving, self.semantic),
+            *semantic_cache.gauges(self.serving, self.semantic),
             *issuer_keys.gauges(self.issuers),
         ]
         self.metrics.counters = lambda: [
             *metrics_page.counters(observed),
             *self._counted(),
-            *similar_requests.counters(self.semantic),
+            *semantic_cache.counters(self.semantic),
         ]
         self.draining = False  # `leave` was called
         self._watching: list[asyncio.Task[None]] = []
@@ -235,7 +235,7 @@ class Gateway:
         await self.completions.count(caller)
 
         def card(name: str) -> dict[str, Any]:
-            return report.card(pools_of(current, current.models[name].plans_for(caller)))
+            return readiness.card(pools_of(current, current.models[name].plans_for(caller)))
 
         if path == "/v1/models":
             return 200, [JSON], writers.models({name: card(name) for name in current.models if caller.may_use(name)})
@@ -319,7 +319,7 @@ class Gateway:
         Replicas do not count: while none is up, the gateway still gives cached answers. The body and
         `weir_gateway_pool_replicas_up` show such pools. What servers the replicas are is for those who may read the metrics.
         """
-        pools = {name: report.pool(state, with_servers) for name, state in self.fleet.pools.items()}
+        pools = {name: readiness.pool(state, with_servers) for name, state in self.fleet.pools.items()}
         reason = ""
         if self.draining:
             reason = "draining"
@@ -339,7 +339,7 @@ class Gateway:
             "policy_unknown_fields": list(self.watch.unknown),
             "policy_faults": [str(fault) for fault in self.faults()],
             "cache": "off" if self.redis is None else self.redis.standing,
-            "semantic_cache": similar_requests.standing(self.serving, self.semantic),
+            "semantic_cache": semantic_cache.standing(self.serving, self.semantic),
             "issuers": issuer_keys.standing(self.issuers),
             "pools": pools,
         }

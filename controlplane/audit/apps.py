@@ -6,8 +6,8 @@ class AuditConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from controlplane.audit.audited_models import connect
         from controlplane.audit.middleware import connect_logins
-        from controlplane.audit.recorded import connect
 
         connect()
         connect_logins()

@@ -10,7 +10,7 @@ from controlplane.telemetry.core.query_types import Window, filtered_by
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.query.core.timerange import SECOND_NS, fixed
-from controlplane.telemetry.store.read.kept import DIMENSIONS, Kept
+from controlplane.telemetry.store.read.retained import DIMENSIONS, Kept
 
 MINUTE_NS = 60 * SECOND_NS
 

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.screen import link_query
-from controlplane.dashboard.core.similar import Alike, most_alike
+from controlplane.dashboard.core.similar_incidents import Alike, most_alike
 from controlplane.incidents.models import Entry, Incident
 from controlplane.policy.models import DecisionChange
 

@@ -48,7 +48,7 @@ from controlplane.fleet.models import (
 )
 from controlplane.fleet.models.calls import ServerCalls
 from controlplane.fleet.models.failures import FailureRules
-from controlplane.fleet.models.similar_requests import SimilarRequests
+from controlplane.fleet.models.semantic_cache import SimilarRequests
 from controlplane.fleet.purge import PurgesAnswers
 from controlplane.fleet.replica_forms import ReplicaForm, ReplicaFormSet, replica_fields
 

@@ -6,7 +6,7 @@ class LaneConfig(AppConfig):
     verbose_name = "Batches"
 
     def ready(self) -> None:
-        from controlplane.lane.work import open_work
+        from controlplane.lane.backlog import open_work
         from controlplane.planning.open_work import register
 
         register(open_work)

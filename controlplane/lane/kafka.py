@@ -19,23 +19,23 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordTooLarge
 from django.db import DatabaseError
 
 from controlplane.incidents.notify.delivery.core.retry import Answer
+from controlplane.lane.backlog import Estimates, TooLateError
 from controlplane.lane.callbacks import Read
 from controlplane.lane.config import LaneConfig
 from controlplane.lane.core.jobs import MAX_URL_CHARS, TO_TOPIC, new_job
 from controlplane.lane.core.lines import RefusedError
+from controlplane.lane.create_job import Caller, make
 from controlplane.lane.http import forms
-from controlplane.lane.making import Caller, make
 from controlplane.lane.models import Batch
 from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import jobs
 from controlplane.lane.store.callbacks import POLICY
 from controlplane.lane.store.files import NotThereError
+from controlplane.lane.store.idempotency import OtherBodyError, digest
 from controlplane.lane.store.jobs import Standing
 from controlplane.lane.store.keys import tenant_of
 from controlplane.lane.store.limits import FullError
-from controlplane.lane.store.once import OtherBodyError, digest
 from controlplane.lane.threads import in_thread
-from controlplane.lane.work import Estimates, TooLateError
 from inference.contract.snapshot import key_digest
 
 log = structlog.get_logger(__name__)

@@ -18,18 +18,18 @@ from prometheus_client.exposition import choose_encoder
 from controlplane.core.periodic import PeriodicThread
 from controlplane.incidents.notify.delivery.core.outbound_address import allowed
 from controlplane.lane import report
+from controlplane.lane.backlog import Estimates
 from controlplane.lane.callbacks import Callbacks
 from controlplane.lane.config import LaneConfig
 from controlplane.lane.http.edge import edge
 from controlplane.lane.http.feed import Feeds
 from controlplane.lane.http.jobs import JobRoutes
 from controlplane.lane.http.routes import MAX_BODY_BYTES, Routes
-from controlplane.lane.objects.at import objects_at
+from controlplane.lane.objects.location import objects_at
 from controlplane.lane.objects.port import Objects
-from controlplane.lane.store import batches, changes, chores, claims, files, jobs, once
+from controlplane.lane.store import batches, changes, chores, claims, files, idempotency, jobs
 from controlplane.lane.streams import Pulse
 from controlplane.lane.threads import in_thread
-from controlplane.lane.work import Estimates
 from controlplane.lane.worker import GRACE_S, Worker
 from inference.contract.metrics_access import may_read_metrics
 from inference.contract.tls.certificate import ServerCertificate, TlsError
@@ -164,7 +164,7 @@ class _Lane:
     def _sweep(self) -> None:
         jobs.sweep(self._objects)
         files.sweep(self._objects)
-        once.forget()
+        idempotency.forget()
         changes.sweep(claims.now())
 
     def _look_at_the_clock(self) -> None:

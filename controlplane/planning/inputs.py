@@ -25,7 +25,7 @@ from forecasting.capacity.assumptions import (
     ReplicaCapacity,
     TokenMix,
 )
-from forecasting.capacity.known import chosen_capacity
+from forecasting.capacity.capacity_memory import chosen_capacity
 from forecasting.capacity.replica_capacity import cold_start
 from forecasting.demand import DemandKey
 

@@ -20,7 +20,7 @@ from django.utils import timezone
 from controlplane.core.formatting import shortened
 from controlplane.planning import demand, jobs
 from controlplane.planning.calendars import Calendars
-from controlplane.planning.core import record
+from controlplane.planning.core import forecast_record
 from controlplane.planning.core.fit import FitRequest, FitResult, fit, without_comparison
 from controlplane.planning.models import CandidateChange, ForecastRecord, PlanJob, StoredForecast
 from controlplane.planning.models.forecast import Measure, read_choice
@@ -249,14 +249,14 @@ def _save_forecast(item: Due, choice: Choice, forecast: Forecast, took_s: float,
 
 
 def _save_point(key: Key, horizon_s: int, forecast: Forecast) -> None:
-    added = record.point(forecast)
+    added = forecast_record.point(forecast)
     row, _ = ForecastRecord.objects.get_or_create(
         **dict(zip(("model", "tier", "region", "measure"), key, strict=True)),
         horizon_s=horizon_s,
-        day=record.day_of(added),
+        day=forecast_record.day_of(added),
         defaults={"step_s": forecast.step_s, "points": []},
     )
-    points = record.with_point(row.points, added)
+    points = forecast_record.with_point(row.points, added)
     if points != row.points:
         row.points, row.step_s = points, forecast.step_s
         row.save(update_fields=["points", "step_s"])

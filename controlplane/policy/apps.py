@@ -6,6 +6,6 @@ class PolicyConfig(AppConfig):
     verbose_name = "Policies"
 
     def ready(self) -> None:
-        from controlplane.policy.preview import fleet, job  # noqa: F401  (register the jobs)
+        from controlplane.policy.preview import job, proposal  # noqa: F401  (register the jobs)
 
-        fleet.connect()
+        proposal.connect()

@@ -31,7 +31,7 @@ from controlplane.policy.observe.core.obeying import Late, Published, astray, la
 from controlplane.policy.observe.core.traffic import Traffic
 from controlplane.policy.observe.gather import Background, gather
 from controlplane.policy.observe.spent import Meter
-from controlplane.policy.remember import DecisionTrack
+from controlplane.policy.write_records import DecisionTrack
 from inference.contract.rules import NO_OVERLAY, Overlay
 
 OVERLAY_S = 300.0

@@ -8,7 +8,7 @@ from controlplane.fleet.clusters.port import GATEWAY, ClusterSeen
 from controlplane.fleet.models import Cluster, Observation, Pool
 from controlplane.policy.core.decision import Decision
 from controlplane.policy.models import Action
-from controlplane.policy.remember import DecisionTrack
+from controlplane.policy.write_records import DecisionTrack
 
 FRESH = timedelta(seconds=5)
 """An observation that has not changed is written again after this."""

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from forecasting.calendar import time_text
 from forecasting.capacity.assumptions import HOUR_S, PlanInputs, PoolAssumptions, ReplicaCapacity, TokenMix
-from forecasting.capacity.carried import carried_by
 from forecasting.capacity.demand_on_pools import Grid, grid_of, loads_of, shares, size_of, wanted_of
 from forecasting.capacity.plan import Plan, PoolPlan
+from forecasting.capacity.pool_capacity import carried_by
 from forecasting.capacity.replicas import PoolNeed, capacity_of, changed, horizon_s, level_of, need_of
 from forecasting.capacity.scenario import AS_FORECAST, Scenario
 from forecasting.capacity.warm_plan import with_spare

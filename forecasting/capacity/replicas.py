@@ -7,10 +7,10 @@ import numpy as np
 
 from forecasting.calendar import time_text
 from forecasting.capacity.assumptions import CapacityError, PlanInputs, PoolAssumptions, ReplicaCapacity
-from forecasting.capacity.carried import carried_by, replicas_for
 from forecasting.capacity.demand_on_pools import Grid, Load, Wanted, grid_of, loads_of, shares, wanted_of, work
 from forecasting.capacity.limits import limited
 from forecasting.capacity.plan import BINDINGS, Basis, Plan, PoolPlan
+from forecasting.capacity.pool_capacity import carried_by, replicas_for
 from forecasting.capacity.scenario import AS_FORECAST, Scenario
 from forecasting.series import F64, I64
 from forecasting.stand_in import NO_FORECAST

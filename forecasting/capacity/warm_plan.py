@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecasting.capacity.assumptions import PlanInputs, PoolAssumptions
-from forecasting.capacity.carried import KEPT_FOR, replicas_for
 from forecasting.capacity.demand_on_pools import Grid, grid_of, loads_of, shares, wanted_of
+from forecasting.capacity.pool_capacity import KEPT_FOR, replicas_for
 from forecasting.capacity.replicas import PoolNeed, ahead, capacity_of, horizon_s, need_of
 from forecasting.capacity.scenario import AS_FORECAST
 from forecasting.series import I64

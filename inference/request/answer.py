@@ -18,10 +18,10 @@ from inference.core.openai.writers import COMMENT, Writer
 from inference.core.passing.writer import PassWriter, error_body
 from inference.observability.context import span_id
 from inference.observability.spans import RESPOND, Trace, now_ns
-from inference.policy.serving import Caller
 from inference.request.coalesce import Flight
 from inference.request.limits import Meter
 from inference.request.parse import Request
+from inference.snapshot.serving import Caller
 from inference.wires.http.exchange import EVENT_STREAM, JSON, Exchange, Headers
 
 _DEADLINE_MARGIN_S = 0.05  # so long before the client's deadline it is answered, so that it gets the reason

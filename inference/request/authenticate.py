@@ -6,8 +6,8 @@ from inference.contract.lane import KEY_HEADER, OWN_TIER_HEADER, key_of_tokens
 from inference.contract.snapshot import key_digest
 from inference.core.openai import errors
 from inference.core.web_tokens import is_token
-from inference.policy.issuers import Issuers
-from inference.policy.serving import Caller, Serving
+from inference.snapshot.issuers import Issuers
+from inference.snapshot.serving import Caller, Serving
 
 _KEY_OF_BATCH, _OWN_TIER = KEY_HEADER.encode(), OWN_TIER_HEADER.encode()
 

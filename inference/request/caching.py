@@ -12,7 +12,6 @@ from inference.core.cache_key import after_purges, cache_key
 from inference.core.events import WholeAnswer
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import LOOKUP, Trace
-from inference.policy.serving import Caller, Serving
 from inference.request.answer import Answer
 from inference.request.by_input.lists import ByInput, Listed
 from inference.request.coalesce import Coalescer, Flight
@@ -23,6 +22,7 @@ from inference.request.exact.write_back import WriteBack
 from inference.request.generate import generate
 from inference.request.semantic.lookup import Look, Semantic
 from inference.request.work import Work
+from inference.snapshot.serving import Caller, Serving
 
 
 class Caches:

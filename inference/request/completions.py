@@ -25,8 +25,7 @@ from inference.observability.context import CallerTraces
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import LIMIT, RESPOND, Trace
-from inference.policy.serving import Caller, Serving
-from inference.request import own
+from inference.request import own_requests
 from inference.request.answer import Answer
 from inference.request.authenticate import authenticate
 from inference.request.caching import Caches, Caching
@@ -47,6 +46,7 @@ from inference.request.route import (
     for_pool,
 )
 from inference.request.work import Work
+from inference.snapshot.serving import Caller, Serving
 from inference.wires.http.exchange import Exchange, Request
 
 _log = structlog.get_logger()
@@ -251,7 +251,7 @@ class Completions:
                 answer.replay(stored, caching.pool, caching.entry)
                 if not caching.refreshes:
                     return
-                trace = caching.trace = own.begin(trace, caller, model.name, state, question.operation)
+                trace = caching.trace = own_requests.begin(trace, caller, model.name, state, question.operation)
             elif control.only_if_cached:
                 raise errors.not_cached()
 

@@ -7,9 +7,9 @@ from inference.backends.port import Query
 from inference.contract.plan import Plan, Step
 from inference.contract.snapshot import Model
 from inference.core.openai.errors import ApiError
-from inference.policy.serving import Serving
 from inference.request.parse import Request
 from inference.request.route import at_most, for_pool
+from inference.snapshot.serving import Serving
 
 
 class Degraded(NamedTuple):

@@ -24,8 +24,8 @@ from inference.contract.lane import (
     is_below_lane,
 )
 from inference.core.openai import errors
-from inference.policy.serving import Caller
 from inference.request.authenticate import digest_of
+from inference.snapshot.serving import Caller
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
 from inference.wires.http.exchange import Exchange, Headers, Request
 from inference.wires.http.incoming import Incoming

@@ -9,10 +9,10 @@ from typing import NamedTuple, TypeVar
 
 from inference.core.openai.errors import ApiError
 from inference.core.openai.shape import check_length, check_shape
-from inference.policy.serving import Caller, Served, Serving
 from inference.request.guard.guards import Checked, hold
 from inference.request.parse import Endpoint, Request
 from inference.request.route import find_model
+from inference.snapshot.serving import Caller, Served, Serving
 from inference.wires.http import exchange
 
 

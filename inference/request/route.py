@@ -17,8 +17,8 @@ from inference.core.openai import errors
 from inference.core.passing.request import Passed, kept_to
 from inference.core.question import GENERATION
 from inference.core.routing.routes import choose_route
-from inference.policy.serving import Caller, Served, Serving
 from inference.request.parse import Request
+from inference.snapshot.serving import Caller, Served, Serving
 
 
 def find_model(serving: Serving, name: str, caller: Caller) -> Served:

@@ -25,7 +25,7 @@ MORE = (
     "accounts/test_login.py",
     "fleet/test_admin.py",
     "fleet/test_seed.py",
-    "fleet/observe/test_record.py",
+    "fleet/observe/test_store_observation.py",
     "incidents/notify/delivery/test_key_lock.py",
     "incidents/notify/delivery/test_sealed.py",
     "incidents/notify/delivery/test_sender.py",

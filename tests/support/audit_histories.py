@@ -18,10 +18,10 @@ django.setup()
 from django.core.management import call_command  # noqa: E402
 from django.db import connections, transaction  # noqa: E402
 
+from controlplane.audit.audited_models import values_of  # noqa: E402
 from controlplane.audit.core.chain import first_break  # noqa: E402
 from controlplane.audit.core.differences import is_secret  # noqa: E402
 from controlplane.audit.models import Entry, Head  # noqa: E402
-from controlplane.audit.recorded import values_of  # noqa: E402
 from controlplane.fleet.models import GatewayKey, Tenant, Tier  # noqa: E402
 
 MODELS = (Tier, Tenant, GatewayKey)

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from controlplane.audit.recorded import RECORDED
+from controlplane.audit.audited_models import RECORDED
 from deploy.local.process import ROOT
 
 WRITES = ("update", "bulk_create", "bulk_update")

@@ -12,8 +12,8 @@ from django.shortcuts import get_object_or_404
 from ninja import Field, Query, Router, Schema
 
 from controlplane.api.formats import TIME, Finite, Instant, Name, Number
+from controlplane.planning.forecast_record import record_of
 from controlplane.planning.models import StoredForecast
-from controlplane.planning.record import record_of
 from controlplane.telemetry.query.core.timerange import SECOND_NS, parse
 from forecasting.forecast import LEVELS, Forecast
 

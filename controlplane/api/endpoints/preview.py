@@ -23,7 +23,7 @@ from controlplane.slo.models import StoredObjective
 from controlplane.slo.models.planned_maintenance import enabled_maintenance
 from controlplane.slo.replay.core.variant import ScopedEpisode, Variant
 from controlplane.slo.replay.preview import preview
-from controlplane.slo.replay.recorded import step_of
+from controlplane.slo.replay.recorded_history import step_of
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.timerange import SECOND_NS, parse

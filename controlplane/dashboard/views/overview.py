@@ -45,7 +45,7 @@ from controlplane.telemetry.query.core.parameters import Parameters, single
 from controlplane.telemetry.query.core.question import Question, parse
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from controlplane.telemetry.store import StoreUnavailableError
-from controlplane.telemetry.store.read.kept import Kept
+from controlplane.telemetry.store.read.retained import Kept
 
 POINTS = 30
 MAX_INCIDENTS = 5

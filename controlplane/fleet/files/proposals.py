@@ -255,7 +255,7 @@ def why_not(step: Step, proposal: FleetProposal, seen: Outlook) -> str:
 
 def take(step: Step, number: int, who: str, guard: Guard) -> FleetProposal:
     """Raises ValidationError where the step cannot be taken; what `guard` raises where `who` may not. A preview is a job, which is started
-    elsewhere (`controlplane/policy/preview/fleet.py`).
+    elsewhere (`controlplane/policy/preview/proposal.py`).
     """
     with transaction.atomic():
         proposal = FleetProposal.objects.select_for_update().get(pk=number)

@@ -10,7 +10,7 @@ from controlplane.fleet.models.calls import ServerCalls
 from controlplane.fleet.models.cluster import Cluster
 from controlplane.fleet.models.failures import FailureRules
 from controlplane.fleet.models.named import Named
-from controlplane.fleet.models.similar_requests import SimilarRequests
+from controlplane.fleet.models.semantic_cache import SimilarRequests
 from controlplane.fleet.validators import (
     is_dns_name,
     validate_address,

@@ -10,8 +10,8 @@ from django.conf import settings
 from django.utils import timezone
 
 from controlplane.core.periodic import PeriodicThread
-from controlplane.fleet.observe.record import record
 from controlplane.fleet.observe.round import TIMEOUT_S, look
+from controlplane.fleet.observe.store_observation import record
 from controlplane.fleet.observe.targets import targets
 from controlplane.observability.tracing import span
 

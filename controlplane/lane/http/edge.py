@@ -14,18 +14,18 @@ from aiohttp.typedefs import Handler, Middleware
 from django.db import DatabaseError
 
 from controlplane.core.encryption import SealError
+from controlplane.lane.backlog import TooLateError
 from controlplane.lane.core import states
 from controlplane.lane.core.lines import RefusedError
+from controlplane.lane.create_job import Caller
 from controlplane.lane.http import forms
-from controlplane.lane.making import Caller
 from controlplane.lane.models import Batch
 from controlplane.lane.objects.port import AwayError
 from controlplane.lane.store.batches import ConflictError
 from controlplane.lane.store.files import NotThereError
+from controlplane.lane.store.idempotency import OtherBodyError
 from controlplane.lane.store.limits import FullError
-from controlplane.lane.store.once import OtherBodyError
 from controlplane.lane.threads import in_thread
-from controlplane.lane.work import TooLateError
 from inference.contract.lane import END_HEADER, KEY_HEADER, TENANT_HEADER, UNKNOWN_END
 
 log = structlog.get_logger(__name__)

@@ -8,21 +8,21 @@ from aiohttp import web
 from yarl import URL
 
 from controlplane.incidents.notify.delivery.core.outbound_address import Allowed, BlockedError, check_url
+from controlplane.lane.backlog import Estimates
 from controlplane.lane.core import items
 from controlplane.lane.core.jobs import NewJob, new_job, new_response
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.core.states import JOB, RESPONSE
+from controlplane.lane.create_job import make
 from controlplane.lane.http import forms
 from controlplane.lane.http.edge import caller, choice, expected_end, json, listing, number
 from controlplane.lane.http.streams import follow
-from controlplane.lane.making import make
 from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import jobs
 from controlplane.lane.store.callbacks import NOT_PUBLIC
 from controlplane.lane.store.jobs import Standing
 from controlplane.lane.streams import Pulse
 from controlplane.lane.threads import in_thread
-from controlplane.lane.work import Estimates
 
 _MAX_JOBS, _JOBS = 100, 20
 MAX_EVENT = 10**9

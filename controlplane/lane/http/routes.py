@@ -6,6 +6,7 @@ from functools import partial
 
 from aiohttp import BodyPartReader, web
 
+from controlplane.lane.backlog import Estimates
 from controlplane.lane.core import lines
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.http import forms
@@ -13,9 +14,8 @@ from controlplane.lane.http.edge import caller, choice, expected_end, json, list
 from controlplane.lane.models import Batch, StoredFile
 from controlplane.lane.objects.port import Draft, Objects
 from controlplane.lane.store import batches, files, limits
-from controlplane.lane.store.once import digest, once
+from controlplane.lane.store.idempotency import digest, once
 from controlplane.lane.threads import in_thread
-from controlplane.lane.work import Estimates
 from inference.contract.lane import MAX_UPLOAD_BYTES
 
 MAX_BODY_BYTES = lines.MAX_LINE_BYTES

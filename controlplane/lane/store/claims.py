@@ -26,7 +26,7 @@ from controlplane.lane.core.results import Usage
 from controlplane.lane.core.states import Again
 from controlplane.lane.models import Batch, Line, Worker
 from controlplane.lane.store import changes, limits
-from controlplane.lane.store.turns import turn
+from controlplane.lane.store.write_turns import turn
 
 LEASE = timedelta(seconds=30)
 _CANDIDATES = 200  # batches that are compared for a claim: the next of each tenant before the second of any

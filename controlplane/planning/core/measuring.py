@@ -10,7 +10,7 @@ from controlplane.slo.core.sli import Latency
 from controlplane.telemetry.core.objective_counts import Cut
 from controlplane.telemetry.core.replica_load import PoolLoad
 from forecasting.capacity.assumptions import ReplicaCapacity
-from forecasting.capacity.known import still_known
+from forecasting.capacity.capacity_memory import still_known
 from forecasting.capacity.replica_capacity import LoadWindows, Measured, measured_capacity
 
 NS_PER_S = 1_000_000_000

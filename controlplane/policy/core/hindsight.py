@@ -13,7 +13,7 @@ import msgspec
 
 from controlplane.policy.core.record import Record
 from controlplane.policy.core.scaling import load_rps, measured_capacity
-from forecasting.capacity.carried import replicas_of
+from forecasting.capacity.pool_capacity import replicas_of
 
 NOT_LOAD = frozenset({"floor", "forecast", "override"})
 """Sources of candidates that do not follow from the load."""

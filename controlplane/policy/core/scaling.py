@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from controlplane.policy.core import load
+from controlplane.policy.core import arrival_rate
 from controlplane.policy.core.decision import Candidate, Proposed
 from controlplane.policy.core.memory import LoadMemory, TargetMemory
 from controlplane.policy.core.observation import (
@@ -22,7 +22,7 @@ from controlplane.policy.core.schedules import scheduled
 from controlplane.policy.core.spec import GPU_USE, ScalingSpec
 from controlplane.policy.core.words import replicas, seconds
 from forecasting.capacity.assumptions import ReplicaCapacity
-from forecasting.capacity.carried import KEPT_FOR, replicas_of
+from forecasting.capacity.pool_capacity import KEPT_FOR, replicas_of
 
 DRAINED_WITHIN_S = 60.0
 """A backlog is to be gone so soon after the replicas that are added for it are there, or within a cold start where that is longer."""
@@ -96,7 +96,7 @@ def _load(facts: PoolFacts, before: LoadMemory | None, now_ms: int) -> LoadMemor
     reaches none, clients go elsewhere and come back: then it rises, and does not fall.
     """
     arrived_rps = None if facts.arrived_rps is None else max(0.0, facts.arrived_rps - (facts.lines_rps or 0.0))
-    after = load.seen(before, arrived_rps, now_ms, facts.cold_start_s, facts.heard_s)
+    after = arrival_rate.seen(before, arrived_rps, now_ms, facts.cold_start_s, facts.heard_s)
     if (
         (serves(facts) and not facts.cut_off)
         or before is None
@@ -173,7 +173,7 @@ def _by_load(
         return
     needed_rps = load_rps(facts, seen)
     foreseen = forecast is not None and replicas_of(needed_rps / OVERTAKEN, capacity) <= forecast.candidate.count
-    lasting_rps = needed_rps if foreseen else load.lasting_rps(seen, needed_rps)
+    lasting_rps = needed_rps if foreseen else arrival_rate.lasting_rps(seen, needed_rps)
     share = 1.0 if foreseen else spec.reactive.utilisation
     sized_rps = max(needed_rps, lasting_rps / share)
 
@@ -191,7 +191,7 @@ def _by_load(
     waiting = f" and {facts.waiting:.3g} waiting" if facts.waiting else ""
     at_least = "at least " if capacity.lower_bound else ""
     carried = f"{at_least}{capacity.requests_per_s * share:.3g} requests/s a replica"
-    shown = load.shown_share(seen)
+    shown = arrival_rate.shown_share(seen)
     looked = f", seen for {seconds(seen.shown_s)}: {shown:.0%} of it is no chance" if seen.shown_s is not None else ""
     reason = f"{seen.steady_rps:.3g} requests/s{looked}{waiting}{lasting}, at {carried}"
     yield _Needed(Candidate(count_of(shown), "reactive", reason), count_of(KEPT_FOR))

@@ -10,7 +10,7 @@ from django.utils import timezone
 from controlplane.accounts.core.rule import EVERY_TEAM, Owned
 from controlplane.core.formatting import TEXT
 from controlplane.fleet.models import LLMModel, Pool, Tier
-from controlplane.policy import whose
+from controlplane.policy import owning_teams
 from controlplane.policy.core import document
 from controlplane.policy.core.spec import Degradation
 from controlplane.policy.models.revision import PolicyRevision
@@ -81,7 +81,7 @@ class Pause(WithAnEnd):
         if self.scope == self.Scope.POLICY:
             newest = PolicyRevision.objects.filter(name=self.target).order_by("-number").first()
             return newest.owned() if newest else Owned()
-        return whose.of_subject(**{str(self.scope): self.target})
+        return owning_teams.of_subject(**{str(self.scope): self.target})
 
     def clean(self) -> None:
         super().clean()
@@ -129,7 +129,7 @@ class Override(WithAnEnd):
         return f"{self.pool}: {count}" if self.pool else f"{self.model}: step {self.step}"
 
     def owned(self) -> Owned:
-        return whose.of_subject(self.pool, self.model)
+        return owning_teams.of_subject(self.pool, self.model)
 
     def clean(self) -> None:
         super().clean()

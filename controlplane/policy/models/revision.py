@@ -7,7 +7,7 @@ from django.db import models
 
 from controlplane.accounts.core.rule import Owned
 from controlplane.fleet.validators import validate_name
-from controlplane.policy import whose
+from controlplane.policy import owning_teams
 
 _IMMUTABLE = ("name", "kind", "number", "text", "author", "restores")
 
@@ -114,7 +114,7 @@ class PolicyRevision(models.Model):
         """
         others = PolicyRevision.objects.filter(name=self.name).exclude(state=self.State.RETIRED).exclude(pk=self.pk)
         texts = {self.text, *others.values_list("text", flat=True)}
-        teams = frozenset().union(*(whose.of_text(text).teams for text in texts))
+        teams = frozenset().union(*(owning_teams.of_text(text).teams for text in texts))
         return Owned(teams, self.retirement_by if self.waits_for_retirement else self.author)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:

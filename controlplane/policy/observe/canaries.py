@@ -7,7 +7,7 @@ import msgspec
 import structlog
 
 from controlplane.core.periodic import PeriodicThread
-from controlplane.policy.canaries import Counter
+from controlplane.policy.canary_counts import Counter
 from controlplane.policy.core.decision import Decision
 from controlplane.policy.core.memory import CanaryMemory
 from controlplane.policy.core.observation import CanaryCounts

@@ -30,7 +30,7 @@ from controlplane.policy.observe.core.traffic import Traffic, pool_traffic
 from controlplane.policy.observe.objectives import TierBurn
 from controlplane.policy.observe.planned import Planned, PoolKnown
 from controlplane.policy.observe.stages import Lost
-from forecasting.capacity.known import rps_of_tokens
+from forecasting.capacity.capacity_memory import rps_of_tokens
 
 MS_PER_S = 1_000
 NS_PER_MS = 1_000_000

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from controlplane.policy.canaries import summed
+from controlplane.policy.canary_counts import summed
 from controlplane.policy.core.canary import test_of
 from controlplane.policy.core.sequential import requests_needed
 from controlplane.policy.core.spec import Canary, CanarySpec

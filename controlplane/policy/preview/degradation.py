@@ -7,7 +7,7 @@ from controlplane.policy.core.memory import LadderMemory
 from controlplane.policy.core.overlay.ladder import tier_step
 from controlplane.policy.core.spec import Degradation, DegradationSpec
 from controlplane.policy.models import PolicyRevision
-from controlplane.policy.preview import recorded
+from controlplane.policy.preview import recorded_decisions
 from controlplane.policy.preview.common import CannotPreviewError, Report, followed, in_force, window
 from controlplane.policy.preview.core.walk import Walk, shares_of_minutes
 from controlplane.telemetry.core.replayed_rows import TierMinute
@@ -25,7 +25,7 @@ def preview_degradation(revision: PolicyRevision, policy: Degradation, report: R
     """Raises CannotPreviewError, and the errors of the store."""
     current = in_force(revision, policy)
     sides = {"revision": (revision, policy)} | ({"current": current} if current else {})
-    walks = recorded.replayed(
+    walks = recorded_decisions.replayed(
         {side: followed(*each) for side, each in sides.items()},
         lambda share: report(0.8 * share, "replays recorded decisions"),
     )

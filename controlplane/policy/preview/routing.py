@@ -13,7 +13,7 @@ from controlplane.planning import inputs
 from controlplane.planning.models import GpuType
 from controlplane.policy.core.spec import Routing
 from controlplane.policy.models import PolicyRevision
-from controlplane.policy.preview import recorded
+from controlplane.policy.preview import recorded_decisions
 from controlplane.policy.preview.common import DAY_S, NS_PER_S, CannotPreviewError, Report, followed, in_force, window
 from controlplane.policy.preview.core.routed import PoolKnown, Speeds, bounds_of, moved, routed
 from controlplane.policy.revisions import names
@@ -55,7 +55,7 @@ def preview_routing(revision: PolicyRevision, policy: Routing, report: Report) -
     }
     with_failovers = {"revision": (revision, policy)} | ({"current": current} if current else {})
     with_failovers = {side: each for side, each in with_failovers.items() if each[1].spec.failover}
-    replayed = recorded.replayed(
+    replayed = recorded_decisions.replayed(
         {side: followed(*each) for side, each in with_failovers.items()},
         lambda share: report(0.3 + 0.7 * share, "replays recorded decisions"),
     )

@@ -24,8 +24,8 @@ from controlplane.policy.preview.common import DAY_S, PREVIEWED_S, CannotPreview
 from controlplane.policy.simulated import Simulated
 from controlplane.slo.models import StoredObjective
 from forecasting.capacity.assumptions import PoolAssumptions, ReplicaCapacity
-from forecasting.capacity.carried import replicas_of
 from forecasting.capacity.demand_on_pools import shares
+from forecasting.capacity.pool_capacity import replicas_of
 from forecasting.demand import Demand, DemandKey
 from forecasting.refresh import Limits, step_of
 from forecasting.series import F64, Series

@@ -19,7 +19,7 @@ from controlplane.core.documents.plan import (
 )
 from controlplane.core.documents.problem import Problem
 from controlplane.fleet.snapshot_values import fleet_values
-from controlplane.policy import whose
+from controlplane.policy import owning_teams
 from controlplane.policy.core.document import ReadPolicy
 from controlplane.policy.core.spec import Routing
 from controlplane.policy.models import PolicyRevision
@@ -164,7 +164,7 @@ def _comes_into_force(wanted: ReadPolicy, newest: PolicyRevision | None, goal: G
 
 
 def _needs_approval(wanted: ReadPolicy) -> bool:
-    return names.needs_approval(wanted.policy, wanted.policy.metadata.team or whose.owner(wanted.policy))
+    return names.needs_approval(wanted.policy, wanted.policy.metadata.team or owning_teams.owner(wanted.policy))
 
 
 def _step(

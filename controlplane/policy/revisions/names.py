@@ -4,7 +4,7 @@ from django.db import models
 
 from controlplane.fleet.core.snapshot import FleetValues
 from controlplane.fleet.models import LLMModel, Pool, Region, Team, Tenant, Tier, Variant
-from controlplane.policy import whose
+from controlplane.policy import owning_teams
 from controlplane.policy.core.checks import Fleet
 from controlplane.policy.core.overlay import failover
 from controlplane.policy.core.spec import Policy, Routing, Scaling
@@ -50,7 +50,7 @@ def needs_approval(policy: Policy | None, team: str) -> bool:
     strict = Team.objects.filter(requires_approval=True)
     if policy is None or (isinstance(policy, Scaling) and policy.spec.pool is None):
         return strict.exists()
-    return strict.filter(name__in={team, whose.owner(policy)} - {""}).exists()
+    return strict.filter(name__in={team, owning_teams.owner(policy)} - {""}).exists()
 
 
 def unmoved(policy: Policy, fleet: FleetValues) -> dict[str, list[str]]:

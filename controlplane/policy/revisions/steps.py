@@ -21,7 +21,7 @@ from controlplane.core.documents.plan import conflict_with, is_managed
 from controlplane.core.documents.problem import dotted
 from controlplane.core.formatting import shortened
 from controlplane.fleet import changes, publish
-from controlplane.policy import whose
+from controlplane.policy import owning_teams
 from controlplane.policy.core import checks
 from controlplane.policy.core.spec import Policy, Routing
 from controlplane.policy.models import PolicyRevision, RevisionEvent
@@ -74,7 +74,7 @@ def propose(
             kind=read.kind,
             number=newest.number + 1 if newest else 1,
             text=read.text,
-            team=policy.metadata.team or whose.owner(policy),
+            team=policy.metadata.team or owning_teams.owner(policy),
             author=who[:150],
             source=source,
             note=note.strip()[:500],
@@ -165,7 +165,10 @@ def may_replace(earlier: PolicyRevision, revision: PolicyRevision) -> bool:
     """
     if not revision_facts(earlier).needs_approval:
         return True
-    return revision.state == STATE.APPROVED and whose.of_text(earlier.text).teams <= whose.of_text(revision.text).teams
+    return (
+        revision.state == STATE.APPROVED
+        and owning_teams.of_text(earlier.text).teams <= owning_teams.of_text(revision.text).teams
+    )
 
 
 TAKE: Mapping[lifecycle.RevisionStep, Callable[[PolicyRevision, str, str], PolicyRevision]] = {

@@ -15,7 +15,7 @@ from controlplane.slo.models.planned_maintenance import enabled_maintenance
 from controlplane.slo.queries import ObjectiveStatus
 from controlplane.slo.replay.core.history import Sums
 from controlplane.slo.replay.counted import hours_of
-from controlplane.slo.replay.recorded import histories
+from controlplane.slo.replay.recorded_history import histories
 from controlplane.telemetry.query import answers
 
 YOUNG_S = 2 * HOUR_S

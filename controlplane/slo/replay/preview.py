@@ -8,7 +8,7 @@ from controlplane.slo.core.objective import Objective
 from controlplane.slo.replay.core.episodes import replay
 from controlplane.slo.replay.core.history import History
 from controlplane.slo.replay.core.variant import Variant
-from controlplane.slo.replay.recorded import histories, step_of
+from controlplane.slo.replay.recorded_history import histories, step_of
 from controlplane.telemetry.store import Store
 
 MAX_SPLITS = 50

@@ -37,9 +37,9 @@ from controlplane.telemetry.query.core.slow import Slow
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.read.export import Format
-from controlplane.telemetry.store.read.kept import Kept, kept_step_s
-from controlplane.telemetry.store.read.kept import rounded as rounded_window
 from controlplane.telemetry.store.read.requests import RequestPage
+from controlplane.telemetry.store.read.retained import Kept, kept_step_s
+from controlplane.telemetry.store.read.retained import rounded as rounded_window
 from controlplane.telemetry.store.read.rollups import Rolled, RolledOrUnread
 
 P = ParamSpec("P")

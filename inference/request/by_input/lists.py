@@ -21,13 +21,13 @@ from inference.core.passing.embeddings import Item, cut, joined
 from inference.core.passing.request import Passed
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import Written, now_ns
-from inference.policy.serving import Caller
 from inference.request.by_input.store import InputStore, Kept, KeptFrame, KeptItem
 from inference.request.by_input.tokens import count, has_own
 from inference.request.coalesce import Flight
 from inference.request.generate import generate
 from inference.request.long_body import at_once_or_aside
 from inference.request.work import Work
+from inference.snapshot.serving import Caller
 
 _log = structlog.get_logger()
 MAX_LEARNING = 4

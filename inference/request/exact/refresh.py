@@ -6,7 +6,7 @@ from functools import partial
 
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import Trace
-from inference.request import own
+from inference.request import own_requests
 from inference.request.coalesce import Coalescer, Flight
 from inference.request.work import Work
 
@@ -25,7 +25,7 @@ class Refreshes:
         """Of an answer that no other request is making."""
         trace.can_wait = True
         flight, _ = self._coalescer.join(key, (trace.context.trace_id, trace.id), work.claim.priority, generate)
-        refresh = own.answer_of(trace, flight, work.pool, flight.landed(), self._export, work.question.images)
+        refresh = own_requests.answer_of(trace, flight, work.pool, flight.landed(), self._export, work.question.images)
         task = self._tasks[key] = asyncio.get_running_loop().create_task(refresh)
         task.add_done_callback(partial(self._done, key, flight))
 

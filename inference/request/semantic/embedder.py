@@ -16,9 +16,9 @@ from inference.core.semantic.vectors import CANARY, Canary, pack, similarity, un
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import Trace
-from inference.policy.serving import Caller, Serving
-from inference.request import own
-from inference.request.own import Helper
+from inference.request import own_requests
+from inference.request.own_requests import Helper
+from inference.snapshot.serving import Caller, Serving
 from inference.wires.redis import RedisClient, RedisLostError, ReplyError
 
 PATH = "/v1/embeddings"
@@ -97,7 +97,7 @@ class Embedders:
         self, serving: Serving, embedder: Helper, caller: Caller, texts: Sequence[str], cause: Trace
     ) -> list[Vector] | None:
         document = {"input": list(texts)}
-        answer = await own.send(serving, caller, embedder, PATH, document, cause, self._export, self._metrics)
+        answer = await own_requests.send(serving, caller, embedder, PATH, document, cause, self._export, self._metrics)
         return None if answer is None else _read(answer, len(texts))
 
 

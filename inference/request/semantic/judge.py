@@ -12,8 +12,8 @@ from inference.core.semantic.verdict import agrees, question
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import Trace
-from inference.policy.serving import Caller, Serving
-from inference.request import own
+from inference.request import own_requests
+from inference.snapshot.serving import Caller, Serving
 
 PATH = "/v1/chat/completions"
 MAX_TEXTS = 4096  # of 2 KiB at most
@@ -38,7 +38,7 @@ class Judge:
         self,
         serving: Serving,
         caller: Caller,
-        model: own.Helper,
+        model: own_requests.Helper,
         text: str,
         candidate: bytes,
         trace: Trace,
@@ -51,7 +51,9 @@ class Judge:
         document = question(other, text)
         try:
             async with asyncio.timeout(timeout_s):
-                answer = await own.send(serving, caller, model, PATH, document, trace, self._export, self._metrics)
+                answer = await own_requests.send(
+                    serving, caller, model, PATH, document, trace, self._export, self._metrics
+                )
         except TimeoutError:
             return "judge_failed"
         if answer is None:

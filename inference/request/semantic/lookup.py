@@ -25,15 +25,15 @@ from inference.core.semantic.verify import VERSION, difference
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import EMBED, SEARCH, VERIFY, Trace
-from inference.policy.serving import Caller, Serving
 from inference.request.exact.cache import Cache
-from inference.request.own import Helper, helper_of
+from inference.request.own_requests import Helper, helper_of
 from inference.request.semantic.embedder import PATH, Embedders, Vector
 from inference.request.semantic.judge import PATH as JUDGE_PATH
 from inference.request.semantic.judge import Judge
 from inference.request.semantic.labels import Labels, Route, Words
 from inference.request.semantic.marks import Marks, Served
 from inference.request.semantic.store import NOT_KNOWN, Near, VectorStore
+from inference.snapshot.serving import Caller, Serving
 from inference.tasks import keep
 from inference.wires.redis import RedisClient
 

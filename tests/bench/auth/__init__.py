@@ -13,7 +13,7 @@ from controlplane.accounts.core.rule import ROLES, Action, Owned, Person, may
 from deploy.local.process import ROOT
 from inference.contract.snapshot import key_digest
 from inference.core.guard.patterns import find
-from inference.policy.issuers import Issuers, KeySet
+from inference.snapshot.issuers import Issuers, KeySet
 from tests.bench.figures import Figure
 from tests.support.gateway.issuer import ISSUER, AnIssuer
 

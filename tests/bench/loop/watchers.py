@@ -14,8 +14,8 @@ from statistics import median
 from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import Command, Managed, http_ok
 from inference.contract.snapshot import Checked, Fault
-from inference.policy.snapshot_source import HttpSource
-from inference.policy.snapshot_watch import SnapshotWatch
+from inference.snapshot.snapshot_source import HttpSource
+from inference.snapshot.snapshot_watch import SnapshotWatch
 from tests.bench.figures import Figure, say
 from tests.bench.processes import BenchError
 

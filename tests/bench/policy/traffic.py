@@ -9,7 +9,7 @@ import numpy as np
 from deploy.local.models.timing import TIMINGS
 from forecasting.calendar import DAY_S
 from forecasting.capacity.assumptions import ReplicaCapacity
-from forecasting.capacity.carried import replicas_of
+from forecasting.capacity.pool_capacity import replicas_of
 from forecasting.series import Series, resampled
 from forecasting.simulate.arrivals import Arrivals, Lengths, from_rates
 from forecasting.simulate.outcome import Objective

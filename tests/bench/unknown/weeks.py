@@ -15,8 +15,8 @@ import numpy as np
 from controlplane.policy.core.decide import decide
 from controlplane.policy.core.memory import Memory
 from forecasting.capacity.assumptions import ReplicaCapacity
-from forecasting.capacity.carried import replicas_of
-from forecasting.capacity.known import chosen_capacity, still_known
+from forecasting.capacity.capacity_memory import chosen_capacity, still_known
+from forecasting.capacity.pool_capacity import replicas_of
 from forecasting.capacity.replica_capacity import LoadWindows, Measured, measured_capacity
 from tests.bench.figures import Figure, say
 from tests.support.policy.cases import POOL, pool, scaling, seen

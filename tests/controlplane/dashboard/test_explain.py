@@ -7,7 +7,7 @@ from django.test import Client
 
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store.read import sample
-from controlplane.telemetry.store.read.kept import Kept
+from controlplane.telemetry.store.read.retained import Kept
 from tests.support.web.html import page_of, words_of
 from tests.support.web.served import Filled
 

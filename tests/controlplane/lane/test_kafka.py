@@ -11,13 +11,13 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
 
 from controlplane.fleet.models import GatewayKey, Tenant, Tier
+from controlplane.lane.backlog import Estimates, TooLateError
 from controlplane.lane.config import LaneConfig
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.kafka import Ingress, NoKeyError, Source
 from controlplane.lane.models import Batch, Callback, CallbackSecret
 from controlplane.lane.objects.folder import Folder
 from controlplane.lane.store import batches, callbacks
-from controlplane.lane.work import Estimates, TooLateError
 from inference.contract.snapshot import key_digest
 from tests.support.gateway.process import KEY
 from tests.support.lane.brokers import brokers

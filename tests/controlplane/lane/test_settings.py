@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.config import Config, ConfigError
 from controlplane.lane.config import LaneConfig
-from controlplane.lane.objects.at import objects_at
+from controlplane.lane.objects.location import objects_at
 from deploy.local.process import ROOT
 from tests.support.lane.s3 import s3
 

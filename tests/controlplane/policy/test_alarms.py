@@ -8,7 +8,7 @@ from controlplane.policy.core.decision import Alarm, Decision, ModelDecision, Ta
 from controlplane.policy.core.memory import Memory
 from controlplane.policy.core.observation import Observation
 from controlplane.policy.core.record import Record
-from controlplane.policy.remember import changes
+from controlplane.policy.write_records import changes
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from controlplane.fleet.models import PublishedSnapshot, Replica
 from controlplane.policy import plan_actions
 from controlplane.policy.act import journal
 from controlplane.policy.models import Action, DecisionChange, DecisionRecord, Memory
-from controlplane.policy.remember import DecisionTrack
+from controlplane.policy.write_records import DecisionTrack
 from tests.support.policy.cluster import ClusterInMemory
 from tests.support.policy.crashing import Killed, Points, killed_at
 from tests.support.policy.world import POOL, World, fleet, revision, scaling

@@ -100,7 +100,7 @@ def test_every_module_that_decides_counts() -> None:
     ours = {name for name in loaded if name.startswith(OURS)} - packages
     assert ours <= modules().keys()
     assert "controlplane.policy.core.spec" in ours
-    of_capacity = {"forecasting.capacity.assumptions", "forecasting.capacity.carried"}
+    of_capacity = {"forecasting.capacity.assumptions", "forecasting.capacity.pool_capacity"}
     assert {name for name in ours if name.startswith("forecasting.")} == {
         *of_capacity, "forecasting.forecast", "forecasting.series",
     }, "a change elsewhere in forecasting makes no record one of other code"  # fmt: skip

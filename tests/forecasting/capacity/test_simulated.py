@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from forecasting.capacity.assumptions import ReplicaCapacity, TokenMix
-from forecasting.capacity.carried import carried_rps
 from forecasting.capacity.demand_on_pools import Load, work
+from forecasting.capacity.pool_capacity import carried_rps
 from forecasting.series import Series
 from forecasting.simulate.arrivals import Lengths, from_rates
 from forecasting.simulate.outcome import Objective

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inference.backends import report
+from inference.backends import readiness
 from inference.backends.fleet import PoolState
 from inference.backends.port import Detected
 from inference.backends.replica import Replica
@@ -47,8 +47,8 @@ def test_of_servers_that_say_different_things_of_a_model_the_shortest_context_co
 
     first, other = ({"id": "a", "max_model_len": length, "x": length} for length in (9, 4))
     pools = [pool(None, VLLM, VLLM._replace(card=first)), pool(VLLM._replace(card=other))]
-    assert report.card(pools) == {"id": "a", "max_model_len": 4, "x": 9}
-    assert report.card(pools[:0]) == report.card([pool(None, VLLM)]) == {}
+    assert readiness.card(pools) == {"id": "a", "max_model_len": 4, "x": 9}
+    assert readiness.card(pools[:0]) == readiness.card([pool(None, VLLM)]) == {}
 
 
 async def probed(backend: Scripted, until: Callable[[Replica], bool]) -> Replica:
@@ -63,7 +63,7 @@ async def probed(backend: Scripted, until: Callable[[Replica], bool]) -> Replica
 async def test_a_server_that_fits_is_found_out_once() -> None:
     backend = Scripted(VLLM)
     replica = await probed(backend, lambda it: it.health.state == "up" and it.detected is not None)
-    assert report.server(replica) == {
+    assert readiness.server(replica) == {
         "state": "up", "kind": "vllm", "version": "0.32.0", "models": ("tiny",), "context_length": 2048,
     }  # fmt: skip
     assert backend.detections == 1
@@ -75,15 +75,15 @@ async def test_a_server_that_does_not_fit_stays_down_and_says_why(failure: Backe
     state = PoolState(Pool("near", "v", "local", "chat", "1", (Endpoint("r0", "127.0.0.1:1"),)), 1.0, lambda _: None)
     state.replicas.append(replica)
     assert not state.available and state.choose(ANYTHING, ()) is None
-    said = report.pool(state, with_servers=True)["servers"]["r0"]
+    said = readiness.pool(state, with_servers=True)["servers"]["r0"]
     assert (said["state"], said["misfit"], said["kind"]) == ("down", MISFIT.misfit, "vllm")
-    assert report.detected([state]) == {("near", "r0", "vllm", "0.32.0", "", "false"): 1.0}
-    assert report.pool(state, with_servers=False) == {"ready": 0, "replicas": 1}
+    assert readiness.detected([state]) == {("near", "r0", "vllm", "0.32.0", "", "false"): 1.0}
+    assert readiness.pool(state, with_servers=False) == {"ready": 0, "replicas": 1}
 
 
 async def test_a_server_that_cannot_be_reached_is_not_known() -> None:
     replica = await probed(Scripted(VLLM, UnreachableError("connection refused")), lambda it: it.health.failures > 0)
-    assert report.server(replica) == {"state": "down", "reason": "unreachable: connection refused"}
+    assert readiness.server(replica) == {"state": "down", "reason": "unreachable: connection refused"}
 
 
 def test_a_gateway_says_which_servers_its_replicas_are(gateway: Gateway) -> None:

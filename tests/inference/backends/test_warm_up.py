@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from inference.backends import report
+from inference.backends import readiness
 from inference.backends.credentials import Credentials
 from inference.backends.fleet import Fleet, PoolState
 from inference.backends.openai import OpenAIConnector
@@ -107,12 +107,12 @@ async def test_a_new_replica_gets_no_user_s_request_before_it_has_answered_its_o
     assert chosen(state) == {first}, "also before its first probe"
     await eventually_async(lambda: new.running == 1)
     assert (chosen(state), second.in_flight, second.health.state) == ({first}, 0, "up")
-    assert report.server(second)["warming"] == "0 of 2 warm-up requests answered"
-    assert report.pool(state, with_servers=False) == {"ready": 2, "replicas": 2, "warming": 1}
+    assert readiness.server(second)["warming"] == "0 of 2 warm-up requests answered"
+    assert readiness.pool(state, with_servers=False) == {"ready": 2, "replicas": 2, "warming": 1}
     new.gate.set()
     await eventually_async(lambda: state.warm_ups.warmed == 2)
     assert chosen(state) == {first, second}
-    assert "warming" not in report.server(second)
+    assert "warming" not in readiness.server(second)
     assert (state.warm_ups.answered, state.warm_ups.failed, second.served) == (4, 0, 2)
     for body, headers in zip(new.bodies, new.headers, strict=True):
         assert (body["messages"], body["max_tokens"]) == ([{"role": "user", "content": "Say yes."}], 4)
@@ -154,7 +154,9 @@ async def test_one_that_does_not_answer_in_time_is_used_all_the_same_and_that_is
     assert [log["reason"] for log in logs if log["event"] == "replica.warm_up_given_up"] == [
         "a request was not answered in time"
     ]
-    assert report.server(state.replicas[1])["warming"] == "its warm-up was given up: a request was not answered in time"
+    assert (
+        readiness.server(state.replicas[1])["warming"] == "its warm-up was given up: a request was not answered in time"
+    )
     await eventually_async(lambda: new.aborted == 1)
 
 
@@ -196,7 +198,7 @@ async def test_a_server_that_refuses_every_form_is_used_at_once(obey: Obey, star
     await warm(obey, old)
     state = obey(old, new)
     await eventually_async(lambda: state.warm_ups.given_up == 1)
-    assert report.server(state.replicas[1])["warming"] == "its warm-up was given up: HTTP 400: no such task"
+    assert readiness.server(state.replicas[1])["warming"] == "its warm-up was given up: HTTP 400: no such task"
 
 
 async def test_only_after_a_long_absence_a_replica_is_cold_again(
@@ -249,7 +251,7 @@ async def test_a_warm_up_that_is_not_wanted_any_more_holds_nothing(obey: Obey, s
     await eventually_async(lambda: new.running == 1)
     state = obey(old, new, warm_up=WarmUp())
     assert chosen(state) == set(state.replicas)
-    assert "warming" not in report.server(state.replicas[1])
+    assert "warming" not in readiness.server(state.replicas[1])
 
 
 async def test_the_warm_up_of_a_replica_that_is_removed_ends(obey: Obey, start: Start) -> None:

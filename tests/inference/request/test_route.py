@@ -13,10 +13,10 @@ from inference.core.backend_errors import FailedError
 from inference.core.events import Event
 from inference.core.openai.errors import ApiError
 from inference.core.passing.request import made
-from inference.policy.serving import Serving
 from inference.request.generate import generate
 from inference.request.parse import ENDPOINTS
 from inference.request.route import check_output, choose_pool, fallbacks_of, for_pool
+from inference.snapshot.serving import Serving
 from tests.support.gateway.scripted import (
     DONE,
     USAGE,

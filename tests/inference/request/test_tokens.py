@@ -15,7 +15,7 @@ from inference.backends.port import Event
 from inference.contract import lane
 from inference.contract.snapshot import Key, Model, Route, Tenant, Tier, key_digest
 from inference.observability.span_export import SpanExport
-from inference.policy import issuers
+from inference.snapshot import issuers
 from tests.support.gateway.issuer import AnIssuer
 from tests.support.gateway.scripted import DONE, KEY, ScriptedBackend, a_snapshot, serve_pools
 from tests.support.wait import eventually_async
@@ -139,9 +139,9 @@ async def test_a_token_is_verified_once_and_refused_when_it_ends(
         await ready(client, issuer)
         token = issuer.token(exp=2_000_000_000)
         assert await ask(client, token) == "answered"
-        monkeypatch.setattr("inference.policy.issuers.web_tokens.verify", None)
+        monkeypatch.setattr("inference.snapshot.issuers.web_tokens.verify", None)
         assert await ask(client, token) == "answered"
-        monkeypatch.setattr("inference.policy.issuers.time.time_ns", lambda: 2_000_000_031 * 10**9)
+        monkeypatch.setattr("inference.snapshot.issuers.time.time_ns", lambda: 2_000_000_031 * 10**9)
         assert "expired" in await ask(client, token)
 
 

@@ -27,7 +27,7 @@ from controlplane.policy.core.record import record_of
 from controlplane.policy.core.spec import InForce, Policy
 from controlplane.policy.models import Action, DecisionRecord, PolicyRevision
 from controlplane.policy.models import Memory as StoredMemory
-from controlplane.policy.remember import DecisionTrack
+from controlplane.policy.write_records import DecisionTrack
 
 STEP_S = 30
 STEPS = 60

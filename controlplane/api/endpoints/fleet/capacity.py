@@ -9,7 +9,7 @@ from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_PLAN
 from controlplane.api.formats import Given, Name, Slug, Text
 from controlplane.fleet.models import Pool
-from controlplane.planning.entered import enter_benchmark
+from controlplane.planning.enter_benchmark import enter_benchmark
 from controlplane.telemetry.query.core.errors import BadQuestionError
 
 router = Router(tags=["planning"])

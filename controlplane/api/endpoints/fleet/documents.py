@@ -23,7 +23,7 @@ from controlplane.fleet.files.kinds import KINDS, read_kind, text_of
 from controlplane.fleet.files.kinds import guard as kind_guard
 from controlplane.fleet.files.reading import check
 from controlplane.fleet.models import FleetProposal, FleetRevision
-from controlplane.policy.preview import fleet as fleet_previews
+from controlplane.policy.preview import proposal as fleet_previews
 
 router = Router(tags=["fleet as code"])
 

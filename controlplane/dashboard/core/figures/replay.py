@@ -18,7 +18,7 @@ from controlplane.dashboard.core.figures.layout import (
     y_axis,
 )
 from controlplane.slo.replay.core.episodes import Replay
-from controlplane.slo.replay.core.judged import WindowJudged
+from controlplane.slo.replay.core.judge import WindowJudged
 from controlplane.slo.replay.core.variant import Variant
 
 MAX_POINTS = 480

@@ -21,7 +21,7 @@ from controlplane.fleet.files.differences import differences
 from controlplane.fleet.files.kinds import guard as kind_guard
 from controlplane.fleet.files.revisions import drifts
 from controlplane.fleet.models import FleetProposal, FleetRevision, Team
-from controlplane.policy.preview import fleet as fleet_previews
+from controlplane.policy.preview import proposal as fleet_previews
 
 PAGE_ROWS = 50
 FILTERS = ("author", "via")

@@ -19,9 +19,9 @@ from controlplane.dashboard.core.figures.forecast import Earlier, Event, forecas
 from controlplane.dashboard.history import synthetic
 from controlplane.dashboard.views.common import facet, page, presets
 from controlplane.dashboard.views.planning.frame import choices, framed, per_second, replaced
+from controlplane.planning.forecast_record import ForecastThen, record_of
 from controlplane.planning.models import CandidateChange, PlannedEvent, StoredForecast
 from controlplane.planning.models.forecast import Measure
-from controlplane.planning.record import ForecastThen, record_of
 from controlplane.planning.refresh import renewed_s
 from controlplane.telemetry.query.core.parameters import choice, single
 from controlplane.telemetry.query.core.question import UNKNOWN, Question

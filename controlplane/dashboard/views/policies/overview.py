@@ -18,7 +18,7 @@ from controlplane.dashboard.core.policy_rows import (
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
 from controlplane.policy import queries
-from controlplane.policy.core.use import used
+from controlplane.policy.core.pool_use import used
 from controlplane.policy.models import Action, Override, Pause, PolicyRevision
 from controlplane.policy.revisions import pausing
 

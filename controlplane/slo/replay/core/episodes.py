@@ -9,7 +9,7 @@ from controlplane.slo.core.budget import Budget
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.windows import BurnWindow, Severity
 from controlplane.slo.replay.core.history import History
-from controlplane.slo.replay.core.judged import Bools, Floats, Judged, judged
+from controlplane.slo.replay.core.judge import Bools, Floats, Judged, judged
 
 
 @dataclass(frozen=True, slots=True)

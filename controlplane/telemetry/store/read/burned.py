@@ -14,7 +14,7 @@ from ..client import Connection, StorePart
 from ..errors import StoreInputError
 from ..write.arrow_columns import PARTS
 from .explain import ExplainReader
-from .judged import bad, measured
+from .sli_sql import bad, measured
 from .where import FAILED, Where, chart_step_ns, where
 
 

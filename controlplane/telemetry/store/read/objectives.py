@@ -16,7 +16,7 @@ from controlplane.telemetry.core.query_types import Window
 
 from ..client import StorePart
 from ..errors import StoreInputError
-from .judged import UNPRICED, code
+from .sli_sql import UNPRICED, code
 from .where import column, where
 
 CLOCKS_DIFFER_NS = 10 * 10**9

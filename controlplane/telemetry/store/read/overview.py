@@ -6,7 +6,7 @@ from controlplane.telemetry.core.query_types import Dimension, Filters, Health, 
 
 from ..client import Connection, StorePart
 from .figures import health_of
-from .kept import DIMENSIONS
+from .retained import DIMENSIONS
 from .rollups import RollupReader
 from .where import ANSWERED, FAILED, OWN, column, where
 

@@ -10,7 +10,7 @@ from controlplane.telemetry.core.replica_load import ModelLoad, PoolLoad, Replic
 
 from ..client import StorePart
 from ..errors import StoreInputError
-from .judged import bad
+from .sli_sql import bad
 from .where import ANSWERED, OWN, column, where
 
 _COUNTS = (

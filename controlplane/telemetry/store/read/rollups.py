@@ -19,7 +19,7 @@ from controlplane.telemetry.core.query_types import Dimension, Filters, Window, 
 from ..tiers import HOUR_S, RELIED_S, STEPS_S
 from ..write.arrow_columns import PARTS
 from .histograms import BAND_SHIFT, BINS, F64, I64, Histograms, bins_of
-from .kept import DIMENSIONS, LONG_NS, KeptReader, is_sliced
+from .retained import DIMENSIONS, LONG_NS, RetainedReader, is_sliced
 from .where import ANSWERED, CANCELLED, FAILED, UNMEASURED, Where, column, where
 
 SLOT_S = STEPS_S[-1]
@@ -103,7 +103,7 @@ class _Cover:
         return f"({' OR '.join(among) or '0'})"
 
 
-class RollupReader(KeptReader):
+class RollupReader(RetainedReader):
     """Reads rollups, and the requests between them."""
 
     def rolled(

@@ -10,8 +10,8 @@ from controlplane.policy.core.memory import Memory
 from controlplane.policy.core.record import record_of
 from controlplane.policy.in_force import in_force
 from controlplane.policy.models import DecisionRecord, PolicyRevision
-from controlplane.policy.remember import DecisionTrack
 from controlplane.policy.revisions import steps
+from controlplane.policy.write_records import DecisionTrack
 from tests.support.policy.cases import pool, seen
 from tests.support.policy.people_and_texts import author, logged_in, scaling, small_fleet
 

@@ -12,7 +12,7 @@ from controlplane.policy import engine
 from controlplane.policy.core.observation import Arm, CanaryCounts, Stratum
 from controlplane.policy.core.record import decode_memory
 from controlplane.policy.models import Memory, PolicyRevision
-from controlplane.policy.remember import DecisionTrack
+from controlplane.policy.write_records import DecisionTrack
 from inference.contract import snapshot
 from inference.contract.plan import plans_of
 from inference.contract.rules import NO_OVERLAY

@@ -9,8 +9,8 @@ from pytest import approx
 from controlplane.policy.core.decide import decide
 from controlplane.policy.core.hindsight import foreseen, hindsight, needed
 from controlplane.policy.core.memory import Memory
+from controlplane.policy.core.pool_use import used
 from controlplane.policy.core.record import Record, record_of
-from controlplane.policy.core.use import used
 from tests.support.policy.cases import NOW_MS, POOL, pool, scaling, seen
 
 MINUTE_MS = 60_000

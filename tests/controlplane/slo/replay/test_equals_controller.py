@@ -19,7 +19,7 @@ from controlplane.slo.core.sli import Availability
 from controlplane.slo.core.windows import DAY_S, HOUR_S, BurnWindow
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.replay.core.episodes import replay
-from controlplane.slo.replay.recorded import histories, step_of
+from controlplane.slo.replay.recorded_history import histories, step_of
 from controlplane.telemetry.core.objective_counts import Classes, Cut
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store

@@ -12,7 +12,7 @@ from controlplane.core.formatting import instant, minute
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.read.kept import Kept, kept_step_s, rounded
+from controlplane.telemetry.store.read.retained import Kept, kept_step_s, rounded
 from tests.support.telemetry.rollups import fill
 from tests.support.telemetry.samples import S, row
 from tests.support.web.html import words_of

@@ -9,7 +9,7 @@ from controlplane.telemetry.core.metric_types import Matcher, Newest, RolledSeri
 from controlplane.telemetry.core.query_types import Window
 from inference.contract.server_metrics import LOAD_GAUGES
 
-from ..kept import LONG_NS
+from ..retained import LONG_NS
 from .series import MAX_SERIES, MetricReader, matching
 
 GAUGES = (

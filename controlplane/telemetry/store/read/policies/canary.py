@@ -9,7 +9,7 @@ from controlplane.telemetry.ledger.row import RATE_LIMITED
 
 from ...client import StorePart
 from ...errors import StoreInputError
-from ..judged import measured
+from ..sli_sql import measured
 from ..where import ANSWERED, CANCELLED, OWN, Where, where
 
 FIRST_POOL = "toString(if(empty(attempt_pool), pool, attempt_pool[1]))"

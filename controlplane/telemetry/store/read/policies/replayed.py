@@ -8,7 +8,7 @@ from controlplane.telemetry.core.replayed_rows import BINS_PER_DECADE, RecordedR
 from controlplane.telemetry.ledger.row import RATE_LIMITED
 
 from ...client import StorePart
-from ..judged import code
+from ..sli_sql import code
 from ..where import ANSWERED, CLIENT_LIMIT, FAILED, OWN, Where, where
 from .canary import FIRST_POOL
 

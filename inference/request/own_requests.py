@@ -16,12 +16,12 @@ from inference.core.passing.request import made
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import Trace, now_ns
-from inference.policy.serving import Caller, Served, Serving
 from inference.request.coalesce import Flight
 from inference.request.generate import generate
 from inference.request.parse import ENDPOINTS, Request
 from inference.request.route import choose_pool, for_pool
 from inference.request.work import Work
+from inference.snapshot.serving import Caller, Served, Serving
 
 
 def begin(cause: Trace, caller: Caller, model: str, state: PoolState, operation: str) -> Trace:

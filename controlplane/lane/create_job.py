@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
+from controlplane.lane.backlog import Estimates
 from controlplane.lane.core.jobs import SOONEST, WINDOW_S, NewJob
 from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import jobs
+from controlplane.lane.store.idempotency import digest, made_before, once
 from controlplane.lane.store.jobs import Created
-from controlplane.lane.store.once import digest, made_before, once
-from controlplane.lane.work import Estimates
 
 
 class Caller(NamedTuple):

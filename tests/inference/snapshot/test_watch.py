@@ -11,7 +11,7 @@ from inference.config import Config
 from inference.contract import snapshot as policy
 from inference.contract import snapshot_file
 from inference.contract.rules import Degradation, Overlay, RouteRule
-from inference.policy import snapshot_watch
+from inference.snapshot import snapshot_watch
 from tests.support.gateway.documents import random_documents
 from tests.support.gateway.process import SMALL, a_snapshot
 

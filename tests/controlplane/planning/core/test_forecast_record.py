@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from controlplane.planning.core.record import point, with_point
+from controlplane.planning.core.forecast_record import point, with_point
 from forecasting.forecast import LEVELS, Forecast
 
 MONDAY_S = 1_795_392_000

@@ -13,8 +13,8 @@ from controlplane.fleet.files.proposals import propose
 from controlplane.fleet.models import FleetProposal, Tier
 from controlplane.planning import jobs
 from controlplane.planning.models import PlanJob
-from controlplane.policy.preview import fleet
-from controlplane.policy.preview.fleet import newest_job, take
+from controlplane.policy.preview import proposal
+from controlplane.policy.preview.proposal import newest_job, take
 from controlplane.slo.models import StoredObjective
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store, StoreUnavailableError
@@ -81,7 +81,7 @@ def test_recorded_requests_say_what_moves_is_refused_and_attained(store: Store) 
 
 
 def test_a_sample_is_the_newest_and_says_of_how_many(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "MAX_REQUESTS", 10)
+    monkeypatch.setattr(proposal, "MAX_REQUESTS", 10)
     stored(store, 40)
     result = previewed(MOVED).preview
     assert (result["requests"], result["recorded"]) == (10, 40)

@@ -12,9 +12,9 @@ from controlplane.slo.core.objective import Objective, Rolling, Timeslices
 from controlplane.slo.core.sli import Availability, Latency
 from controlplane.slo.core.windows import DAY_S, HOUR_S, BurnWindow
 from controlplane.slo.replay.core.history import History
-from controlplane.slo.replay.core.judged import judged
+from controlplane.slo.replay.core.judge import judged
 from controlplane.slo.replay.preview import preview
-from controlplane.slo.replay.recorded import histories
+from controlplane.slo.replay.recorded_history import histories
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.read.objectives import ObjectiveReader

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forecasting.capacity.known import chosen_capacity, still_known
+from forecasting.capacity.capacity_memory import chosen_capacity, still_known
 from forecasting.capacity.replica_capacity import Measured
 from tests.support.capacity import TokenMix, capacity
 

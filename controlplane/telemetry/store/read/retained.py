@@ -54,7 +54,7 @@ class Kept:
         return window.to_ns - window.from_ns > LONG_NS or self.requests_ns is None or window.to_ns <= self.requests_ns
 
 
-class KeptReader(StorePart):
+class RetainedReader(StorePart):
     """Says what is kept."""
 
     _kept: tuple[float, Kept] = (0.0, Kept())

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from controlplane.planning.demand import Came
+from controlplane.planning.forecast_record import ForecastThen, forecast_then
 from controlplane.planning.models import StoredForecast
-from controlplane.planning.record import ForecastThen, forecast_then
 from forecasting.series import Series
 from tests.support.planning.stored import store_forecasts, store_record
 

@@ -9,7 +9,7 @@ from django.db import transaction
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.models import Once
 from controlplane.lane.store import claims
-from controlplane.lane.store.turns import turn
+from controlplane.lane.store.write_turns import turn
 
 MAX_KEY_CHARS = 255
 KEPT = timedelta(days=7)

@@ -5,15 +5,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from inference.backends import report
+from inference.backends import readiness
 from inference.backends.fleet import Fleet, PoolState
 from inference.contract.snapshot import Fault
-from inference.figures.labelled import PREFIX, alone, of_pool, of_replica
 from inference.observability.metrics import Labelled
 from inference.observability.span_export import SpanExport
-from inference.policy.snapshot_watch import SnapshotWatch
 from inference.request.completions import Completions
 from inference.request.limits import Limits
+from inference.snapshot.snapshot_watch import SnapshotWatch
+from inference.status.labelled import PREFIX, alone, of_pool, of_replica
 from inference.wires.http.exchange import EdgeCounts
 from inference.wires.redis import RedisClient
 
@@ -50,7 +50,7 @@ def gauges(gateway: Observed) -> list[Labelled]:
         alone("buffered_bytes", about_held, held_bytes),
         alone("requests_in_flight", "Completion requests being served.", gateway.completions.in_flight),
         alone("inferences_in_flight", "Inferences under way.", gateway.completions.caches.coalescer.in_flight),
-        ("weir_gateway_replica_detected", about_detected, report.DETECTED_LABELS, report.detected(pools)),
+        ("weir_gateway_replica_detected", about_detected, readiness.DETECTED_LABELS, readiness.detected(pools)),
         of_replica(pools, "ejected", about_ejected, lambda replica: replica.health.ejected(now_s)),
         of_pool(pools, "replicas_up", "Replicas of the pool whose model is ready.", lambda state: state.replicas_up),
         alone("cache_up", "Whether Redis answers.", redis is not None and redis.up),

@@ -12,10 +12,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from controlplane.accounts.models import ApiToken
+from controlplane.audit.audited_models import LEFT_OUT, RECORDED
 from controlplane.audit.core.chain import first_break
 from controlplane.audit.core.differences import HIDDEN
 from controlplane.audit.models import Entry, Head
-from controlplane.audit.recorded import LEFT_OUT, RECORDED
 from controlplane.core.acting import Actor, acting
 from controlplane.fleet.models import GatewayKey, LLMModel, Team, Tenant, Tier
 from controlplane.policy.revisions import steps

@@ -8,9 +8,9 @@ import msgspec
 from inference.backends.fleet import PoolState
 from inference.backends.replica import Replica
 from inference.contract.gateway_signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
-from inference.figures.labelled import PREFIX, of_pool, of_pools, of_replica
 from inference.observability.families import Family, Sample
 from inference.observability.metrics import Labelled, Metrics
+from inference.status.labelled import PREFIX, of_pool, of_pools, of_replica
 
 _FLAGS = ("draining", "warming")
 _INTS = frozenset(

@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from inference.policy.snapshot_watch import SnapshotWatch
+from inference.snapshot.snapshot_watch import SnapshotWatch
 
 if TYPE_CHECKING:
     import aiohttp

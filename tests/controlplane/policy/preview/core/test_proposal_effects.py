@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.policy.preview.core.compared import Judged, compared, not_replayed
 from controlplane.policy.preview.core.gateways import Gateways
+from controlplane.policy.preview.core.proposal_effects import Judged, compared, not_replayed
 from controlplane.telemetry.core.replayed_rows import RecordedRequest
 from inference.contract.snapshot import (
     CacheRule,

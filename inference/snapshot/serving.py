@@ -14,7 +14,7 @@ from inference.contract.plan import Plans, plans_of
 from inference.contract.snapshot import Checked, Fault, Model, Snapshot, StageTimeouts, Tier, key_digest
 from inference.contract.stage_timeouts import Timeouts, timeouts_of
 from inference.core.guard.rules import Guard, guards_of
-from inference.policy.issuers import Issuers
+from inference.snapshot.issuers import Issuers
 from inference.tokenizers.library import Tokenizers
 from inference.tokenizers.model_text import ModelText
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.policy.core import load
-from controlplane.policy.core.load import FIRST_LOOK_S, STEADY_S, lasting_rps, seen, shown_share
+from controlplane.policy.core import arrival_rate
+from controlplane.policy.core.arrival_rate import FIRST_LOOK_S, STEADY_S, lasting_rps, seen, shown_share
 from controlplane.policy.core.memory import LoadMemory
 
 
@@ -71,7 +71,7 @@ def test_chance_looks_like_a_rise_no_more_often_than_is_said(
     arrivals: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once an hour, which can be counted, in place of once a week. Three standard errors above it are allowed."""
-    monkeypatch.setattr(load, "BY_CHANCE_S", 3_600.0)
+    monkeypatch.setattr(arrival_rate, "BY_CHANCE_S", 3_600.0)
     by_rate = [rises(after(arrivals(np.random.default_rng(7), rps))) for rps in (0.2, 1.0, 5.0, 20.0, 200.0)]
     said = len(by_rate) * TICKS / 3_600
     assert sum(by_rate) <= said + 3 * said**0.5, by_rate

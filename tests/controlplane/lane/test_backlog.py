@@ -10,12 +10,12 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from controlplane.fleet.models import Pool
+from controlplane.lane.backlog import Estimates, TooLateError
 from controlplane.lane.core.jobs import SOONEST
 from controlplane.lane.http.edge import edge
 from controlplane.lane.models import Batch
 from controlplane.lane.objects.folder import Folder
 from controlplane.lane.store import batches, claims
-from controlplane.lane.work import Estimates, TooLateError
 from controlplane.planning.models import GpuQuota, ReplicaCapacityEntry
 from controlplane.planning.open_work import open_work, planned_work
 from controlplane.policy.observe import planned

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecasting.capacity.carried import carried_by, carried_rps, replicas_for, replicas_of
+from forecasting.capacity.pool_capacity import carried_by, carried_rps, replicas_for, replicas_of
 from tests.support.capacity import capacity
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from controlplane.fleet.models import Observation
 from controlplane.fleet.observe.core.reading import Reading, down
-from controlplane.fleet.observe.record import record
 from controlplane.fleet.observe.round import Seen
+from controlplane.fleet.observe.store_observation import record
 
 pytestmark = pytest.mark.django_db
 

@@ -14,8 +14,8 @@ from controlplane.fleet.models import FleetProposal
 from controlplane.planning import jobs
 from controlplane.planning.models import PlanJob
 from controlplane.policy.preview.common import NS_PER_S, CannotPreviewError
-from controlplane.policy.preview.core.compared import Judged, compared, not_replayed
 from controlplane.policy.preview.core.gateways import Gateways
+from controlplane.policy.preview.core.proposal_effects import Judged, compared, not_replayed
 from controlplane.slo.core.count_plan import CountPlan
 from controlplane.slo.core.sli import Availability, Cost, Histogram
 from controlplane.slo.models import StoredObjective

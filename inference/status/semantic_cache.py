@@ -1,9 +1,9 @@
-"""What is said of answers for similar requests: whether they are looked up, how much evidence there is, and what came of look-ups."""
+"""What `/readyz` and `/metrics` say of the semantic cache: whether it looks up, how much evidence there is, and what came of look-ups."""
 
-from inference.figures.labelled import PREFIX, alone
 from inference.observability.metrics import Labelled
-from inference.policy.serving import Serving
 from inference.request.semantic.lookup import Semantic
+from inference.snapshot.serving import Serving
+from inference.status.labelled import PREFIX, alone
 
 _EVIDENCE = {
     "labels": "Answers compared with a similar request's, since the evidence began.",

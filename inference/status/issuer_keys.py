@@ -1,8 +1,8 @@
 """What is said of the public keys of issuers."""
 
-from inference.figures.labelled import PREFIX
 from inference.observability.metrics import Labelled
-from inference.policy.issuers import Issuers, KeySet
+from inference.snapshot.issuers import Issuers, KeySet
+from inference.status.labelled import PREFIX
 
 
 def standing(issuers: Issuers) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.policy.canaries import SETTLED_MS, WHOLE_EVERY_MS, Counter
+from controlplane.policy.canary_counts import SETTLED_MS, WHOLE_EVERY_MS, Counter
 from controlplane.policy.core.canary import advance, due_at
 from controlplane.policy.core.memory import CanaryLook, CanaryMemory, Chances
 from controlplane.policy.core.spec import Canary, CanarySpec, Compared, InForce, Metadata
