@@ -54,7 +54,7 @@ class PoolState:
         self._users = 0
         self._replaced = False
         self._newer: PoolState | None = None
-        self._unused = unused
+        self._unused: Callable[[PoolState], None] | None = unused
 
     def inherit(self, old: "PoolState") -> None:
         """Go on where the pool of the same name in the snapshot before was. `fit` afterwards."""
@@ -136,14 +136,18 @@ class PoolState:
     def release(self, _: object = None) -> None:
         """Also as a task's callback."""
         self._users -= 1
-        if self._replaced and not self._users:
-            self._unused(self)
+        self._end()
 
     def replace(self) -> None:
         """A newer snapshot is in force."""
         self._replaced = True
-        if not self._users:
-            self._unused(self)
+        self._end()
+
+    def _end(self) -> None:
+        """Once only: what chose it before it was replaced may still come to hold it, such as a comparison of similar answers."""
+        if self._replaced and not self._users and self._unused is not None:
+            unused, self._unused = self._unused, None
+            unused(self)
 
 
 class Fleet:

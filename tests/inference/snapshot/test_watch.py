@@ -12,6 +12,7 @@ from inference.contract import snapshot as policy
 from inference.contract import snapshot_file
 from inference.contract.rules import Degradation, Overlay, RouteRule
 from inference.snapshot import snapshot_watch
+from inference.wires.grpc import Channel
 from tests.support.gateway.documents import random_documents
 from tests.support.gateway.process import SMALL, a_snapshot
 
@@ -118,6 +119,25 @@ async def test_a_draining_replica_stays_the_same_replica(tmp_path: Path) -> None
     assert [replica.leaving for replica in before] == [True, False]
     gateway.watch.offer(policy.encode(msgspec.structs.replace(two, endpoints_version=2)))
     assert [replica.leaving for replica in before] == [False, False], "a drain that is taken back"
+    await gateway.close()
+
+
+async def test_who_comes_late_to_a_pool_of_an_older_snapshot_closes_no_link_of_the_newest(tmp_path: Path) -> None:
+    """A comparison of similar answers, a refresh or a fallback holds a pool that was chosen before a new snapshot."""
+    gateway = Gateway(config(tmp_path))
+    gateway.start()
+    gateway.watch.offer(policy.encode(GIVEN))
+    chosen = gateway.fleet.pools[SMALL]
+    gateway.watch.offer(policy.encode(msgspec.structs.replace(GIVEN, endpoints_version=6)))
+    for _ in range(2):
+        chosen.hold()
+        chosen.release()
+    link = chosen.replicas[0].backend.link
+    assert isinstance(link, Channel)
+    assert not link._closed
+    assert gateway.watch.offer(policy.encode(msgspec.structs.replace(GIVEN, endpoints_version=7))), gateway.watch.error
+    gateway.watch.offer(policy.encode(a_snapshot("127.0.0.1:10", endpoints_version=8)))
+    assert link._closed, "no pool has the replica any more"
     await gateway.close()
 
 
