@@ -51,6 +51,7 @@ _MAX_MAILBOX, _MAX_DOMAIN = 64, 253
 
 _BLOCK_NAME = r"[A-Z0-9 ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
 _BLOCK_BEGINS = "-----BEGIN "
+_BLOCK_BEGIN_BYTES = _BLOCK_BEGINS.encode()
 _BLOCK_BEGIN = re.compile(_BLOCK_BEGINS + _BLOCK_NAME)
 _BLOCK_END = re.compile("-----END " + _BLOCK_NAME)
 _BLOCK_LINES = re.compile(r"(?:\s+[A-Za-z0-9+/=]{16,})*")
@@ -75,8 +76,10 @@ def may_have(document: bytes, patterns: Collection[Pattern]) -> bool:
         return True
     if "key" not in patterns:
         return False
-    words = _long_words(document.translate(_AS_WORDS))
-    return _BLOCK_BEGINS.encode() in document or any(_KEY_BEGINS.search(document, *word) for word in words)
+    words = document.translate(_AS_WORDS)
+    return _BLOCK_BEGIN_BYTES in document or (
+        _LONG in words and any(_KEY_BEGINS.search(document, *word) for word in _long_words(words))
+    )
 
 
 def find(text: str, patterns: Collection[Pattern]) -> list[Found]:

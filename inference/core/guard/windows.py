@@ -4,7 +4,7 @@ nothing in it is the beginning of anything.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -105,7 +105,7 @@ class Part:
 class Plain(Generic[T]):
     """Events of one text, in which nothing is found: they wait as in `Windows`, for less."""
 
-    __slots__ = ("_end", "_ends", "_is_word", "_open", "_patterns", "_waiting")
+    __slots__ = ("_end", "_ends", "_open", "_patterns", "_waiting", "is_word")
 
     def __init__(self, checking: Checking) -> None:
         self._patterns = checking.patterns
@@ -113,22 +113,35 @@ class Plain(Generic[T]):
         self._ends: list[int] = []
         self._end = 0
         self._open = ""  # of the text, what may go on
-        self._is_word = True  # what is open has letters alone, and too few to be anything
+        self.is_word = True  # what is open has letters alone, and too few to be anything
 
-    def feed(self, thing: T, text: str) -> list[T] | None:
-        """Those that may be said; None where something is found, and all that wait are for `Windows`."""
-        self._end += len(text)
-        if self._is_word and text[:1] == " " and text[1:].isalpha():  # the next word, as most are
-            known, self._waiting, self._ends = self._waiting, [thing], [self._end]
-            self._open, self._is_word = text[1:], len(text) <= MIN_FOUND_CHARS
-            return known
-        text = self._open + text
+    def word(self, thing: T, letters: str) -> list[T]:
+        """Those that may be said where a blank and the next word have come, as most are. For `is_word` alone."""
+        known, self._waiting = self._waiting, [thing]
+        self._end += 1 + len(letters)
+        self._ends = [self._end]
+        self._open, self.is_word = letters, len(letters) < MIN_FOUND_CHARS
+        return known
+
+    def feed(self, things: Sequence[T], texts: Sequence[str], *, is_last: bool = False) -> list[T] | None:
+        """Those that may be said, of what comes at once; None where something is found, and all that wait are for `Windows`."""
+        said = "".join(texts)
+        if self.is_word and said[:1] == " " and len(things) == 1 and said.replace(" ", "").isalpha():
+            *before, letters = said.split(" ")
+            if max(map(len, before)) < MIN_FOUND_CHARS:
+                self._end += len(said) - len(letters) - 1
+                return self.word(things[0], letters)
+        text = self._open + said
         if find(text, self._patterns):
             return None
+        self._waiting += things
+        for each in texts:
+            self._end += len(each)
+            self._ends.append(self._end)
+        if is_last:
+            return self.take()
         self._open = text = text[len(text) - min(open_chars(text), MAX_FOUND_CHARS) :]
-        self._is_word = len(text) < MIN_FOUND_CHARS and (not text or text.isalpha())
-        self._waiting.append(thing)
-        self._ends.append(self._end)
+        self.is_word = len(text) < MIN_FOUND_CHARS and (not text or text.isalpha())
         count = bisect_right(self._ends, self._end - len(text))
         known, self._waiting, self._ends = self._waiting[:count], self._waiting[count:], self._ends[count:]
         return known
@@ -144,7 +157,7 @@ class Plain(Generic[T]):
     def take(self) -> list[T]:
         """Those that wait, which it forgets."""
         waiting, self._waiting, self._ends = self._waiting, [], []
-        self._open, self._is_word = "", True
+        self._open, self.is_word = "", True
         return waiting
 
 

@@ -1,6 +1,7 @@
 """An answer that goes through the rules of its tenant while it comes."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,6 +19,7 @@ from inference.core.passing.texts import written
 Moderate = Callable[[str], Awaitable[None]]
 _WINDOW_CHARS = 2_000  # of text that a moderation gets at once, while that waits
 _string = msgspec.json.Decoder(str).decode
+_reason = attrgetter("finish_reason")
 _OVERLAP_CHARS = 200  # of the text before, which it gets once more
 
 
@@ -50,11 +52,12 @@ class GuardedStream:
     def _begin(self) -> None:
         """An answer that comes whole needs none of this."""
         self._has_begun = True
-        self._windows = Windows(self._checking)
+        self._windows: Windows | None = None  # once something has gone there
         self._blocks = Blocks()
         self._plain = Plain[Event](self._checking)
         self._channel: object = None  # of what is in `_plain`
         self._before = self._after = b""  # what stands around the text of an event that brings a part of one
+        self._goes_on = False  # nothing waits but in `_plain`, and such an event has come
 
     @property
     def head(self) -> Head | None:
@@ -86,50 +89,63 @@ class GuardedStream:
         return ()
 
     def _look(self, events: Sequence[Event]) -> list[Event]:
-        head, out = self.head, list[Event]()
+        head, out = self._stream.head, list[Event]()
         if head is not None and not head.streams:
             return [*map(self._whole, events)]
         if not self._has_begun:
             self._begin()
-        for event in events:
-            if head is None:
-                out += self._say(event, _plain_text(event), is_last=bool(event.finish_reason))
-            elif (text := self._differing(event.raw)) is not None:
-                out += self._say(event, text)
+        if head is None:
+            said = [it.text for it in events if not (it.choice or it.reasoning or it.tool_calls or it.logprobs)]
+            if len(said) == len(events):
+                out = self._say(events, said, is_last=any(map(_reason, events)))
             else:
-                tokens = event.tokens
-                for block in self._blocks.feed(event.raw):
-                    out += self._say(event._replace(raw=block.raw, tokens=tokens), self._text(block))
-                    tokens = 0
+                out = self._in_windows(*self._plain.take(), *events)
+        else:
+            plain = self._plain
+            for event in events:  # nearly all differ from the one before in their text alone, and are not decoded
+                raw, before, after, part = event.raw, self._before, self._after, None
+                if self._goes_on and raw.startswith(before) and raw.endswith(after):
+                    part = raw[len(before) : -len(after)]
+                    if plain.is_word and part[:1] == b" " and part[1:].isalpha():
+                        out += plain.word(event, part[1:].decode())
+                        continue
+                out += self._handed(event, part)
         if self._is_done:
             known, rest = self._plain.end(), self._blocks.rest()
             out += self._in_windows(*self._plain.take()) if known is None else known
-            out += [*map(self._said_by, self._windows.end()), *([Event(tokens=0, raw=rest)] if rest else [])]
+            if self._windows is not None:
+                out += map(self._said_by, self._windows.end())
+            if rest:
+                out.append(Event(tokens=0, raw=rest))
         return out
 
-    def _say(self, event: Event, text: str | None, *, is_last: bool = False) -> list[Event]:
-        """`text` is what it says, where it says nothing else of which anything could be found."""
-        if text is None or self._moderations or not self._windows.is_idle:
-            return self._in_windows(*self._plain.take(), event)
-        known = self._plain.feed(event, text)
-        if known is None:
-            return self._in_windows(*self._plain.take(), event)
-        if is_last:
-            rest = self._plain.end()
-            known += self._in_windows(*self._plain.take()) if rest is None else rest
-        return known
+    def _handed(self, event: Event, part: bytes | None) -> list[Event]:
+        """An event of a stream that is handed on. `part` is in what it differs from the one before, if in its text alone."""
+        if part is not None:
+            try:  # several of them may have come at once
+                return self._say([event], [_string(b'"%b"' % part.replace(self._after + self._before, b""))])
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                pass
+        tokens, out = event.tokens, list[Event]()
+        for block in self._blocks.feed(event.raw):
+            text = self._text(block) if self._nothing_waits else None
+            out += self._say([event._replace(raw=block.raw, tokens=tokens)], None if text is None else [text])
+            tokens = 0
+        self._goes_on = bool(self._before) and self._blocks.is_empty and self._nothing_waits
+        return out
 
-    def _differing(self, raw: bytes) -> str | None:
-        """The text in which an event differs from one before it, if in nothing else: nearly all do, and are not decoded. Several of them
-        may have come at once.
-        """
-        before, after = self._before, self._after
-        if not before or not raw.startswith(before) or not raw.endswith(after) or not self._blocks.is_empty:
-            return None
-        try:
-            return _string(b'"%b"' % raw[len(before) : -len(after)].replace(after + before, b""))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return None
+    @property
+    def _nothing_waits(self) -> bool:
+        """Whether nothing waits in windows, nor has to."""
+        return not self._moderations and (self._windows is None or self._windows.is_idle)
+
+    def _say(self, events: Sequence[Event], said: list[str] | None, *, is_last: bool = False) -> list[Event]:
+        """`said` is what each of them says, where they say nothing else of which anything could be found."""
+        known = self._plain.feed(events, said, is_last=is_last) if said is not None and self._nothing_waits else None
+        if known is None:
+            self._goes_on = False
+            return self._in_windows(*self._plain.take(), *events)
+        return known
 
     def _text(self, block: Block) -> str | None:
         """The part of a text that an event brings, where it brings nothing else of which anything is found; empty where it brings none."""
@@ -153,17 +169,19 @@ class GuardedStream:
 
     def _in_windows(self, *events: Event) -> list[Event]:
         """The same for events of any kind."""
-        out = list[Event]()
+        out, windows = list[Event](), self._windows
+        if windows is None:
+            windows = self._windows = Windows(self._checking)
         for event in events:
             if self.head is None:
-                known = self._windows.feed(event, _of_event(event))
+                known = windows.feed(event, _of_event(event))
                 if event.finish_reason:
-                    known += self._windows.end(event.choice)
+                    known += windows.end(event.choice)
                 self._has_all = self._has_all or event.usage is not None
             else:
                 blocks = [self._read(block) for block in Blocks().feed(event.raw)]
                 said = [(leaf[0], leaf[1][leaf[2]]) for seen in blocks for leaf in seen.leaves]
-                known = self._windows.feed((event, blocks), said)
+                known = windows.feed((event, blocks), said)
             out += map(self._said_by, known)
         return out
 
@@ -229,11 +247,6 @@ def _decoded(data: bytes) -> dict[str, Any] | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
-
-
-def _plain_text(event: Event) -> str | None:
-    """What it says, where it says nothing else."""
-    return None if event.choice or event.reasoning or event.tool_calls or event.logprobs else event.text
 
 
 def _of_event(event: Event) -> list[tuple[object, str]]:

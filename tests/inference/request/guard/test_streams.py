@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from hypothesis import given
@@ -43,7 +44,7 @@ class Given:
     """A server's stream, which comes as one event for each part, or as some at once."""
 
     waiting = False
-    head = Head(True, ())
+    head: Head | None = Head(True, ())
 
     def __init__(self, documents: list[dict[str, Any]], at_once: int = 1) -> None:
         blocks = [b"event: x\ndata: " + json.dumps(each).encode() + b"\n\n" for each in documents]
@@ -99,6 +100,28 @@ async def test_cut_anywhere_a_stream_says_what_the_whole_would(
     checking = Checking(ALL, lambda rule, _: of_whole.append(rule))
     assert {name: said[name] for name in given_texts} == {name: checking.text(it) for name, it in given_texts.items()}
     assert (noted, blocks) == (of_whole, len(documents))
+
+
+@given(words, st.lists(st.integers(1, 20), min_size=1, max_size=20), st.lists(st.integers(1, 4), min_size=1))
+async def test_events_that_come_together_say_what_the_whole_would_and_all_of_it_at_its_end(
+    parts: list[str], sizes: list[int], batches: list[int]
+) -> None:
+    """Of an answer that is not handed on as it came, nobody reads on after its last event."""
+    text, cut, stream = " ".join(parts), list[Event](), Given([])
+    while len(left := text[sum(len(event.text) for event in cut) :]) > (size := sizes[len(cut) % len(sizes)]):
+        cut.append(Event(left[:size]))
+    given = [*cut, Event(left, finish_reason="stop")]
+    batched = list[list[Event]]()
+    while given:
+        size = batches[len(batched) % len(batches)]
+        batched.append(given[:size])
+        given = given[size:]
+    stream.head, stream.next = None, AsyncMock(side_effect=[*batched])  # type: ignore[method-assign]
+    guarded, events = GuardedStream(stream, Checking(ALL, lambda *_: None), (), refused), list[Event]()
+    while not events or not events[-1].finish_reason:
+        events += await guarded.next()
+    assert len(events) == len(cut) + 1
+    assert "".join(event.text for event in events) == Checking(ALL, lambda *_: None).text(text)
 
 
 CARD = "4111 1111 1111 1111"
