@@ -12,7 +12,7 @@ from inference.backends.triton import errors
 from inference.backends.triton.logprobs import convert
 from inference.backends.triton.plan import Plan
 from inference.backends.triton.stop_words import StopWords
-from inference.backends.triton.template import Template, template_of
+from inference.backends.triton.template import Kept, Template, template_of
 from inference.backends.triton.values import Request, max_tokens
 from inference.core.backend_errors import FailedError
 from inference.core.events import ABORTED
@@ -107,10 +107,30 @@ class Answer:
             if usual is not None and (text := usual.template.text(raw)) is not None:
                 _token(usual.choice, usual.choice_index, usual.tokens, text, events)
                 continue
+            if not self._choices and self._begins_as_before(raw, events):
+                usual = self._usual
+                continue
             self._read(raw, events)
             if self.done:
                 return
             usual = self._usual
+
+    def _begins_as_before(self, raw: bytes, events: list[Event]) -> bool:
+        """Whether the first response is, but for its text, as one of an answer before was."""
+        kept, request_id = self._plan.kept, self._request.id
+        if kept is None or len(kept.request_id) != len(request_id):
+            return False
+        template = kept.template.of_request(kept.request_id, request_id)
+        text, choice = template.text(raw), self._new_choice()
+        if text is None or not choice.plain:
+            return False
+        self._choices[kept.choice], self._prompt_tokens = choice, kept.prompt_tokens
+        self._usual = _Usual(template, choice, kept.choice, kept.tokens)
+        _token(choice, kept.choice, kept.tokens, text, events)
+        return True
+
+    def _new_choice(self) -> _Choice:
+        return _Choice(self._stop_words, self._plan.text_so_far, cuts=self._cuts_length)
 
     def _read(self, raw: bytes, events: list[Event]) -> None:
         try:
@@ -123,7 +143,7 @@ class Answer:
         contents = list(response.raw_output_contents)
         text = logprobs = None
         reason = b""
-        count, index, text_at = -1, 0, 0
+        count, prompt_tokens, index, text_at = -1, -1, 0, 0
         for number, (output, content) in enumerate(zip(response.outputs, contents, strict=False)):
             value = plan.outputs.get(output.name)
             if value == "text":
@@ -133,7 +153,7 @@ class Answer:
             elif value == "output_tokens":
                 count = int.from_bytes(content[:4], "little")
             elif value == "prompt_tokens":
-                self._prompt_tokens = int.from_bytes(content[:4], "little")
+                self._prompt_tokens = prompt_tokens = int.from_bytes(content[:4], "little")
             elif value == "logprobs":
                 logprobs = content[4:]
             elif value == "sequence" and self._expected > 1:
@@ -143,12 +163,15 @@ class Answer:
         )
         choice = self._choices.get(index)
         if choice is None:
-            choice = self._choices[index] = _Choice(self._stop_words, plan.text_so_far, cuts=self._cuts_length)
+            choice = self._choices[index] = self._new_choice()
         if text is not None and choice.plain and reason in _UNFINISHED and not final and logprobs is None:
             if self._templates:
                 self._templates -= 1
                 template = template_of(raw, contents, text_at)
-                self._usual = None if template is None else _Usual(template, choice, index, count)
+                self._usual = None
+                if template is not None:
+                    self._usual = _Usual(template, choice, index, count)
+                    plan.kept = Kept(template, self._request.id, index, count, prompt_tokens)
             _token(choice, index, count, text, events)
             return
         begun = len(events)

@@ -106,12 +106,9 @@ class TritonModel:
         return TritonStream(started, Answer(plan, request), texts)
 
     def _message(self, plan: Plan, request: Request) -> tuple[bytes, bytes]:
-        """A request and its headers. The traceparent is sent as the request's id too, because Triton 2.51 sometimes loses the header
-        (docs/models.md).
-        """
+        """A request and its headers."""
         call = request.call
-        request_id = call.traceparent.decode() + (f"-{request.choice}" if request.choice else "")
-        body = plan.encode(request, self._version, request_id, call.priority)
+        body = plan.encode(request, self._version, call.priority)
         return body, _TRACEPARENT + call.traceparent + self._metadata if call.traceparent else self._metadata
 
     async def embed(self, question: Question, call: CallInfo) -> Embeddings:

@@ -10,6 +10,7 @@ from tritonclient.grpc import service_pb2 as pb  # type: ignore[import-untyped]
 
 from inference.backends.triton import facts
 from inference.backends.triton.signatures import Input, Signature
+from inference.backends.triton.template import Kept
 from inference.backends.triton.values import PARAMETERS, VALUES, Request, Value
 from inference.contract.stages import Operation
 from inference.core.capabilities import Capabilities, Handling
@@ -92,14 +93,15 @@ class Plan:
                 self.outputs[COUNTED] = "output_tokens"
         self._base = bytes(base.SerializeToString())
         self._heads: dict[tuple[str, int], bytes] = {}  # by model version and priority
+        self.kept: Kept | None = None  # from an answer, for the next
 
-    def encode(self, request: Request, model_version: str, request_id: str, priority: int) -> bytes:
+    def encode(self, request: Request, model_version: str, priority: int) -> bytes:
         """A ModelInferRequest. Raises InvalidError for what the server cannot take."""
         head = self._heads.get((model_version, priority))
         if head is None:
             head = self._heads[model_version, priority] = self._head(model_version, priority)
         # Protobuf messages merge by being written one after the other, and so do fields that have been encoded.
-        parts, contents = [head, field(_ID, request_id.encode())], []
+        parts, contents = [head, field(_ID, request.id)], []
         for item, value_of, fixed in self._carriers:
             value = value_of(request)
             if value is not None:

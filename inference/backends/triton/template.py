@@ -5,6 +5,7 @@ and the making of its event take three.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2 as pb  # type: ignore[import-untyped]
@@ -12,6 +13,7 @@ from tritonclient.grpc import service_pb2 as pb  # type: ignore[import-untyped]
 from inference.core.protobuf import field, read_varint, varint
 
 _INFER_RESPONSE = 0x12  # field 2 of ModelStreamInferResponse
+_ID = 0x1A  # field 3 of ModelInferResponse
 _CONTENTS = 0x32  # field 6 of ModelInferResponse: raw_output_contents
 _LENGTH_BYTES = 4  # before the text, in its content
 
@@ -19,12 +21,21 @@ _LENGTH_BYTES = 4  # before the text, in its content
 class Template:
     """What is before the text's content in the inner message, and what is after it."""
 
-    __slots__ = ("_after", "_before", "_starts")
+    __slots__ = ("_after", "_before", "_lengths", "_starts")
 
-    def __init__(self, before: bytes, after: bytes) -> None:
+    def __init__(self, before: bytes, after: bytes, lengths: dict[int, tuple[bytes, bytes]] | None = None) -> None:
         self._before = before
         self._after = after
-        self._starts: dict[int, tuple[bytes, int]] = {}  # with the lengths that they have in responses of this length
+        self._lengths = (
+            {} if lengths is None else lengths
+        )  # of the inner message and the content, by that of a response
+        self._starts: dict[
+            int, tuple[bytes, int]
+        ] = {}  # what responses of a length begin with, and where their text does
+
+    def of_request(self, before: bytes, now: bytes) -> "Template":
+        """The same of the answer to another request. The ids are as long."""
+        return Template(self._before.replace(field(_ID, before), field(_ID, now), 1), self._after, self._lengths)
 
     def text(self, raw: bytes) -> bytes | None:
         """The text of a response; None if more than its text differs."""
@@ -34,17 +45,30 @@ class Template:
         return None
 
     def _start(self, size: int) -> tuple[bytes, int]:
-        """What a response of `size` bytes has before its text, and where that begins; of a shorter one than there can be, what
-        no response begins with.
-        """
-        inner = _payload(size - 1)
-        content = _payload(inner - len(self._before) - len(self._after))
-        start = b"\0", 0
-        if content >= _LENGTH_BYTES:
-            head = bytes((_INFER_RESPONSE,)) + varint(inner) + self._before + varint(content)
-            start = head, len(head) + _LENGTH_BYTES
-        self._starts[size] = start
-        return start
+        """Of a shorter response than there can be, what no response begins with."""
+        lengths = self._lengths.get(size)
+        if lengths is None:
+            inner = _payload(size - 1)
+            content = _payload(inner - len(self._before) - len(self._after))
+            lengths = b"\0", b""
+            if content >= _LENGTH_BYTES:
+                lengths = bytes((_INFER_RESPONSE,)) + varint(inner), varint(content)
+            self._lengths[size] = lengths
+        start = lengths[0] + self._before + lengths[1]
+        self._starts[size] = known = start, len(start) + _LENGTH_BYTES
+        return known
+
+
+class Kept(NamedTuple):
+    """The template of a response to the request `request_id`, and what such responses say beside their text: the choice, and numbers of
+    tokens, -1 where they do not say them.
+    """
+
+    template: Template
+    request_id: bytes
+    choice: int
+    tokens: int
+    prompt_tokens: int
 
 
 def _payload(size: int) -> int:

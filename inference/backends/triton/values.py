@@ -32,6 +32,12 @@ class Request(NamedTuple):
     choice: int = 0
 
     @property
+    def id(self) -> bytes:
+        """The traceparent, because Triton 2.51 sometimes loses the header (docs/models.md)."""
+        traceparent = self.call.traceparent
+        return b"%b-%d" % (traceparent, self.choice) if self.choice else traceparent
+
+    @property
     def seed(self) -> int | None:
         """As vLLM does it for several choices (vllm/v1/engine/parallel_sampling.py): each has the next seed."""
         seed = self.question.seed

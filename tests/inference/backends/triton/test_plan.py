@@ -28,9 +28,9 @@ OLD_ENSEMBLE = Model(
 
 
 def encoded(plan: Plan, **question: Any) -> dict[str, tuple[tuple[int, ...], bytes]]:
-    call = CallInfo(3, 50, 1, b"", "r", 9.0, "hello")
+    call = CallInfo(3, 50, 1, b"id", "r", 9.0, "hello")
     request = Request(Question(operation="text_completion", prompt=("hello",), **question), call, decoupled=True)
-    message = pb.ModelInferRequest.FromString(plan.encode(request, "1", "id", 2))
+    message = pb.ModelInferRequest.FromString(plan.encode(request, "1", 2))
     assert (message.id, message.model_version, message.parameters["priority"].uint64_param) == ("id", "1", 2)
     pairs = zip(message.inputs, message.raw_input_contents, strict=True)
     return {tensor.name: (tuple(tensor.shape), content) for tensor, content in pairs}

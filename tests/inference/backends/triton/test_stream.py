@@ -6,6 +6,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tritonclient.grpc import service_pb2 as pb  # type: ignore[import-untyped]
 
 from inference.backends.port import CallInfo, Event
@@ -21,12 +23,15 @@ from inference.core.question import Question
 from inference.wires.grpc import Call
 
 
-def a_stream(*batches: Sequence[bytes]) -> TritonStream:
+def a_plan() -> Plan:
     inputs = InputTensor("question", "BYTES", "prompt"), InputTensor("limit", "INT32", "max_tokens")
     mapping = TensorMapping(inputs, (OutputTensor("answer", "BYTES", "text"),))
     tensors = {"question": Tensor("BYTES"), "limit": Tensor("INT32")}
     model = Model("m", decoupled=True, inputs=tensors, outputs={"answer": "BYTES"})
-    plan = Plan(model, of_mapping(mapping))
+    return Plan(model, of_mapping(mapping))
+
+
+def a_stream(*batches: Sequence[bytes], plan: Plan | None = None, request_id: bytes = b"") -> TritonStream:
     question = Question(operation="text_completion", prompt=("x",))
     left = deque(batches)
 
@@ -34,11 +39,12 @@ def a_stream(*batches: Sequence[bytes]) -> TritonStream:
         return left.popleft() if left else ()
 
     call: Any = SimpleNamespace(read_all=read_all)
-    return TritonStream(cast(Call, call), Answer(plan, Request(question, CallInfo(1, 99, 1, b"", "", 0.0), True)))
+    request = Request(question, CallInfo(1, 99, 1, request_id, "", 0.0), True)
+    return TritonStream(cast(Call, call), Answer(plan or a_plan(), request))
 
 
-def token(text: str) -> bytes:
-    response = pb.ModelInferResponse()
+def token(text: str, request_id: str = "") -> bytes:
+    response = pb.ModelInferResponse(id=request_id)
     response.outputs.add(name="answer")
     response.raw_output_contents.append(len(text.encode()).to_bytes(4, "little") + text.encode())
     return bytes(pb.ModelStreamInferResponse(infer_response=response).SerializeToString())
@@ -81,3 +87,21 @@ def _raw(content: bytes) -> bytes:
     response.outputs.add(name="answer")
     response.raw_output_contents.append(len(content).to_bytes(4, "little") + content)
     return bytes(pb.ModelStreamInferResponse(infer_response=response).SerializeToString())
+
+
+@given(st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=4), min_size=2, max_size=5), st.booleans())
+async def test_an_answer_is_read_alike_whatever_was_read_before_it(answers: list[list[str]], echoes: bool) -> None:
+    plan = a_plan()
+    for number, texts in enumerate(answers):
+        name = f"id-{number}"
+        raws = [*(token(text, name if echoes else "") for text in texts), FINAL.SerializeToString()]
+        events = await a_stream(raws, plan=plan, request_id=name.encode()).next()
+        assert events == await a_stream(raws).next()
+
+
+async def test_the_next_answer_begins_without_protobuf(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = a_plan()
+    await a_stream((token("one", "id-1"),), plan=plan, request_id=b"id-1").next()
+    monkeypatch.setattr(Answer, "_read", None)
+    stream = a_stream((token(" other", "id-2"),), plan=plan, request_id=b"id-2")
+    assert await stream.next() == [Event(" other")]
