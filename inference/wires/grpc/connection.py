@@ -9,12 +9,7 @@ from typing import cast
 from inference.core.backend_errors import LostCallError, RefusedError, UnreachableError
 from inference.wires.grpc import http2 as h2
 from inference.wires.grpc.call import WINDOW, Call
-from inference.wires.grpc.errors import (
-    CallFailedError,
-    GrpcError,
-    Status,
-    error_of_reset,
-)
+from inference.wires.grpc.errors import CallFailedError, GrpcError, Status, error_of_reset
 from inference.wires.grpc.headers import informational, outcome, refusal, request_headers
 from inference.wires.grpc.keepalive import Keepalive, Watch
 
@@ -101,7 +96,8 @@ class Connection(asyncio.Protocol):
         data = h2.message(body)
         if len(data) <= self._max_frame and len(data) <= self._window and len(data) <= call.window:
             self._window -= len(data)
-            self._write(head + h2.frame(h2.DATA, h2.END_STREAM, stream, data))
+            # Where the server has no other call, it waits for this one.
+            self._write(head + h2.frame(h2.DATA, h2.END_STREAM, stream, data), at_once=len(self._calls) == 1)
         else:
             self._write(head)
             call.unsent = memoryview(data)
@@ -285,11 +281,13 @@ class Connection(asyncio.Protocol):
         elif kind == h2.PUSH:
             raise h2.ProtocolError("a push, though we allow none")
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes, *, at_once: bool = False) -> None:
         """Send with whatever else this turn of the event loop has to send: one system call for all calls' frames."""
-        if not self._out:
-            self.loop.call_soon(self._flush)
         self._out.append(data)
+        if at_once:
+            self._flush()
+        elif len(self._out) == 1:
+            self.loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         out, self._out = self._out, []

@@ -1,4 +1,4 @@
-"""One connection to a Redis server, with one write per turn of the event loop."""
+"""One connection to a Redis server, with one write per turn of the event loop while it is busy."""
 
 import asyncio
 import socket
@@ -55,14 +55,16 @@ class Pipe(asyncio.Protocol):
         if not self._waiting:
             self.quiet_since_s = self.loop.time()
         self._waiting.append(reply)
+        self._out.append(packed)
         if not hurry:
             if not self._flush_later:
                 self._flush_later = True
                 self.loop.call_later(_WRITE_DELAY_S, self._flush_delayed)
+        elif len(self._waiting) == len(self._out):  # Redis has answered all that was sent: it waits
+            self._flush()
         elif not self._flushing:
             self._flushing = True
             self.loop.call_soon(self._flush)
-        self._out.append(packed)
         return reply
 
     def _flush_delayed(self) -> None:
