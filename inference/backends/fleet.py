@@ -122,6 +122,13 @@ class PoolState:
         waiting, room = self.balancer.waiting(self.replicas, time.monotonic()), self.admission.room(priority)
         return min(room, 0) - waiting if waiting else room
 
+    def spare(self, priority: int) -> bool:
+        """Whether more than half of its places are free for `priority`, and no request waits at its servers. What these do not say is
+        not known, and so not free.
+        """
+        is_free = 2 * self.admission.room(priority) > self.admission.max_in_flight
+        return is_free and self.balancer.idle(self.replicas, time.monotonic())
+
     def choose(self, need: Need, tried: Sequence[Replica]) -> Replica | None:
         """The replica that is expected to answer first, if there is another than those in `tried`."""
         return self.balancer.choose(self.replicas, need, tried, time.monotonic())

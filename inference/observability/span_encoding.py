@@ -9,6 +9,7 @@ from inference.core.routing.balance import Weighed
 from inference.observability.context import span_id, span_ids
 from inference.observability.spans import INFER, LOOKUP, WRITE, Mark, OwnCall, Stage, Trace, Written
 
+_BESIDE = otlp.attribute("weir.beside", True)
 _LEFT = frozenset(("client_disconnected", "cancelled", "overtaken"))
 """`error.type` of attempts that nobody waited for any more: their requests had left, or a hedge was faster."""
 
@@ -240,6 +241,8 @@ def _encode_attempt(trace: Trace, mark: Mark, start: int, end: int, offset_ns: i
     """The span of an attempt. `identity` is for one that needs none of its own."""
     error = _attempt_error(trace, mark, end)
     rest = _attempt_attributes(mark.replica, mark.pool, mark.attempt, error, mark.retried)
+    if mark in trace.beside:
+        rest += _BESIDE
     if mark.weighed is not None:
         rest += _choice(mark.weighed)
     if start <= mark.first_token_ns <= end:

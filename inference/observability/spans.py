@@ -87,6 +87,8 @@ class Trace:
     marks: list[Mark] = field(init=False)
     shared_marks: list[Mark] = field(default_factory=list)
     shared_end_ns: int = 0
+    begun_ns: int = 0  # when the flight began, where that was beside a look-up
+    beside: list[Mark] = field(default_factory=list)  # attempts beside a look-up, of which the request got nothing
     coalesced_with: tuple[bytes, bytes] | None = None
     caller: tuple[bytes, bytes] | None = None  # the span that it is linked to, because its trace is full
     model: str = ""
@@ -150,6 +152,13 @@ class Trace:
         self.marks.append(Mark(_SHARED, now_ns()))
         self.shared_marks = marks
 
+    def overtake(self, marks: list[Mark], error: str) -> None:
+        """Of a flight that began beside a look-up, the request gets nothing. `error` is the `error.type` of what is under way."""
+        for mark in marks:
+            if mark.stage is INFER:
+                self.beside.append(own := copy(mark))
+                own.error, own.end_ns = own.error or error, own.end_ns or now_ns()
+
     def leave(self, end_ns: int) -> None:
         """The flight ended for this request at `end_ns`. The next stage is its own answer."""
         self.shared_end_ns = max(end_ns, self.marks[-1].start_ns)
@@ -174,21 +183,22 @@ class Trace:
 
     def intervals(self) -> list[tuple[Mark, int, int]]:
         """The stages with start and end, without gaps from `start_ns` to `end_ns`. The stages of a flight are cut to the
-        time in which this request waited for it. A hedge lies within the attempt that it is beside.
+        time in which this request waited for it, or since it began for this one. A hedge lies within the attempt that it is beside.
         """
         out: list[tuple[Mark, int, int]] = []
         marks = iter(self.marks)
         mark = next(marks)
         for following in marks:
             if mark.stage is _SHARED and self.shared_marks:
-                self._shared_intervals(out, mark.start_ns, following.start_ns)
+                self._shared_intervals(out, self.begun_ns or mark.start_ns, following.start_ns)
             else:
                 out.append((mark, mark.start_ns, following.start_ns))
             mark = following
         if mark.stage is _SHARED and self.shared_marks:
-            self._shared_intervals(out, mark.start_ns, self.end_ns)
+            self._shared_intervals(out, self.begun_ns or mark.start_ns, self.end_ns)
         else:
             out.append((mark, mark.start_ns, self.end_ns))
+        out += [(mark, mark.start_ns, min(mark.end_ns, self.end_ns)) for mark in self.beside]
         return out
 
     def _shared_intervals(self, out: list[tuple[Mark, int, int]], joined_ns: int, left_ns: int) -> None:

@@ -2,6 +2,7 @@
 and what is kept of its own answer.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from inference.core.cache_control import CacheControl
 from inference.core.cache_key import after_purges, cache_key
 from inference.core.events import WholeAnswer
 from inference.observability.span_export import SpanExport
-from inference.observability.spans import LOOKUP, Trace
+from inference.observability.spans import LOOKUP, Trace, now_ns
 from inference.request.answer import Answer
 from inference.request.by_input.lists import ByInput, Listed
 from inference.request.coalesce import Coalescer, Flight
@@ -60,6 +61,7 @@ class Caching:
     is_stale: bool = False  # what was looked up: it is to be made anew
     is_better: bool = False  # what was looked up is the answer without the step that changes the request
     look: Look | None = None
+    beside: Flight | None = None  # which began beside the look-up
     listed: Listed | None = None
 
     def __post_init__(self) -> None:
@@ -105,8 +107,10 @@ class Caching:
             self.entry = key
         return stored
 
-    async def look_further(self, answer: Answer) -> WholeAnswer | None:
-        """Without an answer that is kept: that of a similar request, or one that is made of parts which are all kept."""
+    async def look_further(self, answer: Answer, begin: Callable[[], Flight | None]) -> WholeAnswer | None:
+        """Without an answer that is kept: that of a similar request, or one that is made of parts which are all kept. `begin` has the
+        inference begin beside the former, if it may.
+        """
         key, caches, rule = self.key, self.caches, self.model.cache
         if key is None or not self.is_usual:
             return None
@@ -115,7 +119,9 @@ class Caching:
             self.look = caches.semantic.begin(
                 self.serving, self.caller, self.model, self.query, self.pool, self.regions, key, self.trace
             )
-            if self.look is not None and (stored := await self.look.find()) is not None:
+            if self.look is not None and self.look.pays_beside:
+                self.beside = begin()
+            if self.look is not None and (stored := await self._similar(self.look, answer)) is not None:
                 self.trace.outcome, answer.about_cache = "semantic", self.look.about
                 return stored
         if caches.by_input is None or self.query.operation != "embeddings" or self.trace.outcome != "miss" or under_way:
@@ -128,6 +134,41 @@ class Caching:
         self.trace.outcome = "hit"
         answer.of_inputs(self.listed.hits)
         return await self.listed.whole()
+
+    async def _similar(self, look: Look, answer: Answer) -> WholeAnswer | None:
+        """What the look-up finds. With a hit an inference that began beside it is cancelled, unless another request has joined it; else
+        it is the request's, and where it brings the whole answer first, nothing is waited for.
+        """
+        flight = self.beside
+        if flight is None:
+            return await look.find()
+        finding, landed = asyncio.ensure_future(look.find()), asyncio.ensure_future(flight.landed())
+        result, stored = "left", None
+        try:
+            await asyncio.wait((finding, landed), return_when=asyncio.FIRST_COMPLETED)
+            if flight.error is not None:
+                await asyncio.wait((finding,))
+            stored = finding.result() if finding.done() else None
+            result = "overtaken" if stored is not None else "kept" if finding.done() else "first"
+        finally:
+            finding.cancel()
+            landed.cancel()
+            look.semantic.beside[self.model.name, result] += 1
+            if flight.done or result in ("kept", "first"):
+                flight.want()
+            if result in ("left", "overtaken"):
+                self.beside = None
+                self.trace.overtake(flight.marks, "overtaken" if stored is not None else "cancelled")
+                self.caches.coalescer.leave(flight)
+            if result == "left":
+                answer.close(flight, 0)
+        return stored
+
+    def begin_beside(self, priority: int, work: Callable[[Flight], Awaitable[None]]) -> Flight:
+        """A flight that a hit cancels. What its pools are asked for counts once it is known to be wanted."""
+        flight, _ = self.join(priority, work)
+        flight.undecided, self.trace.begun_ns = [], now_ns()
+        return flight
 
     def join(self, priority: int, work: Callable[[Flight], Awaitable[None]]) -> tuple[Flight, bool]:
         """The flight that answers the request, and whether it is another request's. Else `work` fills it."""

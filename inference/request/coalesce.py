@@ -14,6 +14,7 @@ from inference.contract.snapshot import Pool
 from inference.core.events import ABORTED, TEXT_ALONE, Event, Handed, Head, Usage, WholeAnswer, assemble
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
+from inference.core.pool_tally import PoolTally
 from inference.observability.spans import Mark, now_ns
 
 _log = structlog.get_logger()
@@ -49,6 +50,7 @@ class Flight:
     done: bool = False
     end_ns: int = 0
     marks: list[Mark] = field(default_factory=list)
+    undecided: list[tuple[PoolTally, str]] | None = None  # what counts once a request is known to want its answer
     attempts: int = 0  # at replicas
     lost: list[str] = field(default_factory=list)  # replicas whose connection was lost while they had it
     pool: Pool | None = None  # that serves it
@@ -99,6 +101,13 @@ class Flight:
         return self._answer
 
     # The work's side ------------------------------------------------------------------------------
+
+    def count(self, tally: PoolTally, name: str) -> None:
+        """Its pool was asked for this."""
+        if self.undecided is None:
+            setattr(tally, name, getattr(tally, name) + 1)
+        else:
+            self.undecided.append((tally, name))
 
     def begin(self) -> int:
         """Another attempt begins, of this number. Nothing is left of those before it."""
@@ -175,6 +184,12 @@ class Flight:
 
     # A request's side -----------------------------------------------------------------------------
 
+    def want(self) -> None:
+        """A request waits for its answer, whatever a look-up beside it finds."""
+        undecided, self.undecided = self.undecided or (), None
+        for tally, name in undecided:
+            self.count(tally, name)
+
     def unblock(self) -> None:
         """The client has caught up, or has left."""
         self.blocked -= 1
@@ -233,6 +248,7 @@ class Coalescer:
         flight = self._flights.get(key) if key is not None else None
         if flight is not None and flight.priority <= priority:
             flight.requests += 1
+            flight.want()
             flight.resume()
             return flight, True
         flight = Flight(key, leader, priority, requests=1)

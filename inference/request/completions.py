@@ -9,6 +9,7 @@ from zlib import crc32
 import structlog
 
 from inference.backends.fleet import PoolState
+from inference.contract.metering.cost import is_free
 from inference.contract.metering.text_audit import TextAudit
 from inference.contract.plan import Plan, Plans, Step, allowed_regions
 from inference.contract.snapshot import Model
@@ -242,8 +243,32 @@ class Completions:
                     raise self._refused(state, model, step, answer)
                 if whole is not None:
                     answer.degraded_by(step, state)
+
+            def work_of(trace: Trace, *, can_wait: bool) -> Work:
+                tier, context = caller.tier, trace.context
+                priority = plan.priority or tier.priority
+                return Work(
+                    question,
+                    model,
+                    state,
+                    fallbacks_of(serving, plan, state),
+                    served.text,
+                    timeouts,
+                    Claim(tier.name, caller.tenant, priority, tier.weight, expected),
+                    context.trace_id,
+                    context.flags,
+                    plan,
+                    body,
+                    least(plan.max_output_tokens, step.max_output_tokens) if step else plan.max_output_tokens,
+                    can_wait,
+                    control.ttl_of(model.cache, question.operation, plan.cache_ttl_s),
+                    control.stale_for(model.cache, question.operation),
+                    self.guards.answers(caller.guard, trace) if caller.guard is not None else None,
+                )
+
             if stored is None:
-                stored = await caching.look_further(answer)
+                work = work_of(trace, can_wait=caller.can_wait)
+                stored = await caching.look_further(answer, partial(self._beside, caching, work, caller))
             if stored is not None:
                 trace.enter(RESPOND)
                 if caching.is_stale:
@@ -252,38 +277,16 @@ class Completions:
                 if not caching.refreshes:
                     return
                 trace = caching.trace = own_requests.begin(trace, caller, model.name, state, question.operation)
-            elif control.only_if_cached:
-                raise errors.not_cached()
-
-            context, tier = trace.context, caller.tier
-            priority = plan.priority or tier.priority
-            claim = Claim(tier.name, caller.tenant, priority, tier.weight, expected)
-            others = fallbacks_of(serving, plan, state)
-            if stored is None:
-                check_regions(serving, served, caller, (state, *others), regions)
-            work = Work(
-                question,
-                model,
-                state,
-                others,
-                served.text,
-                timeouts,
-                claim,
-                context.trace_id,
-                context.flags,
-                plan,
-                body,
-                least(plan.max_output_tokens, step.max_output_tokens) if step else plan.max_output_tokens,
-                caller.can_wait or stored is not None,
-                control.ttl_of(model.cache, question.operation, plan.cache_ttl_s),
-                control.stale_for(model.cache, question.operation),
-                self.guards.answers(caller.guard, trace) if caller.guard is not None else None,
-            )
-            if stored is not None:
+                work = work_of(trace, can_wait=True)
                 self.caches.refreshes.start(caching.entry, trace, work, partial(self._generate, caching, work))
                 return
+            if control.only_if_cached:
+                raise errors.not_cached()
+
+            if caching.beside is None:
+                check_regions(serving, served, caller, (state, *work.fallbacks), regions)
             if caller.is_lane:
-                answer.room = partial(state.room, priority)
+                answer.room = partial(state.room, work.claim.priority)
             outcome = trace.outcome
             while not await self._fly(caching, work, answer):
                 trace.outcome, trace.coalesced_with = outcome, None
@@ -291,12 +294,26 @@ class Completions:
         finally:
             state.release()
 
+    def _beside(self, caching: Caching, work: Work, caller: Caller) -> Flight | None:
+        """The inference, begun beside a look-up whose hit cancels it; None where that may cost money or keep a place from others, or
+        where rules see what is thrown away.
+        """
+        if caller.can_wait or caller.is_lane or work.guarded is not None or caching.control.only_if_cached:
+            return None
+        priority, pools = work.claim.priority, (work.pool, *work.fallbacks)
+        if not all(is_free(it.pool) for it in pools) or not work.pool.spare(priority):
+            return None
+        return caching.begin_beside(priority, partial(self._generate, caching, work))
+
     async def _fly(self, caching: Caching, work: Work, answer: Answer) -> bool:
         """Have the request answered by a flight. False where it joined one that ran out of a stage's time, of which it has some left:
         then it waits for another. Raises ApiError.
         """
         joined_s, trace = time.monotonic(), caching.trace
-        flight, shared = caching.join(work.claim.priority, partial(self._generate, caching, work))
+        if caching.beside is not None:
+            flight, shared = caching.beside, False
+        else:
+            flight, shared = caching.join(work.claim.priority, partial(self._generate, caching, work))
         try:
             if answer.meter is not None and answer.meter.counts_tokens:
                 flight.metered = True

@@ -17,7 +17,7 @@ async def generate(work: Work, flight: Flight) -> None:
     ApiError. Cancelling this stops the model.
     """
     if work.pool.pool.name in work.plan.fallbacks and all(it.pool != work.pool.pool.name for it in work.plan.routes):
-        work.pool.tally.fallbacks += 1
+        flight.count(work.pool.tally, "fallbacks")
     try:
         await _serve(work, flight)
     except ApiError as error:
@@ -31,14 +31,15 @@ async def generate(work: Work, flight: Flight) -> None:
             continue
         try:
             question, flight.dropped = for_pool(work.request, work.model, pool, work.most)
-            pool.tally.fallbacks += 1
+            flight.count(pool.tally, "fallbacks")
             await _serve(work._replace(pool=pool, question=question), flight)
         except ApiError as error:
             flight.dropped = []
             failure = error if flight.given else failure
         else:
             return
-    work.pool.tally.shed += bool(failure.reason)
+    if failure.reason:
+        flight.count(work.pool.tally, "shed")
     flight.land(error=failure)
 
 
@@ -50,14 +51,14 @@ def _may_answer_elsewhere(error: ApiError) -> bool:
 async def _serve(work: Work, flight: Flight) -> None:
     """Prepare the prompt for the pool, wait for a place in it, and have it answer. Raises ApiError."""
     tally = work.pool.tally
-    tally.arrived += 1
+    flight.count(tally, "arrived")
     tally.lines += work.can_wait
     flight.marks.append(Mark(TOKENIZE, now_ns()))
     prepared = await prepare(work.question, work.model, work.text, work.pool, work.timeouts.tokenizer_ms)
     flight.prompt_tokens, flight.tokens_source = prepared.tokens, prepared.source
     flight.marks.append(Mark(ADMIT, now_ns()))
     claim = work.claim._replace(cost=work.claim.cost + flight.prompt_tokens)
-    charge = await _admit(work, claim)
+    charge = await _admit(work, claim, flight)
     flight.admitted = True
     if flight.metered:
         flight.wake()
@@ -76,9 +77,9 @@ async def _serve(work: Work, flight: Flight) -> None:
         work.pool.admission.release()
 
 
-async def _admit(work: Work, claim: Claim) -> Charge | None:
+async def _admit(work: Work, claim: Claim, flight: Flight) -> Charge | None:
     admission, tally = work.pool.admission, work.pool.tally
-    tally.waits += 1
+    flight.count(tally, "waits")
     if admission.try_acquire(claim.priority):
         return None
     start_ns = now_ns()

@@ -62,10 +62,17 @@ def gauges(serving: Serving | None, semantic: Semantic | None) -> list[Labelled]
 
 def counters(semantic: Semantic | None) -> list[Labelled]:
     counts: dict[tuple[str, ...], float] = dict(semantic.counts.items()) if semantic is not None else {}
+    beside: dict[tuple[str, ...], float] = dict(semantic.beside.items()) if semantic is not None else {}
     changed = semantic.embedders.changed if semantic is not None else 0
     about = "Look-ups of similar requests, by what came of them."
     return [
         (f"{PREFIX}semantic_lookups", about, ("model", "result"), counts),
+        (
+            f"{PREFIX}semantic_begun_beside",
+            "Inferences that began beside a look-up, by what came of them.",
+            ("model", "result"),
+            beside,
+        ),
         alone(
             "semantic_embedder_changes", "How often an embedder gave other vectors than before under its name.", changed
         ),

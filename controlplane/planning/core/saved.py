@@ -119,7 +119,9 @@ def _add(
     for total, tokens in ((into.prompt_tokens, row.prompt_tokens), (into.output_tokens, row.output_tokens)):
         total.add(float(tokens) if row.counted else None, row.counted or answered)
         total.unknown += uncounted if row.counted else 0
-    into.gpu_s.add(None if capacity is None else gpu_s(row, capacity), answered)
+    into.gpu_s.add(None, row.begun)  # what a server did until the hit is not known
+    if row.begun < answered:
+        into.gpu_s.add(None if capacity is None else gpu_s(row, capacity), answered - row.begun)
     into.gpu_at_most |= capacity is not None and capacity.lower_bound
     priced = price is not None and row.counted
     usd = (row.prompt_tokens * price.prompt + row.output_tokens * price.output) / 1000 if price and priced else None
@@ -128,11 +130,11 @@ def _add(
 
 
 def gpu_s(row: CacheRow, capacity: ReplicaCapacity) -> float:
-    """GPU time of as many requests as were answered, by the rate that a replica was measured at. Where their tokens are not known, they
-    are as those that were measured.
+    """GPU time of as many requests as were answered and had not begun, by the rate that a replica was measured at. Where their tokens are
+    not known, they are as those that were measured.
     """
     inputs, outputs = (
         (tokens / row.counted if row.counted else None) for tokens in (row.prompt_tokens, row.output_tokens)
     )
     size = size_of(inputs, outputs, capacity)
-    return row.answered * size * capacity.gpus_per_replica / capacity.requests_per_s
+    return (row.answered - row.begun) * size * capacity.gpus_per_replica / capacity.requests_per_s

@@ -21,6 +21,7 @@ class CacheRow:
     counted: int
     prompt_tokens: int
     output_tokens: int
+    begun: int = 0  # answered ones whose inference had begun beside the look-up; their tokens are not counted
 
 
 @dataclass(frozen=True, slots=True)

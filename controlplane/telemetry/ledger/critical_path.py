@@ -2,7 +2,7 @@
 
 The walk goes backwards from the end. Of a span's children the one that finished last is on the path, and the walk continues inside it.
 From its start the next is the last child that had finished by then. Time that no child takes is the span's own. Children are cut to
-their parent. Children wholly outside, and children whose kind says that their parent does not wait, are left out.
+their parent. Children wholly outside, and children whose kind or reading says that their parent does not wait, are left out.
 (jaegertracing/jaeger-ui, packages/jaeger-ui/src/components/TracePage/CriticalPath; its published cases are tests here.)
 
 There are three differences. A child that ends at the instant when the next starts counts as finished. So does a child that overlaps the
@@ -60,7 +60,11 @@ def _inside(node: Node, start: int, end: int) -> list[tuple[int, int, bytes, Nod
     inside = [
         (child.end if child.end < end else end, -child.start, child.id, child)
         for child in node.children
-        if child.start < end and child.end > start and child.start < child.end and child.span.kind < PRODUCER
+        if child.start < end
+        and child.end > start
+        and child.start < child.end
+        and child.span.kind < PRODUCER
+        and not child.reading.beside
     ]
     inside.sort()
     return inside

@@ -46,6 +46,7 @@ class Reading(NamedTuple):
     queue_missing: Callable[["Node"], bool] | None = None  # of a server's span: whether the queue time is not known
     probe: bool = False  # a health check, or a read of a page: never a request
     load: bool = False  # a model's load into a server: never a request, but a cold start
+    beside: bool = False  # work that was not waited for: it takes none of the request's time
     inner: bool = False  # always part of another span of its server; without that the request has not ended
 
 

@@ -30,6 +30,11 @@ def price_now(pool: Pool) -> Price | None:
     return price_at(pool.prices, time.time_ns() // 1_000_000) if pool.prices else None
 
 
+def is_free(pool: Pool) -> bool:
+    """Whether it is known that its work costs nothing."""
+    return (price := price_now(pool)) is not None and not most_usd(price, 1)
+
+
 def most_usd(price: Price | None, tokens: int) -> float:
     """What a request of so many tokens may cost; 0 without a price."""
     return 0.0 if price is None else tokens / 1000 * max(price.usd_per_1k_prompt_tokens, price.usd_per_1k_output_tokens)

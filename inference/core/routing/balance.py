@@ -142,6 +142,11 @@ class Balancer:
         loads = [replica.load for replica in replicas]
         return sum(int(load.signals.waiting or 0) for load in loads if load.signals and self._fresh(load, now_s))
 
+    def idle(self, replicas: Sequence[Candidate], now_s: float) -> bool:
+        """Whether each server that may be up says that no request waits there."""
+        loads = [replica.load for replica in replicas if replica.health.state != "down"]
+        return bool(loads) and all(self._fresh(it, now_s) and it.signals and it.signals.waiting == 0 for it in loads)
+
     def _fresh(self, load: ReplicaLoad, now_s: float) -> bool:
         return load.signals is not None and load.signals.at_s >= now_s - self.stale_s
 

@@ -5,9 +5,9 @@ Whatever fails is a miss: the request goes on as it would without this. Where no
 
 import asyncio
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import msgspec
@@ -17,6 +17,7 @@ from inference.contract.snapshot import Model, Pool
 from inference.contract.snapshot_parts import SemanticRule
 from inference.core.cache_key import cache_key
 from inference.core.events import WholeAnswer
+from inference.core.semantic.beside import HitShare
 from inference.core.semantic.bucket import Fuzzy, Query, bucket, split
 from inference.core.semantic.evidence import ALPHA, THRESHOLDS, Label, choose, sample_rate
 from inference.core.semantic.features import features
@@ -70,14 +71,26 @@ class Look:
     label: bool = False
     searched: bool = False
     failed: bool = False  # its text could not be embedded in time
+    cut: bool = False  # the request did not wait for its end
+    decided: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def pays_beside(self) -> bool:
+        """Whether the request waits for the look-up, and it is known that most are misses."""
+        return self.semantic.shares[self.model.name].pays and self.semantic.serves(self)
 
     async def find(self) -> WholeAnswer | None:
         """The answer that may be given; None where the request is to be generated. Never raises."""
         try:
             return await self.semantic.find(self)
+        except asyncio.CancelledError:
+            self.cut = True
+            raise
         except Exception:  # noqa: BLE001  (the request is generated, whatever it is: the log has the reason)
             _log.exception("semantic_cache.failed", request=self.trace.context.trace_id.hex())
             return None
+        finally:
+            self.decided.set()
 
     def learn(self, answer: WholeAnswer) -> None:
         """Compare the request's own answer with the candidate's, and keep its text for others. No request waits for it."""
@@ -101,6 +114,8 @@ class Semantic:
         self.judge = Judge(export, metrics)
         self.marks = Marks(redis, self.store, self.labels)
         self.counts: Counter[tuple[str, str]] = Counter()  # of look-ups, by model and what came of them
+        self.beside: Counter[tuple[str, str]] = Counter()  # of inferences that began beside one, likewise
+        self.shares: defaultdict[str, HitShare] = defaultdict(HitShare)  # by model
         self._learning: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
@@ -157,10 +172,19 @@ class Semantic:
             rule, serving, caller, model, pool, embedder, judge, parts.text, rest_key, key, trace, timeout_s, self
         )
 
-    async def find(self, look: Look) -> WholeAnswer | None:
+    def serves(self, look: Look) -> bool:
+        """Whether something may be served, so that the request waits for what is found."""
         routes = self._routes(look, self.embedders.identity(look.embedder))
-        if look.rule.mode != "on" or all(route.evidence.threshold is None for route in routes):
+        return look.rule.mode == "on" and any(route.evidence.threshold is not None for route in routes)
+
+    async def find(self, look: Look) -> WholeAnswer | None:
+        if not self.serves(look):
             return None
+        stored = await self._find(look)
+        self.shares[look.model.name].add(stored is not None)
+        return stored
+
+    async def _find(self, look: Look) -> WholeAnswer | None:
         look.trace.enter(EMBED)
         await self._embed(look, look.rule.embed_ms / 1000)
         if look.vector is None:
@@ -192,8 +216,6 @@ class Semantic:
         return stored.answer
 
     def learn(self, look: Look, answer: WholeAnswer) -> None:
-        if look.failed:
-            return
         if len(self._learning) >= MAX_LEARNING:
             self.counts[look.model.name, "not_learnt"] += 1
             return
@@ -203,8 +225,12 @@ class Semantic:
 
     async def _learn(self, look: Look, answer: WholeAnswer) -> None:
         try:
+            await look.decided.wait()
+            if look.failed:
+                return
             if not look.searched:
-                look.label = True  # nothing is served, so each candidate is labelled
+                # While nothing is served, each candidate is labelled. Answers that came before their look-up's end are no fair sample.
+                look.label = not look.cut
                 await self._embed(look, _PATIENT_S)
                 self._verify(look, await self._nearest(look, _PATIENT_S))
             if look.vector is None or not look.searched:

@@ -93,6 +93,7 @@ class ScriptedBackend:
     passes = False
     full = False
     arrivals = 0
+    waits: float | None = None  # requests that it says wait there
     target = "scripted"
 
     def __init__(self, *answers: Sequence[Step] | BaseException, server: str = SERVER) -> None:
@@ -141,7 +142,7 @@ class ScriptedBackend:
         return True
 
     async def signals(self, timeout_s: float) -> ServerLoad:
-        return ServerLoad(asyncio.get_running_loop().time())
+        return ServerLoad(asyncio.get_running_loop().time(), self.waits)
 
     async def detect(self, timeout_s: float) -> Detected:
         return Detected("openai", "1", ("m",))

@@ -17,6 +17,9 @@ from openai import APIStatusError, AsyncOpenAI
 
 from controlplane.fleet.observe.core.ready import CACHE_FAULTS, reading
 from controlplane.fleet.observe.targets import GATEWAY
+from inference.backends.credentials import Credentials
+from inference.backends.fleet import Fleet, PoolState
+from inference.backends.openai import OpenAIConnector
 from inference.backends.port import CallInfo, Embeddings, Usage
 from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tenant, key_digest
 from inference.contract.snapshot_parts import SemanticRule
@@ -42,12 +45,14 @@ class Chat(ScriptedBackend):
     def __init__(self, answer: Callable[[str], str]) -> None:
         super().__init__(())
         self.answer = answer
+        self.held: asyncio.Event | None = None  # each answer's second event waits for it
 
     async def generate(self, question: Question, call: CallInfo) -> ScriptedStream:
         self.questions.append(question)
         text = question.messages[-1].content
         assert isinstance(text, str)
-        steps = (Event(self.answer(text)), Event(finish_reason="stop", usage=Usage(10, 2)))
+        held = (self.held.wait,) if self.held is not None else ()
+        steps = (Event(self.answer(text)), *held, Event(finish_reason="stop", usage=Usage(10, 2)))
         self.streams.append(ScriptedStream(steps, 1))
         return self.streams[-1]
 
@@ -57,9 +62,12 @@ class Embed(ScriptedBackend):
 
     seed = 0
     error: Exception | None = None
+    held: asyncio.Event | None = None
 
     async def embed(self, question: Question, call: CallInfo) -> Embeddings:
         self.questions.append(question)
+        if self.held is not None:
+            await self.held.wait()
         if self.error is not None:
             raise self.error
         return Embeddings(tuple(self.vector(str(text)) for text in question.input), Usage(5))
@@ -127,6 +135,7 @@ class Bed:
     def __init__(self, client: AsyncOpenAI, chat: Chat, embed: Embed, semantic: lookup.Semantic) -> None:
         self.client, self.chat, self.embed, self.semantic = client, chat, embed, semantic
         self.encoded: list[bytes] = []  # spans of requests
+        self.pools: Callable[[], dict[str, PoolState]] = dict
 
     async def ask(self, text: str, key: str = KEY, **options: Any) -> tuple[str, str]:
         """The cache's outcome and the text, once all has been learnt from it."""
@@ -181,6 +190,18 @@ class Bed:
         return [route.evidence.threshold for route in self.semantic.labels.routes.values()]
 
 
+class _RealChat(Servers):
+    """But for the pool `m`, whose servers are its endpoints."""
+
+    real = OpenAIConnector(Credentials(None))
+
+    def connect(self, pool: Pool, endpoint: Endpoint, timeout_s: float) -> Any:
+        return (self.real if pool.name == "m" else super()).connect(pool, endpoint, timeout_s)
+
+    def backend(self, link: Any, pool: Pool, endpoint: Endpoint) -> Any:
+        return (self.real if pool.name == "m" else super()).backend(link, pool, endpoint)
+
+
 def capital(text: str) -> str:
     name = next(word for word in text.replace("'s", "").replace("?", "").lower().split() if word in NAMES)
     return f"{name.upper()}-CITY"
@@ -209,15 +230,22 @@ async def bed(
     *,
     passes: bool = False,
     judge: ScriptedBackend | None = None,
+    real: bool = False,
 ) -> AsyncIterator[Bed]:
+    """`real`: the chat is the server at its endpoint."""
     chat, embed = (PassingChat(answer), PassingEmbed(())) if passes else (Chat(answer), Embed(()))
-    made = list[lookup.Semantic]()
+    made, fleets = list[lookup.Semantic](), list[Fleet]()
 
     def semantic(*parts: Any) -> lookup.Semantic:
         made.append(lookup.Semantic(*parts))
         return made[-1]
 
+    def fleet(*parts: Any, **options: Any) -> Fleet:
+        fleets.append(Fleet(*parts, **options))
+        return fleets[-1]
+
     patch.setattr("inference.app.Semantic", semantic)
+    patch.setattr("inference.app.Fleet", fleet)
     encoded = list[bytes]()
 
     def submit(_: SpanExport, item: Item) -> None:
@@ -225,12 +253,12 @@ async def bed(
             encoded.append(encode_trace(item, 0))
 
     patch.setattr(SpanExport, "submit", submit)
-    servers = Servers(m=chat, e=embed, j=judge or Chat(lambda _: ""))
+    servers = (_RealChat if real else Servers)(m=chat, e=embed, j=judge or Chat(lambda _: ""))
     async with serve_pools(lambda *_, **__: servers, given or snapshot(), folder, patch, redis_url=redis_url) as client:
         await eventually_async(lambda: client.models.list())
         await eventually_async(
             lambda: not made or made[0].store.reason != NO_REDIS
         )  # else its first requests skip the cache
         it = Bed(client, chat, embed, made[0] if made else None)  # type: ignore[arg-type]
-        it.encoded = encoded
+        it.encoded, it.pools = encoded, lambda: fleets[0].pools
         yield it

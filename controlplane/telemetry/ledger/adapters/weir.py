@@ -26,6 +26,7 @@ _ROOT = Reading("weir", Entry.GATEWAY, far_side=True, first_token=first_token)
 _PLAIN = Reading("weir")
 _FAR_SIDE = Reading("weir", far_side=True)
 _MODEL_CALL = Reading("weir", stage="model", call=True)
+_BESIDE = _MODEL_CALL._replace(beside=True)
 _BY_STAGE = {stage: Reading("weir", stage=stage) for stage in STAGES}
 
 
@@ -33,7 +34,9 @@ def read(span: Span) -> Reading:
     attributes = span.attributes
     stage = attributes.get(STAGE)
     if type(stage) is str and stage in _BY_STAGE:
-        return _MODEL_CALL if stage == "model" and span.kind == CLIENT else _BY_STAGE[stage]
+        if stage != "model" or span.kind != CLIENT:
+            return _BY_STAGE[stage]
+        return _BESIDE if flag(attributes, "weir.beside") else _MODEL_CALL
     if flag(attributes, REQUEST):
         return _ROOT
     return _FAR_SIDE if span.kind == SERVER else _PLAIN

@@ -9,6 +9,8 @@ from .where import ANSWERED, chart_step_ns, where
 STEPS = ("cache.lookup", "cache.embed", "cache.search", "cache.verify")
 """Spans of the gateway that make up the stage `cache`."""
 MAX_ROWS = 20_000
+_BEGUN = f"({ANSWERED} AND cache_outcome = 'semantic' AND notEmpty(attempt_replica))"
+_COUNTED = f"{ANSWERED} AND prompt_tokens IS NOT NULL AND output_tokens IS NOT NULL AND NOT {_BEGUN}"
 
 
 class CacheReader(StorePart):
@@ -22,9 +24,8 @@ class CacheReader(StorePart):
                 " toString(operation) AS of_operation, toString(cache_outcome) AS outcome,"
                 " ifNull(toInt16(ceil(log2(output_tokens + 1))), -1) AS length,"
                 f" count(), countIf({ANSWERED}), sumIf(e2e_ns, {ANSWERED}),"
-                f" countIf({ANSWERED} AND prompt_tokens IS NOT NULL AND output_tokens IS NOT NULL),"
-                f" sumIf(ifNull(prompt_tokens, 0), {ANSWERED} AND output_tokens IS NOT NULL),"
-                f" sumIf(ifNull(output_tokens, 0), {ANSWERED} AND prompt_tokens IS NOT NULL)"
+                f" countIf({_COUNTED}), sumIf(ifNull(prompt_tokens, 0), {_COUNTED}), sumIf(ifNull(output_tokens, 0), {_COUNTED}),"
+                f" countIf({_BEGUN})"
                 f" FROM requests FINAL WHERE {condition.sql} AND cache_outcome != ''"
                 " GROUP BY of_model, rule, of_pool, of_operation, outcome, length"
                 f" ORDER BY of_model, rule, of_pool, of_operation, outcome, length LIMIT {MAX_ROWS}",

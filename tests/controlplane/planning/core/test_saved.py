@@ -39,6 +39,16 @@ def test_what_nobody_measured_or_entered_is_not_known_and_not_zero() -> None:
     assert (row.prompt_tokens, row.output_tokens, row.usd) == (Sum(None, 4), Sum(None, 4), Sum(None, 4))
 
 
+def test_of_a_hit_whose_inference_had_begun_only_the_time_is_known() -> None:
+    begun = replace(HITS, outcome="semantic", counted=1, prompt_tokens=100, output_tokens=20, begun=3)
+    [row] = saved([MISSES, begun], {"p": CAPACITY}, {"p": Price(0.5, 1.5)})
+    assert row.ms == Sum(pytest.approx(4 * 898), 0)
+    assert (row.prompt_tokens, row.output_tokens) == (Sum(100, 3), Sum(20, 3))
+    assert (row.gpu_s, row.usd) == (Sum(pytest.approx(4 / 2), 3), Sum(pytest.approx(0.08), 3))
+    [row] = saved([replace(begun, begun=4, counted=0)], {"p": CAPACITY}, {})
+    assert row.gpu_s == Sum(None, 4)
+
+
 def test_who_joins_another_saves_tokens_and_no_waiting() -> None:
     [row] = saved([MISSES, replace(HITS, outcome="coalesced")], {}, {})
     assert (row.ms, row.output_tokens) == (Sum(), Sum(80, 0))

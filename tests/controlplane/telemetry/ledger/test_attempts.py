@@ -88,6 +88,17 @@ def test_a_hedge_that_was_slower_is_booked_and_takes_none_of_the_request_s_time(
     assert_closes([row])
 
 
+def test_an_attempt_beside_a_look_up_that_was_a_hit_takes_none_of_the_request_s_time() -> None:
+    top = gateway("chat chat", 0, 60, kind=SERVER, weir__request=True, weir__cache__outcome="semantic")
+    look_up = gateway("cache.embed", 5, 50, top, kind=CLIENT, stage="cache")
+    begun = attempt(top, 1, 6, 52, "one", "overtaken", status=0)
+    begun = begun._replace(attributes={**begun.attributes, "weir.beside": True})
+    (row,) = close([top, look_up, begun, *triton(begun, 10, 51)])
+    assert spent(row) == {"cache": 45, "unattributed": 15}
+    assert row.attempts == (Attempt("chat-small/eu", "one", "cancelled", "", retried=False, ns=46, model_ns=0),)
+    assert_closes([row])
+
+
 def test_an_attempt_that_nobody_waited_for_says_nothing_of_its_replica() -> None:
     top = gateway("chat chat", 0, 100, kind=SERVER, weir__request=True, weir__status="cancelled")
     (row,) = close([top, attempt(top, 1, 10, 100, "one", "client_disconnected", status=0)])
