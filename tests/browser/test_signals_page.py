@@ -59,32 +59,6 @@ def test_a_counter_can_be_seen_as_it_is_and_narrowed_to_one_series(page: Page) -
     expect(page.locator("a.match", has_text="instance")).to_have_count(0)
 
 
-def test_a_diamond_on_the_chart_leads_to_a_trace(page: Page, shoot: Shoot) -> None:
-    page.goto("/signals?metric=shop_wait_seconds_bucket")
-    pages.drawn(page)
-    shoot("exemplars")
-    diamond = page.locator("#chart .scatterlayer .point[d*='L']").nth(10)
-    box = diamond.bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_function("document.getElementById('chart').classList.contains('on-exemplar')")
-    expect(page.locator("#chart .hoverlayer")).to_contain_text("click for its trace")
-    shoot("exemplars-hover")
-    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_url("**/traces/*")
-    expect(page.locator("h1")).to_contain_text("Trace")
-
-
-def test_an_exemplars_trace_is_reached_with_the_keyboard(page: Page) -> None:
-    page.goto("/signals?metric=shop_wait_seconds_bucket&match=le=2.5")
-    pages.drawn(page)
-    for _ in range(2):  # the series, and then its newest exemplar
-        page.keyboard.press("j")
-    expect(page.locator("tr.at")).to_contain_text("1.90")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/traces/*")
-
-
 def test_it_asks_again_by_itself_and_keeps_what_is_open(page: Page) -> None:
     page.goto(METRIC)
     pages.drawn(page)

@@ -9,15 +9,13 @@ from ninja import Field, Query, Router, Schema
 
 from controlplane.api.formats import TIME, Finite, Instant, Match, Name, NsAsMs
 from controlplane.telemetry.core.metric_types import Newest, TargetState
-from controlplane.telemetry.query import exemplars, metric_answers
+from controlplane.telemetry.query import metric_answers
 from controlplane.telemetry.query.core import metric_question
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.metric_question import MAX_MATCHES, Drawn, Shown, Signal
 from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO
 from controlplane.telemetry.query.core.timerange import SECOND_NS
-from controlplane.telemetry.query.exemplars import MOST as MAX_EXEMPLARS
 from controlplane.telemetry.query.metric_answers import target_state
-from controlplane.telemetry.store.read.metrics.exemplars import StoredExemplar
 
 router = Router(tags=["metrics"])
 MAX_SERIES = 50
@@ -132,23 +130,6 @@ class SignalPointsOut(SignalIdentityOut):
     points: list[SignalPointOut] = Field(description="Steps without samples are left out")
 
 
-class ExemplarOut(SignalIdentityOut):
-    """A single measurement and the trace in which it was made."""
-
-    metric: str = Field(
-        validation_alias="info.metric",
-        description="The series it came with; of a histogram's `_count` and `_sum`, its bucket's",
-    )
-    time_ns: int
-    value: float = Field(description="What was measured, in `unit` where that is known")
-    trace_id: str = Field(description="32 hexadecimal digits, as `GET traces/{trace_id}` takes them")
-    span_id: str | None = Field(description="16 hexadecimal digits; null where it was not sent")
-
-    @staticmethod
-    def resolve_span_id(exemplar: StoredExemplar) -> str | None:
-        return exemplar.span_id or None
-
-
 class PointsOut(Schema):
     metric: str
     as_: Shown = Field(alias="as")
@@ -157,10 +138,6 @@ class PointsOut(Schema):
         description="Whether points are of rollups by five minutes (but for the last hour), as of gauges of load over more than 6 hours"
     )
     series: list[SignalPointsOut]
-    exemplars: list[ExemplarOut] = Field(
-        description=f"At most {MAX_EXEMPLARS}, spread over the range: of each part of it the highest values; the newest first"
-    )
-    exemplar_count: int = Field(description="How many there are in the range")
 
 
 class MetricOut(Schema):
@@ -195,7 +172,7 @@ def series(request: HttpRequest, parameters: Query[SignalParameters]) -> dict[st
     "/series/points",
     response=PointsOut,
     by_alias=True,
-    summary="A metric's series over time: counters as rates; and exemplars, which lead to traces",
+    summary="A metric's series over time: counters as rates",
 )
 def points(request: HttpRequest, parameters: Query[PointParameters]) -> dict[str, Any]:
     signal = _signal(request, of_a_metric=True)
@@ -207,7 +184,6 @@ def points(request: HttpRequest, parameters: Query[PointParameters]) -> dict[str
         drawn = metric_answers.drawn(signal, [each.info for each in newest], (parameters.step_s or 0) * SECOND_NS)
     else:
         drawn = Drawn(signal.shown or "value", 0, [])
-    recorded = exemplars.exemplars_of(signal)
     return {
         "metric": signal.metric,
         "as": drawn.shown,
@@ -224,8 +200,6 @@ def points(request: HttpRequest, parameters: Query[PointParameters]) -> dict[str
             )
             for line in drawn.lines
         ],
-        "exemplars": recorded.shown,
-        "exemplar_count": recorded.total,
     }
 
 

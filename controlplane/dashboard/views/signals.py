@@ -10,15 +10,14 @@ from django.http import HttpRequest, HttpResponse
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.changes import changes_in, marked
-from controlplane.dashboard.core.figures.signals import Diamond, Diamonds, signal_figure
+from controlplane.dashboard.core.figures.signals import signal_figure
 from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.views.common import freshness_context, page, presets, render_page
 from controlplane.telemetry.core.metric_types import Newest, SeriesInfo, TargetEvent, TargetState
-from controlplane.telemetry.query import exemplars, metric_answers
+from controlplane.telemetry.query import metric_answers
 from controlplane.telemetry.query.core import metric_question
 from controlplane.telemetry.query.core.metric_question import Drawn, Signal
 from controlplane.telemetry.query.core.question import Question
-from controlplane.telemetry.store.read.metrics.exemplars import ExemplarsFound
 
 MAX_LINES = 8
 """Four colours, solid and dashed: more cannot be distinguished."""
@@ -44,8 +43,7 @@ def signals(request: HttpRequest) -> HttpResponse:
     if signal.metric:
         newest = metric_answers.newest(signal)
         drawn = metric_answers.drawn(signal, [each.info for each in newest[:MAX_LINES]]) if newest else None
-        linked = exemplars.exemplars_of(signal) if drawn else ExemplarsFound()
-        context |= metric_context(request.path, signal, newest, drawn, linked, now_ns)
+        context |= metric_context(request.path, signal, newest, drawn, now_ns)
         if context["figure"]:
             changed = changes_in(signal.range.window)
             context |= {"figure": marked(context["figure"], changed), "changes": changed}
@@ -110,7 +108,7 @@ def target_row(target: TargetState, now_ns: int) -> dict[str, Any]:
 
 
 def metric_context(
-    path: str, signal: Signal, newest: Sequence[Newest], drawn: Drawn | None, linked: ExemplarsFound, now_ns: int
+    path: str, signal: Signal, newest: Sequence[Newest], drawn: Drawn | None, now_ns: int
 ) -> dict[str, Any]:
     """One metric: its chart, the series behind it and the same figures as a table."""
     names = varying([each.info for each in newest])
@@ -159,48 +157,12 @@ def metric_context(
         ]
         if newest and not newest[0].info.delta
         else [],
-        "figure": signal_figure(drawn, labels, signal, unit, diamonds(drawn, linked)) if drawn else None,
+        "figure": signal_figure(drawn, labels, signal, unit) if drawn else None,
         "step_s": drawn.step_ns // 10**9 if drawn else 0,
         "rolled": drawn is not None and drawn.rolled,
         "line_labels": labels,
         "table": table(drawn, unit) if drawn else [],
-        **exemplar_context(drawn, linked),
     }
-
-
-def exemplar_context(drawn: Drawn | None, linked: ExemplarsFound) -> dict[str, Any]:
-    """Exemplars as a table, each with its trace."""
-    names = varying([each.info for each in linked.shown])
-    return {
-        "exemplar_names": names,
-        "exemplars": [
-            {
-                "exemplar": each,
-                "labels": [each.info.labels.get(name, "") for name in names],
-                "value": measurement(each.value, measured_unit(each.info)),
-                "href": links.trace(each.trace_id),
-            }
-            for each in linked.shown
-        ],
-        "exemplar_count": linked.total,
-        "exemplars_drawn": drawn is not None and diamonds(drawn, linked) is not None,
-    }
-
-
-def diamonds(drawn: Drawn, linked: ExemplarsFound) -> Diamonds | None:
-    """Exemplars on the chart; None where there are none, or their values mean nothing there."""
-    if not linked.shown or not drawn.lines:
-        return None
-    info = drawn.lines[0].info
-    unit = measured_unit(info)
-    where = exemplars.placed(info, drawn.shown, unit_known=bool(unit))
-    if where == "none":
-        return None
-    shown = [
-        Diamond(each.time_ns, each.value, measurement(each.value, unit), links.trace(each.trace_id))
-        for each in linked.shown
-    ]
-    return Diamonds(f"one measurement, {unit}" if where == "own" else "", shown)
 
 
 def table(drawn: Drawn, unit: str) -> list[dict[str, Any]]:
@@ -246,16 +208,12 @@ def unit_of(info: SeriesInfo) -> str:
 
 def measured_unit(info: SeriesInfo) -> str:
     """Of what was measured: as the sender says, else as the name ends."""
-    name = exemplars.measured(info.metric.removesuffix("_total"))
+    name = next((info.metric.removesuffix(part) for part in _PARTS if info.metric.endswith(part)), info.metric)
     for unit, short in UNITS.items():
         if info.unit == unit or (not info.unit and name.endswith(f"_{unit}")):
             return short
     return info.unit
 
 
-def measurement(value: float, unit: str) -> str:
-    """One measurement with its unit; a duration in the unit that fits it."""
-    return PAGE.ms(value * 1000) if unit == "s" and abs(value) < 3600 else PAGE.figure(value, unit)
-
-
+_PARTS = ("_total", "_bucket", "_count", "_sum")
 UNITS = {"seconds": "s", "bytes": "B", "us": "µs", "ms": "ms", "ratio": "", "percent": "%"}

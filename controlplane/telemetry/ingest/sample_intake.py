@@ -13,7 +13,7 @@ _DAY_NS = 86_400 * 10**9
 class Intake:
     """Writes samples to the spool, and knows which series are active: there is one per receiver.
 
-    `kept` and `rejected` count samples since the start, `dropped` counts exemplars.
+    `kept` and `rejected` count samples since the start.
     """
 
     def __init__(self, spool: SpoolWriter, *, max_series: int, retention_days: int) -> None:
@@ -21,17 +21,15 @@ class Intake:
         self.admission = Admission(max_series)
         self.kept = 0
         self.rejected: dict[str, int] = {}
-        self.dropped: dict[str, int] = {}
 
     def builder(self) -> Builder:
         return Builder(self.admission, self._retention_ns)
 
     async def keep(self, builder: Builder) -> None:
         """Returns once the builder's samples would survive a kill. Raises SpoolFullError."""
-        if len(builder) or builder.scrapes or builder.exemplars.kept:
+        if len(builder) or builder.scrapes:
             await asyncio.wrap_future(self._spool.append(Kind.SAMPLES, encode(builder.batch())))
             self.admission.learn(list(builder.definitions))
             self.kept += len(builder)
-        for total, added in ((self.rejected, builder.rejected), (self.dropped, builder.exemplars.dropped)):
-            for reason, count in added.items():
-                total[reason] = total.get(reason, 0) + count
+        for reason, count in builder.rejected.items():
+            self.rejected[reason] = self.rejected.get(reason, 0) + count

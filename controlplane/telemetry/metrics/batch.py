@@ -9,7 +9,6 @@ import msgspec
 
 from .admission import Admission, series_fault, time_fault
 from .core.series import Definition, identity, labels_of
-from .exemplars import Exemplar, Exemplars
 
 TOO_MANY = "more series than WEIR_METRICS_MAX_SERIES are active"
 
@@ -36,7 +35,6 @@ class Batch(msgspec.Struct, array_like=True, frozen=True):
     starts: bytes
     values: bytes
     scrapes: list[Scrape] = []
-    exemplars: list[Exemplar] = []
 
     def __len__(self) -> int:
         return len(self.series) // 8
@@ -56,7 +54,6 @@ class Builder:
         self._series, self._times, self._starts, self._values = array("Q"), array("q"), array("q"), array("d")
         self.scrapes: list[Scrape] = []
         self.rejected: Counter[str] = Counter()
-        self.exemplars = Exemplars(self._now_ns, retention_ns)
 
     def __len__(self) -> int:
         return len(self._series)
@@ -108,5 +105,4 @@ class Builder:
             self._starts.tobytes(),
             self._values.tobytes(),
             self.scrapes,
-            self.exemplars.kept,
         )

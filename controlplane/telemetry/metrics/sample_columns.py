@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from .batch import Batch, Scrape
 from .core.series import Definition
-from .exemplars import Exemplar
 
 SAMPLE_SCHEMA = pa.schema(
     [("series", pa.uint64()), ("time_ns", pa.int64()), ("start_ns", pa.int64()), ("value", pa.float64())]
@@ -34,20 +33,10 @@ _SCRAPES = pa.schema(
         ("error", pa.string()),
     ]
 )
-_EXEMPLARS = pa.schema(
-    [
-        ("series", pa.uint64()),
-        ("time_ns", pa.int64()),
-        ("value", pa.float64()),
-        ("trace_id", pa.binary(16)),
-        ("span_id", pa.binary(8)),
-    ]
-)
-_NO_SPAN = bytes(8)
 
 
 def sample_tables(batches: Sequence[Batch]) -> dict[str, pa.Table]:
-    """The tables that `insert_metric_columns` takes: series, samples, scrapes and exemplars."""
+    """The tables that `insert_metric_columns` takes: series, samples and scrapes."""
     columns = {
         "series": np.frombuffer(b"".join([batch.series for batch in batches]), "<u8"),
         "time_ns": np.frombuffer(b"".join([batch.times for batch in batches]), "<i8"),
@@ -58,7 +47,6 @@ def sample_tables(batches: Sequence[Batch]) -> dict[str, pa.Table]:
         "series": _series({definition.series: definition for batch in batches for definition in batch.definitions}),
         "samples": pa.table(columns, schema=SAMPLE_SCHEMA),
         "scrapes": _scrapes([scrape for batch in batches for scrape in batch.scrapes]),
-        "exemplars": _exemplars([exemplar for batch in batches for exemplar in batch.exemplars]),
     }
 
 
@@ -78,9 +66,3 @@ def _series(by_id: dict[int, Definition]) -> pa.Table:
 
 def _scrapes(scrapes: list[Scrape]) -> pa.Table:
     return pa.table({name: [getattr(scrape, name) for scrape in scrapes] for name in _SCRAPES.names}, schema=_SCRAPES)
-
-
-def _exemplars(exemplars: list[Exemplar]) -> pa.Table:
-    columns = {name: [getattr(exemplar, name) for exemplar in exemplars] for name in _EXEMPLARS.names}
-    columns["span_id"] = [exemplar.span_id or _NO_SPAN for exemplar in exemplars]
-    return pa.table(columns, schema=_EXEMPLARS)

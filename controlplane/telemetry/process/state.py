@@ -28,7 +28,6 @@ _SUMS = {
     "spans": ("weir_ingest_stored_spans", "Spans inserted."),
     "requests": ("weir_ingest_stored_requests", "Request rows inserted."),
     "samples": ("weir_ingest_stored_samples", "Metric samples inserted."),
-    "exemplars": ("weir_ingest_stored_exemplars", "Exemplars inserted."),
     "withdrawn": (
         "weir_ingest_withdrawn_requests", "Rows withdrawn because later spans showed them to be part of a request."
     ),
@@ -189,7 +188,6 @@ class State:
             ("weir_ingest_requests", "OTLP requests answered.", ["transport", "outcome"], receiver.counts.requests),
             ("weir_ingest_rejected_spans", "Spans refused one by one.", ["reason"], receiver.counts.rejected),
             ("weir_ingest_rejected_samples", "Metric samples refused.", ["reason"], receiver.metrics.rejected),
-            ("weir_ingest_dropped_exemplars", "Exemplars not kept.", ["reason"], receiver.metrics.dropped),
             (
                 "weir_ingest_child_restarts", "Processes started again.", ["child"],
                 {child.name: child.restarts for child in self.children()},

@@ -17,7 +17,6 @@ from .read.demand import DemandReader
 from .read.explain import ExplainReader
 from .read.export import Exporter
 from .read.latency import LatencyReader
-from .read.metrics.exemplars import ExemplarReader
 from .read.metrics.rollups import MetricRollupReader
 from .read.metrics.scrapes import ScrapeReader
 from .read.objectives import ObjectiveReader
@@ -58,7 +57,6 @@ class Store(Connection):
         # metrics
         self.metrics = MetricRollupReader(self)
         self.scrapes = ScrapeReader(self)
-        self.exemplars = ExemplarReader(self)
         # writing
         self.writer = Writer(self)
         self.eraser = Eraser(self)

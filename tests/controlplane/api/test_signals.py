@@ -2,10 +2,8 @@
 
 import html
 import itertools
-import json
 import re
 import time
-from typing import Any
 
 import pytest
 from django.test import Client
@@ -79,57 +77,6 @@ def test_a_gauge_is_its_value_and_what_is_asked_for_is_shown(caller: Client, ser
     asked = {"metric": "nv_inference_request_success", "as": "value", "match": "instance=~gpu-1.*"}
     points = get(caller, "series/points", **asked)["series"][0]["points"]
     assert points[-1]["value"] > points[0]["value"]
-
-
-def test_exemplars_of_a_metric_lead_to_traces(caller: Client, served: Filled, now_ns: int) -> None:
-    found = get(caller, "series/points", metric="shop_wait_seconds_bucket", **whole(now_ns))
-    assert (len(found["exemplars"]), found["exemplar_count"]) == (30, 30)
-    times = [each["time_ns"] for each in found["exemplars"]]
-    assert times == sorted(times, reverse=True)
-    slow = next(each for each in found["exemplars"] if each["labels"]["le"] == "2.5")
-    assert (slow["value"], slow["span_id"]) == (1.9, None)
-    assert get(caller, f"traces/{slow['trace_id']}")["spans"]
-    narrowed = get(caller, "series/points", metric="shop_wait_seconds_bucket", match="le=0.1", **whole(now_ns))
-    assert {each["value"] for each in narrowed["exemplars"]} == {0.05}
-    assert get(caller, "series/points", metric="nv_inference_request_success")["exemplars"] == []
-    assert get(caller, "series/points", metric="none_such")["exemplar_count"] == 0
-
-
-def test_a_histograms_count_has_its_buckets_exemplars(caller: Client, served: Filled, now_ns: int) -> None:
-    found = get(caller, "series/points", metric="shop_wait_seconds_count", **whole(now_ns))["exemplars"]
-    assert len(found) == 30 and {each["metric"] for each in found} == {"shop_wait_seconds_bucket"}
-
-
-def drawn(response: Any) -> Any:
-    """The chart's trace of exemplars, and the axis it stands on; None where none are drawn."""
-    [source] = re.findall(r'<script id="figure" type="application/json">(.*?)</script>', response.content.decode())
-    figure = json.loads(source)
-    diamonds = [trace for trace in figure["data"] if trace["name"] == "exemplar"]
-    return (diamonds[0], figure["layout"].get("yaxis2", {}).get("title", {}).get("text")) if diamonds else None
-
-
-def test_the_page_draws_exemplars_and_lists_them_with_their_unit(reader: Client, served: Filled, now_ns: int) -> None:
-    response = reader.get("/signals", {"metric": "shop_wait_seconds_bucket", **whole(now_ns)})
-    diamonds, axis = drawn(response)
-    assert (len(diamonds["x"]), diamonds["yaxis"], axis) == (30, "y2", "one measurement, s")
-    assert diamonds["customdata"][0][1].replace("\u202f", " ") in ("50.0 ms", "310 ms", "1.90 s")
-    page = response.content.decode()
-    assert all(f'href="{href}" data-open-row' in page for href, _ in diamonds["customdata"])
-    assert "single measurements, each with its trace: the diamonds on the chart" in words_of(page)
-
-
-def test_a_gauges_exemplars_stand_among_its_values(reader: Client, served: Filled, now_ns: int) -> None:
-    diamonds, axis = drawn(reader.get("/signals", {"metric": "shop_open_carts"}))
-    assert (diamonds["y"], diamonds["yaxis"], axis) == ([3.5], "y", None)
-
-
-def test_exemplars_whose_value_means_nothing_on_the_chart_are_only_listed(
-    reader: Client, served: Filled, now_ns: int
-) -> None:
-    response = reader.get("/signals", {"metric": "shop_served_total"})
-    assert drawn(response) is None
-    said = words_of(response.content.decode())
-    assert "single measurements, each with its trace" in said and "diamonds" not in said
 
 
 def test_metrics_are_found_by_words_in_their_names(caller: Client, served: Filled, now_ns: int) -> None:

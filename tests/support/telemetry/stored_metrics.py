@@ -40,15 +40,6 @@ def write_all(store: Store, lines: Iterable[Line], kind: str = "gauge", *, delta
     store.writer.insert_metric_columns(**sample_tables([builder.batch()]))
 
 
-def linked(store: Store, metric: str, found: Sequence[tuple[int, float, bytes]], **labels: str) -> None:
-    """Exemplars of a series: (time in ns, value, trace id)."""
-    builder = _builder()
-    series = builder.series(metric, labels.items())
-    assert all(builder.exemplars.add(series, time_ns, value, trace_id) for time_ns, value, trace_id in found)
-    batch = builder.batch()
-    store.writer.insert_metric_columns(exemplars=sample_tables([batch])["exemplars"])
-
-
 def scraped(store: Store, scrapes: Sequence[Scrape]) -> None:
     builder = _builder()
     builder.scrapes.extend(scrapes)

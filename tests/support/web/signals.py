@@ -4,7 +4,7 @@ shop whose latencies lead to traces."""
 from controlplane.telemetry.metrics.batch import Scrape
 from controlplane.telemetry.metrics.core.stale import STALE
 from controlplane.telemetry.store import Store
-from tests.support.telemetry.stored_metrics import linked, scraped, write
+from tests.support.telemetry.stored_metrics import scraped, write
 
 S = 10**9
 EVERY = 15 * S
@@ -30,25 +30,6 @@ def fill(store: Store, to_ns: int) -> None:
     write(store, "loading_seconds", [(times[0], 2.5), (times[1], STALE)], "gauge", job="loader", instance="one:1")
     scraped(store, [_scrape("redis", "redis:9121", time, up=False) for time in times[-20:]])
     scraped(store, [_scrape("gone", "gone:1", time, up=True) for time in times[:10]])
-    _shop(store, times)
-
-
-def _shop(store: Store, times: list[int]) -> None:
-    """A histogram of seconds with an exemplar every half minute, whose traces are requests that the store has, where it has any."""
-    rows = store.rows("SELECT trace_id FROM requests FINAL ORDER BY e2e_ns DESC LIMIT 30")
-    traces = [bytes(trace_id) for (trace_id,) in rows] or [bytes([n] * 16) for n in range(1, 31)]
-    labels = {"job": "shop", "instance": "shop:1"}
-    for number, le in enumerate(("0.1", "0.5", "2.5", "+Inf")):
-        counts = [(time, float(n * (5 + 3 * number))) for n, time in enumerate(times)]
-        write(store, "shop_wait_seconds_bucket", counts, "counter", le=le, **labels)
-    write(store, "shop_wait_seconds_count", [(time, 14.0 * n) for n, time in enumerate(times)], "counter", **labels)
-    write(store, "shop_open_carts", [(time, 2.0 + n % 3) for n, time in enumerate(times)], "gauge", **labels)
-    found = [(time - S, (0.05, 0.31, 1.9)[n % 3], traces[n % len(traces)]) for n, time in enumerate(times[::2])]
-    for number, le in enumerate(("0.1", "0.5", "2.5")):
-        linked(store, "shop_wait_seconds_bucket", found[number::3], le=le, **labels)
-    linked(store, "shop_open_carts", [(times[-5], 3.5, traces[0])], **labels)
-    linked(store, "shop_served_total", [(times[-5], 1.0, traces[0])], **labels)
-    write(store, "shop_served_total", [(time, 2.0 * n) for n, time in enumerate(times)], "counter", **labels)
 
 
 def _scrape(job: str, instance: str, time_ns: int, up: bool) -> Scrape:

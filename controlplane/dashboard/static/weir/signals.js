@@ -1,4 +1,4 @@
-// The chart of a metric, or of decisions. What has a link (an exemplar's trace, a decision's record) opens it on a click. It comes and goes with the data; while it stays it is the same element, and the table behind it stays open. Drag zooms (the URL changes), double-click widens.
+// The chart of a metric, or of decisions. A mark with a link, as that of a decision, opens it on a click. It comes and goes with the data; while it stays it is the same element, and the table behind it stays open. Drag zooms (the URL changes), double-click widens.
 "use strict";
 (() => {
   const { config, themed, zoomable } = weir.chart;
@@ -12,16 +12,16 @@
       if (chart.dataset.drawn !== "1") return;
       zoomable(chart);
       chart.on("plotly_click", ({ event }) => {
-        const href = exemplarAt(chart, event);
+        const href = linkAt(chart, event);
         if (href && (event.ctrlKey || event.metaKey)) open(href);
         else if (href) location.assign(href);
       });
-      chart.addEventListener("mousemove", (event) => chart.classList.toggle("on-exemplar", Boolean(exemplarAt(chart, event))));
+      chart.addEventListener("mousemove", (event) => chart.classList.toggle("on-link", Boolean(linkAt(chart, event))));
     });
   }
 
-  /** The link of the exemplar under the pointer. Hovering also reports near ones; only a hit counts. */
-  function exemplarAt(chart, event) {
+  /** The link of the mark under the pointer. Hovering also reports near ones; only a hit counts. */
+  function linkAt(chart, event) {
     const { left, top } = chart.getBoundingClientRect();
     for (const { customdata, x, y, yaxis } of chart.data) {
       if (!customdata) continue;

@@ -150,13 +150,9 @@ def status_details(refused: RefusedError) -> bytes:
     return bytes(Status(code=refused.code.value, message=refused.message, details=details).SerializeToString())
 
 
-def summary(rejected: dict[str, int], noun: str = "spans", dropped: dict[str, int] | None = None) -> Taken:
-    """The answer about refused parts: each reason with its count, the most frequent first, then the same for `dropped` exemplars."""
-    sentences = [_counted(rejected, f"{noun} refused"), _counted(dropped or {}, "exemplars not kept")]
-    return Taken(sum(rejected.values()), ". ".join(filter(None, sentences)))
-
-
-def _counted(counts: dict[str, int], what: str) -> str:
-    total = sum(counts.values())
-    reasons = sorted(counts.items(), key=lambda item: -item[1])
-    return f"{total} {what}: " + "; ".join(f"{count} × {why}" for why, count in reasons) if total else ""
+def summary(rejected: dict[str, int], noun: str = "spans") -> Taken:
+    """The answer about refused parts: each reason with its count, the most frequent first."""
+    total = sum(rejected.values())
+    reasons = sorted(rejected.items(), key=lambda item: -item[1])
+    message = f"{total} {noun} refused: " + "; ".join(f"{count} × {why}" for why, count in reasons) if total else ""
+    return Taken(total, message)

@@ -82,7 +82,7 @@ class Receiver:
             if signal is Signal.METRICS:
                 samples = await self.judged(len(body), self._samples, encoding, body)
                 await self.metrics.keep(samples)
-                return contract.summary(samples.rejected, "data points", samples.exemplars.faults)
+                return contract.summary(samples.rejected, "data points")
             received_ns = time.time_ns()
             kind = Kind.TRACES_JSON if encoding is Encoding.JSON else Kind.TRACES_PROTOBUF
             rejected = await self.judged(

@@ -129,7 +129,6 @@ class Sink:
         status = Status(
             spans=len(spans),
             samples=sum(map(len, batch.samples)),
-            exemplars=sum(len(samples.exemplars) for samples in batch.samples),
             lag_s=_lag_s(batch),
             checkpoint=batch.checkpoint,
         )

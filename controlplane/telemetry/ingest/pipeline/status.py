@@ -16,7 +16,6 @@ class Status(msgspec.Struct, frozen=True):
     requests: int = 0
     withdrawn: int = 0
     samples: int = 0
-    exemplars: int = 0
     damaged: int = 0  # stretches of the spool that could not be read
     lost_bytes: int = 0  # in them
     refused: int = 0  # records, traces, spans, rows and samples that cannot be stored: kept in refused.jsonl
@@ -32,7 +31,6 @@ COUNTS = (
     "requests",
     "withdrawn",
     "samples",
-    "exemplars",
     "damaged",
     "lost_bytes",
     "refused",

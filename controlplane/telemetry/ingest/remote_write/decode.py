@@ -16,9 +16,8 @@ from controlplane.telemetry.ingest.otlp.decode.wire import fields
 from controlplane.telemetry.metrics.batch import Builder
 from controlplane.telemetry.metrics.core import buckets
 from controlplane.telemetry.metrics.core.stale import STALE, is_stale
-from controlplane.telemetry.metrics.exemplars import UNREADABLE, Exemplars
 
-from .messages import Exemplar, Series
+from .messages import Series
 
 MAX_SERIES_BYTES = 2**20
 """One series of a request. Parsed, it may take fifty times as much memory."""
@@ -64,21 +63,6 @@ def _take(series: Any, into: Builder) -> None:
             into.add(series_id, _ns(sample.timestamp), sample.value)
     for histogram in series.histograms:
         _histogram(names[0], labels, histogram, into)
-    if series.exemplars:
-        # A native histogram has one list of exemplars, which belong to its count. Some senders send them without any sample.
-        name = f"{names[0]}_count" if series.histograms else names[0]
-        series_id = into.series(name, labels, samples=0)
-        for data in into.exemplars.some(series.exemplars):
-            _exemplar(series_id, data, into.exemplars)
-
-
-def _exemplar(series: int | None, data: bytes, into: Exemplars) -> None:
-    try:
-        exemplar = Exemplar.FromString(data)
-    except DecodeError:
-        into.drop(UNREADABLE)
-    else:
-        into.labelled(series, _ns(exemplar.timestamp), exemplar.value, _labels(exemplar))
 
 
 def _ns(milliseconds: int) -> int:

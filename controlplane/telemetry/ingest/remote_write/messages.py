@@ -13,7 +13,7 @@ from google.protobuf.message_factory import GetMessageClass
 _PACKAGE = "weir.remote_write"
 _TYPES: dict[str, int] = {
     name: getattr(FieldDescriptorProto, f"TYPE_{name.upper()}")
-    for name in ("double", "int64", "uint64", "uint32", "sint32", "sint64", "string", "int32", "bytes")
+    for name in ("double", "int64", "uint64", "uint32", "sint32", "sint64", "string", "int32")
 }
 Fields = dict[str, tuple[int, str]]
 """Number and type by name. `*` before the type means repeated. Types that are not scalar are messages."""
@@ -41,11 +41,9 @@ _MESSAGES: dict[str, Fields] = {
     "Sample": {"value": (1, "double"), "timestamp": (2, "int64")},
     "Span": {"offset": (1, "sint32"), "length": (2, "uint32")},
     "Histogram": _HISTOGRAM,
-    "Exemplar": {"labels": (1, "*Label"), "value": (2, "double"), "timestamp": (3, "int64")},
     "Series": {
         "labels": (1, "*Label"),
         "samples": (2, "*Sample"),
-        "exemplars": (3, "*bytes"),  # read one by one, so that a damaged exemplar does not affect the samples
         "histograms": (4, "*Histogram"),
     },
     "Request": {"series": (1, "*Series")},
@@ -72,4 +70,4 @@ def _build() -> dict[str, Any]:
 
 
 _classes = _build()
-Series, Request, Exemplar = _classes["Series"], _classes["Request"], _classes["Exemplar"]
+Series, Request = _classes["Series"], _classes["Request"]

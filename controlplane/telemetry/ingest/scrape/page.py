@@ -7,7 +7,7 @@ from typing import NamedTuple
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
-from prometheus_client.samples import Exemplar, Timestamp
+from prometheus_client.samples import Timestamp
 
 ACCEPT = "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 MAX_BYTES = 16 * 2**20
@@ -30,17 +30,9 @@ class Sample(NamedTuple):
     unit: str
     time_ns: int
     start_ns: int
-    exemplar: Exemplar | None = None
 
 
-class Page(NamedTuple):
-    """A page. `unread` is the number of exemplars that were removed because the page could not be parsed with them."""
-
-    samples: list[Sample]
-    unread: int = 0
-
-
-def read(body: bytes, content_type: str) -> Page:
+def read(body: bytes, content_type: str) -> list[Sample]:
     """Parse a page. A `NAME_created` sample becomes the start of the series NAME. Raises PageError."""
     if body.count(b"\n") > 4 * MAX_SAMPLES:
         raise PageError(f"the page has more than {4 * MAX_SAMPLES} lines: have it expose less, or scrape its parts")
@@ -48,12 +40,12 @@ def read(body: bytes, content_type: str) -> Page:
         raise PageError(f"the page has a line of more than {MAX_LINE_BYTES} bytes: have it expose shorter labels")
     is_openmetrics = content_type.partition(";")[0].strip().lower() == "application/openmetrics-text"
     try:
-        return Page(_read(body, is_openmetrics))
+        return _read(body, is_openmetrics)
     except PageError:
-        bare, unread = _EXEMPLAR.subn(rb"\1", body) if is_openmetrics else (body, 0)
-        if not unread:
+        bare = _EXEMPLAR.sub(rb"\1", body)  # one that cannot be read does not cost the page
+        if not is_openmetrics or bare == body:
             raise
-        return Page(_read(bare, is_openmetrics), unread)
+        return _read(bare, is_openmetrics)
 
 
 def _read(body: bytes, is_openmetrics: bool) -> list[Sample]:
@@ -116,7 +108,6 @@ def _samples(family: Metric, created: Created) -> Iterator[Sample]:
             family.unit,
             ns(sample.timestamp),
             start_ns,
-            sample.exemplar,
         )
 
 

@@ -10,13 +10,11 @@ from pathlib import Path
 
 import aiohttp
 import structlog
-from prometheus_client.samples import Exemplar
 
 from controlplane.telemetry.ingest.sample_intake import Intake
 from controlplane.telemetry.ingest.spool.writer import SpoolFullError
 from controlplane.telemetry.metrics.batch import Builder, Scrape
 from controlplane.telemetry.metrics.core.stale import STALE
-from controlplane.telemetry.metrics.exemplars import UNREADABLE
 
 from . import page
 from .page import PageError, Sample
@@ -115,7 +113,7 @@ class _TargetLoop:
 
     async def _once(self) -> None:
         time_ns, began = time.time_ns(), time.monotonic()
-        scraped = page.Page([])
+        scraped: list[Sample] = []
         error = ""
         try:
             async with self._places, asyncio.timeout(self._target.timeout_s):
@@ -127,10 +125,9 @@ class _TargetLoop:
             error = f"{type(reason).__name__}: {reason}"[:300] if not isinstance(reason, PageError) else str(reason)
         duration_ns = round((time.monotonic() - began) * 1e9)
         builder = self._intake.builder()
-        taken = self._samples(builder, scraped.samples, time_ns)
-        builder.exemplars.drop(UNREADABLE, scraped.unread)
+        taken = self._samples(builder, scraped, time_ns)
         self._ended(builder, time_ns, taken.keys())
-        self._own(builder, time_ns, up=not error, duration_ns=duration_ns, samples=len(scraped.samples))
+        self._own(builder, time_ns, up=not error, duration_ns=duration_ns, samples=len(scraped))
         builder.scrapes.append(
             Scrape(
                 time_ns,
@@ -139,7 +136,7 @@ class _TargetLoop:
                 self._target.url,
                 not error,
                 duration_ns,
-                len(scraped.samples),
+                len(scraped),
                 error,
             )
         )
@@ -171,18 +168,9 @@ class _TargetLoop:
             )
             if series is None or not builder.add(series, sample.time_ns or time_ns, sample.value, sample.start_ns):
                 continue
-            if sample.exemplar is not None:
-                self._exemplar(builder, series, sample.exemplar, time_ns)
             if not sample.time_ns:  # a sample with a time of its own may be late
                 taken[series] = sample
         return taken
-
-    def _exemplar(self, builder: Builder, series: int, exemplar: Exemplar, time_ns: int) -> None:
-        """Add an exemplar once, although pages repeat it."""
-        before = self._seen.get(series)
-        if before is None or before.exemplar != exemplar:
-            at_ns = page.ns(exemplar.timestamp) or time_ns
-            builder.exemplars.labelled(series, at_ns, exemplar.value, exemplar.labels.items())
 
     def _ended(self, builder: Builder, time_ns: int, still: Collection[int]) -> None:
         for series, sample in self._seen.items():

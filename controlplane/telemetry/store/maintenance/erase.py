@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ..client import StorePart
 
 _OF_TENANT = ("request_samples", "requests")
-_OF_TRACE = ("scores", "exemplars", "lost_traces")
+_OF_TRACE = ("scores", "lost_traces")
 _WITH_ITS = "trace_id IN (SELECT trace_id FROM requests WHERE tenant = {tenant:String})"
 _WITHOUT_OTHERS = "trace_id NOT IN (SELECT trace_id FROM requests WHERE tenant != {tenant:String})"
 """A trace that has requests of others too is theirs as well, and stays, but for the spans that name the tenant: its requests' own."""

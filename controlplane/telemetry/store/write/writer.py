@@ -137,10 +137,9 @@ class Writer(StorePart):
         series: pa.Table | None = None,
         samples: pa.Table | None = None,
         scrapes: pa.Table | None = None,
-        exemplars: pa.Table | None = None,
     ) -> None:
         """Inserts series first, so that a stored sample always has its labels."""
-        tables: dict[str, Any] = {"series": series, "samples": samples, "scrapes": scrapes, "exemplars": exemplars}
+        tables: dict[str, Any] = {"series": series, "samples": samples, "scrapes": scrapes}
         for name, table in tables.items():
             if table is not None and len(table):
                 self._connection.insert_arrow(name, table)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
-from controlplane.telemetry.core.metric_types import Matcher, SeriesInfo
+from controlplane.telemetry.core.metric_types import Matcher
 from controlplane.telemetry.ingest.remote_write.http import PATH
-from controlplane.telemetry.ingest.remote_write.messages import Exemplar, Request
+from controlplane.telemetry.ingest.remote_write.messages import Request
 from controlplane.telemetry.metrics.core.stale import STALE, stale
 from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port
@@ -126,7 +126,6 @@ def test_a_real_prometheus_writes_what_it_scrapes(telemetry: Running, tmp_path: 
                     {
                         "url": telemetry.url + PATH,
                         "queue_config": {"batch_send_deadline": "500ms"},
-                        "send_exemplars": True,
                     }
                 ],
             }
@@ -137,14 +136,12 @@ def test_a_real_prometheus_writes_what_it_scrapes(telemetry: Running, tmp_path: 
         f"--config.file={tmp_path / 'prometheus.yml'}",
         f"--storage.tsdb.path={tmp_path / 'data'}",
         f"--web.listen-address={listen}",
-        "--enable-feature=exemplar-storage",
     ]
     with (tmp_path / "prometheus.log").open("wb") as log, contextlib.ExitStack() as stack:
         process = stack.enter_context(subprocess.Popen([str(part) for part in command], stdout=log, stderr=log))
         stack.callback(process.terminate)
         [found] = stored(telemetry, "shop_requests_total", at_least=2, job="shop")
         assert found.info.labels["code"] == "200" and set(found.values.tolist()) == {41}
-        check_exemplar(telemetry, found.info, 41.0)
         requests.labels("200").inc()
         eventually(
             lambda: series(telemetry, "shop_requests_total", job="shop")[0].values[-1] == 42,
@@ -170,22 +167,8 @@ def check_down(store: Store) -> None:
 def test_what_was_acknowledged_survives_a_kill(run: Run) -> None:
     telemetry = run()  # and not yet ready: the store has not seen anything
     made = one("kept", (0, 1.0), (1000, 2.0))
-    exemplar = Exemplar(value=0.4, timestamp=NOW_MS)
-    exemplar.labels.add(name="trace_id", value="ab" * 16)
-    made.series[0].exemplars.append(exemplar.SerializeToString())
     assert write(telemetry, made)[0] == 204
     telemetry.kill()
     telemetry.start().ready()
     [found] = stored(telemetry, "kept", at_least=2)
     assert list(found.values) == [1.0, 2.0]
-    check_exemplar(telemetry, found.info, 0.4)
-
-
-def check_exemplar(telemetry: Running, info: SeriesInfo, value: float) -> None:
-    """Exemplars come in a table of their own, after the samples."""
-
-    def shown() -> list[tuple[float, str]]:
-        with telemetry.store() as store:
-            return [(each.value, each.trace_id) for each in store.exemplars.of_series([info], ALL).shown]
-
-    eventually(lambda: shown() == [(value, "ab" * 16)], "the series has its exemplar")

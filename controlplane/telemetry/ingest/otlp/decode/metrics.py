@@ -6,8 +6,7 @@ https://opentelemetry.io/docs/specs/otel/metrics/data-model/
 """
 
 import json
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from google.protobuf import json_format
@@ -17,11 +16,9 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 
 from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
 from controlplane.telemetry.ingest.otlp.decode.wire import MAX_MESSAGE_BYTES, count, parse, scopes
-from controlplane.telemetry.metrics import exemplars_json
 from controlplane.telemetry.metrics.batch import Builder
 from controlplane.telemetry.metrics.core import buckets
 from controlplane.telemetry.metrics.core.stale import STALE
-from controlplane.telemetry.metrics.exemplars import linked
 
 MAX_POINTS = 65_536
 MAX_JSON_VALUES = 2**20
@@ -67,9 +64,7 @@ def read_json(body: bytes, into: Builder) -> None:
     request = ExportMetricsServiceRequest()
     try:
         if b'"exemplars"' in body:
-            parsed = json.loads(body)
-            exemplars_json.prepare(parsed, into.exemplars)
-            json_format.ParseDict(parsed, request, ignore_unknown_fields=True)
+            json_format.ParseDict(json.loads(body, object_hook=_bare), request, ignore_unknown_fields=True)
         else:
             json_format.Parse(body, request, ignore_unknown_fields=True)
     except (json_format.ParseError, ValueError, RecursionError, TypeError, AttributeError) as error:
@@ -80,6 +75,12 @@ def read_json(body: bytes, into: Builder) -> None:
             labels = {**base, "otel.scope.name": scope.scope.name}
             for metric in scope.metrics:
                 _metric(metric, labels, into)
+
+
+def _bare(value: dict[str, Any]) -> dict[str, Any]:
+    """An object without exemplars: one that the parser cannot read would cost the whole body."""
+    value.pop("exemplars", None)
+    return value
 
 
 def _metric(metric: Metric, labels: Pairs, into: Builder) -> None:
@@ -99,7 +100,6 @@ def _metric(metric: Metric, labels: Pairs, into: Builder) -> None:
         if which in ("sum", "gauge"):
             kind = "counter" if which == "sum" and monotonic else "gauge"
             series.add([("", (), _number(point), kind)])
-            series.exemplars(())
         elif which == "summary":
             _summary(point, series)
         else:
@@ -119,7 +119,6 @@ class _Point:
 
     def __init__(self, name: str, unit: str, labels: Pairs, delta: bool, point: Any, into: Builder) -> None:
         self._name, self._unit, self._labels, self._delta, self._into = name, unit, labels, delta, into
-        self._point, self._ids = point, list[int]()
         self._time_ns, self._start_ns = point.time_unix_nano, point.start_time_unix_nano
         self._has_no_value = bool(point.flags & _NO_VALUE)
 
@@ -136,18 +135,6 @@ class _Point:
         for series, value in samples:
             if not self._into.add(series, self._time_ns, STALE if self._has_no_value else value, self._start_ns):
                 return
-        self._ids = [series for series, _ in samples]
-
-    def exemplars(self, bounds: Sequence[float]) -> None:
-        """Add each exemplar to the series that counted it: in a histogram its bucket of `bounds`, or the count where there are none."""
-        if not self._ids or not self._point.exemplars:  # those of a refused point are refused with it
-            return
-        into = self._into.exemplars
-        for exemplar in into.some(self._point.exemplars):
-            value, trace_id, span_id = _number(exemplar), exemplar.trace_id, exemplar.span_id
-            if not trace_id:
-                trace_id, span_id = linked((pair.key, pair.value.string_value) for pair in exemplar.filtered_attributes)
-            into.add(self._ids[bisect_left(bounds, value)], exemplar.time_unix_nano, value, trace_id, span_id)
 
     def refuse(self, reason: str) -> None:
         self._into.reject(reason)
@@ -176,11 +163,9 @@ def _histogram(which: str, point: Any, series: _Point) -> None:
     if point.HasField("sum"):
         parts.append(("_sum", (), point.sum, "counter"))
     series.add(parts)
-    series.exemplars([bound for bound, _ in by_bound])
 
 
 def _number(point: Any) -> float:
-    """The value of a data point or an exemplar."""
     return float(point.as_int if point.WhichOneof("value") == "as_int" else point.as_double)
 
 

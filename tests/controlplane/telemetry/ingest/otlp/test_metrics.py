@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import Me
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Gauge, NumberDataPoint
 
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.ingest.otlp.decode.metrics import read_protobuf
+from controlplane.telemetry.ingest.otlp.decode.metrics import read_json, read_protobuf
 from controlplane.telemetry.metrics.admission import Admission
 from controlplane.telemetry.metrics.batch import TOO_MANY, Builder
 from controlplane.telemetry.metrics.core.stale import stale
@@ -113,6 +113,14 @@ def test_series_past_the_limit_are_refused_and_known_ones_go_on() -> None:
     assert not received(8, 1.0).rejected
     more = received(12, 2.0)
     assert (more.rejected, len(more), len(admission)) == ({TOO_MANY: 2}, 10, 10)
+
+
+def test_an_exemplar_in_json_that_cannot_be_read_costs_nothing_else() -> None:
+    builder = Builder(Admission(10), YEARS_NS)
+    points = [{"asInt": 1, "timeUnixNano": NOW_NS, "exemplars": [{"traceId": "zz", "asInt": "none"}]}]
+    metrics = [{"name": "a", "gauge": {"dataPoints": points}}]
+    read_json(json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": metrics}]}]}).encode(), builder)
+    assert (len(builder), builder.rejected) == (1, {})
 
 
 def test_what_is_not_otlp_is_a_400_and_never_a_traceback(telemetry: Running, shared_dir: Path) -> None:

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.exposition import choose_encoder
 from structlog.testing import capture_logs
 
@@ -17,7 +17,6 @@ from controlplane.telemetry.ingest.scrape.targets import FILE
 from controlplane.telemetry.metrics.core.counters import increase
 from controlplane.telemetry.metrics.core.stale import stale
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.read.metrics.exemplars import StoredExemplar
 from deploy.local.ports import free_port
 from deploy.local.triton import Triton
 from tests.support.telemetry.metric_reading import ALL, series, stored
@@ -143,34 +142,6 @@ def test_the_fleet_s_list_is_followed_and_one_that_cannot_be_used_changes_nothin
             lambda: bool(stale(series(store, "shop_served_total")[0].values)[-1]),
             "who is no target any more ends in a gap",
         )
-
-
-def test_a_page_s_exemplars_are_taken_once_however_often_it_is_scraped(store: Store, tmp_path: Path) -> None:
-    registry = CollectorRegistry()
-    waited = Histogram("wait_seconds", "x", buckets=(0.5, 1), registry=registry)
-    waited.observe(0.7, {"trace_id": TRACE, "span_id": SPAN})
-    Counter("shop_orders", "x", registry=registry).inc(1, {"trace_id": OTHER})
-    server, thread = start_http_server(0, "127.0.0.1", registry)
-
-    def exemplars(metric: str) -> list[StoredExemplar]:
-        return store.exemplars.of_series(store.metrics.series(metric), ALL).shown
-
-    try:
-        list_targets(tmp_path, target("shop", f"http://127.0.0.1:{server.server_port}/metrics"))
-        with scraping(store, tmp_path):
-            stored(store, "shop_orders_total", at_least=3)
-            [ordered] = exemplars("shop_orders_total")
-            assert (ordered.trace_id, ordered.info.labels["job"]) == (OTHER, "shop")
-            [slow] = exemplars("wait_seconds_bucket")
-            assert (slow.info.labels["le"], slow.value, slow.span_id) == ("1.0", 0.7, SPAN)
-            waited.observe(0.8, {"trace_id": OTHER})
-            eventually(lambda: len(exemplars("wait_seconds_bucket")) == 2, "the second is there")
-        assert [each.trace_id for each in exemplars("wait_seconds_bucket")] == [OTHER, TRACE]
-        assert store.rows("SELECT count() FROM exemplars") == [(3,)]
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def test_a_list_that_cannot_be_used_is_refused_at_the_start(run: Run) -> None:
