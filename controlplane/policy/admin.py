@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
@@ -14,7 +14,6 @@ from django.views.decorators.http import require_POST
 from controlplane.accounts import rights
 from controlplane.accounts.admin_parts import KeptAdmin, ReadOnlyAdmin, ShownInline
 from controlplane.accounts.core.actions import CHANGE_POLICIES
-from controlplane.planning.jobs import JobRefusedError
 from controlplane.policy.core.spec import Scaling
 from controlplane.policy.models import (
     Action,
@@ -26,7 +25,6 @@ from controlplane.policy.models import (
     RevisionEvent,
 )
 from controlplane.policy.revisions import buttons, pausing, previews, scaling_form, steps
-from controlplane.policy.revisions.core import lifecycle
 from controlplane.policy.revisions.read import PolicyTextError, read_text, try_policy_of
 from controlplane.policy.revisions.skeletons import SKELETONS, skeleton
 
@@ -174,7 +172,7 @@ class PolicyRevisionAdmin(KeptAdmin):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         revision = self.get_object(request, object_id)
-        shown = {**self._buttons(request, revision), **(extra_context or {})} if revision else extra_context
+        shown = {**self._steps(request, revision), **(extra_context or {})} if revision else extra_context
         response: HttpResponse = super().change_view(request, object_id, form_url, shown)
         return response
 
@@ -182,67 +180,22 @@ class PolicyRevisionAdmin(KeptAdmin):
         wrap = self.admin_site.admin_view
         return [
             path("<int:number>/step/<str:step>", wrap(require_POST(self.take_step)), name="policy_policyrevision_step"),
-            path("<int:number>/roll-back", wrap(require_POST(self.roll_back)), name="policy_policyrevision_roll_back"),
             *super().get_urls(),
         ]
 
     def take_step(self, request: HttpRequest, number: int, step: str) -> HttpResponse:
         """One of the buttons on a revision's page."""
-        revision = get_object_or_404(PolicyRevision, pk=number)
-        if step not in lifecycle.STEPS:
-            raise Http404(f"{step[:40]!r} is no step of a revision")
-        who, note = request.user.get_username(), request.POST.get("note", "")
-        try:
-            rights.require(request.user, steps.action_for(step), revision)
-            if step == "preview":
-                previews.start(revision, who)
-            else:
-                revision = steps.TAKE[step](revision, who, note)
-        except (ValidationError, JobRefusedError) as error:
-            return self._answer(request, revision, _sentence(error), messages.ERROR)
-        return self._answer(request, revision, f"{revision}: {buttons.said(step, revision)}", messages.SUCCESS)
+        revision = buttons.press(request, get_object_or_404(PolicyRevision, pk=number), step)
+        return HttpResponseRedirect(reverse("admin:policy_policyrevision_change", args=[revision.pk]))
 
-    def roll_back(self, request: HttpRequest, number: int) -> HttpResponse:
-        """The button on the page of the revision in force, or of one that was."""
-        revision = get_object_or_404(PolicyRevision, pk=number)
-        to = revision.number if revision.state == PolicyRevision.State.RETIRED else None
-        try:
-            guard = rights.guard(request.user, CHANGE_POLICIES)
-            made = steps.roll_back(revision.name, request.user.get_username(), to, request.POST.get("note", ""), guard)
-        except ValidationError as error:
-            return self._answer(request, revision, _sentence(error), messages.ERROR)
-        said = f"{made} is in force from the next tick on, with the text of revision {made.restores}."
-        return self._answer(request, made, said, messages.SUCCESS)
-
-    def _buttons(self, request: HttpRequest, revision: PolicyRevision) -> dict[str, Any]:
-        facts = steps.revision_facts(revision)
-        who = request.user.get_username()
-        shown = []
-        for step in lifecycle.STEPS:
-            reason = lifecycle.why_not(step, facts, who)
-            action = steps.action_for(step)
-            if revision.state == PolicyRevision.State.RETIRED or (step in ("retire", "keep") and reason):
-                continue
-            words, means = buttons.button(step, facts)
-            allowed = rights.may(request.user, action, revision)
-            missing = "" if allowed or reason else f"ask {rights.who_may(action, revision)}"
-            confirms = buttons.is_confirmed(step, facts)
-            shown.append(
-                {"step": step, "words": words, "means": means, "refusal": missing or reason, "confirms": confirms}
-            )
-        is_active = revision.state == PolicyRevision.State.ACTIVE
-        earlier = steps.roll_back_to(revision.name) if is_active else revision if _was_in_force(revision) else None
+    def _steps(self, request: HttpRequest, revision: PolicyRevision) -> dict[str, Any]:
         return {
-            "buttons": shown,
-            "earlier": earlier if rights.may(request.user, CHANGE_POLICIES, revision) else None,
+            "buttons": buttons.buttons_of(request, revision),
+            "steps_at": reverse("admin:policy_policyrevision_step", args=[revision.pk, "_"])[:-1],
             "may_propose": rights.may(request.user, CHANGE_POLICIES, revision),
-            "needs_approval": facts.needs_approval,
+            "wanting": " and ".join(steps.facts_of(revision).wanting),
             "job": previews.newest_job(revision),
         }
-
-    def _answer(self, request: HttpRequest, revision: PolicyRevision, sentence: str, level: int) -> HttpResponse:
-        self.message_user(request, sentence, level)
-        return HttpResponseRedirect(reverse("admin:policy_policyrevision_change", args=[revision.pk]))
 
 
 def _as_fields(request: HttpRequest) -> bool:
@@ -254,19 +207,6 @@ def _chosen(request: HttpRequest) -> PolicyRevision | None:
     """The revision that a new one begins with."""
     number = request.GET.get("from", "")
     return PolicyRevision.objects.filter(pk=number).first() if number.isdecimal() else None
-
-
-def _was_in_force(revision: PolicyRevision) -> bool:
-    return (
-        revision.state == PolicyRevision.State.RETIRED
-        and revision.activated_at is not None
-        and PolicyRevision.objects.filter(name=revision.name, state=PolicyRevision.State.ACTIVE).exists()
-    )
-
-
-def _sentence(error: Exception) -> str:
-    text = " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 class PausingAdmin(KeptAdmin):

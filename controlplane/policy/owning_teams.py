@@ -1,6 +1,7 @@
 """Whose policies are: of the teams whose pools and models they touch, whatever team their text names."""
 
 from controlplane.accounts.core.rule import EVERY_TEAM, Owned
+from controlplane.fleet.files import approval
 from controlplane.fleet.models import LLMModel, Pool, Variant
 from controlplane.policy.core import document
 from controlplane.policy.core.spec import Canary, Degradation, Policy, Routing, Scaling
@@ -26,6 +27,13 @@ def of_policy(policy: Policy) -> Owned:
     teams |= set(Pool.objects.filter(name__in=pools).values_list("variant__model__team__name", flat=True))
     teams |= set(Variant.objects.filter(name__in=variants).values_list("model__team__name", flat=True))
     return Owned.by(*teams)
+
+
+def wanting(policy: Policy | None) -> tuple[str, ...]:
+    """The teams that want another person's approval of it; of the API tier, and of what cannot be read, all that want any."""
+    if policy is None or (isinstance(policy, Scaling) and policy.spec.pool is None):
+        return approval.wanting([Owned.by(EVERY_TEAM)])
+    return approval.wanting([of_policy(policy)])
 
 
 def of_subject(pool: str = "", model: str = "") -> Owned:

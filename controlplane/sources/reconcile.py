@@ -105,7 +105,7 @@ class Reconciler:
         """All or none. Where some of several are wrong, only those have an outcome."""
         text = "" if removed else join_documents(each.text for each in those)
         leaving = [(each.kind, each.name) for each in those] if removed else []
-        waiting = FleetProposal.objects.filter(author=author, state__in=proposals.WAITING).first()
+        waiting = FleetProposal.objects.filter(author=author, ended_at=None).first()
         if waiting is not None and (waiting.text, bool(waiting.removes)) == (text, removed):
             return dict.fromkeys((each.source for each in those), self._waits(waiting))
         self._withdraw({author})
@@ -122,7 +122,7 @@ class Reconciler:
     def _waits(self, proposal: FleetProposal) -> Outcome:
         """Brings it into force once it is approved."""
         why = f"Proposal {proposal.pk} waits for another person's approval: /changes/proposals/{proposal.pk}"
-        if proposal.state == proposals.STATE.APPROVED:
+        if proposal.approved_by:
             try:
                 with self._as(proposal.author):
                     proposals.take("activate", proposal.pk, proposal.author, unguarded)
@@ -134,9 +134,9 @@ class Reconciler:
 
     def _withdraw(self, authors: Iterable[str]) -> None:
         """What they proposed and say no more."""
-        for waiting in FleetProposal.objects.filter(author__in=authors, state__in=proposals.WAITING):
+        for waiting in FleetProposal.objects.filter(author__in=authors, ended_at=None):
             with self._as(waiting.author):
-                proposals.take("withdraw", waiting.pk, waiting.author, unguarded)
+                proposals.take("retire", waiting.pk, waiting.author, unguarded)
 
     @contextmanager
     def _as(self, author: str) -> Iterator[None]:
@@ -191,7 +191,7 @@ class Reconciler:
                 for row in rows.exclude(state=PolicyRevision.State.RETIRED):
                     if rejected := steps.rejection(row):
                         return _rejected(rejected.who)
-                    if not (row.waits_for_retirement and steps.revision_facts(row).needs_approval):
+                    if not (row.waits_for_retirement and steps.facts_of(row).wanting):
                         row = steps.retire(row, who, "its custom resource was deleted")
                     if row.waits_for_retirement:
                         outcome = Outcome("WaitsForApproval", _LEAVES.format(row=row))

@@ -93,11 +93,11 @@ def test_a_policy_is_edited_and_rolled_back(page: Page) -> None:
     text.fill(before.replace("retry_after_s: 20", "retry_after_s: 30"))
     for name in ("Save", "Activate", "Do it"):
         person.press(name)
-    expect(page.get_by_text("is in force from the next tick on.").first).to_be_visible()
+    expect(page.get_by_text("is in force within a second.").first).to_be_visible()
     person.press("Roll back")
     expect(page.get_by_role("dialog")).to_contain_text("in force at once")
     person.press("Do it")
-    expect(page.get_by_text(re.compile(r"in force from the next tick on, with the text of"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"in force within a second, with the text of"))).to_be_visible()
     assert person.clicks <= 10
     page.get_by_role("link", name="Its page").click()
     expect(page.get_by_role("region", name="Text")).to_contain_text("retry_after_s: 20")

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from controlplane.accounts import rights
 from controlplane.accounts.admin_parts import RuledAdmin
-from controlplane.fleet.files import proposals
+from controlplane.fleet.files import approval, proposals
 
 
 class DraftsChanges(RuledAdmin):
@@ -22,7 +22,7 @@ class DraftsChanges(RuledAdmin):
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
     ) -> Any:
         row = self.get_object(request, unquote(object_id)) if object_id and request.method == "GET" else None
-        if row is not None and (teams := proposals.wanting([rights.owned(row)])):
+        if row is not None and (teams := approval.wanting([rights.owned(row)])):
             words = f"{' and '.join(teams)} wants approvals: what you save or delete here becomes a proposal, and is not in force."
             messages.info(request, words)
         return self._drafted(request, partial(super().changeform_view, request, object_id, form_url, extra_context))

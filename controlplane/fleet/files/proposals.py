@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from controlplane.accounts.core.actions import APPROVE_FLEET, EDIT_FLEET, PREVIE
 from controlplane.accounts.core.rule import Action, Owned
 from controlplane.accounts.rights import Guard, unguarded
 from controlplane.core.acting import actor
+from controlplane.core.documents.lifecycle import Facts, State, why_not
 from controlplane.core.documents.plan import Applied
 from controlplane.core.documents.report import plan_lines
 from controlplane.core.documents.writing import join_documents
@@ -24,24 +25,22 @@ from controlplane.fleet.core.revision_words import changed
 from controlplane.fleet.core.snapshot import policy_of, render
 from controlplane.fleet.files import revisions
 from controlplane.fleet.files.apply import apply
+from controlplane.fleet.files.approval import wanting
 from controlplane.fleet.files.differences import values_of_text
 from controlplane.fleet.files.export import owner_of
 from controlplane.fleet.files.kinds import KINDS, Key, stored, text_of
 from controlplane.fleet.files.reading import check
-from controlplane.fleet.models import FleetProposal, Team
+from controlplane.fleet.models import FleetProposal
 from controlplane.fleet.snapshot_values import fleet_values
 from inference.contract import snapshot
 
-STATE = FleetProposal.State
-Step = Literal["preview", "approve", "activate", "withdraw"]
-PREVIEW_FIRST = "it has no preview of what it would change now: preview it first"
+Step = Literal["preview", "approve", "activate", "retire"]
 STEPS: Mapping[Step, Action] = {
     "preview": PREVIEW_FLEET,
     "approve": APPROVE_FLEET,
     "activate": EDIT_FLEET,
-    "withdraw": EDIT_FLEET,
+    "retire": EDIT_FLEET,
 }
-WAITING = (STATE.OPEN, STATE.APPROVED)
 
 
 @dataclass(frozen=True)
@@ -196,13 +195,6 @@ def drafted(author: str) -> Iterator[Draft]:
         draft.proposal = propose(text, author=author, note="", removes=[key for key in texts if not texts[key]])
 
 
-def wanting(touched: Iterable[Owned]) -> tuple[str, ...]:
-    """The teams of these that want approvals."""
-    teams = frozenset().union(*(owned.teams for owned in touched))
-    wanting = Team.objects.filter(requires_approval=True, name__in=teams).order_by("name")
-    return tuple(wanting.values_list("name", flat=True))
-
-
 def bring_back(number: int, *, who: str, note: str = "", team: str = "") -> FleetProposal:
     """A proposal of the fleet as it was at a revision, or of what was this team's. Raises ValidationError.
 
@@ -230,27 +222,22 @@ def _is_of(team: str, key: Key, *fleets: Mapping[Key, forms.Values]) -> bool:
     return not team or any(owner_of(key, fleet) == team for fleet in fleets)
 
 
-def why_not(step: Step, proposal: FleetProposal, seen: Outlook) -> str:
-    """Why the step cannot be taken now, with the remedy; empty where it can. Rights are asked apart."""
-    if proposal.state not in WAITING:
-        return f"it is {proposal.get_state_display().lower()}: propose it again"
-    if step == "withdraw":
-        return ""
+def facts_of(proposal: FleetProposal, seen: Outlook | None) -> Facts:
+    """What decides which steps it may take. `seen`: what it would change now, for which alone a preview and an approval hold; None once it
+    has ended.
+    """
+    if seen is None:
+        return Facts("active" if proposal.revision_id else "retired", proposal.author, steps=())
+    wrong = ""
     if not seen.applied.possible or seen.applied.problems:
-        return "it cannot be applied as the fleet is now: correct what is listed, and propose it again"
-    if not seen.applied.changes_something:
-        return "the fleet is like that already: withdraw it"
-    if step == "preview":
-        return ""
-    if step == "approve" and proposal.preview.get("plan") != seen.digest:
-        return PREVIEW_FIRST
-    if step == "approve":
-        return "" if proposal.state == STATE.OPEN or proposal.approved_plan != seen.digest else "it is approved already"
-    if seen.approval and proposal.state != STATE.APPROVED:
-        return f"{' and '.join(seen.approval)} wants another person's approval first"
-    if seen.approval and proposal.approved_plan != seen.digest:
-        return "the fleet has changed since it was approved, and it would change something else now: have it approved again"
-    return ""
+        wrong = "it cannot be applied as the fleet is now: correct what is listed, and propose it again"
+    elif not seen.applied.changes_something:
+        wrong = "the fleet is like that already: withdraw it"
+    state: State = "previewed" if proposal.preview.get("plan") == seen.digest else "draft"
+    if proposal.approved_plan == seen.digest:
+        state = "approved"
+    lapsed = bool(proposal.approved_plan) and state != "approved"
+    return Facts(state, proposal.author, seen.approval, wrong, lapsed, steps=tuple(STEPS))
 
 
 def take(step: Step, number: int, who: str, guard: Guard) -> FleetProposal:
@@ -259,20 +246,17 @@ def take(step: Step, number: int, who: str, guard: Guard) -> FleetProposal:
     """
     with transaction.atomic():
         proposal = FleetProposal.objects.select_for_update().get(pk=number)
-        activates = step == "activate"
-        seen = outlook(proposal, guard if activates and proposal.state in WAITING else unguarded, keep=activates)
-        reason = why_not(step, proposal, seen)
-        if proposal.state in WAITING and (step, who) != ("withdraw", proposal.author):
-            guard(seen.owned)
-        if reason:
+        activates, seen = step == "activate", None
+        if proposal.is_open:
+            seen = outlook(proposal, guard if activates else unguarded, keep=activates)
+            if (step, who) != ("retire", proposal.author):
+                guard(seen.owned)
+        if reason := why_not(step, facts_of(proposal, seen), who):
             raise ValidationError({"state": reason})
-        if step == "approve":
-            proposal.state, proposal.approved_by, proposal.approved_at = STATE.APPROVED, who[:150], timezone.now()
-            proposal.approved_plan = seen.digest
+        if seen is not None and step == "approve":
+            proposal.approved_by, proposal.approved_at, proposal.approved_plan = who[:150], timezone.now(), seen.digest
         elif step != "preview":
             proposal.ended_by, proposal.ended_at = who[:150], timezone.now()
-            proposal.state = STATE.WITHDRAWN
-        if activates:
-            proposal.revision, proposal.state = revisions.write(), STATE.IN_FORCE
+            proposal.revision = revisions.write() if activates else None
         proposal.save()
     return proposal

@@ -542,7 +542,6 @@ class Migration(migrations.Migration):
                 ('author', models.CharField(max_length=150)),
                 ('via', models.CharField(blank=True, max_length=100)),
                 ('at', models.DateTimeField(auto_now_add=True)),
-                ('state', models.CharField(choices=[('open', 'Open'), ('approved', 'Approved'), ('in_force', 'In force'), ('withdrawn', 'Withdrawn')], default='open', max_length=10)),
                 ('preview', models.JSONField(default=dict, help_text='What it would have changed for recorded requests, and the digest of the plan.')),
                 ('previewed_at', models.DateTimeField(null=True)),
                 ('approved_by', models.CharField(blank=True, max_length=150)),

@@ -6,13 +6,10 @@ from controlplane.fleet.models.revision import FleetRevision
 
 
 class FleetProposal(models.Model):
-    """Documents that somebody wants in force: out of files, or to bring a revision back. What it says never changes."""
+    """Documents that somebody wants in force: out of files, or to bring a revision back. What it says never changes.
 
-    class State(models.TextChoices):
-        OPEN = "open", "Open"
-        APPROVED = "approved", "Approved"
-        IN_FORCE = "in_force", "In force"
-        WITHDRAWN = "withdrawn", "Withdrawn"
+    Until it has ended, its state depends on the fleet as it is (`facts_of` in `controlplane/fleet/files/proposals.py`).
+    """
 
     text = models.TextField(blank=True, help_text="Documents, as YAML.")
     removes = models.JSONField(default=list, help_text="Kind and name of documents that go.")
@@ -22,7 +19,6 @@ class FleetProposal(models.Model):
     author = models.CharField(max_length=150)
     via = models.CharField(max_length=100, blank=True)
     at = models.DateTimeField(auto_now_add=True)
-    state = models.CharField(max_length=10, choices=State.choices, default=State.OPEN)
     preview = models.JSONField(
         default=dict, help_text="What it would have changed for recorded requests, and the digest of the plan."
     )
@@ -40,3 +36,7 @@ class FleetProposal(models.Model):
 
     def __str__(self) -> str:
         return f"proposal {self.pk}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.ended_at is None

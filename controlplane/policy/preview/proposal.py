@@ -61,7 +61,7 @@ def run(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, Any]:
     result = preview(proposal)
     with transaction.atomic():
         proposal = FleetProposal.objects.select_for_update().get(pk=proposal.pk)
-        if proposal.state in proposals.WAITING:
+        if proposal.is_open:
             proposal.preview, proposal.previewed_at = result, timezone.now()
             proposal.save(update_fields=["preview", "previewed_at"])
     return {"note": f"replayed {result['requests']} requests"}

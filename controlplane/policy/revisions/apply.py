@@ -7,6 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from controlplane.accounts.rights import Guard, unguarded
+from controlplane.core.documents.lifecycle import OPEN
 from controlplane.core.documents.plan import (
     TEXT_ONLY,
     Action,
@@ -24,7 +25,6 @@ from controlplane.policy.core.document import ReadPolicy
 from controlplane.policy.core.spec import Routing
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import names, previews, steps
-from controlplane.policy.revisions.core.lifecycle import OPEN
 from controlplane.policy.revisions.read import PolicyTextError, plain_of, read_policies, try_policy_of
 
 STATE = PolicyRevision.State
@@ -144,7 +144,7 @@ def _pruned(
                 return "waits", f"; stays in force until {heir.name} takes its place"
             if newest is not None and steps.may_replace(row, newest):
                 return "retire", f"; {heir.name} takes its place"
-    if not steps.revision_facts(row).needs_approval:
+    if not steps.facts_of(row).wanting:
         return "retire", ""
     if row.waits_for_retirement:
         return "waits", f"; its retirement, which {row.retirement_by} proposed, waits for another person's approval"
@@ -158,13 +158,9 @@ def _pruned(
 
 def _comes_into_force(wanted: ReadPolicy, newest: PolicyRevision | None, goal: Goal) -> bool:
     """With this apply. `newest`: its newest revision that is not retired."""
-    if goal != "active" or not _needs_approval(wanted):
+    if goal != "active" or not owning_teams.wanting(wanted.policy):
         return goal == "active"
     return newest is not None and newest.state == STATE.APPROVED and newest.text == wanted.text
-
-
-def _needs_approval(wanted: ReadPolicy) -> bool:
-    return names.needs_approval(wanted.policy, wanted.policy.metadata.team or owning_teams.owner(wanted.policy))
 
 
 def _step(
@@ -177,7 +173,7 @@ def _step(
     ) -> RevisionStep:
         return PlanStep(action, wanted.kind, wanted.name, number, wanted.source, changes, note)
 
-    needs_approval = _needs_approval(wanted)
+    needs_approval = bool(owning_teams.wanting(wanted.policy))
     ahead = {"draft": "as a draft", "shadow": "in shadow", "active": "in force"}[goal]
     if goal == "active" and needs_approval:
         ahead = "waits for another person's approval; its preview begins"
@@ -282,7 +278,7 @@ def _bring_on(row: PolicyRevision, who: str, goal: Goal, leaving: Collection[str
         steps.keep(row, who, "in the applied files again")
     elif goal == "shadow":
         steps.shadow(row, who)
-    elif goal == "active" and steps.revision_facts(row).needs_approval and row.state != STATE.APPROVED:
+    elif goal == "active" and steps.facts_of(row).wanting and row.state != STATE.APPROVED:
         previews.start(row, who)
     elif goal == "active":
         steps.activate(row, who, instead_of=leaving)

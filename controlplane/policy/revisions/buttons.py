@@ -1,44 +1,65 @@
-"""What the steps are called on buttons, and what is said once one was taken."""
+"""The buttons of a revision, in the admin and on its policy's page, and what comes of pressing one."""
 
-from collections.abc import Mapping
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest
 
+from controlplane.accounts import rights
+from controlplane.accounts.core.actions import CHANGE_POLICIES
+from controlplane.core.documents import lifecycle
+from controlplane.core.documents.lifecycle import Button, Step
+from controlplane.planning.jobs import JobRefusedError
 from controlplane.policy.models import PolicyRevision
-from controlplane.policy.revisions.core.lifecycle import RevisionFacts, RevisionStep
+from controlplane.policy.revisions import previews, steps
 
-BUTTONS: Mapping[RevisionStep, tuple[str, str]] = {
-    "preview": ("Preview", "Run it over recorded traffic, beside what is in force"),
-    "shadow": ("Put in shadow", "It decides and records, and does not act"),
-    "approve": ("Approve", "By another person than its author"),
-    "activate": ("Activate", "In force from the next tick on"),
-    "retire": ("Retire", "Take it out of force, or withdraw it"),
-    "keep": ("Keep in force", "Its retirement is withdrawn, or rejected where another person proposed it"),
-}
-SAID: Mapping[RevisionStep, str] = {
-    "preview": "The preview has begun: its figures appear here.",
-    "shadow": "It is in shadow from the next tick on.",
-    "approve": "It is approved, and can be activated.",
-    "activate": "It is in force from the next tick on.",
-    "retire": "It is retired.",
-    "keep": "It stays in force.",
-}
+ROLL_BACK = "roll-back"
+LEAVES = "It stays in force until another person has approved its retirement."
 
 
-def button(step: RevisionStep, facts: RevisionFacts) -> tuple[str, str]:
-    """Its words, and what it means for this revision."""
-    if step == "approve" and facts.retirement_by:
-        return "Approve its retirement", f"Out of force from the next tick on: {facts.retirement_by} proposed it"
-    if step == "retire" and facts.state == "active" and facts.needs_approval:
-        return "Propose to retire it", "It stays in force until another person has approved that"
-    return BUTTONS[step]
+def buttons_of(request: HttpRequest, revision: PolicyRevision) -> list[Button]:
+    def whom(step: Step) -> str:
+        return rights.why_not(request.user, steps.action_for(step), revision)
+
+    shown = lifecycle.buttons(steps.facts_of(revision), request.user.get_username(), whom)
+    earlier = _comes_back(revision)
+    if earlier is not None and rights.may(request.user, CHANGE_POLICIES, revision):
+        means = "Its text is in force at once, as a new revision"
+        shown.append(Button(ROLL_BACK, f"Roll back to revision {earlier.number}", means))
+    return shown
 
 
-def is_confirmed(step: RevisionStep, facts: RevisionFacts) -> bool:
-    """Whether it is done only once the person has said so again, because it changes what is in force."""
-    return step in ("activate", "retire", "keep") or bool(step == "approve" and facts.retirement_by)
+def press(request: HttpRequest, revision: PolicyRevision, step: str) -> PolicyRevision:
+    """Take a step, if this reader may, and say what came of it. The revision to look at next. Raises PermissionDenied."""
+    who, note = request.user.get_username(), request.POST.get("note", "")
+    try:
+        if step == ROLL_BACK:
+            number = revision.number if revision.state == PolicyRevision.State.RETIRED else None
+            guard = rights.guard(request.user, CHANGE_POLICIES)
+            revision = steps.roll_back(revision.name, who, number, note, guard)
+            said = f"Revision {revision.number} is in force within a second, with the text of revision {revision.restores}."
+        elif step in lifecycle.STEPS:
+            rights.require(request.user, steps.action_for(step), revision)
+            if step == "preview":
+                previews.start(revision, who)
+            else:
+                revision = steps.TAKE[step](revision, who, note)
+            leaves = step == "retire" and revision.waits_for_retirement
+            taken: Step = "retire" if revision.state == PolicyRevision.State.RETIRED else step
+            said = LEAVES if leaves else lifecycle.RULES[taken].said
+        else:
+            raise Http404(f"{step[:40]!r} is no step of a revision")
+    except (ValidationError, JobRefusedError) as error:
+        why = "; ".join(error.messages) if isinstance(error, ValidationError) else str(error)
+        messages.error(request, f"Not done: {why}")
+    else:
+        messages.success(request, said)
+    return revision
 
 
-def said(step: RevisionStep, revision: PolicyRevision) -> str:
-    """`revision`: as the step left it."""
-    if step == "retire" and revision.waits_for_retirement:
-        return "It stays in force until another person has approved its retirement."
-    return SAID["retire" if revision.state == PolicyRevision.State.RETIRED else step]
+def _comes_back(revision: PolicyRevision) -> PolicyRevision | None:
+    """What a roll-back brings back: this one, where it was in force; what was in force before it, where it is."""
+    if revision.state == PolicyRevision.State.ACTIVE:
+        return steps.roll_back_to(revision.name)
+    active = PolicyRevision.objects.filter(name=revision.name, state=PolicyRevision.State.ACTIVE)
+    was = revision.state == PolicyRevision.State.RETIRED and revision.activated_at is not None
+    return revision if was and active.exists() else None

@@ -4,7 +4,6 @@ from django.db import models
 
 from controlplane.fleet.core.snapshot import FleetValues
 from controlplane.fleet.models import LLMModel, Pool, Region, Team, Tenant, Tier, Variant
-from controlplane.policy import owning_teams
 from controlplane.policy.core.checks import Fleet
 from controlplane.policy.core.overlay import failover
 from controlplane.policy.core.spec import Policy, Routing, Scaling
@@ -40,17 +39,6 @@ def scope(policy: Policy) -> dict[str, str]:
         return {"model": policy.spec.model}
     model = Pool.objects.filter(name=policy.spec.pool).values_list("variant__model__name", flat=True).first()
     return {"model": model, "pool": policy.spec.pool} if model and policy.spec.pool else {}
-
-
-def needs_approval(policy: Policy | None, team: str) -> bool:
-    """Whether the policy's team or its target's wants another person's approval; of the API tier, whether any team does.
-
-    None is a policy that cannot be read.
-    """
-    strict = Team.objects.filter(requires_approval=True)
-    if policy is None or (isinstance(policy, Scaling) and policy.spec.pool is None):
-        return strict.exists()
-    return strict.filter(name__in={team, owning_teams.owner(policy)} - {""}).exists()
 
 
 def unmoved(policy: Policy, fleet: FleetValues) -> dict[str, list[str]]:

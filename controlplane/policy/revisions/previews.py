@@ -2,18 +2,18 @@
 
 from django.core.exceptions import ValidationError
 
+from controlplane.core.documents import lifecycle
 from controlplane.planning import jobs
 from controlplane.planning.models import PlanJob
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import steps
-from controlplane.policy.revisions.core import lifecycle
 
 KIND = "policy_preview"
 
 
 def start(revision: PolicyRevision, who: str) -> PlanJob:
     """Queue its preview, or return the one that is open. Raises ValidationError."""
-    if reason := lifecycle.why_not("preview", steps.revision_facts(revision), who):
+    if reason := lifecycle.why_not("preview", steps.facts_of(revision), who):
         raise ValidationError({"state": f"state={revision.state!r}: {reason}"})
     return jobs.start(KIND, request_of(revision), author=who)
 

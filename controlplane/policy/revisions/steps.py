@@ -17,6 +17,7 @@ from django.utils import timezone
 from controlplane.accounts.core.actions import APPROVE_POLICIES, CHANGE_POLICIES, KEEP_POLICIES
 from controlplane.accounts.core.rule import Action
 from controlplane.accounts.rights import Guard, unguarded
+from controlplane.core.documents import lifecycle
 from controlplane.core.documents.plan import conflict_with, is_managed
 from controlplane.core.documents.problem import dotted
 from controlplane.core.formatting import shortened
@@ -26,8 +27,6 @@ from controlplane.policy.core import checks
 from controlplane.policy.core.spec import Policy, Routing
 from controlplane.policy.models import PolicyRevision, RevisionEvent
 from controlplane.policy.revisions import names
-from controlplane.policy.revisions.core import lifecycle
-from controlplane.policy.revisions.core.lifecycle import RevisionFacts
 from controlplane.policy.revisions.core.route_rules import route_rules
 from controlplane.policy.revisions.read import PolicyTextError, policy_of, read_text, try_policy_of
 
@@ -84,14 +83,17 @@ def propose(
         return Proposed(made, True)
 
 
-def revision_facts(revision: PolicyRevision) -> RevisionFacts:
+def facts_of(revision: PolicyRevision) -> lifecycle.Facts:
     """What decides which steps it may take."""
-    active = (
-        PolicyRevision.objects.filter(name=revision.name, state=STATE.ACTIVE).values_list("number", flat=True).first()
-    )
-    needed = revision.state != STATE.RETIRED and names.needs_approval(try_policy_of(revision), revision.team)
+    state: lifecycle.State = revision.state  # type: ignore[assignment]
+    if state == "retired":
+        return lifecycle.Facts(state, revision.author, steps=())
+    newer = PolicyRevision.objects.filter(name=revision.name, state=STATE.ACTIVE, number__gt=revision.number).first()
+    wrong = f"{newer} is in force and newer: roll back, or propose the text again" if newer else ""
     leaves = revision.retirement_by if revision.waits_for_retirement else ""
-    return RevisionFacts(revision.state, revision.number, revision.author, needed, active, leaves)  # type: ignore[arg-type]
+    return lifecycle.Facts(
+        state, revision.author, owning_teams.wanting(try_policy_of(revision)), wrong, retirement_by=leaves
+    )
 
 
 def shadow(revision: PolicyRevision, who: str, note: str = "") -> PolicyRevision:
@@ -135,7 +137,7 @@ def retire(revision: PolicyRevision, who: str, note: str = "") -> PolicyRevision
     """
     with _one_at_a_time(), transaction.atomic():
         row = _checked(revision, "retire", who)
-        if row.state == STATE.ACTIVE and revision_facts(row).needs_approval:
+        if row.state == STATE.ACTIVE and facts_of(row).wanting:
             row.retirement_by, row.retirement_at = who[:150], timezone.now()
             row.save(update_fields=["retirement_by", "retirement_at"])
             return _record(row, WHAT.RETIREMENT, who, note)
@@ -163,7 +165,7 @@ def may_replace(earlier: PolicyRevision, revision: PolicyRevision) -> bool:
     """Whether another policy may take the place of what is in force for the same target: its approval holds for both, where it is by
     every team that the earlier one is of.
     """
-    if not revision_facts(earlier).needs_approval:
+    if not facts_of(earlier).wanting:
         return True
     return (
         revision.state == STATE.APPROVED
@@ -171,7 +173,7 @@ def may_replace(earlier: PolicyRevision, revision: PolicyRevision) -> bool:
     )
 
 
-TAKE: Mapping[lifecycle.RevisionStep, Callable[[PolicyRevision, str, str], PolicyRevision]] = {
+TAKE: Mapping[lifecycle.Step, Callable[[PolicyRevision, str, str], PolicyRevision]] = {
     "shadow": shadow,
     "approve": approve,
     "activate": activate,
@@ -329,10 +331,10 @@ def _retire(revision: PolicyRevision, who: str, note: str) -> PolicyRevision:
     return _record(revision, WHAT.RETIRED, who, note)
 
 
-def _checked(revision: PolicyRevision, step: lifecycle.RevisionStep, who: str) -> PolicyRevision:
+def _checked(revision: PolicyRevision, step: lifecycle.Step, who: str) -> PolicyRevision:
     """The row as it is now, locked. Raises ValidationError where the step cannot be taken."""
     now = _locked(revision.name).get(pk=revision.pk)
-    if reason := lifecycle.why_not(step, revision_facts(now), who):
+    if reason := lifecycle.why_not(step, facts_of(now), who):
         raise ValidationError({"state": f"state={now.state!r}: {reason}"})
     return now
 

@@ -99,7 +99,7 @@ def test_a_team_that_wants_approvals_is_waited_for() -> None:
     assert WEIR.follow(chat)["model/chat"].message.startswith(
         f"Proposal {second.pk} waits for another person's approval"
     )
-    assert (first.state, second.state, second.author) == ("withdrawn", "open", "cluster: weir/model/chat")
+    assert (first.is_open, second.is_open, second.author) == (False, True, "cluster: weir/model/chat")
     approved(second)
     assert set(WEIR.follow(chat).values()) == {APPLIED}
     assert LLMModel.objects.get().prompt_version == "2"

@@ -65,7 +65,7 @@ def in_force(page: Page, kind: str, text: str) -> Iterator[None]:
     page.goto(f"/admin/policy/policyrevision/add/?kind={kind}")
     page.locator("#id_text").fill(text)
     page.get_by_role("button", name="Save", exact=True).click()
-    _step(page, "Activate", "is in force from the next tick on.")
+    _step(page, "Activate", "is in force within a second.")
     shown = page.url
     try:
         yield

@@ -11,6 +11,7 @@ from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_FLEET
 from controlplane.api.endpoints.openslo import BODY, FileStepOut, LintProblemOut, as_file, files
 from controlplane.api.formats import Given, Name, Number, Words
+from controlplane.api.steps import StepsOut, stepped
 from controlplane.core.documents import report
 from controlplane.core.documents.plan import Applied, managed_by
 from controlplane.core.documents.writing import join_documents
@@ -111,37 +112,17 @@ class BringBackIn(Given):
     team: Words = Field("", max_length=100, description="Of what is this team's alone")
 
 
-class FleetProposalOut(Schema):
-    number: int = Field(validation_alias="pk")
-    state: str = Field(description="open, approved, in_force or withdrawn")
-    author: str
-    note: str
-    restores: int | None
-    approved_by: str
+class FleetProposalOut(StepsOut):
     text: str
     removes: list[list[str]]
     revision: int | None = Field(description="As which it came into force")
     gateways: str = Field(
         description="What they would obey otherwise now, in words; empty: nothing, or it waits no more"
     )
-    approval: list[str] = Field(description="Teams that want another person's approval")
-    previewed_at: datetime | None
     preview: dict[str, Any] = Field(
         description="What it would have changed for the requests that were recorded last, and what of it is not known (`unknown`, "
         "`never_served`, `not_replayed`); empty before, and where it ended in an error"
     )
-
-    @staticmethod
-    def resolve_revision(row: FleetProposal) -> int | None:
-        return row.revision_id
-
-    @staticmethod
-    def resolve_gateways(row: FleetProposal) -> str:
-        return proposals.outlook(row).gateways if row.state in proposals.WAITING else ""
-
-    @staticmethod
-    def resolve_approval(row: FleetProposal) -> list[str]:
-        return list(proposals.outlook(row).approval) if row.state in proposals.WAITING else []
 
 
 class RevisionParameters(Schema):
@@ -226,17 +207,18 @@ def fleet_revision(request: HttpRequest, number: Number) -> FleetRevision:
     response={201: FleetProposalOut},
     summary="Propose the fleet as it was; bring it into force next",
 )
-def bring_fleet_back(request: HttpRequest, number: Number, given: BringBackIn) -> Status[FleetProposal]:
+def bring_fleet_back(request: HttpRequest, number: Number, given: BringBackIn) -> Status[dict[str, Any]]:
     """409 where the fleet is like that already. Keys, issuers of tokens and purges stay as they are."""
     rights.require_anywhere(request.user, EDIT_FLEET)
     _revision(number)
     who = request.user.get_username()
-    return Status(201, proposals.bring_back(number, who=who, note=given.note, team=given.team))
+    made = proposals.bring_back(number, who=who, note=given.note, team=given.team)
+    return Status(201, _shown(request, made))
 
 
 @router.get("/fleet/proposals/{int:number}", response=FleetProposalOut, summary="A proposed change of the fleet")
-def fleet_proposal(request: HttpRequest, number: Number) -> FleetProposal:
-    return _proposal(number)
+def fleet_proposal(request: HttpRequest, number: Number) -> dict[str, Any]:
+    return _shown(request, _proposal(number))
 
 
 @router.post(
@@ -244,14 +226,15 @@ def fleet_proposal(request: HttpRequest, number: Number) -> FleetProposal:
     response=FleetProposalOut,
     summary="Preview a proposed change, approve another person's, bring it into force, or withdraw it",
 )
-def take_fleet_step(request: HttpRequest, number: Number, step: proposals.Step) -> FleetProposal:
+def take_fleet_step(request: HttpRequest, number: Number, step: proposals.Step) -> dict[str, Any]:
     """Each wants a right of its own. 409 where its state, or the fleet as it is now, does not allow it. A preview is a job of the worker;
     each proposal gets one by itself, and an approval wants one of what it would change now.
     """
     action = proposals.STEPS[step]
     rights.require_anywhere(request.user, action)
     _proposal(number)
-    return fleet_previews.take(step, number, request.user.get_username(), kind_guard(request.user, action))
+    guard = kind_guard(request.user, action)
+    return _shown(request, fleet_previews.take(step, number, request.user.get_username(), guard))
 
 
 def _revision(number: int) -> FleetRevision:
@@ -266,6 +249,14 @@ def _proposal(number: int) -> FleetProposal:
     if row is None:
         raise Http404(f"there is no proposal {number} of the fleet")
     return row
+
+
+def _shown(request: HttpRequest, row: FleetProposal) -> dict[str, Any]:
+    seen = proposals.outlook(row) if row.is_open else None
+    facts = proposals.facts_of(row, seen)
+    own = {"text": row.text, "removes": row.removes, "preview": row.preview, "revision": row.revision_id}
+    gateways = seen.gateways if seen else ""
+    return {**stepped(row, row.pk, facts, request.user.get_username()), **own, "gateways": gateways}
 
 
 def _text(kind: str, name: str) -> str:

@@ -12,13 +12,14 @@ from controlplane.accounts import rights
 from controlplane.accounts.core.actions import CHANGE_POLICIES
 from controlplane.api.endpoints.openslo import as_file
 from controlplane.api.formats import Count, Given, Number, Words
+from controlplane.api.steps import ProposedOut, StepsOut
+from controlplane.core.documents import lifecycle
+from controlplane.core.documents.lifecycle import Step
 from controlplane.core.documents.writing import join_documents
 from controlplane.fleet.validators import NAME
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import names, previews, steps
 from controlplane.policy.revisions.apply import export
-from controlplane.policy.revisions.core import lifecycle
-from controlplane.policy.revisions.core.lifecycle import RevisionStep
 from controlplane.policy.revisions.read import plain_of, try_policy_of
 
 router = Router(tags=["policies"])
@@ -58,23 +59,15 @@ class StepTakenOut(Schema):
     note: str
 
 
-class PolicyRevisionOut(Schema):
+class PolicyRevisionOut(ProposedOut):
     policy: str = Field(validation_alias="name")
     kind: str
-    number: int
-    state: str = Field(description="draft, previewed, shadow, approved, active or retired")
     team: str = Field(description="That owns the policy; empty: none")
-    author: str
     source: str = Field(description="Where it was written: admin, api, file, bootstrap, canary or roll_back")
     label: str = Field(description="The owner label of the files it is applied from; empty: none")
-    note: str
-    restores: int | None = Field(description="The revision whose text a roll-back brought into force again")
     text_sha256: str
     created_at: datetime
-    previewed_at: datetime | None
     shadow_since: datetime | None
-    approved_by: str
-    approved_at: datetime | None
     activated_by: str
     activated_at: datetime | None
     retirement_by: str = Field(
@@ -85,14 +78,10 @@ class PolicyRevisionOut(Schema):
     retired_at: datetime | None
 
 
-class PolicyRevisionDetailOut(PolicyRevisionOut):
+class PolicyRevisionDetailOut(StepsOut, PolicyRevisionOut):
     text: str
     document: dict[str, Any] = Field(description="The text as JSON")
     preview: dict[str, Any] = Field(description="What the preview measured; empty before")
-    needs_approval: bool = Field(
-        description="Whether another person has to approve that it comes into force, or that it goes out of it"
-    )
-    steps: list[RevisionStep] = Field(description="What the caller could do with it now, rights left aside")
     events: list[StepTakenOut] = Field(description="Who took which step, the newest first")
 
     @staticmethod
@@ -100,12 +89,12 @@ class PolicyRevisionDetailOut(PolicyRevisionOut):
         return plain_of(row)
 
     @staticmethod
-    def resolve_needs_approval(row: PolicyRevision) -> bool:
-        return steps.revision_facts(row).needs_approval
+    def resolve_approval(row: PolicyRevision) -> Sequence[str]:
+        return steps.facts_of(row).wanting
 
     @staticmethod
-    def resolve_steps(row: PolicyRevision, context: dict[str, Any]) -> Sequence[RevisionStep]:
-        return lifecycle.possible(steps.revision_facts(row), context["request"].user.get_username())
+    def resolve_steps(row: PolicyRevision, context: dict[str, Any]) -> Sequence[Step]:
+        return lifecycle.possible(steps.facts_of(row), context["request"].user.get_username())
 
 
 class PolicyOut(Schema):

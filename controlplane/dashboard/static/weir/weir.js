@@ -165,14 +165,14 @@
     dialog.showModal();
     question.elements.note.focus();
   });
-  // What takes effect at once asks first: a form with data-ask.
+  // What takes effect at once asks first: a button with data-ask.
   document.addEventListener("submit", (event) => {
-    const form = event.target, dialog = byId("ask");
-    if (!form.matches("form[data-ask]") || form.dataset.asked) return;
+    const button = event.submitter, dialog = byId("ask");
+    if (!button || !button.dataset.ask || button.dataset.asked) return;
     event.preventDefault();
-    byId("ask-what").textContent = form.dataset.ask;
+    byId("ask-what").textContent = button.dataset.ask;
     dialog.returnValue = "";
-    dialog.onclose = () => { if (dialog.returnValue === "yes") { form.dataset.asked = "1"; form.requestSubmit(); } };
+    dialog.onclose = () => { if (dialog.returnValue === "yes") { button.dataset.asked = "1"; event.target.requestSubmit(button); } };
     dialog.showModal();
   });
   document.addEventListener("click", (event) => {

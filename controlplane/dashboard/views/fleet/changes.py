@@ -11,6 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_FLEET
+from controlplane.core.documents.lifecycle import RULES, Button, Facts, Step, buttons
 from controlplane.core.documents.report import WORDS, change_text
 from controlplane.core.formatting import shortened
 from controlplane.core.listing import newest_first
@@ -27,12 +28,6 @@ PAGE_ROWS = 50
 FILTERS = ("author", "via")
 MAX_WORDS = 300
 MAX_NOTE = 500
-BUTTONS: dict[proposals.Step, tuple[str, str]] = {
-    "preview": ("Preview again", "It is replayed over recorded requests: look again in a moment."),
-    "approve": ("Approve", "It may come into force."),
-    "activate": ("Bring into force", "It is in force: gateways obey it within a second."),
-    "withdraw": ("Withdraw", "It is withdrawn."),
-}
 
 
 @page
@@ -45,7 +40,7 @@ def changes(request: HttpRequest) -> HttpResponse:
     context = {
         "rows": [{"revision": row, "words": _words(row)} for row in listing.rows],
         "drifts": [{"change": row, "words": differences([row])[0].words} for row in drifts()],
-        "proposals": FleetProposal.objects.filter(state__in=proposals.WAITING),
+        "proposals": FleetProposal.objects.filter(ended_at=None),
         **list_links(wanted, "via", (), before, listing.next_before),
     }
     return render(request, "dashboard/fleet/changes.html", context)
@@ -92,10 +87,10 @@ def bring_back(request: HttpRequest, number: int) -> HttpResponse:
 @require_safe
 def proposal(request: HttpRequest, number: int) -> HttpResponse:
     row = get_object_or_404(FleetProposal.objects.select_related("revision"), pk=number)
-    waits = row.state in proposals.WAITING
-    seen = proposals.outlook(row) if waits else None
+    seen = proposals.outlook(row) if row.is_open else None
+    facts = proposals.facts_of(row, seen)
     job, preview = fleet_previews.newest_job(row), row.preview
-    context: dict[str, Any] = {"proposal": row, "seen": seen, "waits": waits, "job": job, "preview": preview}
+    context: dict[str, Any] = {"proposal": row, "seen": seen, "state": facts.state, "job": job, "preview": preview}
     if preview.get("requests"):
         context |= {"tables": tables_of(preview), "unknown": unknown_of(preview), "preview_note": NOTE}
     if seen is not None:
@@ -106,25 +101,21 @@ def proposal(request: HttpRequest, number: int) -> HttpResponse:
                 for step in steps
             ],
             "problems": [each.message for each in seen.applied.problems],
-            "buttons": _buttons(request, row, seen),
+            "buttons": _buttons(request, facts, seen),
+            "steps_at": reverse("fleet-proposal-step", args=[number, "_"])[:-1],
             "is_stale": bool(preview) and preview["plan"] != seen.digest,
         }
     return render(request, "dashboard/fleet/proposal.html", context)
 
 
-def _buttons(request: HttpRequest, row: FleetProposal, seen: proposals.Outlook) -> list[dict[str, Any]]:
-    """The steps that could be taken, and why this reader cannot take one."""
-    shown = []
-    for step, action in proposals.STEPS.items():
-        if step == "approve" and not seen.approval:
-            continue
-        whom = (
-            ""
-            if step == "withdraw" and row.author == request.user.get_username()
-            else rights.why_not(request.user, action, seen.owned)
-        )
-        shown.append({"step": step, "words": BUTTONS[step][0], "refused": proposals.why_not(step, row, seen) or whom})
-    return shown
+def _buttons(request: HttpRequest, facts: Facts, seen: proposals.Outlook) -> list[Button]:
+    who = request.user.get_username()
+
+    def whom(step: Step) -> str:
+        own = step == "retire" and facts.author == who
+        return "" if own else rights.why_not(request.user, proposals.STEPS[step], seen.owned)  # type: ignore[index]
+
+    return buttons(facts, who, whom)
 
 
 @require_POST
@@ -140,5 +131,5 @@ def take_proposal_step(request: HttpRequest, number: int, step: str) -> HttpResp
     except ValidationError as error:
         messages.error(request, f"Not done: {'; '.join(error.messages)}")
     else:
-        messages.success(request, BUTTONS[step][1])  # type: ignore[index]
+        messages.success(request, RULES[step].said)  # type: ignore[index]
     return HttpResponseRedirect(reverse("fleet-proposal", args=[number]))

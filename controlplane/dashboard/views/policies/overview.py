@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from controlplane.core.documents import lifecycle
 from controlplane.dashboard.core.policy_rows import (
     canary_rows,
     failover_rows,
@@ -25,7 +26,6 @@ from controlplane.policy.revisions import pausing
 BACK = timedelta(hours=24)
 MAX_RECORDS = 1_500
 """Of a day: one each minute."""
-OPEN_STATES = ("draft", "previewed", "shadow", "approved")
 
 
 @require_safe
@@ -75,7 +75,7 @@ def policy_rows(revisions: Iterable[PolicyRevision]) -> list[dict[str, Any]]:
                 "team": newest.team,
                 "active": active,
                 "shadow": shadow,
-                "waiting": newest if newest.state in OPEN_STATES and newest != shadow else None,
+                "waiting": newest if newest.state in lifecycle.OPEN and newest != shadow else None,
                 "revisions": len(numbered),
             }
         )

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
@@ -13,13 +14,13 @@ from controlplane.dashboard.core.policy_rows import canary_rows, ladder_rows, ta
 from controlplane.dashboard.core.preview_tables import preview_rows, preview_tables
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
-from controlplane.dashboard.views.policies.steps import buttons
 from controlplane.policy import queries
 from controlplane.policy.core.decide import subject_of
 from controlplane.policy.core.spec import Policy
 from controlplane.policy.models import DecisionChange, Pause, PolicyRevision
 from controlplane.policy.queries import NewestDecision
 from controlplane.policy.revisions import pausing, previews
+from controlplane.policy.revisions.buttons import buttons_of
 from controlplane.policy.revisions.read import try_policy_of
 from controlplane.telemetry.query.core.parameters import whole_number
 
@@ -57,7 +58,8 @@ def policy(request: HttpRequest, name: str) -> HttpResponse:
         "preview": preview_rows(chosen.preview),
         "preview_tables": preview_tables(chosen.preview),
         "job": previews.newest_job(chosen),
-        "buttons": buttons(request, chosen),
+        "buttons": buttons_of(request, chosen),
+        "steps_at": reverse("policy-step", args=[name, chosen.number, "_"])[:-1],
         "recent": list(
             DecisionChange.objects.filter(policy=name, shadow=False)
             .select_related("decision")

@@ -62,7 +62,7 @@ MODELS = {
     "accounts.apitoken": Row(looks=False),
     "accounts.sharedlink": Row(looks=False, administrator="change delete"),
 }  # fmt: skip
-OF_ITS_OWN = {"policy_policyrevision_step", "policy_policyrevision_roll_back", "auth_user_password_change"}
+OF_ITS_OWN = {"policy_policyrevision_step", "auth_user_password_change"}
 """URLs beside those that each model has. The first two ask as the page of policies does; the last what changing the user asks."""
 REGISTRY = {model._meta.label_lower: site for model, site in admin.site._registry.items()}
 

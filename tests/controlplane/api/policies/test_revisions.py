@@ -60,7 +60,7 @@ def get(client: Client, path: str, **query: str) -> tuple[int, Any]:
 def test_a_policy_from_its_first_draft_to_a_roll_back(ann: Client, abe: Client, oto: Client) -> None:
     status, draft = post(ann, "/api/v1/policies", {"text": scaling(4), "note": "Room for four"})
     assert (status, draft["number"], draft["state"], draft["author"]) == (201, 1, "draft", "ann")
-    assert draft["needs_approval"] and draft["steps"] == ["preview", "shadow", "retire"]
+    assert draft["approval"] == ["serving"] and draft["steps"] == ["preview", "shadow", "retire"]
     assert draft["document"]["spec"]["max"] == 4
     assert post(ann, "/api/v1/policies", {"text": scaling(4)})[0] == 200
     steps.previewed(PolicyRevision.objects.get().pk, {"attainment": 0.99}, "worker")

@@ -224,5 +224,5 @@ def test_a_shadow_is_brought_into_force_and_rolled_back_by_buttons(
     assert teammate.post(f"{path}/2/activate").status_code == 403
     assert "● Revision 2 is in force" in text(owner.post(f"{path}/2/activate", follow=True))
     back = text(owner.post(f"{path}/2/roll-back", follow=True))
-    assert "Revision 3 is in force from the next tick on, with the text of revision 1" in back
-    assert "Not done: state='retired'" in text(owner.post(f"{path}/1/activate", follow=True))
+    assert "Revision 3 is in force within a second, with the text of revision 1" in back
+    assert "Not done: state='retired': it is retired" in text(owner.post(f"{path}/1/activate", follow=True))

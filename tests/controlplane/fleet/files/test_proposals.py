@@ -202,7 +202,7 @@ def test_another_person_approves_where_the_team_wants_that(home: Path) -> None:
     edits, approves = rights.guard(rita, EDIT_FLEET), rights.guard(rita, APPROVE_FLEET)
     seen = outlook(made)
     assert (seen.approval, seen.gateways) == (("serving",), "")
-    with pytest.raises(ValidationError, match="serving wants another person's approval first"):
+    with pytest.raises(ValidationError, match="serving wants another person's approval, and this is draft"):
         take("activate", made.pk, "rita", edits)
     with pytest.raises(PermissionDenied, match="that 'rita' proposed"):
         take("approve", made.pk, "rita", approves)
@@ -225,8 +225,8 @@ def test_another_person_approves_where_the_team_wants_that(home: Path) -> None:
     done = take("activate", made.pk, "rita", edits)
     assert done.revision and (done.revision.author, done.revision.note) == ("rita", "say what it is")
     assert Variant.objects.get(name="chat").description == "new"
-    with pytest.raises(ValidationError, match="it is in force"):
-        take("withdraw", made.pk, "rita", edits)
+    with pytest.raises(ValidationError, match="it is active"):
+        take("retire", made.pk, "rita", edits)
 
 
 def test_a_proposal_says_what_gateways_would_obey(home: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_sample_is_the_newest_and_says_of_how_many(store: Store, monkeypatch: 
 def test_without_traffic_it_says_so_and_may_be_approved(store: Store) -> None:
     made = previewed(LIMITED)
     assert (made.preview["requests"], made.preview["pools"], made.preview["from_ms"]) == (0, [], None)
-    assert take("approve", made.pk, "abe", unguarded).state == FleetProposal.State.APPROVED
+    assert take("approve", made.pk, "abe", unguarded).approved_by == "abe"
 
 
 def test_a_preview_that_ended_in_an_error_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,4 +127,4 @@ def test_its_page_has_the_figures_and_what_is_not_known(store: Store, owner: Any
     assert "4 requests answered from the cache: whether they would still be" in page and "model chat: " in page
     answer = owner.get(f"/api/v1/fleet/proposals/{made.pk}").json()
     assert answer["preview"]["cache"] == {"answered": 4, "lost": 0, "unknown": 4}
-    assert "Preview again" in page
+    assert ">Preview</button>" in page

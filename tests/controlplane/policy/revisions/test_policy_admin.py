@@ -7,6 +7,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from controlplane.fleet.models import Team
 from controlplane.policy.models import Override, Pause, PolicyRevision
 from controlplane.policy.revisions import steps
 from tests.support.policy.people_and_texts import (
@@ -38,10 +39,7 @@ def page(client: Client, path: str) -> str:
 
 def press(client: Client, row: PolicyRevision, step: str) -> str:
     """What the next page says."""
-    if step == "roll-back":
-        path = reverse("admin:policy_policyrevision_roll_back", args=[row.pk])
-    else:
-        path = reverse("admin:policy_policyrevision_step", args=[row.pk, step])
+    path = reverse("admin:policy_policyrevision_step", args=[row.pk, step])
     return str(client.post(path, {"note": "by button"}, follow=True).content.decode())
 
 
@@ -87,7 +85,7 @@ def test_the_buttons_take_the_steps(ann: Client) -> None:
     assert "It is in force" in press(oto, row, "activate")
     second = steps.activate(steps.propose(scaling(6), who="ann", source="admin").revision, "oto")
     assert "Roll back to revision 1" in page(oto, of(second))
-    assert "in force from the next tick on, with the text of revision 1" in press(oto, second, "roll-back")
+    assert "in force within a second, with the text of revision 1" in press(oto, second, "roll-back")
     third = PolicyRevision.objects.get(state="active")
     assert (third.number, third.restores, third.author) == (3, 1, "oto")
     assert "Roll back to revision 2" in page(oto, of(second))  # to what is shown, if that was in force
@@ -97,9 +95,10 @@ def test_the_buttons_take_the_steps(ann: Client) -> None:
 def test_a_step_that_cannot_be_taken_says_why(ann: Client) -> None:
     row = steps.propose(scaling(4), who="ann", source="admin").revision
     abe = logged_in(approver("abe"))
-    assert "run its preview first" in press(abe, row, "approve")
+    Team.objects.update(requires_approval=True)
+    assert "preview it first" in press(abe, row, "approve")
     shown = page(ann, of(row))
-    assert "Approve: a draft cannot be approved: run its preview first" in shown
+    assert "Approve: it has no preview of what it would change now: preview it first" in shown
     assert ann.get(reverse("admin:policy_policyrevision_step", args=[row.pk, "shadow"])).status_code == 405
     assert ann.post(reverse("admin:policy_policyrevision_step", args=[row.pk, "explode"])).status_code == 404
 
@@ -109,7 +108,10 @@ def test_readers_see_and_change_nothing(ann: Client) -> None:
     rita = logged_in(member("rita", "viewer"))
     assert rita.get(ADD).status_code == 403
     assert rita.get(of(row)).status_code == rita.get(LIST).status_code == 200
-    assert "Put in shadow: ask an owner of serving, or an administrator" in page(rita, of(row))
+    assert (
+        "Put in shadow: &#x27;rita&#x27; may not change policies of serving: ask an owner of serving, or an administrator"
+        in page(rita, of(row))
+    )
     assert rita.post(of(row), {"text": scaling(9)}).status_code == 403
     assert "Delete" not in page(ann, of(row))
     PolicyRevision.objects.get(text=scaling(4))

@@ -91,7 +91,7 @@ def test_activation_retires_what_was_in_force_and_older_proposals() -> None:
     steps.activate(second, "oto")
     assert dict(PolicyRevision.objects.values_list("number", "state")) == {1: "retired", 2: "retired", 3: "active"}
     assert RevisionEvent.objects.filter(revision=first, what="retired").get().note == "revision 3 took its place"
-    with pytest.raises(ValidationError, match="propose its text as a new revision"):
+    with pytest.raises(ValidationError, match="it is retired: propose it again"):
         steps.activate(stale, "oto")
 
 
