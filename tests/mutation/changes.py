@@ -12,6 +12,8 @@ SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
     ast.And: ast.Or, ast.Or: ast.And, ast.Break: ast.Continue, ast.Continue: ast.Break,
 }  # fmt: skip
+UNSEEN = frozenset(("frozen", "gc", "strict"))
+"""Arguments that no correct program notices: of a class that nothing may change, which mypy holds, and of a `zip` of equal lengths."""
 CALLED = {"min": "max", "max": "min", "any": "all", "all": "any", "floor": "ceil", "ceil": "floor"}
 
 
@@ -42,7 +44,7 @@ def changes_of(path: str, source: str) -> Iterator[Change]:
 
 
 def _nodes(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
-    """What runs: no annotations, decorators, docstrings, texts of errors and log lines."""
+    """What runs: no annotations, decorators, docstrings, texts of errors, and nothing of `UNSEEN`."""
     for name, value in ast.iter_fields(tree):
         if name in ("annotation", "returns", "decorator_list", "type_params", "bases"):
             continue
@@ -52,6 +54,10 @@ def _nodes(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
             ):
                 continue
             if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+                continue
+            if isinstance(child, ast.keyword) and child.arg in UNSEEN:
+                continue
+            if isinstance(child, ast.Expr) and ast.unparse(child).startswith("_log."):
                 continue
             if isinstance(child, ast.expr | ast.stmt):
                 yield child
@@ -77,7 +83,9 @@ def _changed(node: ast.expr | ast.stmt) -> Iterator[tuple[ast.expr | ast.stmt, a
             test, ast.Compare | ast.UnaryOp
         ):
             yield test, ast.UnaryOp(ast.Not(), test)
-        case ast.Return(value=ast.expr() as value) if not (isinstance(value, ast.Constant) and value.value is None):
+        case ast.Return(value=ast.expr() as value) if not (
+            isinstance(value, ast.Constant) and not isinstance(value.value, str)  # a number is changed as such
+        ):
             yield node, ast.Return(ast.Constant(None))
         case ast.Break() | ast.Continue():
             yield node, SWAPPED[type(node)]()

@@ -14,7 +14,7 @@ class Recorder:
     """A plugin of pytest that notes which tests run a line of `folders`, fixtures included, and the CPU time of each, s."""
 
     def __init__(self, at: Path, folders: Sequence[str]) -> None:
-        self._at, self._cpu_s = at, dict[str, float]()
+        self._at, self._cpu_s, self._imports = at, dict[str, float](), dict[str, list[str]]()
         include = [str(at / folder / "*") for folder in folders]
         self._coverage = coverage.Coverage(None, include=include, config_file=False)
         self._coverage.start()
@@ -25,6 +25,10 @@ class Recorder:
         self._coverage.switch_context(name)
         done = yield
         self._coverage.switch_context("")
+        if name not in self._imports:
+            values = vars(getattr(item, "module", item)).values()
+            modules = {getattr(value, "__module__", None) or getattr(value, "__name__", None) for value in values}
+            self._imports[name] = [module for module in modules if isinstance(module, str)]
         self._cpu_s[name] = self._cpu_s.get(name, 0.0) + time.process_time() - began_s
         return done
 
@@ -32,7 +36,7 @@ class Recorder:
         self._coverage.stop()
         data = self._coverage.get_data()
         lines = {str(Path(path).relative_to(self._at)): data.contexts_by_lineno(path) for path in data.measured_files()}
-        file.write_text(json.dumps({"lines": lines, "cpu_s": self._cpu_s}))
+        file.write_text(json.dumps({"lines": lines, "cpu_s": self._cpu_s, "imports": self._imports}))
 
 
 class Reach:
@@ -42,16 +46,19 @@ class Reach:
         saved = json.loads(file.read_text())
         self._lines: dict[str, dict[str, list[str]]] = saved["lines"]
         self._cpu_s: dict[str, float] = saved["cpu_s"]
+        self._imports = {name: frozenset(modules) for name, modules in saved["imports"].items()}
 
     def tests(self, path: str, line: int, source: str) -> list[str]:
         """The tests that run the statement at this line, the quickest first. Of one that runs at import, those that run any line of the
-        file.
+        file or import anything of it, and all where none does: it may have nothing but values.
         """
         lines = self._lines.get(path, {})
         first, last, in_function = _statement(source, line)
         names = self._named(lines, range(first, last + 1))
         if not names and not in_function:
-            names = self._named(lines, map(int, lines))
+            module = path.removesuffix(".py").replace("/", ".")
+            names = self._named(lines, map(int, lines)) | {name for name, of in self._imports.items() if module in of}
+            names = names or set(self._cpu_s)
         return sorted(names, key=lambda name: self._cpu_s[name])
 
     def cpu_s(self, tests: Iterable[str]) -> float:
