@@ -1,12 +1,15 @@
 """Documents of other versions of the control plane."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from inference.contract import snapshot
+from inference.contract.gateway_signals import GatewaySignals
 from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
 from inference.contract.snapshot import Endpoint, Snapshot, SnapshotError, check
 from tests.support.gateway.process import LARGE, SMALL, a_snapshot
@@ -29,6 +32,21 @@ def written(given: Snapshot = GIVEN) -> dict[str, Any]:
 
 def read(document: dict[str, Any]) -> snapshot.Checked:
     return check(json.dumps(document).encode())
+
+
+def fields_of(schema: Any) -> str:
+    """A line for each struct, with what each of its fields takes, and what it means where a document leaves it out."""
+    lines = (
+        f"{name}: " + "; ".join(f"{field} {json.dumps(says)}" for field, says in struct["properties"].items())
+        for name, struct in sorted(schema["$defs"].items())
+    )
+    return re.sub('"type": |"\\$ref": "#/.defs/|["{}]', "", "\n".join(lines)) + "\n"
+
+
+def test_a_field_takes_and_means_what_it_did_for_gateways_and_control_planes_of_before() -> None:
+    """`fields.txt` changes with a field that is new, and otherwise with `schema` alone."""
+    written = "".join(fields_of(msgspec.json.schema(struct)) for struct in (Snapshot, GatewaySignals))
+    assert written == (Path(__file__).parent / "fields.txt").read_text()
 
 
 def test_endpoints_lie_apart_from_their_pools() -> None:

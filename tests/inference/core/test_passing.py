@@ -48,6 +48,10 @@ def test_every_member_of_a_name_is_changed_however_it_is_written() -> None:
     """A server that takes the first of two would else get another model than the one that was looked for."""
     body = rb'{"mod\u0065l":"a", "x": "\"model\":\"a\"", "model":"a"}'
     assert json_members.changed(body, {"model": b'"b"'}) == rb'{"mod\u0065l":"b", "x": "\"model\":\"a\"", "model":"b"}'
+    twice = b'{"a": {"x":"}]", "y":[{}]}, "a" : [1,"]",[2]] , "a": -1.5e3, "a":"\\"", "a": true}'
+    assert json_members.changed(twice, {"a": b"0", "b": None}) == b'{"a": 0, "a" : 0 , "a": 0, "a":0, "a": 0}'
+    assert json_members.changed(twice, {"a": None, "b": b"1"}) == b'{"b":1}'
+    assert json_members.changed(b'{ "a":1, "b":2 , "c":3 }', {"a": None, "d": b"4"}) == b'{ "b":2 , "c":3,"d":4 }'
 
 
 def test_the_model_s_name_is_replaced_where_it_stands_and_nowhere_else() -> None:

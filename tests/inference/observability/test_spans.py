@@ -304,46 +304,6 @@ def test_a_later_version_of_traceparent_is_read() -> None:
     assert (context.trace_id, context.parent_id, context.flags) == (b"\x11" * 16, b"\x22" * 8, b"00")
 
 
-values = st.one_of(
-    st.text(max_size=300),
-    st.booleans(),
-    st.integers(-(2**63), 2**63 - 1),
-    st.floats(allow_nan=False),
-    st.just(("a", "b")),
-)
-
-
-@given(
-    st.binary(min_size=16, max_size=16),
-    st.binary(min_size=8, max_size=8),
-    st.integers(0, 2**63),
-    st.dictionaries(st.text(min_size=1, max_size=200), values, max_size=5),
-    st.one_of(st.none(), st.text(max_size=300)),
-)
-def test_the_encoding_is_what_protobuf_reads(
-    trace_id: bytes, span_id: bytes, start: int, attributes: dict[str, Any], error: str | None
-) -> None:
-    rest = b"".join(otlp.attribute(key, value) for key, value in attributes.items()) + otlp.event(start + 1, "tick")
-    field = otlp.span(trace_id, span_id, b"", "näme", otlp.SERVER, start, start + 2, rest, error=error)
-    message = ExportTraceServiceRequest.FromString(otlp.request([field, field], "scope", [("service.name", "x")]))
-    resource = message.resource_spans[0]
-    assert resource.resource.attributes[0].value.string_value == "x"
-    span = resource.scope_spans[0].spans[1]
-    assert (span.trace_id, span.span_id, span.name, span.kind) == (trace_id, span_id, "näme", otlp.SERVER)
-    assert (span.start_time_unix_nano, span.end_time_unix_nano) == (start, start + 2)
-    assert span.events[0].time_unix_nano == start + 1
-    assert len(span.attributes) == len(attributes)
-    for item in span.attributes:
-        wanted = attributes[item.key]
-        kind = item.value.WhichOneof("value")
-        if kind == "array_value":
-            assert tuple(part.string_value for part in item.value.array_value.values) == wanted
-        else:
-            assert getattr(item.value, kind) == wanted
-            assert type(getattr(item.value, kind)) is type(wanted)
-    assert (span.status.code, span.status.message) == ((2, error) if error is not None else (0, ""))
-
-
 @given(st.lists(st.integers(0, 50), max_size=6), st.integers(0, 200), st.integers(0, 200), st.integers(0, 50))
 def test_stages_close_whatever_the_shared_work_did(gaps: list[int], joined: int, stayed: int, after: int) -> None:
     """A request may join at any time of the leader's work, and leave at any later time."""
