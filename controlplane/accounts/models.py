@@ -83,6 +83,8 @@ class ApiToken(Issued):
         """Store when it was last used, at most once per USE_RECORDED_EVERY over all processes."""
         now = timezone.now()
         fresh = now - USE_RECORDED_EVERY
+        if self.last_used_at and self.last_used_at >= fresh:
+            return  # an UPDATE that changes nothing takes its turn among SQLite's writers too
         ApiToken.objects.filter(pk=self.pk).exclude(last_used_at__gte=fresh).update(last_used_at=now)
 
 

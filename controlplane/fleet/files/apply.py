@@ -1,7 +1,7 @@
 """Makes the fleet equal to files, all or none. Applying the same again changes nothing."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from django.conf import settings
 from django.db import transaction
@@ -28,6 +28,13 @@ from controlplane.fleet.snapshot_values import fleet_values
 from inference.contract import snapshot
 
 
+@dataclass(frozen=True, slots=True)
+class AppliedFleet(Applied[Key]):
+    """`obeyed`: what gateways obeyed before, and what they would after; None where it cannot be applied."""
+
+    obeyed: tuple[snapshot.Snapshot, snapshot.Snapshot] | None = None
+
+
 def apply(
     texts: Mapping[str, str],
     *,
@@ -40,37 +47,38 @@ def apply(
     adopt: bool = False,
     dry_run: bool = False,
     guard: Guard = unguarded,
-) -> Applied[Key]:
+) -> AppliedFleet:
     """Apply files by name. `label` marks what they own; None leaves each document to whom it belongs. `removes` goes whoever owns it.
 
     A dry run does everything and rolls back, so that it finds the same errors. `guard` is asked of each row, as it was and will be.
     """
     wanted, problems = check(texts)
     planned = [] if problems else plan(wanted, label, removes, prune=prune, adopt=adopt)
-    applied = Applied(len(wanted), planned, problems, False)
+    applied = AppliedFleet(len(wanted), planned, problems, False)
     if not applied.possible:
         return applied
     with transaction.atomic(), revisions.because(Reason(label, note, restores, author)):
-        work, refused = Work(wanted, guard), set(_refused_by_gateways())
+        work, before = Work(wanted, guard), render(fleet_values(), version=1)
         planned = work.carried_out(planned)
-        if not work.problems:
-            work.problems += [whole(message) for message in _refused_by_gateways() if message not in refused]
+        after = render(fleet_values(), version=1) if applied.changes_something and not work.problems else before
+        if after != before:
+            refused = set(_refused_by_gateways(before))
+            work.problems += [whole(message) for message in _refused_by_gateways(after) if message not in refused]
         for each in wanted:
             revisions.note(each.key)
         done = not dry_run and not work.problems
         transaction.set_rollback(not done)
-    return replace(applied, steps=planned, problems=sorted(work.problems), done=done)
+    obeyed = None if work.problems else (before, after)
+    return replace(applied, steps=planned, problems=sorted(work.problems), done=done, obeyed=obeyed)
 
 
-def _refused_by_gateways() -> list[str]:
-    """What they would leave out of the fleet as it is now, and why."""
+def _refused_by_gateways(document: snapshot.Snapshot) -> list[str]:
+    """What they would leave out of it, and why."""
     try:
-        document = snapshot.check(
-            snapshot.encode(render(fleet_values(), version=1)), settings.CONFIG.backend_link_local
-        )
+        faults = snapshot.check(snapshot.encode(document), settings.CONFIG.backend_link_local).faults
     except snapshot.SnapshotError as error:
         return [f"gateways would refuse all: {error}"]
-    return [f"gateways would refuse {each.kind} {each.name}: {each.reason}" for each in document.faults]
+    return [f"gateways would refuse {each.kind} {each.name}: {each.reason}" for each in faults]
 
 
 def plan(

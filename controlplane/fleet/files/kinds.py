@@ -1,6 +1,6 @@
 """The kinds of documents, each a table with the tables that belong to its rows; their forms come from the columns."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC
 from functools import cache
@@ -110,10 +110,14 @@ class Kind:
         return str(value.name if self.is_of_another else value)
 
     def find(self, name: str) -> models.Model | None:
+        return self.rows([name]).first()
+
+    def rows(self, names: Collection[str]) -> "models.QuerySet[Any]":
+        """The rows of these documents, with the rows that they name."""
         rows: models.QuerySet[Any] = self.table._default_manager.select_related(*references(self.table))
         if self.is_single:
-            return rows.first() if name == ALL else None
-        return rows.filter(**{f"{self.named}__name" if self.is_of_another else self.named: name}).first()
+            return rows if ALL in names else rows.none()
+        return rows.filter(**{f"{self.named}__name__in" if self.is_of_another else f"{self.named}__in": names})
 
     def new(self, name: str) -> models.Model:
         return self.table() if self.is_single or self.is_of_another else self.table(**{self.named: name})
@@ -291,6 +295,19 @@ def stored() -> dict[Key, Values]:
             ),
         )
     }
+
+
+def texts_of(keys: Iterable[Key]) -> dict[Key, str]:
+    """What these documents are now; empty where there is none. In a query for each kind and each of its lists."""
+    texts, names_of = dict.fromkeys(keys, ""), dict[str, list[str]]()
+    for of, name in texts:
+        names_of.setdefault(of, []).append(name)
+    for of, names in names_of.items():
+        kind = KINDS[of]
+        for row, values in read_kind(kind, kind.rows(names)):
+            key = (of, kind.name_of(row))
+            texts[key] = text_of(key, values, whole=True)
+    return texts
 
 
 def text_of(key: Key, values: Values, *, whole: bool = False) -> str:

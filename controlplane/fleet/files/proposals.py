@@ -17,21 +17,19 @@ from controlplane.accounts.core.rule import Action, Owned
 from controlplane.accounts.rights import Guard, unguarded
 from controlplane.core.acting import actor
 from controlplane.core.documents.lifecycle import Facts, State, why_not
-from controlplane.core.documents.plan import Applied
 from controlplane.core.documents.report import plan_lines
 from controlplane.core.documents.writing import join_documents
 from controlplane.fleet.core import forms
 from controlplane.fleet.core.revision_words import changed
-from controlplane.fleet.core.snapshot import policy_of, render
+from controlplane.fleet.core.snapshot import policy_of
 from controlplane.fleet.files import revisions
-from controlplane.fleet.files.apply import apply
+from controlplane.fleet.files.apply import AppliedFleet, apply
 from controlplane.fleet.files.approval import wanting
 from controlplane.fleet.files.differences import values_of_text
 from controlplane.fleet.files.export import owner_of
 from controlplane.fleet.files.kinds import KINDS, Key, stored, text_of
 from controlplane.fleet.files.reading import check
 from controlplane.fleet.models import FleetProposal
-from controlplane.fleet.snapshot_values import fleet_values
 from inference.contract import snapshot
 
 Step = Literal["preview", "approve", "activate", "retire"]
@@ -45,20 +43,16 @@ STEPS: Mapping[Step, Action] = {
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a proposal would change now. `before` and `after` are what gateways obey, and would obey. `owned`: whose it is. `approval`: the
-    teams that want another person's.
-    """
+    """What a proposal would change now. `owned`: whose it is. `approval`: the teams that want another person's."""
 
-    applied: Applied[Key]
-    before: snapshot.Snapshot
-    after: snapshot.Snapshot
+    applied: AppliedFleet
     owned: Owned
     approval: tuple[str, ...]
 
     @property
     def gateways(self) -> str:
         """What they would obey otherwise, in words; empty: nothing."""
-        return changed(_plain(self.before), _plain(self.after)) if self.applied.done else ""
+        return changed(*map(_plain, self.applied.obeyed)) if self.applied.obeyed else ""
 
     @property
     def digest(self) -> str:
@@ -70,12 +64,10 @@ def outlook(proposal: FleetProposal, guard: Guard = unguarded, *, keep: bool = F
     touched: list[Owned] = []
     noting = _noting(touched, guard)
     with transaction.atomic():
-        before = render(fleet_values(), version=1)
         applied = _applied(proposal, noting)
-        after = render(fleet_values(), version=1)
         transaction.set_rollback(not keep)
     teams = frozenset().union(*(owned.teams for owned in touched))
-    return Outlook(applied, before, after, Owned(teams, proposal.author), wanting(touched))
+    return Outlook(applied, Owned(teams, proposal.author), wanting(touched))
 
 
 def _noting(touched: list[Owned], guard: Guard) -> Guard:
@@ -93,7 +85,7 @@ def _plain(document: snapshot.Snapshot) -> dict[str, Any]:
     return plain
 
 
-def _applied(proposal: FleetProposal, guard: Guard) -> Applied[Key]:
+def _applied(proposal: FleetProposal, guard: Guard) -> AppliedFleet:
     return apply(
         {str(proposal): proposal.text} if proposal.text else {},
         label=proposal.label or None,
@@ -133,7 +125,7 @@ def propose(
 class Sent:
     """What became of files: they are applied, or wait as a proposal, or cannot be."""
 
-    applied: Applied[Key]
+    applied: AppliedFleet
     proposal: FleetProposal | None = None
 
     @property

@@ -4,7 +4,7 @@ A save or a delete only notes which documents it touches. They are written once,
 no signal for that moment, so the connection's `commit` is wrapped.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from controlplane.accounts.core.rule import Owned
 from controlplane.core.acting import actor
 from controlplane.core.changes import watch
 from controlplane.core.documents.plan import conflict_with, is_managed
-from controlplane.fleet.files.kinds import KINDS, Key, read_kind, roots_of, text_of
+from controlplane.fleet.files.kinds import KINDS, Key, roots_of, texts_of
 from controlplane.fleet.models import FleetChange, FleetRevision
 
 _OTHERS, _COMMIT = "_named_before", "_commit_without_revisions"
@@ -91,9 +91,8 @@ def differing(since: int, using: str = "default") -> dict[Key, str]:
     """The documents that differ from the newest revision of those that were touched since a mark; empty texts: they are removed."""
     entries = [entry[1] for entry in connections[using].run_on_commit[since:]]
     keys = dict.fromkeys(each.key for each in entries if isinstance(each, _Noted) and each.key)
-    newest = {(each.kind, each.name): each.text for each in changes_until() if (each.kind, each.name) in keys}
-    texts = {key: _text(key) for key in keys}
-    return {key: text for key, text in texts.items() if text != newest.get(key, "")}
+    newest = _newest(keys)
+    return {key: text for key, text in texts_of(keys).items() if text != (newest[key].text if key in newest else "")}
 
 
 def connect() -> None:
@@ -140,10 +139,10 @@ def write(using: str = "default") -> FleetRevision | None:
     """
     noted = [entry[1] for entry in connections[using].run_on_commit if isinstance(entry[1], _Noted)]
     revision = next((each.revision for each in noted if each.revision), None)
-    for key, reason in {each.key: each.reason for each in noted if each.key}.items():
-        text = _text(key)
-        changes = FleetChange.objects.filter(kind=key[0], name=key[1])
-        before = changes.order_by("-revision_id").first()
+    reasons = {each.key: each.reason for each in noted if each.key}
+    texts, newest, changes = texts_of(reasons), _newest(reasons), list[FleetChange]()
+    for key, reason in reasons.items():
+        text, before = texts[key], newest.get(key)
         kept = before.label if before and (before.text or reason.restores) else ""
         label = kept if reason.label is None else reason.label
         if before is None and not text:
@@ -155,9 +154,15 @@ def write(using: str = "default") -> FleetRevision | None:
                 continue
         if revision is None:
             revision = _begun(using, reason)
-        FleetChange.objects.update_or_create(
-            revision=revision, kind=key[0], name=key[1], defaults={"text": text, "label": label, "drifted": drifted}
+        changes.append(
+            FleetChange(revision=revision, kind=key[0], name=key[1], text=text, label=label, drifted=drifted)
         )
+    FleetChange.objects.bulk_create(
+        changes,
+        update_conflicts=True,
+        unique_fields=["kind", "name", "revision"],
+        update_fields=["text", "label", "drifted"],
+    )
     return revision
 
 
@@ -173,12 +178,6 @@ def _begun(using: str, reason: Reason) -> FleetRevision:
     )
     transaction.on_commit(_Noted(None, reason, made), using=using)
     return made
-
-
-def _text(key: Key) -> str:
-    kind = KINDS[key[0]]
-    row = kind.find(key[1])
-    return "" if row is None else text_of(key, next(read_kind(kind, [row]))[1], whole=True)
 
 
 def _before_save(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
@@ -234,6 +233,12 @@ def changes_until(number: int | None = None) -> QuerySet[FleetChange]:
     until = Q() if number is None else Q(revision__lte=number)
     newest = FleetChange.objects.filter(until, kind=OuterRef("kind"), name=OuterRef("name")).order_by("-revision_id")
     return FleetChange.objects.filter(pk=Subquery(newest.values("pk")[:1]))
+
+
+def _newest(keys: Collection[Key]) -> dict[Key, FleetChange]:
+    """The last change of each of these documents."""
+    rows = changes_until().filter(kind__in={kind for kind, _ in keys}, name__in={name for _, name in keys})
+    return {(each.kind, each.name): each for each in rows if (each.kind, each.name) in keys}
 
 
 def texts_at(number: int | None = None) -> dict[Key, str]:

@@ -70,14 +70,14 @@ def run(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, Any]:
 def preview(proposal: FleetProposal) -> dict[str, Any]:
     """What it would have changed, as a document; with no request in it where none was recorded. Raises as `run` does."""
     seen = proposals.outlook(proposal)
-    if not seen.applied.done:
+    if seen.applied.obeyed is None:
         raise CannotPreviewError(
             "it cannot be applied as the fleet is now: correct what is listed, and propose it again"
         )
     to_ns = time.time_ns()
     window = Window(to_ns - REPLAYED_S * NS_PER_S, to_ns)
     plan, objectives, left_out = _judged()
-    before, after = (Gateways(document, to_ns // 1_000_000) for document in (seen.before, seen.after))
+    before, after = (Gateways(document, to_ns // 1_000_000) for document in seen.applied.obeyed)
     rows, count = answers.store().replayed.newest(window, list(before.models), plan.cuts, MAX_REQUESTS)
     figures = compared(before, after, rows, objectives)
     recorded = {row.pool for row in rows}
@@ -89,7 +89,7 @@ def preview(proposal: FleetProposal) -> dict[str, Any]:
         "to_ms": rows[-1].at_ms if rows else None,
         **figures,
         "never_served": [each["pool"] for each in figures["pools"] if each["after"] and each["pool"] not in recorded],
-        "not_replayed": not_replayed(seen.before, seen.after),
+        "not_replayed": not_replayed(*seen.applied.obeyed),
         "unjudged_objectives": left_out,
     }
 

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -89,7 +91,9 @@ def test_a_deleted_token_is_refused(outsider: Client, token: tuple[ApiToken, str
 def test_use_is_recorded_but_not_at_every_request(outsider: Client, token: tuple[ApiToken, str]) -> None:
     get(outsider, token[1])
     first = ApiToken.objects.get().last_used_at
-    get(outsider, token[1])
+    with CaptureQueriesContext(connection) as asked:
+        get(outsider, token[1])
+    assert not [each["sql"] for each in asked if "UPDATE" in each["sql"]]
     assert first is not None
     assert ApiToken.objects.get().last_used_at == first
     ApiToken.objects.update(last_used_at=first - USE_RECORDED_EVERY - timedelta(seconds=1))

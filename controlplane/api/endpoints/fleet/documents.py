@@ -13,11 +13,12 @@ from controlplane.api.endpoints.openslo import BODY, FileStepOut, LintProblemOut
 from controlplane.api.formats import Given, Name, Number, Words
 from controlplane.api.steps import StepsOut, stepped
 from controlplane.core.documents import report
-from controlplane.core.documents.plan import Applied, managed_by
+from controlplane.core.documents.plan import managed_by
 from controlplane.core.documents.writing import join_documents
 from controlplane.core.listing import newest_first
 from controlplane.core.problems import problem
 from controlplane.fleet.files import proposals
+from controlplane.fleet.files.apply import AppliedFleet
 from controlplane.fleet.files.differences import Difference, differences
 from controlplane.fleet.files.export import export
 from controlplane.fleet.files.kinds import KINDS, read_kind, text_of
@@ -165,7 +166,7 @@ def change_document(request: HttpRequest, kind: str, name: str) -> Any:
         message = f"the body has to be {kind[:40]} {name[:100]} and nothing else: send others to their own addresses"
         other = next(each for each in read if each.key != (kind, name) or each is not read[0])
         problems = [other.problem(("metadata", "name"), message, "other")]
-        return Status(409, proposals.Sent(Applied(len(read), (), problems, False)))
+        return Status(409, proposals.Sent(AppliedFleet(len(read), (), problems, False)))
     return _sent(request, texts, label=None)
 
 

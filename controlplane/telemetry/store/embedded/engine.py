@@ -21,6 +21,9 @@ CLOSING_S = 20.0
 """Seconds that closing waits for each running statement."""
 UNKNOWN_EXCEPTION = 1002  # ClickHouse's code for errors without one
 
+SERVER_SETTINGS = Path(__file__).with_name("server_settings.xml")
+"""ClickHouse's configuration. Its defaults are those of a server that is never idle."""
+
 _CODE = re.compile(r"\bCode: (\d+)\. ")
 
 
@@ -54,7 +57,7 @@ class Engine:
         folder.mkdir(parents=True, exist_ok=True)
         path = str(folder.resolve())
         try:
-            first = Connection(path)
+            first = Connection(f"{path}?config-file={SERVER_SETTINGS}")
         except RuntimeError as error:
             raise StoreUnavailableError(
                 f"the store in {path} cannot be opened: another process has it open, or it is damaged ({error}). "
