@@ -59,12 +59,3 @@ def test_from_the_list_by_keyboard_to_a_bad_request(page: Page) -> None:
     trace = page.get_by_role("region", name="What uses the error budget").locator("a.mono").first
     trace.click()
     page.wait_for_url("**/traces/**")
-
-
-def test_each_tier_is_judged_by_itself(page: Page, shoot: Shoot) -> None:
-    page.goto("/objectives/answers-by-tier")
-    rows = page.get_by_role("region", name="By value").locator("tbody tr")
-    expect(rows.first).to_contain_text("tier")
-    rows.last.locator("a").click()
-    page.wait_for_url("**of=answers-by-tier**")
-    shoot("objective-split")

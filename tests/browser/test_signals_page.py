@@ -1,4 +1,4 @@
-"""The signals page, as a person uses it: targets, a search, a metric's chart, its table, zooming, narrowing."""
+"""The signals page, as a person uses it: a search, a metric's chart, its table, zooming, narrowing."""
 
 from collections.abc import Callable
 
@@ -8,13 +8,6 @@ from tests.support.browser import pages
 
 Shoot = Callable[[str], None]
 METRIC = "/signals?metric=nv_inference_request_success"
-
-
-def test_targets_and_metrics_at_a_glance(page: Page, shoot: Shoot) -> None:
-    page.goto("/signals")
-    expect(page.locator("tbody tr").first).to_contain_text("down")
-    expect(page.get_by_role("region", name="Events")).to_contain_text("connection refused")
-    shoot("signals")
 
 
 def test_a_search_leads_to_a_chart_and_back(page: Page, shoot: Shoot) -> None:

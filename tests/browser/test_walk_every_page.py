@@ -25,7 +25,7 @@ PAGES = {
     "signals": "/signals",
     "trace": "/requests > tr[data-row] a[data-open-row]",
     "objectives": "/objectives",
-    "objective-preview": "/objectives/preview?saved=chat-large-ttft&from=now-1h",
+    "objective-preview": "/objectives/preview?saved=chat-large-ttft&windows=page+2m/1m+0.0001,+ticket+10m/5m+0.0001&from=now-1h",
     "objective": "/objectives/chat-large-ttft",
     "incidents": "/incidents",
     "incident": "/incidents > tr[data-row] a[data-open-row]",
