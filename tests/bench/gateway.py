@@ -4,7 +4,8 @@ Rounds are interleaved (every target in each round) so that noise hits all alike
 `added` is the time through a target minus the time of its own upstream spoken to directly by the same load generator,
 at the same percentile: HTTP for the proxies, raw gRPC frames for the gateway, so that its gRPC client counts in full.
 `openai` is the gateway before the proxies' own upstream, over OpenAI's API.
-A hit calls no upstream: the cheapest HTTP answer there is (the floor) is taken off instead.
+A hit calls no upstream: the cheapest HTTP answer there is (the floor) is taken off instead. Hits are all of one request, which the gateway
+answers from its copies; redis_hits are those of requests that were misses before, one after the other, so that hardly any has a copy.
 """
 
 import tempfile
@@ -87,7 +88,10 @@ def _direct(rounds: Rounds, where: Bed) -> None:
 
 
 def _measure(rounds: Rounds, target: Target, serials: "count[int]") -> None:
-    for kind, wire in (("miss", target.miss), ("hit", target.hit)):
+    for kind in ("miss", "hit", "redis_hit"):
+        wire = {"miss": target.miss, "hit": target.hit}.get(kind)
+        if kind == "redis_hit" and target.name == "weir":
+            wire = _again(target.miss, next(serials))
         if wire is None:
             continue
         name = f"{target.name}.{kind}"
@@ -99,6 +103,12 @@ def _measure(rounds: Rounds, target: Target, serials: "count[int]") -> None:
         _throughput(rounds, name, target.child, target.port, wire, serials)
     ttft = percentile(first_tokens(target.port, target.stream, ONE_S, serials), 0.5)
     rounds[f"{target.name}.ttft_added"].append(ttft - rounds[f"{target.direct}_ttft"][-1])
+
+
+def _again(miss: Http, sent: int) -> Http:
+    """The first `sent` requests in turn."""
+    turn = count()
+    return replace(miss, body=lambda _: miss.body(next(turn) % sent))
 
 
 def _latency(rounds: Rounds, name: str, port: int, wire: Wire, serials: "count[int]") -> None:
@@ -117,7 +127,7 @@ def _throughput(rounds: Rounds, name: str, child: Child, port: int, wire: Wire, 
 def _figures(measured: dict[str, float]) -> Iterator[Figure]:
     prefixes = {"weir": "gateway", "openai": "gateway.openai", "bare": "gateway.bare", "litellm": "gateway.litellm"}
     for target, prefix in prefixes.items():
-        for kind in ("miss", "hit"):
+        for kind in ("miss", "hit", "redis_hit"):
             name = f"{target}.{kind}"
             if f"{name}_rps" not in measured:
                 continue
@@ -137,7 +147,7 @@ def _figures(measured: dict[str, float]) -> Iterator[Figure]:
     if "openai.miss_p50_added" in measured:
         ratio = measured["openai.miss_p50_added"] / measured["bare.miss_p50_added"]
         yield Figure("gateway.openai_p50_ratio", ratio, "ratio", "bare granian + aiohttp proxy")
-    for kind in ("hit", "miss"):
+    for kind in ("hit", "miss", "redis_hit"):
         ratio = measured[f"weir.{kind}_p50_added"] / measured["bare.miss_p50_added"]
         yield Figure(f"gateway.{kind}_p50_ratio", ratio, "ratio", "bare granian + aiohttp proxy")
         ratio = measured[f"weir.{kind}_p99_added"] / measured["bare.miss_p99_added"]

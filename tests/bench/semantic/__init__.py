@@ -22,7 +22,7 @@ from typing import NamedTuple
 from inference.core.semantic.evidence import ALPHA, THRESHOLDS, Evidence, Label, choose, sample_rate
 from inference.core.semantic.vectors import CANARY, Canary, pack, similarity
 from tests.bench.figures import Figure, say
-from tests.bench.semantic import lookups, purges
+from tests.bench.semantic import beside, lookups, purges
 from tests.bench.semantic.pairs import Pair, PairsError, embed, of_file, pool
 
 RUNS = 20
@@ -54,6 +54,7 @@ def run() -> Iterator[Figure]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-")))
         yield from asyncio.run(lookups.measure(folder, stack))
+        yield from asyncio.run(beside.measure(folder, stack))
         yield from asyncio.run(purges.measure(folder, stack))
     for name, delta in DELTAS.items():
         upper, hits = dict[str, float](), dict[str, float]()

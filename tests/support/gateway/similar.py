@@ -15,8 +15,6 @@ import msgspec
 import pytest
 from openai import APIStatusError, AsyncOpenAI
 
-from controlplane.fleet.observe.core.ready import CACHE_FAULTS, reading
-from controlplane.fleet.observe.targets import GATEWAY
 from inference.backends.credentials import Credentials
 from inference.backends.fleet import Fleet, PoolState
 from inference.backends.openai import OpenAIConnector
@@ -160,6 +158,10 @@ class Bed:
 
     async def says(self, cache: str, semantic: str, *faults: str) -> None:
         """Wait until `/readyz` says so of both caches, and the control plane, which reads it and `/metrics`, has these faults of them."""
+        # Not above, because Django has to be set up for it, which benches do not.
+        from controlplane.fleet.observe.core.ready import CACHE_FAULTS, reading
+        from controlplane.fleet.observe.targets import GATEWAY
+
         seen: tuple[Any, ...] = ()
 
         async def said() -> bool:
