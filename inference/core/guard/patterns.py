@@ -70,16 +70,18 @@ class Found(NamedTuple):
 
 def may_have(document: bytes, patterns: Collection[Pattern]) -> bool:
     """Whether one of the texts in JSON may have something of them, which costs less to know than to look through each."""
-    if b"\\u" in document or ("mail" in patterns and b"@" in document):
+    if (b"\\" in document and b"\\u" in document) or ("mail" in patterns and b"@" in document):
         return True
     if "card" in patterns and _DIGITS in document.translate(_AS_DIGITS, b" -"):
         return True
     if "key" not in patterns:
         return False
     words = document.translate(_AS_WORDS)
-    return _BLOCK_BEGIN_BYTES in document or (
-        _LONG in words and any(_KEY_BEGINS.search(document, *word) for word in _long_words(words))
-    )
+    if _LONG in words:
+        for start, end in _long_words(words):
+            if _KEY_BEGINS.search(document, start, end):
+                return True
+    return _BLOCK_BEGIN_BYTES in document
 
 
 def find(text: str, patterns: Collection[Pattern]) -> list[Found]:

@@ -47,6 +47,9 @@ class GuardedStream:
         self._kept: list[Event] = []  # until a moderation has seen them
         self._said = ""
         self._is_done = self._has_begun = False
+        self._goes_on = (
+            False  # nothing waits but in `_plain`, and an event has come that brings a part of its text alone
+        )
         self._has_all = False  # nobody reads on to the end where the counts have come
 
     def _begin(self) -> None:
@@ -56,8 +59,7 @@ class GuardedStream:
         self._blocks = Blocks()
         self._plain = Plain[Event](self._checking)
         self._channel: object = None  # of what is in `_plain`
-        self._before = self._after = b""  # what stands around the text of an event that brings a part of one
-        self._goes_on = False  # nothing waits but in `_plain`, and such an event has come
+        self._before = self._after = self._before_word = b""  # what stands around the text of such an event
 
     @property
     def head(self) -> Head | None:
@@ -77,6 +79,14 @@ class GuardedStream:
         """The events that have come and may be said; none at the end. Raises BackendError, ApiError."""
         while not self._is_done:
             events = await self._stream.next()
+            if self._goes_on and len(events) == 1:  # nearly always: it brings the next word, and is not decoded
+                raw, after, plain = events[0].raw, self._after, self._plain
+                if plain.is_word and raw.startswith(self._before_word) and raw.endswith(after):
+                    word = raw[len(self._before_word) : -len(after)]
+                    if word.isalpha():
+                        if known := plain.word(events[0], word.decode()):
+                            return known
+                        continue
             self._is_done = not events
             try:
                 out = self._look(events)
@@ -101,15 +111,8 @@ class GuardedStream:
             else:
                 out = self._in_windows(*self._plain.take(), *events)
         else:
-            plain = self._plain
-            for event in events:  # nearly all differ from the one before in their text alone, and are not decoded
-                raw, before, after, part = event.raw, self._before, self._after, None
-                if self._goes_on and raw.startswith(before) and raw.endswith(after):
-                    part = raw[len(before) : -len(after)]
-                    if plain.is_word and part[:1] == b" " and part[1:].isalpha():
-                        out += plain.word(event, part[1:].decode())
-                        continue
-                out += self._handed(event, part)
+            for event in events:
+                out += self._handed(event)
         if self._is_done:
             known, rest = self._plain.end(), self._blocks.rest()
             out += self._in_windows(*self._plain.take()) if known is None else known
@@ -119,15 +122,18 @@ class GuardedStream:
                 out.append(Event(tokens=0, raw=rest))
         return out
 
-    def _handed(self, event: Event, part: bytes | None) -> list[Event]:
-        """An event of a stream that is handed on. `part` is in what it differs from the one before, if in its text alone."""
-        if part is not None:
+    def _handed(self, event: Event) -> list[Event]:
+        """Of a stream that is handed on. One that differs from the event before in its text alone is not decoded."""
+        raw, before, after = event.raw, self._before, self._after
+        if self._goes_on and raw.startswith(before) and raw.endswith(after):
             try:  # several of them may have come at once
-                return self._say([event], [_string(b'"%b"' % part.replace(self._after + self._before, b""))])
+                return self._say(
+                    [event], [_string(b'"%b"' % raw[len(before) : -len(after)].replace(after + before, b""))]
+                )
             except (msgspec.DecodeError, UnicodeDecodeError):
                 pass
         tokens, out = event.tokens, list[Event]()
-        for block in self._blocks.feed(event.raw):
+        for block in self._blocks.feed(raw):
             text = self._text(block) if self._nothing_waits else None
             out += self._say([event._replace(raw=block.raw, tokens=tokens)], None if text is None else [text])
             tokens = 0
@@ -165,6 +171,7 @@ class GuardedStream:
             before, _, after = block.raw.partition(b'"%b"' % said)
             once = after and block.raw.count(said) == 1
             self._before, self._after = (before + b'"', b'"' + after) if once else (b"", b"")
+            self._before_word = self._before + b" "
         return text
 
     def _in_windows(self, *events: Event) -> list[Event]:
