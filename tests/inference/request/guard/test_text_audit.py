@@ -6,11 +6,15 @@ import hmac
 import json
 from typing import Any
 
+import grpc
+import msgspec
+
 from controlplane.telemetry.ledger.close import close
 from controlplane.telemetry.ledger.row import LedgerRow
 from inference.contract.metering.text_audit import NO_KEY
 from inference.contract.snapshot import Endpoint, GuardRule, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
-from tests.support.gateway.process import KEY, OTHER_KEY, Gateway, Receiver, StartGateway, unique
+from tests.support.gateway.process import KEY, OTHER_KEY, SMALL, Gateway, Receiver, StartGateway, a_snapshot, unique
+from tests.support.gateway.triton_double import StartDouble
 from tests.support.servers.saying import Server
 from tests.support.telemetry.otlp_payloads import spans_in
 
@@ -97,3 +101,69 @@ async def test_without_a_key_it_is_said(start_gateway: StartGateway, receiver: R
             "tenant 'acme': its texts are not hashed: set WEIR_USER_HASH_KEY, the same for all gateways"
         ]
         assert "WEIR_USER_HASH_KEY" in gateway.log.read_text()
+
+
+async def begun(
+    gateway: Gateway, document: dict[str, Any]
+) -> tuple[str, bytes, asyncio.StreamReader, asyncio.StreamWriter]:
+    """A stream whose first part has come: its trace id, and that part of its body."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    body = json.dumps(document | {"stream": True}).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    answered = (await reader.readuntil(b"\r\n\r\n")).decode()
+    return answered.partition("x-request-id: ")[2].split()[0], await chunk(reader), reader, writer
+
+
+async def chunk(reader: asyncio.StreamReader) -> bytes:
+    size = int(await reader.readuntil(b"\r\n"), 16)
+    return (await reader.readexactly(size + 2))[:-2]
+
+
+async def test_of_an_answer_that_its_client_leaves_the_hash_is_of_what_was_sent_and_who_shares_it_has_its_own(
+    start_gateway: StartGateway, receiver: Receiver
+) -> None:
+    async with Server("One two three.", size=4).serving() as server:
+        gateway = await audited(server, receiver, start_gateway, user_hash_key=SECRET)
+        server.goes_on.clear()
+        asked = {"model": "m", "messages": unique(), "temperature": 0}
+        left, got, _, leader = await begun(gateway, asked)
+        shares, whole, reader, follower = await begun(gateway, asked)
+        leader.close()
+        row = await row_of(receiver, left)
+        assert (row.status, row.http_status, row.error_type) == ("cancelled", 499, "client_disconnected")
+        assert (row.answer_hash, row.answer_bytes) == (hashed("answer", got), len(got))
+
+        server.goes_on.set()
+        while part := await chunk(reader):
+            whole += part
+        row = await row_of(receiver, shares)
+        assert (row.status, row.cache_outcome) == ("ok", "coalesced") and whole.endswith(b"data: [DONE]\n\n")
+        assert (row.answer_hash, row.answer_bytes) == (hashed("answer", whole), len(whole))
+        follower.close()
+
+
+async def test_answers_that_the_gateway_writes_itself_are_hashed_as_they_are_sent(
+    start_gateway: StartGateway, start_double: StartDouble, receiver: Receiver
+) -> None:
+    """For a Triton it makes the JSON and the events of OpenAI's API."""
+    double = await start_double()
+    tenant = Tenant("acme", "standard", (key_digest(KEY),), audits_texts=True)
+    snapshot = msgspec.structs.replace(a_snapshot(double.address), tenants=(tenant,))
+    gateway = await asyncio.to_thread(lambda: start_gateway(snapshot, otlp=receiver.url, user_hash_key=SECRET))
+    for stream in (False, True):
+        status, trace_id, body, answer = await sent(gateway, {"model": SMALL, "messages": unique(), "stream": stream})
+        row = await row_of(receiver, trace_id)
+        assert status == 200 and (row.prompt_hash, row.prompt_bytes) == (hashed("prompt", body), len(body))
+        assert (row.answer_hash, row.answer_bytes) == (hashed("answer", answer), len(answer))
+    double.gate.clear()
+    trace_id, got, _, writer = await begun(gateway, {"model": SMALL, "messages": unique()})
+    writer.close()
+    row = await row_of(receiver, trace_id)
+    assert (row.status, row.answer_hash, row.answer_bytes) == ("cancelled", hashed("answer", got), len(got))
+    double.gate.set()
+
+    double.error = grpc.StatusCode.INTERNAL
+    status, trace_id, _, _ = await sent(gateway, {"model": SMALL, "messages": unique()})
+    row = await row_of(receiver, trace_id)
+    assert (status, row.answer_hash, row.answer_bytes) == (502, "", None)
