@@ -87,7 +87,7 @@ class RequestOut(Schema):
         description=f"Where its tenant's texts are audited, else empty. “{NO_KEY}”: its gateway has none"
     )
     prompt_bytes: int | None
-    answer_hash: str
+    answer_hash: str = Field(description="Of what was sent of it: of a part, where the status is not ok")
     answer_bytes: int | None
     span_count: int
     adapter: str

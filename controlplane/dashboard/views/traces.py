@@ -122,7 +122,7 @@ def facts(row: LedgerRow) -> list[tuple[str, str]]:
         ("degraded", row.degraded),
         ("guard", row.guard),
         ("prompt hash", _hashed(row.prompt_hash, row.prompt_bytes)),
-        ("answer hash", _hashed(row.answer_hash, row.answer_bytes)),
+        ("answer hash" if row.status == "ok" else "hash of what was sent", _hashed(row.answer_hash, row.answer_bytes)),
         ("recognised by", row.adapter),
     ]
     return [(name, value) for name, value in written if value]

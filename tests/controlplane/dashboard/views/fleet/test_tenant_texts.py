@@ -1,14 +1,18 @@
 """The audit of a tenant's texts: on its page, and as JSON lines."""
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
 from controlplane.accounts.models import TenantMembership
+from controlplane.dashboard.views.traces import facts
 from controlplane.fleet.models import Tenant, Tier
 from controlplane.fleet.snapshot_values import fleet_values
+from controlplane.telemetry.query import answers
 from tests.support.web.served import Filled
 
 pytestmark = pytest.mark.django_db
@@ -71,3 +75,19 @@ def test_the_page_shows_the_newest_where_the_tenant_asks_for_it(admin_client: Cl
     assert f'title="{newest.prompt_hash}"' in page and "docs/cards masked" in page and PATH in page
     Tenant.objects.update(audits_texts=False)
     assert "Audit of texts" not in admin_client.get("/tenants/docs", served.range).content.decode()
+
+
+def test_the_hash_of_a_part_is_not_shown_as_that_of_the_whole(
+    admin_client: Client, served: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs()
+    whole = next(row for row in served.of(tenant="docs") if row.answer_hash)
+    left = replace(whole, status="cancelled", error_type="client_disconnected")
+    assert whole.status == "ok"
+    for row, is_part in ((whole, False), (left, True)):
+        monkeypatch.setattr(answers, "requests", lambda *_, row=row: SimpleNamespace(rows=[row]))
+        page = admin_client.get("/tenants/docs", served.range).content.decode()
+        assert f'title="{row.answer_hash}"' in page
+        assert ("of what was sent: cancelled client_disconnected" in page) == is_part
+        names = {name for name, value in facts(row) if row.answer_hash in value}
+        assert names == {"hash of what was sent" if is_part else "answer hash"}
