@@ -74,6 +74,10 @@ def may(user: AbstractBaseUser | AnonymousUser, action: Action, thing: object = 
     return rule.may(person_of(user), action, owned(thing))
 
 
+def is_administrator(user: AbstractBaseUser | AnonymousUser) -> bool:
+    return person_of(user).is_administrator
+
+
 def may_anywhere(user: AbstractBaseUser | AnonymousUser, action: Action) -> bool:
     """Whether there may be an object with which the user may do this."""
     return rule.may_anywhere(person_of(user), action)

@@ -28,7 +28,7 @@ from controlplane.dashboard.views.planning.worksheet import planning_worksheet
 from controlplane.dashboard.views.policies.decision import decision, decision_replay
 from controlplane.dashboard.views.policies.decisions import decisions
 from controlplane.dashboard.views.policies.overview import policies
-from controlplane.dashboard.views.policies.pauses import end_pause, pauses
+from controlplane.dashboard.views.policies.pauses import approve_override, end_pause, pauses
 from controlplane.dashboard.views.policies.policy import policy
 from controlplane.dashboard.views.policies.steps import take_step
 from controlplane.dashboard.views.requests import requests
@@ -75,6 +75,7 @@ urlpatterns = [
     path("policies/<str:name>", policy, name="policy"),
     path("policies/<str:name>/<int:number>/<str:step>", take_step, name="policy-step"),
     path("pauses", pauses, name="pauses"),
+    path("pauses/override/<int:number>/approve", approve_override, name="override-approve"),
     path("pauses/<str:what>/<int:number>/end", end_pause, name="pause-end"),
     path("decisions", decisions, name="decisions"),
     path("decisions/<str:key>", decision, name="decision"),

@@ -123,7 +123,7 @@ class GatewayKeyInline(ShownInline):
 @admin.register(Team)
 class TeamAdmin(RuledAdmin):
     inlines = [MembershipInline]
-    list_display = ["name", "contact", "requires_approval", "requires_second_factor"]
+    list_display = ["name", "contact", "requires_approval", "overrides_need_approval", "requires_second_factor"]
     search_fields = ["name", "contact"]
 
 

@@ -217,7 +217,7 @@ class PausingAdmin(KeptAdmin):
     readonly_fields = ["author", "ended_by", "ended_at"]
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        pausing.keep(obj, request.user.get_username())
+        pausing.keep(obj, request.user.get_username(), at_once=rights.is_administrator(request.user))
 
     def has_end_permission(self, request: HttpRequest) -> bool:
         return rights.may_anywhere(request.user, CHANGE_POLICIES)
@@ -240,7 +240,9 @@ class PauseAdmin(PausingAdmin):
 
 @admin.register(Override)
 class OverrideAdmin(PausingAdmin):
-    list_display = ["__str__", "tier", "starts_at", "ends_at", "author", "reason", "ended_by", "ended_at"]
+    list_display = [
+        "__str__", "tier", "starts_at", "ends_at", "author", "reason", "waits", "approved_by", "ended_by", "ended_at",
+    ]  # fmt: skip
     search_fields = ["pool", "model", "author", "reason"]
     fieldsets = [
         ("A pool's replicas", {"fields": ["pool", "replicas"]}),

@@ -110,6 +110,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=100, unique=True)),
                 ('contact', models.CharField(blank=True, help_text='Channel or address, such as #chat-oncall.', max_length=200)),
                 ('requires_approval', models.BooleanField(default=False, help_text='Of its policies, of files over REST and of the way back: another person than the author approves each first.', verbose_name='changes need approval')),
+                ('overrides_need_approval', models.BooleanField(default=False, help_text='Another person approves an override of its pools and models before it counts, unless an administrator makes it. A pause counts at once.')),
                 ('requires_second_factor', models.BooleanField(default=False, help_text='Whoever has a role in it here adds one at the next page; who logs in through a provider is its matter.', verbose_name='people need a second factor')),
             ],
             options={

@@ -40,6 +40,11 @@ class Team(Named):
         default=False,
         help_text="Of its policies, of files over REST and of the way back: another person than the author approves each first.",
     )
+    overrides_need_approval = models.BooleanField(
+        default=False,
+        help_text="Another person approves an override of its pools and models before it counts, unless an administrator makes it. "
+        "A pause counts at once.",
+    )
     requires_second_factor = models.BooleanField(
         "people need a second factor",
         default=False,

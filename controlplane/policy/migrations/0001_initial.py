@@ -65,6 +65,8 @@ class Migration(migrations.Migration):
                 ('model', models.CharField(blank=True, max_length=200)),
                 ('tier', models.CharField(blank=True, help_text='Empty: all tiers of the model.', max_length=63)),
                 ('step', models.PositiveSmallIntegerField(blank=True, help_text='Of the ladder; 0 is no degradation.', null=True)),
+                ('waits', models.BooleanField(default=False, editable=False, help_text='It does not count yet.', verbose_name='waits for approval')),
+                ('approved_by', models.CharField(blank=True, editable=False, max_length=150)),
             ],
             options={
                 'ordering': ['-starts_at'],

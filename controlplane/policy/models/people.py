@@ -1,5 +1,6 @@
 """What people say while policies run. Each has an end."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -109,6 +110,8 @@ class Override(WithAnEnd):
     model = models.CharField(max_length=200, blank=True)
     tier = models.CharField(max_length=63, blank=True, help_text="Empty: all tiers of the model.")
     step = models.PositiveSmallIntegerField(null=True, blank=True, help_text="Of the ladder; 0 is no degradation.")
+    waits = models.BooleanField("waits for approval", default=False, editable=False, help_text="It does not count yet.")
+    approved_by = models.CharField(max_length=150, blank=True, editable=False)
 
     class Meta:
         ordering = ["-starts_at"]
@@ -129,7 +132,7 @@ class Override(WithAnEnd):
         return f"{self.pool}: {count}" if self.pool else f"{self.model}: step {self.step}"
 
     def owned(self) -> Owned:
-        return owning_teams.of_subject(self.pool, self.model)
+        return replace(owning_teams.of_subject(self.pool, self.model), author=self.author)
 
     def clean(self) -> None:
         super().clean()

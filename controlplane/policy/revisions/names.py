@@ -35,10 +35,12 @@ def target(policy: Policy) -> str:
 
 def scope(policy: Policy) -> dict[str, str]:
     """The requests that it touches, by dimension; empty: all, as of the API tier."""
-    if not isinstance(policy, Scaling):
-        return {"model": policy.spec.model}
-    model = Pool.objects.filter(name=policy.spec.pool).values_list("variant__model__name", flat=True).first()
-    return {"model": model, "pool": policy.spec.pool} if model and policy.spec.pool else {}
+    return scope_of_pool(policy.spec.pool or "") if isinstance(policy, Scaling) else {"model": policy.spec.model}
+
+
+def scope_of_pool(pool: str) -> dict[str, str]:
+    model = Pool.objects.filter(name=pool).values_list("variant__model__name", flat=True).first()
+    return {"model": model, "pool": pool} if model else {}
 
 
 def unmoved(policy: Policy, fleet: FleetValues) -> dict[str, list[str]]:

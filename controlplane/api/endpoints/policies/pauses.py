@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404
 from ninja import Field, Query, Router, Schema, Status
 
 from controlplane.accounts import rights
-from controlplane.accounts.core.actions import CHANGE_POLICIES
+from controlplane.accounts.core.actions import APPROVE_POLICIES, CHANGE_POLICIES
 from controlplane.api.formats import Given, Moment, Name, Number, Text
 from controlplane.api.listing import ListParameters, newest_first
 from controlplane.policy.models import Override, Pause
@@ -66,6 +66,8 @@ class OverrideOut(WithAnEndOut):
     model: str
     tier: str
     step: int | None
+    waits: bool = Field(description="It does not count until another person approves it")
+    approved_by: str
 
 
 class PausesOut(Schema):
@@ -124,13 +126,23 @@ def new_override(request: HttpRequest, given: OverrideIn) -> Status[Override]:
     rights.require_anywhere(request.user, CHANGE_POLICIES)
     texts = {name: getattr(given, name) or "" for name in ("pool", "model", "tier")}
     guard = rights.guard(request.user, CHANGE_POLICIES)
-    made = pausing.override(**{**given.model_dump(), **texts}, who=request.user.get_username(), guard=guard)
+    what = {**given.model_dump(), **texts, "at_once": rights.is_administrator(request.user)}
+    made = pausing.override(**what, who=request.user.get_username(), guard=guard)
     return Status(201, made)
 
 
 @router.get("/overrides/{int:number}", response=OverrideOut, summary="One override")
 def one_override(request: HttpRequest, number: Number) -> Override:
     return get_object_or_404(Override, pk=number)
+
+
+@router.post(
+    "/overrides/{int:number}/approve", response=OverrideOut, summary="Let an override count that another person made"
+)
+def approve_override(request: HttpRequest, number: Number) -> Override:
+    """409 where it does not wait."""
+    override = rights.row_for(request.user, APPROVE_POLICIES, Override, pk=number)
+    return pausing.approve(override, request.user.get_username())
 
 
 @router.delete("/overrides/{int:number}", response=OverrideOut, summary="End it now; the record stays")

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from controlplane.accounts import rights
-from controlplane.accounts.core.actions import CHANGE_POLICIES
+from controlplane.accounts.core.actions import APPROVE_POLICIES, CHANGE_POLICIES
 from controlplane.dashboard.core import zone
 from controlplane.dashboard.views.common import LENGTHS, length_of, page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
@@ -40,7 +40,9 @@ def pauses(request: HttpRequest) -> HttpResponse:
         except ValidationError as error:
             errors = error.message_dict if hasattr(error, "error_dict") else {"": list(error.messages)}
         else:
-            messages.success(request, f"In force until {zone.at(made.ends_at)}: {made}.")
+            waits = isinstance(made, Override) and made.waits
+            begun = "It waits for another person's approval" if waits else f"In force until {zone.at(made.ends_at)}"
+            messages.success(request, f"{begun}: {made}.")
             return HttpResponseRedirect(reverse("pauses"))
     now = timezone.now()
     standing = queries.newest_decision()
@@ -91,6 +93,18 @@ def end_pause(request: HttpRequest, what: str, number: int) -> HttpResponse:
     return HttpResponseRedirect(reverse("pauses"))
 
 
+@require_POST
+def approve_override(request: HttpRequest, number: int) -> HttpResponse:
+    override = rights.row_for(request.user, APPROVE_POLICIES, Override, pk=number)
+    try:
+        pausing.approve(override, request.user.get_username())
+    except ValidationError as error:
+        messages.error(request, f"Not done: {'; '.join(error.messages)}")
+    else:
+        messages.success(request, f"Approved: {override}. The next tick decides with it.")
+    return HttpResponseRedirect(reverse("pauses"))
+
+
 def _made(form: dict[str, str], request: HttpRequest) -> Pause | Override:
     """Raises ValidationError, by field."""
     who, guard = request.user.get_username(), rights.guard(request.user, CHANGE_POLICIES)
@@ -98,7 +112,8 @@ def _made(form: dict[str, str], request: HttpRequest) -> Pause | Override:
     if form["what"] == "override":
         given: dict[str, Any] = {name: form[name] for name in ("pool", "model", "tier")}
         given |= {name: _whole(name, form[name]) for name in ("replicas", "step")}
-        return pausing.override(ends_at=ends_at, reason=form["reason"], who=who, guard=guard, **given)
+        at_once = rights.is_administrator(request.user)
+        return pausing.override(ends_at=ends_at, reason=form["reason"], who=who, guard=guard, at_once=at_once, **given)
     return pausing.pause(
         scope=form["scope"], target=form["target"], ends_at=ends_at, reason=form["reason"], who=who, guard=guard
     )

@@ -84,6 +84,7 @@ WRITES: dict[str, Row] = {
     "POST /pauses": Row("policies", OWNS, {"scope": "pool", "target": "TEAM-pool", **UNTIL}),
     "DELETE /pauses/{number}": Row("policies", OWNS, None, "pause"),
     "POST /overrides": Row("policies", OWNS, {"pool": "TEAM-pool", "replicas": 2, **UNTIL}),
+    "POST /overrides/{number}/approve": Row("policies", "approver", None, "override"),
     "DELETE /overrides/{number}": Row("policies", OWNS, None, "override"),
     "POST /scores": Row(
         "policies scores", OWNS, {"scores": [{"request_id": "0" * 31 + "1", "name": "good", "value": 1}]}, whose="any"

@@ -45,6 +45,7 @@ FORMS = {
     "fleet-bring-back": Form(OWNS, {}, whose="any"),
     "fleet-proposal-step": Form("approver", {}, "proposal"),
     "pauses": Form(OWNS, {"what": "pause", "scope": "pool", "target": "TEAM-pool", "length": "1h", "reason": "test"}),
+    "override-approve": Form("approver", {}, "override"),
     "pause-end": Form(OWNS, {}, "pause"),
     "batch-cancel": Form(OWNS, {}, "batch"),
     "batch-retry": Form(OWNS, {}, "batch"),

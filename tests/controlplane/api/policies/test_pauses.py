@@ -8,9 +8,12 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from controlplane.fleet.models import Team
+from controlplane.incidents.models import ChangeRecord
 from controlplane.policy.models import Override, Pause
+from controlplane.policy.observe import people
 from controlplane.policy.revisions import steps
-from tests.support.policy.people_and_texts import ladder, logged_in, operator, small_fleet
+from tests.support.policy.people_and_texts import approver, ladder, logged_in, operator, small_fleet
 from tests.support.web.people import member
 
 pytestmark = pytest.mark.django_db
@@ -109,3 +112,43 @@ def test_what_is_paused_is_the_teams_and_everything_is_administrators(oto: Clien
     assert [sue.delete(f"/api/v1/pauses/{number}").status_code for number in (everything, mine)] == [403, 403]
     assert [oto.delete(f"/api/v1/pauses/{number}").status_code for number in (everything, mine)] == [403, 200]
     assert sue.get(f"/api/v1/pauses/{mine}").status_code == 200
+
+
+def counting() -> int:
+    return len(list(people.overrides(timezone.now())))
+
+
+def test_where_a_team_wants_it_an_override_counts_once_another_person_approved_it(oto: Client) -> None:
+    Team.objects.update(overrides_need_approval=True)
+    made = post(oto, "overrides", pool="chat-eu", replicas=3)[1]
+    approve = f"/api/v1/overrides/{made['number']}/approve"
+    assert (made["waits"], counting(), ChangeRecord.objects.count()) == (True, 0, 0)
+    assert "◆ waits for approval" in oto.get("/pauses").content.decode()
+    assert "Overrides that wait for approval: 1" in oto.get("/policies").content.decode()
+    refused = oto.post(approve)
+    assert refused.status_code == 403
+    User.objects.filter(username="oto").update(is_superuser=True)
+    assert oto.post(approve).status_code == 403, "nobody approves what they made"
+    abe = logged_in(approver("abe"))
+    assert (abe.post(approve).json()["approved_by"], counting()) == ("abe", 1)
+    assert abe.post(approve).status_code == 409
+    oto.delete(f"/api/v1/overrides/{made['number']}")
+    of = "override of chat-eu: 3 replicas"
+    assert [each.summary for each in ChangeRecord.objects.order_by("pk")] == [
+        f"{of}, by oto, approved by abe: A test of load",
+        f"{of}, ended by oto: A test of load",
+    ]
+
+
+def test_a_pause_and_an_administrators_override_do_not_wait_and_are_marked(oto: Client) -> None:
+    Team.objects.update(overrides_need_approval=True)
+    post(oto, "pauses", scope="pool", target="chat-eu")
+    assert len(list(people.pauses(timezone.now()))) == 1
+    User.objects.filter(username="oto").update(is_superuser=True)
+    made = post(logged_in(User.objects.get(username="oto")), "overrides", pool="chat-eu", replicas=3)[1]
+    assert (made["waits"], counting()) == (False, 1)
+    scope = {"model": "chat", "pool": "chat-eu"}
+    assert [(each.summary, each.scope, each.team) for each in ChangeRecord.objects.order_by("pk")] == [
+        ("pause of chat-eu, by oto: A test of load", scope, "serving"),
+        ("override of chat-eu: 3 replicas, by oto: A test of load", scope, "serving"),
+    ]

@@ -151,7 +151,8 @@ def test_what_was_revoked_does_not_come_back(home: Path) -> None:
     again.save()
     _next()
     assert first
-    brought_back(first)
+    back = brought_back(first, note="It was better").revision
+    assert back and (back.author, back.note, back.restores) == ("ann", "It was better", first)
     again.refresh_from_db()
     assert (again.prompt_version, again.cache_purges) == ("1", 3)
     assert not GatewayKey.objects.exists() and not TokenIssuer.objects.exists()

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 
 from controlplane.accounts.rights import unguarded
 from controlplane.fleet.files.proposals import propose
-from controlplane.fleet.models import FleetProposal, Tier
+from controlplane.fleet.models import FleetProposal, Team, Tier
 from controlplane.planning import jobs
 from controlplane.planning.models import PlanJob
 from controlplane.policy.preview import proposal
@@ -99,11 +99,14 @@ def test_a_preview_that_ended_in_an_error_is_none(monkeypatch: pytest.MonkeyPatc
         raise StoreUnavailableError("the store does not answer")
 
     monkeypatch.setattr(answers, "store", broken)
-    made = previewed(LIMITED)
+    Team.objects.update(requires_approval=True)
+    made = previewed(MOVED)
     job = newest_job(made)
     assert made.preview == {} and job and (job.state, job.error) == (PlanJob.State.FAILED, "the store does not answer")
     with pytest.raises(ValidationError, match="preview it first"):
         take("approve", made.pk, "abe", unguarded)
+    with pytest.raises(ValidationError, match="serving wants another person's approval, and this is draft"):
+        take("activate", made.pk, "ann", unguarded)
 
 
 def test_a_preview_is_of_the_fleet_as_it_is_and_is_made_again(store: Store) -> None:

@@ -116,6 +116,16 @@ def test_where_the_team_wants_it_another_person_approves(team: Team) -> None:
     assert steps.activate(row, "ann").state == "active"
 
 
+def test_a_preview_that_ended_in_an_error_is_none(team: Team) -> None:
+    Team.objects.filter(pk=team.pk).update(requires_approval=True)
+    row = proposed(scaling())
+    steps.previewed(row.pk, {"error": "nothing was recorded"}, "worker")
+    with pytest.raises(ValidationError, match="preview it first"):
+        steps.approve(row, "abe")
+    with pytest.raises(ValidationError, match="serving wants another person's approval, and this is draft"):
+        steps.activate(row, "ann")
+
+
 def test_naming_another_team_does_not_avoid_approval(team: Team) -> None:
     Team.objects.filter(pk=team.pk).update(requires_approval=True)
     Team.objects.create(name="lax")
