@@ -76,6 +76,26 @@ def on_a_thread(server: S) -> Iterator[S]:
         loop.end()
 
 
+class LoopServer:
+    """A server of its `handlers` on the loop that starts it. Its `url` ends with `path`."""
+
+    path = url = ""
+    _runner: web.AppRunner | None = None
+
+    def handlers(self) -> list[web.RouteDef]:
+        raise NotImplementedError
+
+    async def start(self, tls: ssl.SSLContext | None = None) -> Self:
+        self._runner, url = await listen(self.handlers(), tls)
+        self.url = url + self.path
+        return self
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+
 class ThreadedServer:
     """A server of these routes on a thread of its own; also a context. Its `url` ends with `path`."""
 

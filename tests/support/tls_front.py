@@ -3,11 +3,11 @@
 import asyncio
 import contextlib
 import ssl
-import threading
 from collections.abc import Iterator
 
 from deploy.local.ports import LOOPBACK
 from tests.support.gateway.tls import Issued
+from tests.support.http_server import Loop
 
 
 @contextlib.contextmanager
@@ -15,7 +15,7 @@ def tls_front(plain_port: int, issued: Issued) -> Iterator[int]:
     """Yields the port of `localhost` on which the certificate is shown."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(issued.certificate, issued.key)
-    loop = asyncio.new_event_loop()
+    loop = Loop()
 
     async def hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
@@ -28,14 +28,10 @@ def tls_front(plain_port: int, issued: Issued) -> Iterator[int]:
         behind, there = await asyncio.open_connection(LOOPBACK, plain_port)
         await asyncio.gather(hand_on(reader, there), hand_on(behind, writer))
 
-    server = loop.run_until_complete(asyncio.start_server(connected, LOOPBACK, 0, ssl=context))
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
+    server = loop.run(asyncio.start_server(connected, LOOPBACK, 0, ssl=context))
     yield server.sockets[0].getsockname()[1]
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.run_until_complete(_end(server))
-    loop.close()
+    loop.run(_end(server))
+    loop.end()
 
 
 async def _end(server: asyncio.Server) -> None:

@@ -28,7 +28,7 @@ from inference.contract import snapshot as policy
 from inference.contract import snapshot_file
 from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier
 from inference.contract.snapshot_parts import StageTimeouts
-from tests.support.http_server import listen
+from tests.support.http_server import LoopServer
 from tests.support.wait import WITHIN_S, eventually, eventually_async
 
 KEY, OTHER_KEY = "weir-test-alice", "weir-test-bob"
@@ -217,23 +217,16 @@ class Received:
         return str(self.attributes.get("weir.stage", ""))
 
 
-class Receiver:
+class Receiver(LoopServer):
     """An OTLP receiver over HTTP. It answers with `statuses`, and keeps what it takes in `spans`, and as it came in `bodies`."""
 
     def __init__(self) -> None:
         self.spans: list[Received] = []
         self.bodies: list[bytes] = []
         self.statuses: list[int] = []  # given first, one each; then 200
-        self.url = ""
-        self._runner: web.AppRunner | None = None
 
-    async def start(self) -> "Receiver":
-        self._runner, self.url = await listen([web.post("/v1/traces", self._take)])
-        return self
-
-    async def stop(self) -> None:
-        assert self._runner is not None
-        await self._runner.cleanup()
+    def handlers(self) -> list[web.RouteDef]:
+        return [web.post("/v1/traces", self._take)]
 
     async def trace(self, trace_id: str, spans: int = 1, seconds: float = 5) -> list[Received]:
         """The spans of a trace, once its root and at least `spans` are here."""

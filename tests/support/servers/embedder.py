@@ -1,4 +1,4 @@
-"""A server of vLLM's /v1/embeddings in a thread, as strict as that: each input has its vector, and its own tokens are counted."""
+"""A server of vLLM's /v1/embeddings, as strict as that: each input has its vector, and its own tokens are counted."""
 
 import json
 import random
@@ -6,14 +6,13 @@ import struct
 from base64 import b64encode
 from collections.abc import Callable
 from hashlib import blake2b
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
+from aiohttp import web
 from tokenizers import Tokenizer
 
-from deploy.local.ports import LOOPBACK
+from tests.support.http_server import ThreadedServer
 
 MODEL = "embedder"
 STYLES: dict[str, dict[str, Any]] = {
@@ -24,12 +23,15 @@ STYLES: dict[str, dict[str, Any]] = {
 """How JSON is written."""
 
 
-class Embedder:
+class Embedder(ThreadedServer):
     """`sent` are the inputs of each request. `mends` changes a document before it is written. `most_tokens` is where a text is cut,
     and `refuses` an input that no list may have.
     """
 
+    path = "/v1"
+
     def __init__(self, folder: Path) -> None:
+        super().__init__(web.get("/v1/models", self._models), web.post("/v1/embeddings", self._embeddings))
         self.sent: list[list[Any]] = []
         self.style = "vLLM"
         self.mends: Callable[[dict[str, Any]], object] = lambda document: None
@@ -37,15 +39,16 @@ class Embedder:
         self.most_tokens = 1 << 20
         self.folder = folder.parent
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._server = ThreadingHTTPServer((LOOPBACK, 0), self._handler())
-        self.url = f"http://{LOOPBACK}:{self._server.server_address[1]}/v1"
-        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
 
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    async def _models(self, _: web.Request) -> web.Response:
+        card = {"id": MODEL, "object": "model", "created": 1, "owned_by": "vllm"}
+        return web.json_response({"object": "list", "data": [card]})
+
+    async def _embeddings(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.sent.append(body["input"])
+        status, said = self.answer(body)
+        return web.Response(status=status, body=said, content_type="application/json")
 
     def answer(self, body: dict[str, Any]) -> tuple[int, bytes]:
         """What it answers, byte for byte."""
@@ -73,33 +76,3 @@ class Embedder:
         if body.get("encoding_format") == "base64":
             return b64encode(packed).decode()
         return list(struct.unpack(f"<{size}f", packed))
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        embedder = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            wbufsize = -1  # an answer goes out at once: in two parts, the second waits for the client's acknowledgement
-
-            def do_GET(self) -> None:
-                card = {"id": MODEL, "object": "model", "created": 1, "owned_by": "vllm"}
-                self._say(200, json.dumps({"object": "list", "data": [card]}).encode())
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if self.path == "/v1/embeddings":
-                    embedder.sent.append(body["input"])
-                    self._say(*embedder.answer(body))
-                else:
-                    self._say(404, b"{}")
-
-            def _say(self, status: int, said: bytes) -> None:
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(said)))
-                self.end_headers()
-                self.wfile.write(said)
-
-            def log_message(self, *_: object) -> None: ...
-
-        return Handler

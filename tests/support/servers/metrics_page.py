@@ -5,11 +5,13 @@ import asyncio
 from aiohttp import web
 
 from deploy.local.ports import LOOPBACK
-from tests.support.http_server import listen
+from tests.support.http_server import LoopServer
 
 
-class MetricsPage:
+class MetricsPage(LoopServer):
     """At `url`: `body` with `status`, once `gate` is set. `reads` counts how often it was given."""
+
+    path = "/metrics"
 
     def __init__(self, body: str = "") -> None:
         self.body = body
@@ -17,25 +19,12 @@ class MetricsPage:
         self.reads = 0
         self.gate = asyncio.Event()
         self.gate.set()
-        self._runner: web.AppRunner | None = None
-        self.port = 0
 
-    @property
-    def url(self) -> str:
-        return self.url_of(LOOPBACK)
+    def handlers(self) -> list[web.RouteDef]:
+        return [web.get(self.path, self._answer)]
 
     def url_of(self, host: str) -> str:
-        return f"http://{host}:{self.port}/metrics"
-
-    async def start(self) -> "MetricsPage":
-        self._runner, _ = await listen([web.get("/metrics", self._answer)])
-        self.port = self._runner.addresses[0][1]
-        return self
-
-    async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        return self.url.replace(LOOPBACK, host)
 
     async def _answer(self, request: web.Request) -> web.Response:
         await self.gate.wait()

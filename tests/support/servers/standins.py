@@ -9,13 +9,12 @@ lib/llm/src/http/service/*.rs and lib/llm/src/protocols/openai/validate.rs of ai
 import asyncio
 import base64
 import json
-import ssl
 import struct
 from typing import Any, ClassVar
 
 from aiohttp import web
 
-from tests.support.http_server import listen
+from tests.support.http_server import LoopServer
 
 MODEL = "llm"
 _OPENAI = {
@@ -27,7 +26,7 @@ _TOKENS = ("A ", "weir", ".")
 GENERATION, EMBEDDING = frozenset(("chat", "text_completion")), frozenset(("embeddings",))
 
 
-class ModelServer:
+class ModelServer(LoopServer):
     """A server of one model. `fault` is what it does instead of answering; `gate` holds back all but the first token while
     it is cleared. `bodies` and `headers` are those of the inferences that came, `running` how many are under way, `aborted`
     how many lost their client.
@@ -43,8 +42,9 @@ class ModelServer:
     listed: ClassVar[dict[str, Any]] = {}
     encodes_base64: ClassVar[bool] = True
 
+    path = "/v1"
+
     def __init__(self) -> None:
-        self.url = ""
         self.model = MODEL
         self.fault = ""
         self.operations = GENERATION | EMBEDDING  # what its model is for
@@ -59,10 +59,9 @@ class ModelServer:
         self.headers: list[dict[str, str]] = []
         self.running = self.aborted = 0
         self.probed: list[str] = []
-        self._runner: web.AppRunner | None = None
 
-    async def start(self, tls: ssl.SSLContext | None = None) -> "ModelServer":
-        routes = [
+    def handlers(self) -> list[web.RouteDef]:
+        return [
             web.post("/v1/chat/completions", self._infer),
             web.post("/v1/completions", self._infer),
             web.post("/v1/embeddings", self._embed),
@@ -70,13 +69,6 @@ class ModelServer:
             *(web.get(path, self._page) for path in self.pages()),
             *(web.post(path, route) for path, route in self.routes().items()),
         ]
-        self._runner, url = await listen(routes, tls)
-        self.url = f"{url}/v1"
-        return self
-
-    async def stop(self) -> None:
-        assert self._runner is not None
-        await self._runner.cleanup()
 
     def pages(self) -> dict[str, Any]:
         """What GET answers, by path: JSON, a status, or a text."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from tests.support.http_server import listen
+from tests.support.http_server import LoopServer
 
 MODEL = "Qwen/Qwen3-8B"
 FAULT = "weir_fault"
@@ -31,28 +31,21 @@ class Got(NamedTuple):
     query: str = ""
 
 
-class Recorder:
+class Recorder(LoopServer):
     """At `url`. `got` are the requests, by the number that each carries in `user` or in its body."""
 
-    def __init__(self) -> None:
-        self.url = ""
-        self.got: list[Got] = []
-        self._runner: web.AppRunner | None = None
+    path = "/v1"
 
-    async def start(self) -> "Recorder":
-        routes = [
+    def __init__(self) -> None:
+        self.got: list[Got] = []
+
+    def handlers(self) -> list[web.RouteDef]:
+        return [
             web.get("/v1/models", self._models),
             web.get("/version", self._version),
             web.get("/health", self._healthy),
             web.post("/{path:.*}", self._answer),
         ]
-        self._runner, url = await listen(routes)
-        self.url = f"{url}/v1"
-        return self
-
-    async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
 
     async def _models(self, _: web.Request) -> web.Response:
         card = {"id": MODEL, "object": "model", "created": 1, "owned_by": "vllm", "root": MODEL, "parent": None}

@@ -32,9 +32,8 @@ OWN, UNCOUNTED, NEITHER = MODEL, "uncounted", "other"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedder]:
     folder = tmp_path_factory.mktemp("tokenizers")
     write_folder(folder / "other", "chatml")
-    it = Embedder(write_folder(folder / "own", "llama3"))
-    yield it
-    it.stop()
+    with Embedder(write_folder(folder / "own", "llama3")) as it:
+        yield it
 
 
 @pytest.fixture(scope="module")
