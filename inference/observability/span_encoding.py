@@ -87,6 +87,7 @@ def _stage_shape(stage: Stage, outcome: str) -> otlp.Shape:
 
 _cost_usd, _first_chunk_s = otlp.doubles("weir.cost_usd"), otlp.doubles("gen_ai.response.time_to_first_chunk")
 _input_tokens = otlp.integers("gen_ai.usage.input_tokens")
+_cached_input = otlp.integers("gen_ai.usage.cache_read.input_tokens")
 _cache_hits, _cache_inputs = otlp.integers("weir.cache.hits"), otlp.integers("weir.cache.inputs")
 _output_tokens = otlp.integers("gen_ai.usage.output_tokens")
 _prompt_bytes, _answer_bytes = otlp.integers("weir.audit.prompt_bytes"), otlp.integers("weir.audit.answer_bytes")
@@ -215,6 +216,8 @@ def encode_trace(trace: Trace, offset_ns: int) -> bytes:
         rest += _idempotency_key(trace.idempotency_key)
     if trace.input_tokens >= 0:
         rest += _input_tokens(trace.input_tokens) + _tokens_source(trace.tokens_source)
+    if trace.cached_tokens >= 0:
+        rest += _cached_input(trace.cached_tokens)
     if trace.inputs is not None:
         rest += _cache_hits(trace.inputs[0]) + _cache_inputs(trace.inputs[1])
     if trace.output_tokens >= 0:

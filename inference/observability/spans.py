@@ -113,6 +113,7 @@ class Trace:
     stream: bool = False
     cold_start: bool = False
     input_tokens: int = -1
+    cached_tokens: int = -1  # of the input's, those that its server had in its cache
     output_tokens: int = -1
     ttft_ns: int = -1
     tokens_source: str = ""

@@ -265,8 +265,9 @@ class Answer:
         if flight.prompt_tokens >= 0:
             trace.input_tokens, trace.tokens_source = flight.prompt_tokens, flight.tokens_source
         trace.output_tokens = flight.output_tokens
+        usage = flight.usage or Usage()
+        trace.cached_tokens = usage.cached_tokens
         if flight.pool is not None and (flight.events or flight.vectors):
-            usage = flight.usage or Usage()
             used = Used(flight.prompt_tokens, flight.output_tokens, usage.cached_tokens, usage.audio_tokens, images)
             price = price_now(flight.pool)
             nothing = price is not None and trace.outcome == "coalesced"

@@ -65,7 +65,7 @@ async def answer_of(
         usage = flight.usage or Usage()
         trace.replica, trace.cold_start = flight.replica, flight.cold_start
         trace.input_tokens, trace.tokens_source = flight.prompt_tokens, flight.tokens_source
-        trace.output_tokens = flight.output_tokens
+        trace.output_tokens, trace.cached_tokens = flight.output_tokens, usage.cached_tokens
         if flight.pool is not None and (flight.events or flight.vectors):
             used = Used(flight.prompt_tokens, flight.output_tokens, usage.cached_tokens, usage.audio_tokens, images)
             trace.cost_usd = cost_usd(price_now(flight.pool), used)

@@ -72,6 +72,9 @@ class RequestOut(Schema):
     tenant: str
     prompt_tokens: int | None
     prompt_bucket: str
+    cached_tokens: int | None = Field(
+        description="Of the prompt's, those that its server had in its cache of prefixes; null where it does not say"
+    )
     output_tokens: int | None
     cache_outcome: str
     stream: bool

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links
@@ -15,7 +16,8 @@ from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.core.waterfall import waterfall
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.requests import STATUS_LOOKS
-from controlplane.telemetry.core.query_types import AT_THE_SERVER, Window
+from controlplane.fleet.inventory import prices_now
+from controlplane.telemetry.core.query_types import AT_THE_SERVER, FROM_CACHE, Window
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.row import Attempt, LedgerRow
 from controlplane.telemetry.query import answers
@@ -49,7 +51,7 @@ def trace(request: HttpRequest, trace_id: str) -> HttpResponse:
         ],
         "chosen": chosen,
         "ledger": ledger(chosen) if chosen else [],
-        "facts": facts(chosen) if chosen else [],
+        "facts": facts(chosen, _saved_usd(chosen)) if chosen else [],
         "status": STATUS_LOOKS.get(chosen.status, ("○", "muted")) if chosen else None,
         "around_href": links.latency(_around(chosen)) if chosen else "",
         "alike": link_query(_alike(stored.spans).pairs()) if stored.spans else "",
@@ -91,7 +93,18 @@ def ledger(row: LedgerRow) -> list[dict[str, Any]]:
     return entries
 
 
-def facts(row: LedgerRow) -> list[tuple[str, str]]:
+def _saved_usd(row: LedgerRow) -> float | None:
+    """What a server's answer would have cost by the price that holds now, where another one's was given."""
+    if row.cache_outcome not in FROM_CACHE or row.prompt_tokens is None or row.output_tokens is None:
+        return None
+    price = prices_now(timezone.now()).get(row.pool)
+    prompt, output = (price.usd_per_1k_prompt_tokens, price.usd_per_1k_output_tokens) if price else (None, None)
+    if prompt is None or output is None:
+        return None
+    return (row.prompt_tokens * prompt + row.output_tokens * output) / 1000
+
+
+def facts(row: LedgerRow, saved_usd: float | None = None) -> list[tuple[str, str]]:
     """The ledger's other columns that are not empty."""
     tokens_per_s = (
         (row.output_tokens - 1) * 1e9 / row.decode_ns
@@ -111,12 +124,13 @@ def facts(row: LedgerRow) -> list[tuple[str, str]]:
         ("tier", row.tier),
         ("tenant", row.tenant),
         ("cache", row.cache_outcome),
-        ("tokens in", "" if row.prompt_tokens is None else f"{'≥ ' if row.is_longer else ''}{row.prompt_tokens:,}"),
+        ("tokens in", _tokens_in(row)),
         ("tokens out", "" if row.output_tokens is None else f"{row.output_tokens:,}"),
         ("decode rate", "" if tokens_per_s is None else f"{tokens_per_s:.1f} tokens/s"),
         ("HTTP status", "" if row.http_status is None else str(row.http_status)),
         ("error", " in ".join(part for part in (row.error_type, row.error_stage) if part)),
         ("cost", _cost(row)),
+        ("without the cache", f"{_usd(saved_usd)}, by the price that holds now" if saved_usd else ""),
         ("policy version", "" if row.policy_version is None else str(row.policy_version)),
         ("routing rule", row.policy_rule),
         ("degraded", row.degraded),
@@ -128,6 +142,13 @@ def facts(row: LedgerRow) -> list[tuple[str, str]]:
     return [(name, value) for name, value in written if value]
 
 
+def _tokens_in(row: LedgerRow) -> str:
+    if row.prompt_tokens is None:
+        return ""
+    cached = "" if row.cached_tokens is None else f", {row.cached_tokens:,} of them in its server's cache"
+    return f"{'≥ ' if row.is_longer else ''}{row.prompt_tokens:,}{cached}"
+
+
 def _hashed(digest: str, size_bytes: int | None) -> str:
     return f"{digest}, {size_bytes:,} bytes" if digest and size_bytes is not None else digest
 
@@ -135,9 +156,13 @@ def _hashed(digest: str, size_bytes: int | None) -> str:
 def _cost(row: LedgerRow) -> str:
     """Said to be unknown where there was something to pay for."""
     if row.cost_usd is not None:
-        # Three digits, however little it is: none of what was paid for shows as $0.
-        return f"${Decimal(f'{row.cost_usd:.3g}'):f}" if row.cost_usd else "nothing"
+        return _usd(row.cost_usd) if row.cost_usd else "nothing"
     return "unpriced: nobody has entered a price" if row.pool and row.output_tokens else ""
+
+
+def _usd(usd: float) -> str:
+    """Three digits, however little it is: none of what was paid for shows as $0."""
+    return f"${Decimal(f'{usd:.3g}'):f}"
 
 
 def _attempt(attempt: Attempt) -> str:

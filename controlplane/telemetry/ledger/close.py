@@ -104,6 +104,7 @@ def _row(request: Request) -> LedgerRow:
         tier=text(own, "weir.tier"),
         tenant=text(own, "weir.tenant"),
         prompt_tokens=dimensions.prompt_tokens(sources),
+        cached_tokens=dimensions.cached_tokens(sources),
         output_tokens=dimensions.output_tokens(sources),
         cache_outcome=text(own, "weir.cache.outcome"),
         stream=dimensions.stream(sources),

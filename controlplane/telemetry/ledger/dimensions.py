@@ -17,6 +17,7 @@ STATUSES = frozenset({"ok", "error", "cancelled", "rejected"})
 MODEL = ("weir.model", "gen_ai.request.model", "gen_ai.response.model", "triton.model_name")
 _PROMPT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
 _OUTPUT_TOKENS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
+_CACHED_TOKENS = ("gen_ai.usage.cache_read.input_tokens",)
 _ADDRESS = (("server.address", "server.port"), ("net.peer.name", "net.peer.port"), ("net.host.name", "net.host.port"))
 _HOST = ("k8s.pod.name", "service.instance.id", "k8s.pod.ip", "host.ip", "server.address", "host.name")
 _MAX_AROUND = 16  # spans
@@ -107,6 +108,10 @@ def _addresses(attributes: Attributes) -> list[str]:
 
 def prompt_tokens(sources: list[Attributes]) -> int | None:
     return first_count(sources, *_PROMPT_TOKENS)
+
+
+def cached_tokens(sources: list[Attributes]) -> int | None:
+    return first_count(sources, *_CACHED_TOKENS)
 
 
 def output_tokens(sources: list[Attributes]) -> int | None:

@@ -89,6 +89,7 @@ class LedgerRow:
     caller_region: str = ""  # where it came from; `region` is where it was served
     repeated: bool = False  # its client said that it had sent it before
     can_wait: bool = False  # a line of the lane that nobody waits for
+    cached_tokens: int | None = None  # of the prompt's, in its server's cache; None where it does not say
     idempotency_key: int = 0  # hash of its tenant and its client's idempotency key; 0 without one
     prompt_hash: str = ""  # of a tenant that asks for an audit of its texts (`inference.contract.metering.text_audit`)
     prompt_bytes: int | None = None

@@ -195,6 +195,7 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
             "ttft_ns": pa.array(ttft),
             "http_status": pa.array(HTTP[status]),
             "prompt_tokens": pa.array(prompt),
+            "cached_tokens": pa.nulls(n, pa.uint32()),
             "output_tokens": pa.array(output),
             "stream": pa.array(np.ones(n, bool)),
             "cold_start": pa.array(source.random(n) < 0.001),

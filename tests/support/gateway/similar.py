@@ -50,7 +50,7 @@ class Chat(ScriptedBackend):
         text = question.messages[-1].content
         assert isinstance(text, str)
         held = (self.held.wait,) if self.held is not None else ()
-        steps = (Event(self.answer(text)), *held, Event(finish_reason="stop", usage=Usage(10, 2)))
+        steps = (Event(self.answer(text)), *held, Event(finish_reason="stop", usage=Usage(10, 2, 4)))
         self.streams.append(ScriptedStream(steps, 1))
         return self.streams[-1]
 

@@ -87,6 +87,7 @@ CREATE TABLE IF NOT EXISTS {database}.requests {on_cluster}
     tenant           LowCardinality(String) CODEC(ZSTD(3)),
     prompt_bucket    LowCardinality(String) CODEC(ZSTD(3)),
     prompt_tokens    Nullable(UInt32) CODEC(T64, ZSTD(3)),
+    cached_tokens    Nullable(UInt32) CODEC(T64, ZSTD(3)),
     output_tokens    Nullable(UInt32) CODEC(T64, ZSTD(3)),
     cache_outcome    LowCardinality(String) CODEC(ZSTD(3)),
     stream           Bool CODEC(ZSTD(3)),

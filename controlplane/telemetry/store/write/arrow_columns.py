@@ -57,6 +57,7 @@ _PLAIN: tuple[tuple[str, pa.DataType], ...] = (
     ("ttft_ns", pa.uint64()),
     ("http_status", pa.uint16()),
     ("prompt_tokens", pa.uint32()),
+    ("cached_tokens", pa.uint32()),
     ("output_tokens", pa.uint32()),
     ("stream", pa.bool_()),
     ("cold_start", pa.bool_()),

@@ -1,6 +1,7 @@
 """The page of the cache and its API: the same figures as the ledger and the gateways have."""
 
 import re
+import time
 from datetime import UTC, datetime
 
 from django.test import Client
@@ -12,8 +13,9 @@ from controlplane.planning.models import MeasuredPool
 from controlplane.telemetry.core.query_types import FROM_CACHE
 from controlplane.telemetry.store import Store
 from tests.support.stored_pool import stored_pool
+from tests.support.telemetry.samples import S, row
 from tests.support.telemetry.stored_metrics import write
-from tests.support.web.html import page_of
+from tests.support.web.html import page_of, words_of
 from tests.support.web.served import Filled
 
 
@@ -53,6 +55,21 @@ def test_money_is_not_known_until_there_is_a_price(reader: Client, served: Fille
     assert re.search(r"<strong>[0-9.]+\u202fUSD</strong> money\.", page_of(reader, "/cache", **question))
     whole = page_of(reader, "/cache", **served.range)
     assert re.search(r"<strong>[0-9.]+\u202fUSD</strong> money <span class=\"muted\">\(not known of [0-9]+\)", whole)
+
+
+def test_a_hit_says_what_its_answer_would_have_cost_and_a_miss_what_was_cached_at_its_server(
+    reader: Client, annexed: Store
+) -> None:
+    pool, at = stored_pool("small-eu", "small"), time.time_ns() - 3600 * S
+    hit = row(1, entry_start_ns=at, cache_outcome="hit", cost_usd=0.0)
+    annexed.writer.insert_requests([hit, row(2, entry_start_ns=at, cached_tokens=64)], 1)
+    said = words_of(page_of(reader, f"/traces/{hit.trace_id}"))
+    assert "cost nothing" in said and "without the cache" not in said  # nobody has entered a price
+    Price.objects.create(variant=pool.variant, usd_per_1k_prompt_tokens=0.5, usd_per_1k_output_tokens=1)
+    said = words_of(page_of(reader, f"/traces/{hit.trace_id}"))
+    assert "without the cache $0.07, by the price that holds now" in said
+    said = words_of(page_of(reader, f"/traces/{row(2).trace_id}"))
+    assert "tokens in 100, 64 of them in its server's cache" in said and "without the cache" not in said
 
 
 def test_evidence_refusals_and_sizes_are_as_the_gateways_say(reader: Client, caller: Client, annexed: Store) -> None:

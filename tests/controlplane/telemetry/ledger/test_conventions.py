@@ -48,6 +48,7 @@ def test_every_generation_of_genai_says_model_operation_tokens_and_ttft(
     (row,) = close([span("chat asked", 0, 1000, kind=kind, also=attributes)])
     assert (row.model, row.operation, row.stream) == ("asked", "chat", True)
     assert (row.prompt_tokens, row.output_tokens, row.prompt_bucket) == (700, 9, "512-1023")
+    assert row.cached_tokens == usage.get("gen_ai__usage__cache_read__input_tokens")
     assert (row.ttft_ns, row.ttft_definition) == (250, definition)
     assert row.adapter == "genai"
 

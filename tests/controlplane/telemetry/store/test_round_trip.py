@@ -45,6 +45,7 @@ def _frozen(span: Span) -> tuple[object, ...]:
             "ttft_ns": st.none() | U64,
             "http_status": st.none() | st.integers(0, 599),
             "prompt_tokens": st.none() | st.integers(0, 2**32 - 1),
+            "cached_tokens": st.none() | st.integers(0, 2**32 - 1),
             "cost_usd": st.none() | st.floats(0, 1e6),
             "policy_version": st.none() | U64,
             "stream": st.booleans(),

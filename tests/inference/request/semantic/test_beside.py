@@ -116,6 +116,7 @@ async def test_a_hit_cancels_it_and_says_so(tmp_path: Path, monkeypatch: pytest.
         assert it.semantic.beside == {("m", "overtaken"): 1}
         row = row_of(it)
         assert (row.status, row.cache_outcome, row.replica, row.cost_usd) == ("ok", "semantic", "", 0.0)
+        assert row.cached_tokens is None  # a server's own cache had no part in it
         assert [(each.replica, each.outcome, each.model_ns) for each in row.attempts] == [("r0", "cancelled", 0)]
         assert row.stages["model"] == 0 < row.stages["cache"]
         assert not row.unmeasured
@@ -137,6 +138,7 @@ async def test_a_miss_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         assert counted(it)[:2] == (arrived + 1, answered + 1)
         row = row_of(it)
         assert [(each.replica, each.outcome) for each in row.attempts] == [("r0", "ok")]
+        assert row.cached_tokens == 4
         assert (row.replica, row.cost_usd, row.stages["model"] > row.stages["cache"]) == ("r0", 0.0, True)
         assert (await it.ask(similar(NEW[0])))[0] == "hit"
         it.chat.held = asyncio.Event()
