@@ -57,7 +57,7 @@ def of_tick(
         yield Fault(alarm.kind, alarm.subject, alarm.text, alarm.severity)
     for name, seen in sorted(clusters.items()):
         if seen.problem and ("cluster", name) not in said and (seen.age_ms is None or seen.age_ms > AWAY_MS):
-            yield Fault("cluster", name, f"{name} cannot be read: {seen.problem}. Its replicas stay as they are.")
+            yield Fault("cluster", name, f"{name} cannot be read: {seen.problem.removesuffix('.')}")
     for name, why in sorted(refused.items()):
         text = f"{name} does not take the policy snapshot: {why} Gateways that mount it there keep the one they have."
         yield Fault("snapshot", name, text, "ticket")

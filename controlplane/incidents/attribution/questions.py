@@ -58,15 +58,17 @@ def attribution_of(store: Store, alert: Alert) -> dict[str, Any] | None:
     explanation = explain(total, split, MAX_FINDINGS)
     unit = NS_PER_MS if isinstance(alert.objective.indicator, Latency) else 1
     value = store.burned.value(window, filters(alert), judged, alert_record.quantile(alert.objective))
+    errors = _errors(store, looked, alert, judged)
+    bad = max(total.chosen.requests, sum(error["requests"] for error in errors))  # more were stored between the two reads
     return {
         "from_ns": looked.from_ns,
         "to_ns": to_ns,
         "since_ns": began,
         "value": value,
-        "bad": total.chosen.requests,
-        "total": total.chosen.requests + total.rest.requests,
+        "bad": bad,
+        "total": bad + total.rest.requests,
         "stages": stages(explanation, total),
-        "errors": _errors(store, looked, alert, judged),
+        "errors": errors,
         "segments": [asdict(finding) for finding in (*explanation.findings, *where(explanation.findings, split))],
         "explain": means(explanation, unit),
         "traces": store.burned.traces(window, filters(alert), judged),
@@ -82,8 +84,9 @@ def _errors(store: Store, looked: Window, alert: Alert, judged: Cut) -> list[dic
     return [asdict(error) for error in store.burned.errors(looked, filters(alert), judged)]
 
 
-def value(store: Store, alert: Alert) -> float | None:
-    """The present value, as in `attribution_of`, over PRESENT_S up to the alert. None where nothing was counted.
+def value(store: Store, alert: Alert, began_ns: int | None) -> float | None:
+    """The present value, as in `attribution_of`, over PRESENT_S up to the alert, and of nothing from before it began: that would look
+    like recovery. None where nothing was counted.
 
     Raises the store's errors.
     """
@@ -91,7 +94,7 @@ def value(store: Store, alert: Alert) -> float | None:
     if judged is None:
         return None
     to_ns = alert.at_ns + SECOND_NS
-    window = Window(to_ns - PRESENT_S * SECOND_NS, to_ns)
+    window = Window(max(to_ns - PRESENT_S * SECOND_NS, began_ns or 0), to_ns)
     return store.burned.value(window, filters(alert), judged, alert_record.quantile(alert.objective))
 
 
