@@ -82,7 +82,7 @@ def predict(series: Series, choice: Choice, calendar: Calendar | None = None) ->
     """The forecast from the end of the series' last whole step to the horizon, with the candidate that was chosen.
 
     What stands in at this horizon (`forecasting.stand_in`) is used where that one knows too little for a step, and altogether
-    while its newest errors trip its guard.
+    while its newest errors trip its guard. It is empty where nothing is known.
     Takes milliseconds.
     """
     calendar = calendar or Calendar()
@@ -104,11 +104,11 @@ def predict(series: Series, choice: Choice, calendar: Calendar | None = None) ->
         reason = f"{used} stands in: {choice.candidate} is more wrong at present than it was in its backtest."
     expected = np.where(np.isnan(expected), stood_in(history, names, origin, leads), expected)
     start_s = history.series.end_s
-    if nothing := not np.isfinite(expected).all():
-        expected = np.zeros(expected.shape)
+    if not np.isfinite(expected).all():
+        reason = "Nothing is forecast: no demand was measured long enough yet."
+        return Forecast(start_s, choice.step_s, dict.fromkeys(LEVELS, np.array([])), name, None, reason)
     table = band.around(expected, leads)[:, 0]
     table *= calendar.factors(history.times_s()[history.steps :], choice.step_s)
-    reason = "No demand was measured yet: 0 is assumed." if nothing else reason
     quantiles = dict(zip(LEVELS, table, strict=True))
     return Forecast(start_s, choice.step_s, quantiles, name, skill, reason)
 

@@ -59,6 +59,8 @@ def demands(end_s: int) -> Iterable[Demand]:
     """The newest forecasts of each key: of its horizons the shortest that reaches `end_s`, else the longest."""
     chosen: dict[DemandKey, dict[str, StoredForecast]] = {}
     for row in StoredForecast.objects.order_by("-horizon_s"):
+        if row.is_empty:
+            continue
         measures = chosen.setdefault(DemandKey(row.model, row.tier, row.region), {})
         if row.measure not in measures or row.start_s + row.horizon_s >= end_s:
             measures[row.measure] = row

@@ -216,9 +216,12 @@ def _without(item: Due, error: str) -> None:
 def _save(item: Due, result: FitResult, error: str = "") -> None:
     now = timezone.now()
     with transaction.atomic():
-        for choice, forecast in zip(result.choices, result.forecasts, strict=True):
+        for choice, forecast in zip(
+            result.choices, result.forecasts, strict=True
+        ):  # an empty one too: it is not due at once
             _save_forecast(item, choice, forecast, result.took_s, now, error)
-            _save_point(item.key, choice.horizon_s, forecast)
+            if len(forecast):
+                _save_point(item.key, choice.horizon_s, forecast)
 
 
 def _save_forecast(item: Due, choice: Choice, forecast: Forecast, took_s: float, now: datetime, error: str) -> None:

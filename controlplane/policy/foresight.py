@@ -68,7 +68,9 @@ def forecasts(
             choice = refresh(past, (horizon_s,), calendar, incumbents, limits)[0]
         progress((origin - first) / (last - first))
         forecast = predict(past, choice, calendar)
-        rows.append(np.stack([forecast.quantiles[level] for level in LEVELS]))
+        ahead = max(1, -(-horizon_s // choice.step_s))
+        made = np.stack([forecast.quantiles[level] for level in LEVELS])
+        rows.append(made if len(forecast) else np.zeros((len(LEVELS), ahead)))  # it has no skill: nobody follows it
         candidates.append(forecast.candidate)
         skills.append(forecast.skill)
     step_s = choice.step_s if choice else demand.step_s

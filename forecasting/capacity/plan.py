@@ -63,14 +63,15 @@ NO_BASIS = Basis()
 
 @dataclass(frozen=True, slots=True)
 class PoolHour:
-    """A pool in one hour. `requests_per_s` is the highest of the hour, at the level that is planned for, that its replicas get.
+    """A pool in one hour. `requests_per_s` is the highest of the hour, at the level that is planned for, that its replicas get; None
+    where nothing says what is to come.
 
     `replicas` is `wanted_replicas` after quota and budget, and `lines_replicas` more. `shortfall_rps` is what they do not carry within
     the objective.
     """
 
     start_s: int
-    requests_per_s: float
+    requests_per_s: float | None
     wanted_replicas: int
     replicas: int
     lines_replicas: int
@@ -117,6 +118,11 @@ class PoolPlan:
         return self.assumptions.pool
 
     @property
+    def has_demand(self) -> bool:
+        """Whether a forecast or a launch says what is to come: without one the zeros are no demand."""
+        return bool(self.basis.forecasters) or bool(self.requests_per_s.any())
+
+    @property
     def for_clients(self) -> I64:
         """Replicas without those for work that can wait."""
         return self.replicas - self.lines
@@ -147,7 +153,7 @@ class PoolPlan:
         lines = int(self.lines[hour])
         return PoolHour(
             start_s=self.start_s + hour * HOUR_S,
-            requests_per_s=float(self.requests_per_s[hour]),
+            requests_per_s=float(self.requests_per_s[hour]) if self.has_demand else None,
             wanted_replicas=int(self.wanted[hour]),
             replicas=int(self.replicas[hour]),
             lines_replicas=lines,
@@ -170,7 +176,8 @@ class PoolPlan:
                     "is kept. Enter its capacity, or let traffic measure it."
                 )
             case "warm_floor":
-                return f"The warm floor is {self.assumptions.warm_floor}; {load} would need {needed}{spare}."
+                beyond = f"{load} would need {needed}{spare}" if self.has_demand else "the demand is not known"
+                return f"The warm floor is {self.assumptions.warm_floor}; {beyond}."
             case "demand":
                 return f"{load} need {needed}{spare}."
             case "queueing":
@@ -197,6 +204,12 @@ class Plan:
     level: float
     pools: tuple[PoolPlan, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def unforecast(self) -> list[str]:
+        """The pools of models of which nothing says what is to come. Where a model's demand is forecast, a pool beside it gets none."""
+        known = {pool.assumptions.model for pool in self.pools if pool.has_demand}
+        return [pool.pool for pool in self.pools if pool.assumptions.model not in known]
 
     @property
     def gpu_hours(self) -> float:

@@ -15,9 +15,11 @@ from forecasting.capacity.scenario import MAX_SCENARIOS, Scenario
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """A plan in figures. `shortfall_hours` counts hours of pools in which the objective would not be kept."""
+    """A plan in figures. `shortfall_hours` counts hours of pools in which the objective would not be kept. Of `unforecast` pools
+    nothing says what is to come: `peak_rps` is of the others, None where there are none.
+    """
 
-    peak_rps: float
+    peak_rps: float | None
     peak_replicas: int
     peak_gpus: int
     gpu_hours: float
@@ -27,6 +29,7 @@ class Totals:
     most_shortfall_rps: float
     binding: Binding  # what binds most often, of pools and hours
     binding_share: float  # 0..1
+    unforecast: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,12 +73,14 @@ def _whatif(scenario: Scenario, planned: Callable[[Scenario], Plan]) -> WhatIf:
 def totals(plan: Plan) -> Totals:
     """A plan in figures. Peaks are of the busiest hour of all pools together."""
     if not plan.pools:
-        return Totals(0.0, 0, 0, 0.0, 0.0, 0.0, 0, 0.0, "warm_floor", 0.0)
+        return Totals(None, 0, 0, 0.0, 0.0, 0.0, 0, 0.0, "warm_floor", 0.0)
     shortfall = np.stack([pool.shortfall_rps for pool in plan.pools])
     counts = np.bincount(np.concatenate([pool.binding for pool in plan.pools]), minlength=len(BINDINGS))
     most = int(counts.argmax())
+    unforecast = plan.unforecast
+    forecast = [pool.requests_per_s for pool in plan.pools if pool.pool not in unforecast]
     return Totals(
-        peak_rps=float(np.sum([pool.requests_per_s for pool in plan.pools], axis=0).max()),
+        peak_rps=float(np.sum(forecast, axis=0).max()) if forecast else None,
         peak_replicas=int(np.sum([pool.replicas for pool in plan.pools], axis=0).max()),
         peak_gpus=int(np.sum([pool.replicas * pool.gpus_per_replica for pool in plan.pools], axis=0).max()),
         gpu_hours=plan.gpu_hours,
@@ -85,4 +90,5 @@ def totals(plan: Plan) -> Totals:
         most_shortfall_rps=float(shortfall.sum(axis=0).max()),
         binding=BINDINGS[most],
         binding_share=float(counts[most] / counts.sum()),
+        unforecast=len(unforecast),
     )

@@ -104,7 +104,8 @@ class ForecastRecordOut(Schema):
 @router.get("/forecasts", response=ForecastsOut, summary="The newest forecast of each series and horizon")
 def forecasts(request: HttpRequest, parameters: Query[ForecastFilters]) -> dict[str, Any]:
     chosen = parameters.dict(exclude_none=True)
-    return {"forecasts": [summary_out(row, row.to_forecast()) for row in StoredForecast.objects.filter(**chosen)]}
+    rows = StoredForecast.objects.filter(**chosen)
+    return {"forecasts": [summary_out(row, row.to_forecast()) for row in rows if not row.is_empty]}
 
 
 @router.get("/forecasts/{int:number}", response=ForecastOut, summary="One forecast, with its quantiles by step")

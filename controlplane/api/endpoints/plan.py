@@ -72,7 +72,9 @@ class WorksheetParameters(LevelParameters):
 
 class PlanHourOut(Schema):
     start_s: int
-    requests_per_s: float = Field(description="The highest of the hour, at the level that is planned for")
+    requests_per_s: float | None = Field(
+        description="The highest of the hour, at the level that is planned for; null where nothing says what is to come"
+    )
     wanted_replicas: int = Field(description="Before quota and budget")
     replicas: int = Field(description="With `lines_replicas`")
     lines_replicas: int = Field(description="Of them those that work that can wait needs")
@@ -199,7 +201,7 @@ class WarmPlanOut(Schema):
 
 
 class TotalsOut(Schema):
-    peak_rps: float
+    peak_rps: float | None = Field(description="Of pools of whose demand something is known; null where there are none")
     peak_replicas: int
     peak_gpus: int
     gpu_hours: float
@@ -209,6 +211,7 @@ class TotalsOut(Schema):
     most_shortfall_rps: float
     binding: Binding = Field(description="What binds most often")
     binding_share: float
+    unforecast: int = Field(description="Pools of which nothing says what is to come")
 
 
 class ScenarioOut(Schema):
@@ -237,9 +240,9 @@ class WhatIfOut(Schema):
 class WorksheetRowOut(Schema):
     region: str = Field(description="Empty: all regions")
     month: str = Field(description="Such as 2027-01; empty: the quarter")
-    peak_rps: float
-    input_tokens: float
-    output_tokens: float
+    peak_rps: float | None = Field(description="Of pools of whose demand something is known; null where there are none")
+    input_tokens: float | None
+    output_tokens: float | None
     batching_factor: float | None
     peak_replicas: int
     peak_gpus: int
@@ -247,6 +250,7 @@ class WorksheetRowOut(Schema):
     cost_usd: float
     lines_cost_usd: float = Field(description="Of it that of replicas for work that is open now and can wait")
     covered_hours: int
+    unforecast: int = Field(description="Pools of which nothing says what is to come")
     forecaster: str = Field(validation_alias="basis.forecaster")
     skill: float | None = Field(validation_alias="basis.skill")
     history_days: float | None = Field(validation_alias="basis.history_days")

@@ -179,7 +179,7 @@ def _day_row(day: str, hours: Sequence[int], pools: Sequence[PoolPlan]) -> DayRo
     }
     used = PAGE.number(float(sum(pool.gpu_hours[hours].sum() for pool in counted)))
     spent = PAGE.usd(float(sum(pool.cost_usd[hours].sum() for pool in priced)))
-    forecast = any(pool.basis.forecasters for pool in pools)
+    forecast = any(pool.has_demand for pool in pools)
     return DayRow(
         day=day,
         hours=len(hours),

@@ -72,6 +72,11 @@ class StoredForecast(DemandSeries):
     def __str__(self) -> str:
         return f"{self.model} {self.tier} {self.region}: {self.measure} {self.horizon_s} s ahead"
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was measured long enough to forecast anything: whoever reads forecasts leaves it out."""
+        return not any(self.quantiles.values())
+
     def take(self, forecast: Forecast) -> None:
         """Set the fields that the forecast has, without saving."""
         self.start_s, self.step_s, self.quantiles = forecast.start_s, forecast.step_s, _stored(forecast.quantiles)

@@ -14,6 +14,7 @@ from controlplane.fleet.models import Region
 from controlplane.planning import demand, jobs, refresh
 from controlplane.planning.calendars import Calendars
 from controlplane.planning.core.fit import FitRequest, FitResult, fit
+from controlplane.planning.inputs import demands
 from controlplane.planning.models import (
     CandidateChange,
     ForecastRecord,
@@ -23,6 +24,7 @@ from controlplane.planning.models import (
     StoredForecast,
 )
 from controlplane.planning.processes import Processes
+from controlplane.planning.questions import this_hour_s
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
 from forecasting.demand import DemandKey
@@ -84,6 +86,18 @@ def test_every_series_has_a_forecast_of_every_horizon_and_a_record_of_it(quick: 
     assert ForecastRecord.objects.count() == 12
     tokens = StoredForecast.objects.get(measure="input_tokens", horizon_s=86_400).to_forecast()
     assert float(tokens.median.mean()) == pytest.approx(500 * float(made.median.mean()), rel=0.1)
+
+
+def test_what_was_not_measured_long_enough_forecasts_nothing_and_is_no_demand(quick: Store) -> None:
+    from_s = int(time.time()) // 300 * 300 - 4 * 300
+    store_demand(quick, from_s, np.full(4, 300.0), KEY)
+    store_recorded(quick, from_s, [300.0] * 4)
+    run()
+    rows = {row.horizon_s: row for row in StoredForecast.objects.filter(measure="requests")}
+    assert [row.is_empty for _, row in sorted(rows.items())] == [False, False, False, True], "a week wants whole hours"
+    week_s = this_hour_s() + 7 * 86_400
+    [planned] = demands(week_s)
+    assert planned.requests.median.max() > 0, "the longest forecast that there is"
 
 
 def test_only_what_is_due_is_renewed(quick: Store) -> None:

@@ -28,6 +28,25 @@ def test_a_plan_without_pools_has_totals_too() -> None:
     assert alone.plan is not None and "There is no pool to plan for" in alone.plan.notes[0]
 
 
+def test_a_demand_that_nobody_has_forecast_is_not_zero() -> None:
+    start_s, hours = quarter_hours(2027, 1)
+    pools = [pool(), pool("other", model="other")]
+    known = demand(forecast(np.full(7 * 24, 10.0), step_s=HOUR_S, start_s=start_s))
+    for demands, launch, peak, unforecast in (
+        ([], "", None, 2),
+        ([known], "", 10.0, 1),
+        ([], "launch=other:3:2027-01-01", 3.0, 1),
+    ):
+        given = inputs(demands, pools, start_s=start_s, hours=hours)
+        [planned] = compare(given, [parse_scenario(launch)])
+        assert planned.totals is not None and planned.plan is not None
+        assert (planned.totals.peak_rps, planned.totals.unforecast) == (peak, unforecast)
+        total = worksheet(planned.plan).rows[-1]
+        assert (total.peak_rps, total.unforecast, total.input_tokens is None) == (peak, unforecast, peak is None)
+    [unknown] = make_plan(inputs([], [pool()], start_s=start_s, hours=1)).pools[0].hours()
+    assert unknown.requests_per_s is None and "the demand is not known" in unknown.reason
+
+
 def test_too_many_scenarios_are_refused() -> None:
     with pytest.raises(CapacityError, match="scenario is given 9 times: compare at most 8"):
         compare(inputs([]), [AS_FORECAST] * 9)

@@ -74,11 +74,13 @@ def forecasts(request: HttpRequest) -> HttpResponse:
     horizons = list(StoredForecast.objects.order_by("horizon_s").values_list("horizon_s", flat=True).distinct())
     chosen = read(dict(request.GET.lists()), horizons, now_s)
     series_count = StoredForecast.objects.count()
-    every = list(StoredForecast.objects.filter(measure=chosen.measure, horizon_s=chosen.horizon_s))
+    of_horizon = StoredForecast.objects.filter(measure=chosen.measure, horizon_s=chosen.horizon_s)
+    every = [row for row in of_horizon if not row.is_empty]
     passing = [row for row in every if all(getattr(row, name) == value for name, value in chosen.filters.items())]
     rows = sorted((series_row(row, chosen, now_s) for row in passing), key=lambda row: -row["peak"])
     context: dict[str, Any] = {
         "series_count": series_count,
+        "too_short": not every,
         **filter_context(chosen, every, horizons),
         "rows": rows[:MAX_ROWS],
         "left_out": max(0, len(rows) - MAX_ROWS),

@@ -131,7 +131,7 @@ def plan_context(
     more, busy = lines_bars(work, made.hours)
     bars = replica_lines(counted, MAX_BARS) + ([more] if more else [])
     hourly = hour_rows(shown)
-    unforecast = [pool.pool for pool in counted if not pool.basis.forecasters]
+    unforecast = [pool.pool for pool in counted if not pool.has_demand]
     short_hours = sum(any(pool.shortfall_rps[hour] > 0 for pool in counted) for hour in range(made.hours))
     return {
         "pools": [

@@ -159,6 +159,7 @@ def compared_context(made: Sequence[WhatIf], base: Plan, totals: Totals) -> dict
         "figure": compared_figure([all_replicas(plan, name) for name, plan in plans], "what-if"),
         "dearest": dearest(made, totals, priced),
         "unknown": [pool.pool for pool in base.pools if pool.capacity is None],
+        "unforecast": base.unforecast,
     }
 
 
@@ -167,7 +168,7 @@ def short(totals: Totals | None) -> dict[str, str]:
     if totals is None:
         return {"text": "–", "tone": ""}
     if not totals.shortfall_hours:
-        return {"text": "✓ never", "tone": "good"}
+        return {"text": "○ not known", "tone": "warn"} if totals.unforecast else {"text": "✓ never", "tone": "good"}
     hours = f"▲ {PAGE.count(totals.shortfall_hours)} pool-hours"
     return {"text": f"{hours}, by up to {per_second(totals.most_shortfall_rps, 'requests/s')}", "tone": "warn"}
 
@@ -194,10 +195,15 @@ def figures(made: Sequence[WhatIf], priced: bool) -> list[dict[str, Any]]:
     every = [each.totals for each in made]
 
     def of(name: str) -> list[float | None]:
-        return [None if totals is None else float(getattr(totals, name)) for totals in every]
+        return [None if totals is None else getattr(totals, name) for totals in every]
+
+    def peak(totals: Totals | None) -> str:
+        if totals is None or totals.peak_rps is None:
+            return "–" if totals is None else "○ not known"
+        return f"{'≥ ' if totals.unforecast else ''}{per_second(totals.peak_rps, 'requests/s')}"
 
     rows = [
-        row("peak demand on replicas", of("peak_rps"), [per_second(value, "requests/s") for value in of("peak_rps")]),
+        row("peak demand on replicas", of("peak_rps"), [peak(totals) for totals in every]),
         *(
             row(words, of(name), [PAGE.number(value) for value in of(name)])
             for name, words in (

@@ -86,12 +86,15 @@ def growth_of(text: str) -> float:
 
 
 def sheet_row(row: WorksheetRow, priced: bool) -> dict[str, Any]:
+    def least(value: float | None, text: str) -> str:
+        return "not known" if value is None else f"{'≥ ' if row.unforecast else ''}{text}"
+
     return {
         "row": row,
         "month": row.month or "quarter",
-        "peak": per_second(row.peak_rps, "requests/s"),
-        "input_tokens": amount(row.input_tokens),
-        "output_tokens": amount(row.output_tokens),
+        "peak": least(row.peak_rps, per_second(row.peak_rps, "requests/s")),
+        "input_tokens": least(row.input_tokens, amount(row.input_tokens)),
+        "output_tokens": least(row.output_tokens, amount(row.output_tokens)),
         "forecast": basis_words(row.basis),
         "batching_factor": PAGE.number(row.batching_factor),
         "cost": PAGE.usd(row.cost_usd) if priced else "no price",
@@ -99,8 +102,10 @@ def sheet_row(row: WorksheetRow, priced: bool) -> dict[str, Any]:
     }
 
 
-def amount(value: float) -> str:
+def amount(value: float | None) -> str:
     """A large number, such as tokens of a quarter: `1.23 G`, `45.6 M`."""
+    if value is None:
+        return PAGE.number(None)
     for scale, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
         if value >= scale:
             return f"{PAGE.number(value / scale)}{PAGE.space}{prefix}"

@@ -72,7 +72,7 @@ def test_a_coming_day_has_its_gpus_and_its_price(reader: Client, planned: None, 
     hours = [made.hour(at) for at in range(first, first + 24)]
     name, demand, gpus, gpu_hours, cost, _ = day(get(reader, pool="chat-large-eu", hours="168")[1], 1)
     assert name == f"{datetime.fromtimestamp(hours[0].start_s, UTC):%a %Y-%m-%d}"
-    assert demand == TEXT.rate(max(hour.requests_per_s for hour in hours))
+    assert demand == TEXT.rate(max(hour.requests_per_s or 0 for hour in hours))
     assert gpus == f"{max(hour.replicas for hour in hours)} × h100"
     assert gpu_hours == TEXT.number(sum(hour.gpu_hours for hour in hours))
     assert cost == TEXT.usd(sum(hour.cost_usd for hour in hours)) != "0.00 USD"

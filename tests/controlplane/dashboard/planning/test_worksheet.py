@@ -6,6 +6,7 @@ from functools import partial
 from django.test import Client
 
 from controlplane.planning.quarter import quarters_from
+from tests.support.planning.fleet import plan_fleet
 from tests.support.web.html import shown
 
 get = partial(shown, "/planning/worksheet")
@@ -29,3 +30,11 @@ def test_the_present_quarter_says_which_part_it_covers(reader: Client, planned: 
 
 def test_growth_costs(reader: Client, planned: None, served: object) -> None:
     assert "growing 5 % each week" in get(reader, growth="5")[1]
+
+
+def test_a_demand_that_nobody_has_forecast_is_said_to_be_unknown(reader: Client, served: object, db: None) -> None:
+    plan_fleet()
+    sheet, scenarios = get(reader)[1], shown("/planning/what-if", reader)[1]
+    assert "is not known:</strong> there is no" in sheet and "The warm floor takes" in " ".join(sheet.split())
+    assert "0 requests/s" not in sheet + scenarios and "✓ never" not in scenarios
+    assert "Not comparable:" in scenarios
