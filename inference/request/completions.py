@@ -157,6 +157,8 @@ class Completions:
         if caller.audit is not None:
             hashing = partial(TextAudit, caller.audit, request.body)
             answer.audited_by(await at_once_or_aside(hashing, len(request.body)))
+        if request.headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            raise errors.encoded()
         content_type = request.headers.get(b"content-type", b"")
         large, checked = takes_long(request.body), None  # then others go on meanwhile
         if large:

@@ -46,7 +46,14 @@ _COUNTS = b'{"include_usage":true}'
 _COUNTED_MEMBERS = ("messages", "tools", "chat_template_kwargs", "add_generation_prompt", "continue_final_message")
 _MODEL_IN = (("model",), ("response", "model"), ("message", "model"))
 """Where an answer, an event of Responses and one of Anthropic's Messages name the model."""
-_HEADERS = (b"content-type", b"content-disposition", b"retry-after", b"retry-after-ms", b"x-should-retry")
+_HEADERS = (
+    b"content-type",
+    b"content-encoding",
+    b"content-disposition",
+    b"retry-after",
+    b"retry-after-ms",
+    b"x-should-retry",
+)
 """Of an answer, those that mean something to a client."""
 _RUNS_NO_MODEL = frozenset(("tokenize", "detokenize"))
 _OURS = (401, 403)

@@ -90,6 +90,11 @@ def invalid(message: str, param: str | None = None, code: str = "invalid_value")
     return PermanentApiError(400, _INVALID, code, message, param)
 
 
+def encoded() -> ApiError:
+    message = "The body is compressed, as its header content-encoding says: send it as it is."
+    return PermanentApiError(415, _INVALID, "unsupported_encoding", message)
+
+
 def unsupported(param: str, remedy: str) -> ApiError:
     return PermanentApiError(
         400, _INVALID, "unsupported_parameter", f"`{param}` is not supported with this value: {remedy}", param

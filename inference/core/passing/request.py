@@ -351,9 +351,11 @@ def _is_utf8(text: str) -> bool:
 
 
 def _as_python_reads_it(body: bytes, reason: str) -> Any:
-    """What model servers in Python take beyond JSON, such as half a surrogate pair, or NaN. Raises ApiError."""
+    """What model servers in Python take beyond JSON, such as half a surrogate pair, or NaN. Raises ApiError, also for UTF-16 and
+    UTF-32, in which no member could be changed on the way.
+    """
     try:
-        return json.loads(body)
+        return json.loads(body.decode("utf-8-sig", "surrogatepass"))
     except (ValueError, RecursionError):
         raise errors.invalid(f"The body is not JSON: {reason}.", code="invalid_json") from None
 

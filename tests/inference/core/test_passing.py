@@ -130,7 +130,19 @@ def test_what_servers_in_python_take_is_handed_on_and_has_a_key(odd: str) -> Non
     assert request.canonical
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"a": 1}', b'{"model": 1}', rb'{"model": "\ud800"}', b"\xff"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"a": 1}',
+        b'{"model": 1}',
+        rb'{"model": "\ud800"}',
+        b"\xff",
+        '{"model": "m"}'.encode("utf-16"),
+    ],
+)
 def test_a_body_that_names_no_model_is_a_400(body: bytes) -> None:
     with pytest.raises(ApiError) as refused:
         read("/v1/chat/completions", "chat", body)

@@ -184,6 +184,13 @@ async def test_what_has_no_effect_is_named_in_a_header(tmp_path: Path, monkeypat
     assert SERVER in caught.value.message
 
 
+async def test_a_compressed_body_is_refused_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serve(ScriptedBackend(TEXT), tmp_path, monkeypatch) as client:
+        with pytest.raises(openai.APIStatusError) as caught:
+            await client.chat.completions.create(model="m", messages=HELLO, extra_headers={"content-encoding": "gzip"})
+    assert (caught.value.status_code, caught.value.code) == (415, "unsupported_encoding")
+
+
 @pytest.mark.parametrize("rule", ["pass", "drop", "refuse"])
 async def test_a_triton_is_sent_no_parameter_that_nobody_knows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: UnknownParameters
