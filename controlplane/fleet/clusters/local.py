@@ -179,7 +179,7 @@ def _pool(binding: PoolBinding, pool: LocalPool | None) -> PoolSeen:
         wanted=pool.wanted,
         replicas=tuple(_replica(binding, replica) for replica in pool.replicas),
         owner_of_count=WEIR if pool.set_by in (WEIR, "launcher") else HAND,
-        count_set_by=pool.set_by,
+        count_set_by="" if pool.set_by == "launcher" else pool.set_by,  # its start is no hand that takes a count away
     )
 
 
