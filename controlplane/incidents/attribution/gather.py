@@ -109,8 +109,13 @@ def present(rows: Sequence[Incident], judged: Mapping[str, Alert], now_ns: int) 
     old = [row for row in rows if row.attribution and now_ns - measured_ns[row.alert_key] >= FRESH_NS]
     old.sort(key=lambda row: measured_ns[row.alert_key])
     until = time.monotonic() + LATE_DEADLINE_S
-    due = [(judged[row.alert_key], row.attribution["since_ns"]) for row in old if row.alert_key in judged][:MAX_LATE]
-    running = {alert.key: _workers.submit(value, answers.store(), alert, began_ns) for alert, began_ns in due}
+    due = [row for row in old if row.alert_key in judged][:MAX_LATE]
+    running = {
+        row.alert_key: _workers.submit(
+            value, answers.store(), judged[row.alert_key], (row.attribution or {})["since_ns"]
+        )
+        for row in due
+    }
     values = {key: _in_time("present_value.failed", key, future, until) for key, future in running.items()}
     return {key: figure for key, figure in values.items() if figure is not None}
 

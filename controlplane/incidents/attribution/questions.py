@@ -59,7 +59,9 @@ def attribution_of(store: Store, alert: Alert) -> dict[str, Any] | None:
     unit = NS_PER_MS if isinstance(alert.objective.indicator, Latency) else 1
     value = store.burned.value(window, filters(alert), judged, alert_record.quantile(alert.objective))
     errors = _errors(store, looked, alert, judged)
-    bad = max(total.chosen.requests, sum(error["requests"] for error in errors))  # more were stored between the two reads
+    bad = max(
+        total.chosen.requests, sum(error["requests"] for error in errors)
+    )  # more were stored between the two reads
     return {
         "from_ns": looked.from_ns,
         "to_ns": to_ns,
