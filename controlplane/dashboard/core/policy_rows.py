@@ -19,6 +19,7 @@ ACTIONS = {
     "hold": Badge("◼", "warn", "held"),
     "raise_floor": Badge("▲", "note-up", "HPA's floor raised"),
 }
+NOT_READY = Badge("◐", "warn", "not all ready")
 UNKNOWN = Badge("○", "warn", "unknown")
 DISABLED = Badge("○", "muted", "disabled")
 OUTCOMES = {
@@ -26,6 +27,8 @@ OUTCOMES = {
     "promoted": Badge("●", "good", "promoted"),
     "rolled_back": Badge("✕", "bad", "rolled back"),
 }
+TRAFFIC_OLD_MS = 10_000
+"""Older than this, what arrives is shown with its age."""
 WAITS = Badge("◼", "warn", "waits for a person")
 
 
@@ -36,6 +39,8 @@ def badge_of(target: TargetDecision, facts: PoolFacts | None = None, *, is_stale
     if target.wanted is None or target.seen is None:
         return UNKNOWN
     badge = ACTIONS[target.action]
+    if target.action == "none" and facts is not None and facts.ready is not None and facts.ready < target.wanted:
+        badge = NOT_READY
     return Badge("○", "muted", f"was {badge.words}") if is_stale else badge
 
 
@@ -48,11 +53,13 @@ def target_rows(record: Record, *, is_stale: bool = False) -> list[dict[str, Any
 def target_row(record: Record, name: str, *, is_stale: bool = False) -> dict[str, Any]:
     """What one target has and wants. `rails` are those that changed the count."""
     target, facts = record.decision.targets[name], record.observation.pools.get(name)
+    age_ms = (facts and facts.traffic_age_ms) or 0
     return {
         "target": target,
         "look": badge_of(target, facts, is_stale=is_stale),
         "facts": facts,
         "steady_rps": steady_rps(record, name),
+        "traffic_old_s": age_ms / 1000 if age_ms > TRAFFIC_OLD_MS else None,
         "has": has(facts),
         "rails": [rail for rail in target.rails if rail.before != rail.after],
     }
@@ -169,11 +176,20 @@ def failover_rows(decision: Decision) -> list[dict[str, Any]]:
 def headline(record: Record, ladders: Sequence[Mapping[str, Any]], stale_s: float | None) -> dict[str, Any]:
     """What matters most: a controller that does not decide, then alarms, unknown counts, and degraded tiers."""
     targets, pools = record.decision.targets.values(), record.observation.pools
-    return {
-        "stale_s": stale_s,
+
+    def those(badge: Badge) -> list[str]:
+        return [target.target for target in targets if badge_of(target, pools.get(target.target)) == badge]
+
+    wrong = {
         "alarms": record.decision.alarms,
-        "unknown": [target.target for target in targets if badge_of(target, pools.get(target.target)) == UNKNOWN],
+        "unknown": those(UNKNOWN),
+        "holding": those(ACTIONS["hold"]),
+        "not_ready": those(NOT_READY),
         "degraded": [row for row in ladders if row["level"]],
+    }
+    return wrong | {
+        "wrong": any(wrong.values()),
+        "stale_s": stale_s,
         "moving": [target for target in targets if target.action in ("up", "down")],
         "policies": len(record.policies),
     }

@@ -30,15 +30,7 @@ GATEWAY = Names(
         Fault("weir_gateway_policy_stale", 1, "it obeys an older policy snapshot, because it refused the newest"),
         Fault("weir_gateway_policy_fault", 1, "it refused {kind} {name} of the policy snapshot: /readyz says why"),
     ),
-    notes=(
-        Fault("weir_gateway_connection_in_the_clear", 1, "in the clear: {to} at {where}"),
-        Fault(
-            "weir_gateway_semantic_certified",
-            0,
-            "similar requests of {model} in {words} words: not enough evidence to serve, {0:.0f} of at least {1:.0f} compared answers",
-            ("weir_gateway_semantic_labels", "weir_gateway_semantic_labels_wanted"),
-        ),
-    ),
+    notes=(Fault("weir_gateway_connection_in_the_clear", 1, "in the clear: {to} at {where}"),),
 )
 TELEMETRY = Names(
     counts=(

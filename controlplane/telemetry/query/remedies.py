@@ -31,8 +31,9 @@ def component_remedies() -> Mapping[str, Remedy]:
 
 
 def parse(page: str) -> Mapping[str, Remedy]:
-    """Sections of `## name`, a paragraph and a list of steps, by name. Lines may be broken; backticks are left out."""
+    """Sections of `## name`, a paragraph and a list of steps, by name. Lines may be broken; backticks and where links lead are left out."""
     by_name = {}
+    page = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", page)
     for section in re.split(r"^## ", page.replace("`", ""), flags=re.MULTILINE)[1:]:
         name, _, rest = section.partition("\n")
         paragraph, *steps = re.split(r"^- ", rest, flags=re.MULTILINE)

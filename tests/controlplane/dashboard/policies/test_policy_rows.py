@@ -22,6 +22,7 @@ def record(**facts: Any) -> Record:
         ({}, "as wanted"),
         ({"traffic_age_ms": None}, "held"),
         ({"wanted": None}, "unknown"),
+        ({"ready": 1, "draining": 1}, "not all ready"),
         ({"disabled": True}, "disabled"),
         ({"disabled": True, "wanted": None, "cluster_age_ms": None}, "disabled"),
     ],
@@ -30,7 +31,12 @@ def test_a_disabled_pool_is_neither_held_nor_unknown(facts: dict[str, Any], word
     decided = record(**facts)
     (row,) = target_rows(decided)
     assert row["look"].words == words
-    assert headline(decided, (), None)["unknown"] == ([POOL] if words == "unknown" else [])
+    said = headline(decided, (), None)
+    assert {name: said[name] for name in ("unknown", "holding", "not_ready")} == {
+        "unknown": [POOL] if words == "unknown" else [],
+        "holding": [POOL] if words == "held" else [],
+        "not_ready": [POOL] if words == "not all ready" else [],
+    }
     if words == "disabled":
         assert "is disabled in the admin" in row["target"].reason
         assert decided.decision.alarms == ()
@@ -43,3 +49,11 @@ def test_what_arrives_is_the_steady_rate_and_not_that_of_one_tick() -> None:
     (row,) = target_rows(record_of(observation, policies, memory, decide(observation, policies, memory)))
     assert row["steady_rps"] == 2.5
     assert target_rows(record(arrived_rps=7.0))[0]["steady_rps"] == 7.0
+
+
+def test_traffic_that_is_old_is_shown_with_its_age() -> None:
+    assert [target_rows(record(traffic_age_ms=age))[0]["traffic_old_s"] for age in (None, 900, 52_000)] == [
+        None,
+        None,
+        52,
+    ]
