@@ -42,12 +42,14 @@ def gauges(serving: Serving | None, semantic: Semantic | None) -> list[Labelled]
     if stands == "off":
         return []
     evidence: dict[str, dict[tuple[str, ...], float]] = {name: {} for name in _EVIDENCE}
+    examples: dict[tuple[str, ...], float] = {}
     for route in semantic.labels.in_use() if semantic is not None else ():
         known, labels = route.evidence, (route.model, route.name.hex()[:8], route.words, route.judge)
         evidence["labels"][labels], evidence["labels_wanted"][labels] = known.labels, known.labels_wanted
         evidence["wrong"][labels], evidence["marks"][labels] = known.wrong[0], route.marks
         evidence["changes"][labels] = known.changes
-        evidence["broke"][labels] = route.broke_lately(_SAID_FOR_S)
+        evidence["broke"][labels] = broke = route.broke_lately(_SAID_FOR_S)
+        examples |= {(*labels, request): 1.0 for request in route.wrong if broke}
         evidence["certified"][labels] = known.threshold is not None
         if known.threshold is not None:
             evidence["threshold"][labels] = known.threshold
@@ -56,6 +58,12 @@ def gauges(serving: Serving | None, semantic: Semantic | None) -> list[Labelled]
         *(
             (f"{PREFIX}semantic_{name}", about, ("model", "route", "words", "judge"), evidence[name])
             for name, about in _EVIDENCE.items()
+        ),
+        (
+            f"{PREFIX}semantic_wrong_request",
+            "The newest requests whose answer was another than a similar one's, for an hour after answers became wrong.",
+            ("model", "route", "words", "judge", "request"),
+            examples,
         ),
     ]
 

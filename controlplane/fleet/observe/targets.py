@@ -25,7 +25,7 @@ GATEWAY = Names(
         Fault(
             "weir_gateway_semantic_broke",
             1,
-            "answers for similar requests of {model} have become wrong: none is given until there is new evidence, its log has examples",
+            "answers for similar requests of {model} have become wrong: none is given until there is new evidence, /cache has examples",
         ),
         Fault("weir_gateway_policy_stale", 1, "it obeys an older policy snapshot, because it refused the newest"),
         Fault("weir_gateway_policy_fault", 1, "it refused {kind} {name} of the policy snapshot: /readyz says why"),

@@ -58,6 +58,7 @@ class Similar:
     threshold: float | None
     broke: bool
     changes: int
+    examples: tuple[str, ...] = ()  # trace ids of wrong ones, the newest, while `broke`
 
 
 @dataclass(frozen=True, slots=True)

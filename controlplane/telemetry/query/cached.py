@@ -1,5 +1,6 @@
 """Answers questions about the cache: what it answered, and what the gateways say of similar requests."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 
@@ -15,6 +16,7 @@ _WRITTEN = "weir_gateway_cache_written_bytes_total"
 _EVIDENCE = "weir_gateway_semantic_"
 _NEWS_NS = 15 * 60 * SECOND_NS
 """Gateways drop a route that nobody used for so long."""
+_TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _Route = tuple[str, str, str, str]
 
 
@@ -56,11 +58,20 @@ def similar(window: Window) -> list[Similar]:
     def newest(name: str) -> dict[_Route, list[float]]:
         return _by_route(store.metrics.newest_of(_EVIDENCE + name, last))
 
+    def examples() -> dict[_Route, set[str]]:
+        ids: dict[_Route, set[str]] = {}
+        for each in store.metrics.newest_of(_EVIDENCE + "wrong_request", last):
+            request = each.info.labels.get("request", "")
+            if not each.ended and _TRACE_ID.fullmatch(request):
+                ids.setdefault(_route(each), set()).add(request)
+        return ids
+
     labels = newest("labels")
     if not labels:
         return []
     wanted, threshold, broke, changes = map(newest, ("labels_wanted", "threshold", "broke", "changes"))
     certified, wrong, marks = map(newest, ("certified", "wrong", "marks"))
+    wrong_ones = examples() if any(map(max, broke.values())) else {}
     return [
         Similar(
             *route,
@@ -71,6 +82,7 @@ def similar(window: Window) -> list[Similar]:
             threshold=max(threshold[route]) if route in threshold and min(certified.get(route, [0])) else None,
             broke=bool(max(broke.get(route, [0]))),
             changes=round(max(changes.get(route, [0]))),
+            examples=tuple(sorted(wrong_ones.get(route, ()))),
         )
         for route in sorted(labels)
     ]
@@ -80,7 +92,10 @@ def _by_route(newest: Iterable[Newest]) -> dict[_Route, list[float]]:
     values: dict[_Route, list[float]] = {}
     for each in newest:
         if not each.ended:
-            labels = each.info.labels
-            names = labels.get("model", ""), labels.get("route", ""), labels.get("words", ""), labels.get("judge", "")
-            values.setdefault(names, []).append(each.value)
+            values.setdefault(_route(each), []).append(each.value)
     return values
+
+
+def _route(newest: Newest) -> _Route:
+    labels = newest.info.labels
+    return labels.get("model", ""), labels.get("route", ""), labels.get("words", ""), labels.get("judge", "")

@@ -68,6 +68,7 @@ class SimilarOut(Schema):
     threshold: float | None
     broke: bool = Field(description="Answers were seen to have become wrong within the last hour")
     changes: int
+    examples: list[str] = Field(description="Ids of the newest requests that were wrong, within that hour")
 
 
 class CacheStepOut(Schema):

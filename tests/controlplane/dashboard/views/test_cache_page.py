@@ -117,6 +117,14 @@ def test_evidence_refusals_and_sizes_are_as_the_gateways_say(reader: Client, cal
     assert (route["judge"], route["wrong"], route["marks"]) == ("arbiter", 3, 2)
     assert "where <strong>arbiter</strong> agrees" in page
     assert "<strong>3</strong>, of which people marked 2" in " ".join(page.split())
+    assert route["examples"] == []
+    of = {"job": "gateway", "model": "chat", "route": "0a0b", "words": "other", "judge": "arbiter"}
+    for request in ("ab" * 16, "no/trace"):
+        write(annexed, "weir_gateway_semantic_wrong_request", [(times[-1], 1.0)], **of, request=request)
+    write(annexed, "weir_gateway_semantic_broke", [(times[-1], 1.0)], **of, instance="three")
+    assert f'href="/traces/{"ab" * 16}"' in page_of(reader, "/cache", **question)
+    [route] = caller.get("/api/v1/cache", question).json()["similar"]
+    assert (route["broke"], route["examples"]) == (True, ["ab" * 16])
     Observation.objects.create(
         component="redis", kind="cache", state="up", observed_at=datetime.now(UTC), figures={"memory_bytes": 3.2e6}
     )

@@ -1,6 +1,7 @@
 """The semantic cache from end to end, on a real Redis: what it serves, to whom, and that nothing of it fails a request."""
 
 import secrets
+import time
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,18 @@ async def test_answers_that_differ_keep_it_in_shadow(
         await it.teach(40)
         assert it.thresholds == [None]
         assert it.semantic.counts["m", "label_wrong"] > 30
+
+
+async def test_the_requests_that_were_wrong_are_named_while_it_is_said_that_answers_became_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    async with bed(tmp_path, monkeypatch, redis_url) as it:
+        await it.teach(1)
+        (route,) = it.semantic.labels.routes.values()
+        for at_ms, named in ((0, False), (int(1000 * time.time()), True)):
+            route.take(Label(0.9, wrong=True), request := secrets.token_hex(16), 0)
+            route.broke_ms = at_ms
+            assert (f'request="{request}"' in (await it._page("metrics"))[1]) is named
 
 
 async def test_what_the_verifier_refuses_is_no_candidate(
