@@ -18,7 +18,7 @@ COMPILE := -m compileall -q -j 0 -x '/(tests?|datastore|fontTools|matplotlib|mpl
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run test test-fast test-soak test-servers test-cluster coverage mutate check format bench setup setup-dev lock bom clean preflight \
-	check-lint check-format check-types check-imports check-templates check-migrations check-docs docs docs-images
+	check-lint check-format check-types check-tests check-imports check-templates check-migrations check-docs docs docs-images
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,8 +52,8 @@ coverage: setup-dev ## measure which branches the tests without processes take, 
 mutate: setup-dev ## change the pure cores in small ways, and list what no test notices, in build/mutation; ARGS="--core ledger --sample 40 --seed 1"
 	@$(BIN)/python -m tests.mutation $(ARGS)
 
-check: setup-dev ## lint, format, types, import contract, templates, migrations, docs
-	@$(MAKE) --no-print-directory -k -j 2 --output-sync check-types check-lint check-format check-imports check-templates check-migrations check-docs
+check: setup-dev ## lint, format, types, tests' collection, import contract, templates, migrations, docs
+	@$(MAKE) --no-print-directory -k -j 2 --output-sync check-types check-tests check-lint check-format check-imports check-templates check-migrations check-docs
 
 format: setup-dev ## format the code, and mend what the linter can
 	$(BIN)/ruff check -q --fix .
@@ -65,6 +65,8 @@ check-format: ## part of check: ruff format
 	$(BIN)/ruff format --check .
 check-types: ## part of check: mypy, of the tests too
 	$(BIN)/python -m mypy $(addprefix -p ,controlplane inference forecasting deploy tests)
+check-tests: ## part of check: the tests can be collected, which compiles them once for all processes that run them
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || $(BIN)/python -m pytest --collect-only -qq
 check-imports: ## part of check: who imports whom
 	$(BIN)/lint-imports --no-logo
 check-templates: ## part of check: djlint
