@@ -1,11 +1,15 @@
 """What REST answers of a change that somebody proposed, of a policy or of the fleet: how far it has come, and the next steps."""
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import wraps
 from typing import Any
 
-from ninja import Field, Schema
+from django.http import HttpRequest
+from ninja import Field, Schema, Status
 
 from controlplane.core.documents.lifecycle import Facts, State, Step, possible
+from controlplane.fleet.files import proposals
 
 
 class ProposedOut(Schema):
@@ -29,3 +33,21 @@ def stepped(row: Any, number: int, facts: Facts, who: str) -> dict[str, Any]:
     stored = {name: getattr(row, name) for name in ProposedOut.model_fields if name not in ("number", "state")}
     steps = possible(facts, who)
     return {**stored, "number": number, "state": facts.state, "approval": facts.wanting, "steps": steps}
+
+
+class DraftedOut(Schema):
+    proposal: int = Field(
+        description="The number of the proposal that waits for another person's approval: /api/v1/fleet/proposals"
+    )
+
+
+def drafted(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """What the operation changes is in force, or is proposed where a team whose it is wants approvals: then it answers 202."""
+
+    @wraps(operation)
+    def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        with proposals.drafted(request.user.get_username()) as draft:
+            answer = operation(request, *args, **kwargs)
+        return answer if draft.proposal is None else Status(202, {"proposal": draft.proposal.pk})
+
+    return answered

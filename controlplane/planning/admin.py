@@ -5,8 +5,9 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 
-from controlplane.accounts.admin_parts import ReadOnlyAdmin, RuledAdmin, RuledInline
+from controlplane.accounts.admin_parts import ReadOnlyAdmin, RuledInline
 from controlplane.accounts.core.actions import EDIT_PLAN
+from controlplane.fleet.files.drafts import DraftsChanges
 from controlplane.planning.models import (
     CandidateChange,
     DemoHistory,
@@ -24,7 +25,7 @@ from controlplane.planning.models import (
 
 
 @admin.register(PlannedEvent)
-class PlannedEventAdmin(RuledAdmin):
+class PlannedEventAdmin(DraftsChanges):
     edits = EDIT_PLAN
     list_display = ["name", "kind", "start", "duration_s", "expected_factor", "model", "tier", "region", "enabled"]
     list_filter = ["enabled", "kind"]
@@ -41,7 +42,7 @@ class PlannedEventAdmin(RuledAdmin):
 
 
 @admin.register(RegionCalendar)
-class RegionCalendarAdmin(RuledAdmin):
+class RegionCalendarAdmin(DraftsChanges):
     list_display = ["region", "country", "subdivision", "zone"]
     autocomplete_fields = ["region"]
 
@@ -52,14 +53,14 @@ class GpuQuotaInline(RuledInline):
 
 
 @admin.register(GpuType)
-class GpuTypeAdmin(RuledAdmin):
+class GpuTypeAdmin(DraftsChanges):
     list_display = ["name", "usd_per_hour"]
     search_fields = ["name"]
     inlines = [GpuQuotaInline]
 
 
 @admin.register(PlanSettings)
-class PlanSettingsAdmin(RuledAdmin):
+class PlanSettingsAdmin(DraftsChanges):
     list_display = ["__str__", "level", "margin_s", "budget_usd_per_month"]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -76,7 +77,7 @@ class ReplicaCapacityInline(RuledInline):
 
 
 @admin.register(PoolCapacity)
-class PoolCapacityAdmin(RuledAdmin):
+class PoolCapacityAdmin(DraftsChanges):
     edits = EDIT_PLAN
     list_display = ["pool", "gpu_type", "gpus_per_replica", "warm_floor", "spare_replicas", "entered_cold_start_s"]
     list_filter = ["gpu_type"]

@@ -10,10 +10,11 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from controlplane.accounts.admin_parts import RuledAdmin, ShownInline, Suggesting
+from controlplane.accounts.admin_parts import ShownInline, Suggesting
 from controlplane.accounts.core.actions import EDIT_OBJECTIVES
 from controlplane.accounts.core.rule import Owned
 from controlplane.core.formatting import capitalised
+from controlplane.fleet.files.drafts import DraftsChanges
 from controlplane.fleet.models import LLMModel, Pool, Region, Tenant, Tier, Variant
 from controlplane.slo import queries
 from controlplane.slo.core import words
@@ -84,7 +85,7 @@ class MaintenanceForm(ScopeForm):
 SCOPE = [f"scope_{name}" for name in DIMENSIONS]
 
 
-class ScopedAdmin(RuledAdmin):
+class ScopedAdmin(DraftsChanges):
     edits = EDIT_OBJECTIVES
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:

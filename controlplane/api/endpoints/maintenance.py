@@ -11,6 +11,7 @@ from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_OBJECTIVES
 from controlplane.api.endpoints.objectives import Scope
 from controlplane.api.formats import Given, Name, Number, Slug, Text, WallTime, Words
+from controlplane.api.steps import DraftedOut, drafted
 from controlplane.fleet.files.revisions import managed_elsewhere
 from controlplane.slo.core.maintenance_windows import MAX_S
 from controlplane.slo.models import Maintenance, StoredObjective
@@ -59,7 +60,8 @@ def maintenance(request: HttpRequest) -> Any:
     return Maintenance.objects.prefetch_related("objectives")
 
 
-@router.post("", response={201: MaintenanceOut}, summary="Plan a maintenance window")
+@router.post("", response={201: MaintenanceOut, 202: DraftedOut}, summary="Plan a maintenance window")
+@drafted
 def add_maintenance(request: HttpRequest, given: Body[MaintenanceIn]) -> Status[Maintenance]:
     rights.require_anywhere(request.user, EDIT_OBJECTIVES)
     return Status(201, _save(request, Maintenance(author=request.user.get_username()), given))
@@ -70,12 +72,18 @@ def one_maintenance(request: HttpRequest, number: Number) -> Maintenance:
     return _maintenance(number)
 
 
-@router.put("/{number}", response=MaintenanceOut, summary="Change a maintenance window")
+@router.put("/{number}", response={200: MaintenanceOut, 202: DraftedOut}, summary="Change a maintenance window")
+@drafted
 def change_maintenance(request: HttpRequest, number: Number, given: Body[MaintenanceIn]) -> Maintenance:
     return _save(request, _changed_here(request, number), given)
 
 
-@router.delete("/{number}", response={204: None}, summary="Delete a maintenance window; requests in it count again")
+@router.delete(
+    "/{number}",
+    response={204: None, 202: DraftedOut},
+    summary="Delete a maintenance window; requests in it count again",
+)
+@drafted
 def remove_maintenance(request: HttpRequest, number: Number) -> HttpResponse:
     _changed_here(request, number).delete()
     return HttpResponse(status=204)

@@ -21,6 +21,7 @@ from controlplane.api.formats import (
     WallTime,
     Words,
 )
+from controlplane.api.steps import DraftedOut, drafted
 from controlplane.fleet.files.revisions import managed_elsewhere
 from controlplane.slo import queries
 from controlplane.slo.core.document import objective_from_json, objective_to_json
@@ -244,7 +245,8 @@ def objectives(
     return {"judged_at": _judged_at(), "objectives": listed}
 
 
-@router.post("", response={201: ObjectiveOut}, summary="Add an objective")
+@router.post("", response={201: ObjectiveOut, 202: DraftedOut}, summary="Add an objective")
+@drafted
 def add_objective(request: HttpRequest, given: Body[ObjectiveIn]) -> Status[dict[str, Any]]:
     rights.require_anywhere(request.user, EDIT_OBJECTIVES)
     if StoredObjective.objects.filter(slug=given.slug).exists():
@@ -259,9 +261,10 @@ def objective(request: HttpRequest, slug: str) -> dict[str, Any]:
 
 @router.put(
     "/{slug}",
-    response=ObjectiveOut,
+    response={200: ObjectiveOut, 202: DraftedOut},
     summary="Change it; the answer of GET may be sent back",
 )
+@drafted
 def change_objective(request: HttpRequest, slug: str, given: Body[ObjectiveIn]) -> dict[str, Any]:
     row = rights.row_by(request.user, EDIT_OBJECTIVES, lambda: _row(slug))
     if given.revision not in (None, row.revision):
@@ -276,7 +279,8 @@ def change_objective(request: HttpRequest, slug: str, given: Body[ObjectiveIn]) 
     return _save(request, given)
 
 
-@router.delete("/{slug}", response={204: None}, summary="Delete it with its history")
+@router.delete("/{slug}", response={204: None, 202: DraftedOut}, summary="Delete it with its history")
+@drafted
 def remove_objective(request: HttpRequest, slug: str) -> HttpResponse:
     row = rights.row_by(request.user, EDIT_OBJECTIVES, lambda: _row(slug))
     _require_here(row)

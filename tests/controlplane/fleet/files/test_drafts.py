@@ -19,6 +19,8 @@ from controlplane.fleet.models import (
     Tenant,
     Tier,
 )
+from controlplane.planning.models import PoolCapacity
+from controlplane.slo.models import Maintenance, StoredObjective
 from tests.support.entered_fleet import entered_fleet
 from tests.support.web.html import html_of
 from tests.support.web.people import member
@@ -133,3 +135,31 @@ def test_a_form_that_changes_nothing_or_has_an_error_proposes_nothing(rita: Clie
     assert rita.post(path_of(pool), form).status_code == 302
     assert "Enter a whole number" in html_of(rita.post(path_of(pool), form | {"weight": "many"}))
     assert not FleetProposal.objects.exists()
+
+
+def test_objectives_maintenance_and_what_plans_assume_wait_too(rita: Client) -> None:
+    given = {"slug": "ok", "name": "Ok", "indicator": {"kind": "availability"}, "target": 0.99, "owner": "serving"}
+    window = {
+        "name": "Night",
+        "start": "2026-12-24T02:00:00",
+        "duration_s": 60,
+        "reason": "New disks",
+        "objectives": ["ok"],
+    }
+    floor = {"pool": str(Pool.objects.get(name="chat-us").pk), "gpus_per_replica": "1", "warm_floor": "2"}
+
+    def waits(answer: Any) -> None:
+        made = FleetProposal.objects.latest("pk")
+        assert made.is_open and (answer.status_code == 302 or answer.json() == {"proposal": made.pk}), answer.content
+        brought_into_force(made)
+
+    waits(rita.post("/api/v1/objectives", given, content_type="application/json"))
+    waits(rita.put("/api/v1/objectives/ok", given | {"target": 0.95}, content_type="application/json"))
+    row = StoredObjective.objects.get(slug="ok")
+    assert (row.target, row.owner) == (0.95, Team.objects.get(name="serving"))
+    waits(rita.post("/api/v1/maintenance", window, content_type="application/json"))
+    assert list(Maintenance.objects.get().objectives.all()) == [row]
+    waits(rita.post(f"/admin/slo/storedobjective/{row.pk}/delete/", {"post": "yes"}))
+    waits(rita.post("/admin/planning/poolcapacity/add/", form_of(rita, "/admin/planning/poolcapacity/add/") | floor))
+    assert PoolCapacity.objects.get(pool__name="chat-us").warm_floor == 2
+    assert not StoredObjective.objects.filter(slug="ok").exists() and FleetProposal.objects.count() == 5
