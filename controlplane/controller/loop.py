@@ -179,7 +179,7 @@ class Controller:
                         "objectives": len(evaluations),
                         "unknown": failed,
                         "tick_ms": round((time.monotonic() - began) * 1000, 1),
-                        "history_hours_to_count": self.evaluator.behind,
+                        "uncounted_hours": self.evaluator.behind,
                     },
                     "observed_at": now,
                     "error": shortened(error, 500),

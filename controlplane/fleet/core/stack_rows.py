@@ -179,7 +179,7 @@ def _process(
         p95_ms=traffic.p95_ms if traffic else None,
         age_s=age_s,
         traffic_age_s=_age_s(traffic, now),
-        detail=_detail(observed, state, watcher=name if name == "controller" else "worker"),
+        detail=_detail(observed, state, name),
         figures=figures,
     )
 
@@ -256,10 +256,12 @@ def _age_s(traffic: Traffic | None, now: datetime) -> float | None:
     return max(0.0, now.timestamp() - traffic.newest_ns / 1e9)
 
 
-def _detail(observed: Observed | None, state: State, watcher: str = "worker") -> str:
-    """`watcher` writes the observation: the controller its own, the worker all others."""
+def _detail(observed: Observed | None, state: State, component: str = "") -> str:
+    """The controller writes its own observation, a task of the worker its, and the worker all others."""
+    watcher = "controller" if component == "controller" else "worker"
     if observed is None:
         return f"not observed yet: does the {watcher} run?"
     if state == "stale":
-        return f"last seen {observed.state}; the {watcher} has not looked since"
+        seen = "no task of it has run" if component == "worker" else f"the {watcher} has not looked"
+        return f"last seen {observed.state}; {seen} since"
     return observed.error

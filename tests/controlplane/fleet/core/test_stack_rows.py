@@ -64,6 +64,10 @@ def test_what_was_observed_too_long_ago_is_stale_and_shows_no_figures() -> None:
     row = table(seen("gateway", age_s=STALE_AFTER_S + 1, requests_per_s=9))["gateway"]
     assert (row.state, row.rate_per_s, row.age_s) == ("stale", None, STALE_AFTER_S + 1)
     assert row.detail == "last seen up; the worker has not looked since"
+    row = table(seen("worker", age_s=STALE_AFTER_S + 1))["worker"]
+    assert row.detail == "last seen up; no task of it has run since", (
+        "it may look all the same, while its broker is away"
+    )
 
 
 def test_what_is_down_shows_no_figures_either() -> None:
