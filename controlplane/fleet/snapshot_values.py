@@ -106,6 +106,7 @@ def _model(row: LLMModel) -> snapshot.Model:
                 embedder=row.semantic_embedder.name if row.semantic_embedder else "",
                 wrong_percent=row.semantic_wrong_percent,
                 other_words=row.semantic_other_words,
+                timely=row.semantic_timely,
                 across_tenants=row.semantic_across_tenants,
                 judge=row.semantic_judge.name if row.semantic_judge else "",
                 judge_ms=row.semantic_judge_ms,

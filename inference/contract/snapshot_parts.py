@@ -117,6 +117,7 @@ class SemanticRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     other_words: bool = (
         False  # texts with words that the verifier knows nothing of are left to the evidence, in place of refused
     )
+    timely: bool = False  # texts whose answer depends on when, or by whom, it was asked are looked up too
     across_tenants: bool = False  # where the rule's scope is `all`: similar answers are shared too
     judge: str = ""  # the model that has to agree to texts in other words; named, they are candidates where it does
     judge_ms: Count = 500  # over it, it does not

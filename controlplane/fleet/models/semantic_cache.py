@@ -41,6 +41,12 @@ class SimilarRequests(models.Model):
         default=False,
         help_text="Texts that differ in words of which nothing is known are compared too. Without it they are always refused.",
     )
+    semantic_timely = models.BooleanField(
+        "today, now and my",
+        default=False,
+        help_text="Texts whose answer depends on when, or by whom, it was asked are looked up too. Leave it off unless the answers stay "
+        "right for as long as they are kept, and for all people of a tenant.",
+    )
     semantic_judge = models.ForeignKey(
         "fleet.LLMModel",
         null=True,
@@ -76,6 +82,10 @@ class SimilarRequests(models.Model):
         super().clean()
         if self.semantic_mode == self.SemanticMode.OFF:
             return
+        if self.semantic_timely and self.semantic_across_tenants:
+            raise ValidationError(
+                {"semantic_timely": "What one tenant calls its own is not another's: turn one of the two off."}
+            )
         if self.semantic_embedder is None:
             raise ValidationError({"semantic_embedder": "Choose the model that makes vectors of the texts."})
         if self.semantic_embedder.pk == self.pk:

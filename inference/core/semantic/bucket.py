@@ -29,12 +29,14 @@ class Fuzzy(NamedTuple):
     rest: Query
 
 
-def split(query: Query) -> Fuzzy | str:
-    """The request in its two parts; where it may not be answered for another, the reason."""
+def split(query: Query, timely: bool = False) -> Fuzzy | str:
+    """The request in its two parts; where it may not be answered for another, the reason. `timely` lets texts pass whose answer depends on
+    when, or by whom, it was asked.
+    """
     if query.operation != "chat":
         return "operation"
     if isinstance(query, Passed):
-        return _split_passed(query)
+        return _split_passed(query, timely)
     if query.n > 1 or query.logprobs:
         return "choices"
     last = query.messages[-1] if query.messages else None
@@ -43,10 +45,10 @@ def split(query: Query) -> Fuzzy | str:
     if not isinstance(last.content, str):
         return "images"
     blank = msgspec.structs.replace(last, content="")
-    return _judged(last.content, msgspec.structs.replace(query, messages=(*query.messages[:-1], blank)))
+    return _judged(last.content, msgspec.structs.replace(query, messages=(*query.messages[:-1], blank)), timely)
 
 
-def _split_passed(passed: Passed) -> Fuzzy | str:
+def _split_passed(passed: Passed, timely: bool) -> Fuzzy | str:
     document = passed.document
     messages = document.get("messages")
     if passed.path not in _CHATS or "messages" in passed.changes:
@@ -63,12 +65,11 @@ def _split_passed(passed: Passed) -> Fuzzy | str:
         return "images"
     assert isinstance(messages, list)
     rest = {**document, "messages": [*messages[:-1], {**last, "content": ""}]}
-    return _judged(
-        content, Passed(passed.path, passed.operation, passed.body, rest, passed.content_type, passed.changes)
-    )
+    without = Passed(passed.path, passed.operation, passed.body, rest, passed.content_type, passed.changes)
+    return _judged(content, without, timely)
 
 
-def _judged(text: str, rest: Query) -> Fuzzy | str:
+def _judged(text: str, rest: Query, timely: bool) -> Fuzzy | str:
     text = text.strip()
     if not text:
         return "empty"
@@ -78,7 +79,7 @@ def _judged(text: str, rest: Query) -> Fuzzy | str:
         return "characters"
     if words.DEIXIS.search(text):
         return "deixis"
-    if words.TIMELY.search(text):
+    if not timely and words.TIMELY.search(text):
         return "time"
     if content_words(text) < _MIN_CONTENT_WORDS:
         return "few_words"

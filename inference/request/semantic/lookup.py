@@ -154,7 +154,7 @@ class Semantic:
     ) -> Look | None:
         """A look-up for a request that the exact cache does not have; None where it may not be answered for another."""
         rule = model.cache.semantic
-        parts = split(query)
+        parts = split(query, rule.timely)
         if not isinstance(parts, Fuzzy):
             self.counts[model.name, f"not_eligible_{parts}"] += 1
             return None
@@ -314,7 +314,11 @@ class Semantic:
         for words in each:
             parts = (model.name, model.prompt_version, pool.variant, pool.model_name, pool.model_version, words)
             judged = words == "other" and rule.judge
-            name = msgspec.msgpack.encode((*parts, VERSION)) + identity + (judge if judged else b"")
+            name = (
+                msgspec.msgpack.encode((*parts, VERSION, *(("timely",) if rule.timely else ())))
+                + identity
+                + (judge if judged else b"")
+            )
             name = blake2b(name, digest_size=16).digest()
             delta, alpha = rule.wrong_percent / 100, ALPHA / (2 if rule.other_words or rule.judge else 1)
             routes.append(self.labels.route(name, model.name, words, delta, alpha, judged or ""))

@@ -214,11 +214,21 @@ def test_an_owner_has_similar_requests_served_by_another_model_that_embeds(
     assert "Choose the model that makes vectors" in owner.post(url, model_form(semantic_mode="on")).content.decode()
     itself = model_form(semantic_mode="on", semantic_embedder=str(chat.pk))
     assert "Choose another model" in owner.post(url, itself).content.decode()
-    chosen = model_form(semantic_mode="on", semantic_embedder=str(embedder.pk), semantic_wrong_percent="5")
+    chosen = model_form(
+        semantic_mode="on", semantic_embedder=str(embedder.pk), semantic_wrong_percent="5", semantic_timely="on"
+    )
+    across = owner.post(url, chosen | {"semantic_across_tenants": "on"}).content.decode()
+    assert "What one tenant calls its own is not another&#x27;s" in across
     assert owner.post(url, chosen).status_code == 302
     published = snapshot.check((home / "snapshot.json").read_bytes()).snapshot
     rule = next(model.cache.semantic for model in published.models if model.name == "chat")
-    assert (rule.mode, rule.embedder, rule.wrong_percent, rule.other_words) == ("on", "embedder", 5.0, False)
+    assert (rule.mode, rule.embedder, rule.wrong_percent, rule.other_words, rule.timely) == (
+        "on",
+        "embedder",
+        5.0,
+        False,
+        True,
+    )
 
 
 def test_an_owner_reserves_places_and_limits_each_replica(owner: Client, pool: Pool, home: Path) -> None:

@@ -128,6 +128,10 @@ def test_bodies_that_cannot_be_hashed_in_parts_share_no_bucket() -> None:
 )  # fmt: skip
 def test_what_may_not_be_answered_for_another_has_its_reason(body: dict[str, Any], reason: str) -> None:
     assert split(sent(body)) == reason
+    allowed = split(sent(body), timely=True)
+    assert (allowed.text if isinstance(allowed, Fuzzy) else allowed) == (
+        body["messages"][-1]["content"] if reason == "time" else reason
+    )
 
 
 def test_other_operations_are_not_for_it() -> None:

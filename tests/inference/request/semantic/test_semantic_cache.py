@@ -246,3 +246,18 @@ async def test_wrong_answers_in_other_words_hold_up_none_in_the_same_words(
         outcomes = [(await it.ask(f"{text} {word}"))[0] for word in ("nowadays", "exactly", "formally") * 4]
         assert {outcome.partition(";")[0] for outcome in outcomes} <= {"miss", "hit"}
         assert it.semantic.counts["m", "label_right"] > 0  # each was compared
+
+
+async def test_texts_of_now_and_of_oneself_are_looked_up_where_the_rule_allows_it_with_evidence_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    routes, refused = [], []
+    for timely in (False, True):
+        rule = msgspec.structs.replace(RULE, timely=timely)
+        async with bed(tmp_path, monkeypatch, redis_url, snapshot(rule)) as it:
+            await it.teach(1)
+            await it.ask(f"what is {NAMES[0].title()}'s capital today")
+            routes.append(set(it.semantic.labels.routes))
+            refused.append(it.semantic.counts["m", "not_eligible_time"])
+    assert refused == [1, 0]
+    assert routes[0] and routes[1] and not routes[0] & routes[1]
