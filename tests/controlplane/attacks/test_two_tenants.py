@@ -44,18 +44,6 @@ SENT = 8
 """That a model answers for each: a request, a line of a batch, a job and a response in the background, by a key and by a token."""
 
 
-class Keys(ThreadedServer):
-    """The public keys of an issuer."""
-
-    path = "/keys"
-
-    def __init__(self, issuer: AnIssuer) -> None:
-        async def keys(_: web.Request) -> web.Response:
-            return web.Response(body=issuer.keys())
-
-        super().__init__(web.get("/keys", keys))
-
-
 @dataclass
 class Side:
     """A tenant: what is its own (`canaries`), what it made by its ids, and its person's ways in."""
@@ -83,7 +71,11 @@ def sides(
     if connection.vendor != "sqlite":
         pytest.skip("the lane shares a database in a file")
     model, telemetry, issuer = EchoServer().start(), Running(tmp_path / "telemetry"), AnIssuer()
-    keys = Keys(issuer).start()
+
+    async def public(_: web.Request) -> web.Response:
+        return web.Response(body=issuer.keys())
+
+    keys = ThreadedServer(web.get("/", public)).start()
     issuer.url = keys.url
     telemetry.start().ready()
     pair = [Side(name, name, {name}) for name in (f"tenant{secrets.token_hex(6)}" for _ in range(2))]

@@ -1,7 +1,6 @@
 """The official client, unchanged, against a real gateway and a real lane."""
 
 import json
-from typing import Any
 
 import aiohttp
 import openai
@@ -9,7 +8,7 @@ import pytest
 
 from inference.contract.lane import END_HEADER, KEY_HEADER, LATE, OWN_TIER_HEADER, UNKNOWN_END, authorization, room_of
 from inference.contract.snapshot import key_digest
-from tests.support.gateway.process import KEY, OTHER_KEY
+from tests.support.gateway.process import KEY
 from tests.support.lane.model_server import INPUT_TOKENS, MODEL, OUTPUT_TOKENS, EchoServer
 from tests.support.lane.process import PLACES, TOKEN, Stack, a_line, ended, jsonl, lines_of, submit
 from tests.support.wait import eventually_async
@@ -165,29 +164,6 @@ async def test_a_request_that_is_sent_again_with_its_key_makes_nothing_new(stack
         assert len({await make("batch-1"), await make("batch-1"), await make("batch-2")}) == 2
         with pytest.raises(openai.ConflictError):
             await make("batch-1", other="yes")
-
-
-async def test_nobody_sees_what_is_anothers(stack: Stack) -> None:
-    async with stack.client(key=KEY) as alice, stack.client(key=OTHER_KEY) as bob:
-        file = await alice.files.create(file=("in.jsonl", jsonl([a_line("a", "mine")])), purpose="batch")
-        batch = await submit(alice, [a_line("a", "mine")])
-        attempts: list[Any] = [
-            bob.files.retrieve(file.id),
-            bob.files.content(file.id),
-            bob.files.delete(file.id),
-            bob.batches.retrieve(batch.id),
-            bob.batches.cancel(batch.id),
-            bob.batches.create(input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"),
-            bob.files.list(after=file.id),
-            bob.batches.list(after=batch.id),
-            bob.files.retrieve("file-unknown"),
-            bob.batches.retrieve("batch_unknown"),
-        ]
-        for attempt in attempts:
-            with pytest.raises(openai.NotFoundError):
-                await attempt
-        assert not [it async for it in bob.batches.list()] + [it async for it in bob.files.list()]
-        assert (await ended(alice, batch)).status == "completed"
 
 
 async def test_a_cancelled_batch_keeps_what_it_has(stack: Stack, model: EchoServer) -> None:
