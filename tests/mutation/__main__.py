@@ -19,7 +19,7 @@ from typing import NamedTuple
 from deploy.local.process import ROOT
 from tests.mutation.changes import Change, changes_of
 from tests.mutation.reach import Reach
-from tests.mutation.runs import passes, record
+from tests.mutation.runs import Tries, record
 
 OUT = ROOT / "build" / "mutation"
 START_CPU_S, TIMES = 60.0, 10.0
@@ -54,24 +54,11 @@ def tree(at: Path) -> Path:
     return at
 
 
-def survives(at: Path, change: Change, reach: Reach) -> bool:
-    file = at / change.path
-    original = file.read_text()
-    tests = reach.tests(change.path, change.line, original)
-    if not tests:
-        return True
-    try:
-        _write(file, change.source)
-        return passes(at, tests, START_CPU_S + TIMES * reach.cpu_s(tests))
-    finally:
-        _write(file, original)
-
-
-def _write(file: Path, source: str) -> None:
-    """Also where the file had the same size within the same second, which is all that Python compares."""
-    file.write_text(source)
-    for stale in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
-        stale.unlink()
+def survives(tries: Tries, change: Change, reach: Reach) -> bool:
+    source = (ROOT / change.path).read_text()
+    tests = reach.tests(change.path, change.line, source)
+    at_import = reach.is_run_at_import(change.path, change.line, source)
+    return not tests or tries.survives(change, tests, START_CPU_S + TIMES * reach.cpu_s(tests), at_import=at_import)
 
 
 def measure(name: str, sample: int, seed: int, trees: Sequence[Path], *, mirrored: bool = False) -> float:
@@ -83,25 +70,29 @@ def measure(name: str, sample: int, seed: int, trees: Sequence[Path], *, mirrore
     OUT.mkdir(parents=True, exist_ok=True)
     reached = OUT / f"{name}.reach.json"
     mirrors = [f"tests/{folder}" for folder in core.folders]
-    record(trees[0], mirrors if mirrored else [*mirrors, core.room], core.folders, reached)
+    tests = mirrors if mirrored else [*mirrors, core.room]
+    record(trees[0], tests, core.folders, reached)
     reach = Reach(reached)
     print(f"{name}: tests without processes ran in {time.monotonic() - began_s:.0f} s", flush=True)
-    free: SimpleQueue[Path] = SimpleQueue()
-    for at in trees:
-        free.put(at)
+    tries = [Tries(at, tests) for at in trees]
+    free: SimpleQueue[Tries] = SimpleQueue()
+    for each in tries:
+        free.put(each)
 
     def look(change: Change) -> bool:
-        at = free.get()
+        one = free.get()
         try:
-            found = survives(at, change, reach)
+            found = survives(one, change, reach)
         finally:
-            free.put(at)
+            free.put(one)
         print(f"  {change}\n" if found else ".", end="", flush=True)
         return found
 
-    with ThreadPoolExecutor(len(trees)) as threads:
+    with ThreadPoolExecutor(len(tries)) as threads:
         unnoticed = [str(change) for change, found in zip(chosen, threads.map(look, chosen), strict=True) if found]
     (OUT / f"{name}.txt").write_text("".join(f"{line}\n" for line in sorted(unnoticed)))
+    late = [change for each in tries for change in each.late]
+    print("".join(f"\n  late, look at it: {change}" for change in late), end="")
     score = 1 - len(unnoticed) / len(chosen)
     print(
         f"\n{name}: {score:.0%} of {len(chosen)} changes noticed (of {len(every)} possible), {time.monotonic() - began_s:.0f} s"

@@ -20,6 +20,16 @@ class Recorder:
         self._coverage.start()
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """What a module of tests calls for its parameters is run for all of its tests."""
+        self._coverage.switch_context(collector.nodeid if isinstance(collector, pytest.Module) else "")
+        done = yield
+        self._coverage.switch_context("")
+        return done
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
         began_s, name = time.process_time(), item.nodeid.partition("[")[0]
         self._coverage.switch_context(name)
@@ -54,19 +64,25 @@ class Reach:
         """
         lines = self._lines.get(path, {})
         first, last, in_function = _statement(source, line)
-        names = self._named(lines, range(first, last + 1))
+        names = self._named(lines, range(first, last + 1), modules=in_function)
         if not names and not in_function:
             module = path.removesuffix(".py").replace("/", ".")
             names = self._named(lines, map(int, lines)) | {name for name, of in self._imports.items() if module in of}
             names = names or set(self._cpu_s)
         return sorted(names, key=lambda name: self._cpu_s[name])
 
+    def is_run_at_import(self, path: str, line: int, source: str) -> bool:
+        """Whether more than tests runs the statement at this line, such as what makes their parameters."""
+        first, last, _ = _statement(source, line)
+        lines = self._lines.get(path, {})
+        return any("::" not in name for number in range(first, last + 1) for name in lines.get(str(number), ()))
+
     def cpu_s(self, tests: Iterable[str]) -> float:
         return sum(self._cpu_s[name] for name in tests)
 
-    @staticmethod
-    def _named(lines: dict[str, list[str]], numbers: Iterable[int]) -> set[str]:
-        return {name for number in numbers for name in lines.get(str(number), ()) if name}
+    def _named(self, lines: dict[str, list[str]], numbers: Iterable[int], *, modules: bool = False) -> set[str]:
+        names = {name for number in numbers for name in lines.get(str(number), ())}
+        return {name for name in self._cpu_s if name in names or (modules and name.partition("::")[0] in names)}
 
 
 def _statement(source: str, line: int) -> tuple[int, int, bool]:
