@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from inference.core.openai.errors import ApiError
 from inference.core.passing import json_members, parts
-from inference.core.passing.answers import ChoicesReader, reader_of
+from inference.core.passing.answers import ChoicesReader
 from inference.core.passing.blocks import Blocks
 from inference.core.passing.request import Passed, made, read
 from inference.core.passing.routes import ROUTES
@@ -230,15 +230,6 @@ def test_a_prompt_is_measured_without_its_tokenizer(query: dict[str, Any], token
 )
 def test_only_what_the_model_reads_is_measured(path: str, query: dict[str, Any], tokens: int) -> None:
     assert made(path, ROUTES[path].operation, {"model": "m", **query}).prompt_tokens == tokens
-
-
-@pytest.mark.parametrize(
-    ("usage", "counted"),
-    [({"total_tokens": 9}, 9), ({"prompt_tokens": 7, "total_tokens": 9}, 7), ({}, None), (None, None)],
-)
-def test_a_ranking_s_tokens_are_those_that_the_server_counts(usage: Any, counted: int | None) -> None:
-    seen = reader_of("/v1/rerank", 1).see_all(json.dumps({"results": [], "usage": usage}).encode())
-    assert (seen.usage and (seen.usage.prompt_tokens, seen.usage.output_tokens)) == (counted and (counted, 0))
 
 
 def read_or_none(read: Callable[[bytes], Any], body: bytes) -> Any:

@@ -204,7 +204,7 @@ def pending(case: Case, count: int) -> Verdict | None:
     more are asked for until they have one.
     """
     facts, spec = case.facts, case.spec
-    waited_ms = case.now_ms - facts.pending_since_ms if facts.pending and facts.pending_since_ms is not None else 0
+    waited_ms = case.now_ms - facts.pending_since_ms if facts.pending_since_ms is not None else 0
     if case.override is not None or count < case.seen or not facts.pending:
         return None
     if waited_ms < spec.pending_deadline_s * 1_000:

@@ -1,11 +1,13 @@
 """Conditions in CEL: checked when saved, and unknown where a variable is."""
 
 import math
+from typing import Any
 
 import pytest
 
 from controlplane.policy.core.conditions import TRUTHS, VARIABLES, Truth, Value, fault_of, holds, names_in
-from controlplane.policy.core.pool_values import pool_values
+from controlplane.policy.core.observation import PoolFacts
+from controlplane.policy.core.pool_values import clock, pool_values, saturation
 
 
 @pytest.mark.parametrize(
@@ -69,3 +71,29 @@ def test_every_variable_can_be_used() -> None:
 def test_of_no_pool_nothing_is_known() -> None:
     """No step of a ladder is left because the fleet has lost the pools of its model."""
     assert set(pool_values([], 120.0).values()) == {None}
+
+
+BY_REQUESTS, BY_SLOTS = {"arrived_rps": 6.0, "capacity_rps": 2.0}, {"in_flight": 3.0, "waiting": 1.0, "slots": 8}
+
+
+@pytest.mark.parametrize(
+    ("pools", "share"),
+    [
+        ([{"ready": 2, **BY_REQUESTS, **BY_SLOTS}], 1.5),
+        ([{"ready": 2, **BY_SLOTS}], 0.25),
+        ([{"ready": 2, **BY_REQUESTS}, {"ready": 1, **BY_SLOTS}], 3.5 / 3),
+        ([{"ready": 2, **BY_REQUESTS}, {"ready": None, **BY_SLOTS}], None),
+        ([{"ready": 2, **BY_SLOTS, "waiting": None}], None),
+        ([{"ready": 2, "arrived_rps": 6.0, "capacity_rps": 0.0}], None),
+        ([{"ready": 0, **BY_REQUESTS}], 1.0),
+        ([{"ready": 0, **BY_REQUESTS, "arrived_rps": 0.0}], 0.0),
+    ],
+)
+def test_saturation_is_the_load_in_places_of_ready_replicas(pools: list[dict[str, Any]], share: float | None) -> None:
+    assert saturation([PoolFacts(pool="p", **pool) for pool in pools]) == share
+
+
+def test_the_clock_is_that_of_utc() -> None:
+    assert clock(1_764_244_836_000) == {"hour_utc": 12 + 0.01, "weekday_utc": 4.0}, (
+        "Thursday, 27 November 2025, 12:00:36"
+    )

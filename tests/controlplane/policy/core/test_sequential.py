@@ -162,3 +162,16 @@ def test_independent_requests_have_no_design_effect_and_bursts_have_a_large_one(
     assert design_effect([]) == 1.0
     # A share of 0.2, so that 16 are expected of the squares together, which are 10² + 10².
     assert design_effect([(100, 10), (100, 30)]) == pytest.approx(200 / 16)
+
+
+@pytest.mark.parametrize(
+    ("slow", "failed", "weight", "effect", "needed"),
+    [(100, 0, 0.5, 1.0, 2_250), (100, 0, 0.5, 3.0, 6_749), (100, 0, 0.2, 1.0, 1_406), (0, 200, 0.5, 1.0, None)],
+)
+def test_the_requests_that_are_needed_follow_from_the_baselines_spread(
+    slow: int, failed: int, weight: float, effect: float, needed: int | None
+) -> None:
+    """The normal approximation of a test that tells a share from one that is refused: exact, so that no change of it goes unseen."""
+    baseline = Arm(requests=2_000, answered=2_000 - failed, failed=failed, slow=slow, too_slow=slow // 2)
+    assert requests_needed(CanaryTest(max_requests=1), baseline, weight, effect) == needed
+    assert requests_needed(CanaryTest(max_requests=1), Arm(requests=5, failed=5), weight) is None

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pytest
 
-from controlplane.slo.core.burndown import MAX_POINTS, Day, Point, burndown, days, needed, range_of
+from controlplane.slo.core.burndown import MAX_POINTS, Day, Point, burndown, day_of, days, needed, range_of
 from controlplane.slo.core.objective import Calendar, Objective, Rolling
 from controlplane.slo.core.period import SECOND_NS, Span
 from controlplane.slo.core.sli import Availability
@@ -97,3 +97,10 @@ def test_the_last_day_stands_beside_the_day_before_and_that_of_a_week_ago() -> N
     assert days(points[:40]) == days(points[:1]) == days([]) == [], "no other day is known"
     assert days([replace(point, start_s=5 * point.start_s) for point in points]) == [], "steps of five hours"
     assert days([replace(point, total=0) for point in points])[1].good_share is None, "no event, no share"
+
+
+def test_a_day_of_hours_is_known_where_each_of_them_was_counted() -> None:
+    hours = {hour: (hour % 2, hour) for hour in range(100, 148)}
+    assert day_of(hours, 148, 0) == Day(0, (12, sum(range(124, 148))))
+    assert day_of(hours, 148, 1) == Day(1, (12, sum(range(100, 124))))
+    assert day_of(hours, 147, 1) == Day(1)

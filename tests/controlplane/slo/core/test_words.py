@@ -1,12 +1,15 @@
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
 from controlplane.slo.core import words
 from controlplane.slo.core.counts import Counts
 from controlplane.slo.core.evaluation import Counted
-from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.objective import Calendar, Objective, Timeslices
+from controlplane.slo.core.period import SECOND_NS, Span
 from controlplane.slo.core.sli import Availability, Cost, Histogram, Indicator, Latency
+from controlplane.slo.core.windows import BurnWindow
 
 UP = Objective("up", "Up", Availability(), 0.999)
 
@@ -51,6 +54,43 @@ def test_the_recorded_part_of_a_period_is_reported() -> None:
 )
 def test_an_indicator_is_said_with_its_threshold(indicator: Indicator, said: str) -> None:
     assert words.indicator(indicator) == said
+
+
+MONTH = Calendar("month", datetime(2026, 1, 1), "UTC")
+PAGE = BurnWindow("page", 3_600, 300, 0.02)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (words.summary(UP), "99.9 %: requests are answered, over the last 30 days"),
+        (words.summary(replace(UP, method=Timeslices(60, 0.95), period=MONTH, indicator=Availability(True))),
+         "99.9 % of 1 min slices with 95 % good requests: requests are answered, clients' mistakes counted, over each month"),
+        (words.period(replace(UP, period=replace(MONTH, count=2))), "each 2 months"),
+        (words.no_requests(replace(UP, period=MONTH)), "no request so far in this period"),
+        (words.missing_values({"pool": "", "region": "", "tier": "", "model": ""}),
+         "Requests that reached no pool and no region: answered by the cache, refused, or failed before, and name no model and no tier."),
+        (words.coarse_window(PAGE, 600), "the page window of 1 h and 5 min is shorter than a slice of 10 min: it shows only the current "
+         "slice, so an alert may end when the next slice begins; use slices of at most 5 min, or longer windows"),
+        (words.silent_window(PAGE, 0.93, 2_592_000), "the page window of 1 h and 5 min never fires: its threshold is a burn rate of "
+         "14.4×, and at a target of 93 % a total outage burns at 14.3×; give it a share of the budget below 0.019, or remove it"),
+        (words.part_of(Span(60 * SECOND_NS - 1, 10), Span(0, 600 * SECOND_NS)), ""),
+        (words.part_of(Span(60 * SECOND_NS, 360 * SECOND_NS), Span(0, 600 * SECOND_NS)), "50 % of the 10 min"),
+        (words.recorded_part(60, 0, 600), ""),
+        (words.recorded_part(61, 0, 6_000), "99 min of 100 min"),
+        (words.change(None, 0.5), ""),
+        (words.change(0.5, None), ""),
+        (words.change(0.5, 0.5), "the same"),
+        (words.change(0.75, 0.5), "25 points better"),
+        (words.change(0.5, 0.75), "25 points worse"),
+        (words.used_up_in(None, None), ""),
+        (words.used_up_in(5, 0), "used up"),
+        (words.used_up_in(5, 1), "used up in 1 min at this rate"),
+        (words.used_up_in(600, None), "used up in 10 min at this rate"),
+    ],
+)  # fmt: skip
+def test_what_is_said(said: str, expected: str) -> None:
+    assert said == expected
 
 
 def test_counts_are_empty_where_neither_the_period_nor_a_window_has_an_event() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -129,18 +130,6 @@ def test_a_replica_that_was_busy_gets_one_call_at_a_time() -> None:
     assert [replica.load.own for replica in replicas] == [1, 7]
 
 
-def test_what_other_gateways_have_sent_counts() -> None:
-    loaded, idle = says(up(0), 0.0, 3, 20), says(up(4), 0.0, 0, 4)
-    assert chosen([loaded, idle]) is idle
-
-
-def test_own_requests_are_not_counted_twice() -> None:
-    ours, theirs = up(8), up(0)
-    says(ours, 0.0, 0, 8)
-    says(theirs, 0.0, 0, 10)
-    assert chosen([ours, theirs]) is ours
-
-
 def test_requests_since_the_signals_count() -> None:
     replicas, balancer = [says(up(0), 0.0, 0, 0), says(up(0), 0.0, 0, 0)], Balancer(STALE_S)
     for _ in range(20):
@@ -239,3 +228,101 @@ def test_what_is_counted_of_calls_comes_back_to_nothing(calls: list[tuple[int, b
         load = replica.load
         assert (load.own, load.pending) == (0, 0)
         assert abs(load.pending_tokens) < 1e-6
+
+
+PROMPT = Need(1000.0, (), 0, 100.0)
+KNOWN = Need(1000.0, (1, 2, 3, 4), 0, 400.0)
+
+
+def had(replica: Replica, *blocks: int) -> Replica:
+    replica.prefixes.add(blocks)
+    return replica
+
+
+@pytest.mark.parametrize(
+    ("best", "need", "tokens", "steps", "cached"),
+    [
+        # tokens: of a step, ahead of this request, and its own, once for each sequence there
+        (up(2), PROMPT, 256 + 1000 * 3, 100 * (64 + 3), 0),
+        (up(2), KNOWN, 256 + 1000 * 3, 128 * (64 + 3), 0),  # answers are 128 tokens long, as a rule
+        (had(up(2), 1, 2, 3), KNOWN, 256 + 250 * 3, 128 * (64 + 3), 750),
+        (says(up(2), 0.0, None, 5), PROMPT, 256 + 1000 * 6, 100 * (64 + 6), 0),  # three of others run
+        (says(up(0), 0.0, 4, 1), PROMPT, 256 + 256 * 4 + 1000 * 6, 100 * (64 + 6), 0),  # five of others, and four wait
+        (says(up(9), 0.0, 4, 1), PROMPT, 256 + 256 * 4 + 1000 * 10, 100 * (64 + 10), 0),
+        (reports(up(2), kv_use=0.9), PROMPT, 256 + 1000 * 3, 100 * (64 + 3), 0),
+        (reports(up(2), kv_use=0.95), PROMPT, 256 + 1000 * 3 + 550, 100 * (64 + 3), 0),
+        (reports(up(2), adapters=frozenset("m")), PROMPT, 256 + 1000 * 3, 100 * (64 + 3), 0),
+        (reports(up(2), adapters=frozenset("n")), PROMPT, 256 + 1000 * 3, 100 * (64 + 3), 0),  # none has it
+    ],
+)
+def test_the_expected_time_is_that_of_the_prompts_ahead_and_of_the_steps(
+    best: Replica, need: Need, tokens: float, steps: float, cached: float
+) -> None:
+    balancer = Balancer(STALE_S, model="m")
+    other = reports(up(60), adapters=frozenset())
+    for order in ([best, other], [other, best]):
+        assert balancer.choose(order, need, (), 1.0) is best
+        weighed = balancer.weighed
+        assert weighed is not None
+        assert weighed.expected_s == pytest.approx(tokens / 8000 + steps * 0.02 / 80)
+        assert (weighed.cached_tokens, weighed.candidates) == (cached, 2)
+        assert weighed.next_s is not None and weighed.next_s > weighed.expected_s
+        assert weighed.sequences == steps / min(need.output_tokens, 128) - 65
+
+
+def test_a_replica_that_is_not_yet_loaded_with_the_adapter_takes_2000_tokens_longer() -> None:
+    balancer, lacks = Balancer(STALE_S, model="m"), reports(up(0), adapters=frozenset("n"))
+    has = reports(up(60), adapters=frozenset("m"))
+    assert balancer.choose([lacks, has], PROMPT, (), 0.0) is lacks
+    assert balancer.weighed is not None
+    assert balancer.weighed.expected_s == pytest.approx((256 + 1000 + 2000) / 8000 + 100 * 65 * 0.02 / 80)
+    assert balancer.weighed.has_adapter is False
+
+
+def test_the_home_of_a_prompt_probably_has_four_fifths_of_it() -> None:
+    at_home = Need(1000.0, (), 7, 100.0)
+    replicas = [up(0, home=1), up(0, home=2)]
+    home = max(replicas, key=lambda replica: hash((replica.home, 7)))
+    balancer = Balancer(STALE_S)
+    for _ in range(2):
+        assert balancer.choose(replicas, at_home, (), 0.0) is home
+        assert balancer.weighed is not None
+        assert balancer.weighed.cached_tokens == 800
+        assert balancer.weighed.expected_s == pytest.approx((256 + 200) / 8000 + 100 * 65 * 0.02 / 80)
+
+
+def test_what_is_learnt_of_a_call_is_its_time_for_each_unit_of_work() -> None:
+    balancer, one, two = Balancer(STALE_S), up(3), up(5)
+    call = balancer.begin(one, PROMPT, 10.0)
+    assert (one.load.own, one.load.pending, one.load.pending_tokens) == (4, 1, 1000)
+    call.first_token(12.0)
+    assert (one.load.pending, one.load.pending_tokens, balancer.uncached) == (0, 0, pytest.approx(256 + 0.02 * 744))
+    assert (one.load.first.seconds, one.load.first.units) == (2.0, 256 + 1000)
+    one.load.own += 2
+    call.ended(15.0, 11)
+    assert (one.load.own, balancer.output) == (5, pytest.approx(128 - 0.02 * 117))
+    assert (one.load.token.seconds, one.load.token.units) == (
+        3.0,
+        10 * (64 + 5),
+    )  # four sequences at first, and six at last
+    later, now_s = balancer.begin(two, PROMPT, 20.0), 25.0
+    later.first_token(now_s)
+    later.ended(30.0, 1)
+    assert (two.load.token.units, two.load.own) == (0, 5)
+    assert balancer.choose([one, two], PROMPT, (), now_s) is one
+    assert balancer.weighed is not None and balancer.weighed.next_s is not None
+    fresh, aged = 0.5 ** ((now_s - 12) / 10), 0.5 ** ((now_s - 15) / 10)
+    first_s = (fresh * 2.0 + 5.0) / (fresh * 1256 + 1256)  # of the pool, by prompt token
+    token_s = 3.0 / (10 * 69)
+    output = min(100.0, balancer.output)
+    prompt_s = (256 + 1000 * 6) * (fresh * 2.0 / 1256 + (1 - fresh) * first_s)
+    assert balancer.weighed.expected_s == pytest.approx(
+        prompt_s + output * 70 * (aged * token_s + (1 - aged) * token_s)
+    )
+    assert balancer.weighed.next_s == pytest.approx((256 + 1000 * 6) * 5.0 / 1256 + output * 70 * token_s)
+
+
+@pytest.mark.parametrize(("at_s", "waiting"), [(1.0, 6), (1.1, 2), (3.1, 0)])
+def test_requests_that_wait_are_of_the_servers_that_said_so_lately(at_s: float, waiting: int) -> None:
+    replicas = [says(up(), 0.0, 4, 1), says(up(), 2.0, 2, None), says(up(), 2.0, None, 5), up()]
+    assert Balancer(STALE_S).waiting(replicas, at_s) == waiting

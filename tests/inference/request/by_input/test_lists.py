@@ -161,24 +161,15 @@ def test_parts_are_kept_apart(server: Embedder, embeds: Gateway, options: dict[s
     assert ask(embeds, known[::-1], **options)[0] == "miss"
 
 
-def reverse(document: dict[str, Any]) -> None:
-    document["data"].reverse()
-
-
-def drop_one(document: dict[str, Any]) -> None:
-    document["data"].pop()
-
-
 def say_more(document: dict[str, Any]) -> None:
     document["usage"]["prompt_tokens_details"] = {"cached_tokens": 1}
 
 
-@pytest.mark.parametrize("mends", [reverse, drop_one, say_more])
-def test_of_an_answer_of_another_form_nothing_is_taken(server: Embedder, embeds: Gateway, mends: Any) -> None:
+def test_of_an_answer_of_another_form_nothing_is_taken(server: Embedder, embeds: Gateway) -> None:
     """The whole list is sent then, and the client gets what the server says of that."""
     known, new = texts(3), texts(2)
     keep(embeds, known)
-    server.mends = mends
+    server.mends = say_more
     server.sent.clear()
     assert ask(embeds, [*known, *new]) == ("miss", direct(server, [*known, *new]))
     assert server.sent == [new, [*known, *new]]

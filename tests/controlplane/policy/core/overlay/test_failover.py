@@ -6,8 +6,9 @@ import pytest
 
 from controlplane.policy.core.memory import FailoverMemory
 from controlplane.policy.core.observation import ClusterFacts, ModelFacts, PoolFacts, Silent, TierFacts
-from controlplane.policy.core.overlay.failover import FailedOver, fail_over, is_down
+from controlplane.policy.core.overlay.failover import FailedOver, fail_over, is_down, unmoved
 from controlplane.policy.core.spec import Routing, RoutingSpec
+from inference.contract.snapshot import Model, Route, Tenant
 from tests.support.policy.cases import NOW_MS, policy, pool
 
 UP, DOWN = pool(reachable=True), pool(reachable=False)
@@ -174,3 +175,24 @@ def test_what_a_silent_gateway_had_begins_nothing_and_ends_nothing(
     assert active.tick(edge=pool(waiting=900.0), central=UP).moved
     still = active.tick(edge=edge, central=UP)
     assert bool(still.moved) is (waiting > 200.0)
+
+
+@pytest.mark.parametrize(
+    ("tenants", "models", "stays"),
+    [
+        ((), (), False),
+        (("eu",), (), False),
+        (("us",), (), True),  # it may be served where it was, and not where it would go
+        (("asia",), (), False),  # it was not served there either
+        (("us", "eu"), ("us",), True),
+        ((), ("eu",), False),
+    ],
+)
+def test_a_tenant_stays_where_no_pool_to_go_to_is_in_its_regions(
+    tenants: tuple[str, ...], models: tuple[str, ...], stays: bool
+) -> None:
+    [failover] = routing(EDGE).failover
+    model = Model("m", (Route("edge"),), regions=models)
+    tenant = Tenant("acme", "t", (), regions=tenants)
+    regions = {"edge": "us", "central": "eu", "other": "us"}
+    assert unmoved(failover, model, regions, [tenant]) == (["acme"] if stays else [])

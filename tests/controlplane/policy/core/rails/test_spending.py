@@ -62,6 +62,9 @@ def test_gpus_of_this_tick_and_of_replicas_on_their_way_are_not_free() -> None:
     assert judged(spending.quota(case(cluster=cluster(16, 8), reserved_gpus=4), 9)) == (6, "gpus")
     coming = pool(wanted=6, ready=4)
     assert judged(spending.quota(case(coming, cluster=cluster(16, 8)), 9)) == (8, "gpus")
+    for placed in ({"starting": 1}, {"failing": 1}):
+        coming = pool(wanted=6, ready=4, **placed)
+        assert judged(spending.quota(case(coming, cluster=cluster(16, 8)), 12)) == (9, "gpus")
 
 
 @pytest.mark.parametrize(
