@@ -4,7 +4,7 @@ from controlplane.config import Config
 from controlplane.fleet.metrics_pages import metrics_pages
 from controlplane.fleet.models import Observation, Replica
 from controlplane.fleet.observe import probes
-from controlplane.fleet.observe.core.ready import CACHE_FAULTS, Count, Fault, Names
+from controlplane.fleet.observe.core.ready import CACHE_FAULTS, SIMILAR_WRONG, Count, Fault, Names
 from controlplane.fleet.observe.round import TIMEOUT_S, Target
 
 GATEWAY = Names(
@@ -22,11 +22,7 @@ GATEWAY = Names(
     faults=(
         Fault("weir_gateway_pool_replicas_up", 0, "no replica is up in pool {pool}"),
         *CACHE_FAULTS,
-        Fault(
-            "weir_gateway_semantic_broke",
-            1,
-            "answers for similar requests of {model} have become wrong: none is given until there is new evidence, /cache has examples",
-        ),
+        SIMILAR_WRONG,
         Fault("weir_gateway_policy_stale", 1, "it obeys an older policy snapshot, because it refused the newest"),
         Fault("weir_gateway_policy_fault", 1, "it refused {kind} {name} of the policy snapshot: /readyz says why"),
     ),

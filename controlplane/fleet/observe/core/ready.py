@@ -49,6 +49,11 @@ CACHE_FAULTS = (
     Fault("weir_gateway_semantic_up", 0, "similar requests are not looked up: /readyz says why"),
 )
 """Of a gateway. They name no labels, so that their texts can be looked for in what was observed."""
+SIMILAR_WRONG = Fault(
+    "weir_gateway_semantic_broke",
+    1,
+    "answers for similar requests of {model} have become wrong: none is given until there is new evidence, /cache has examples",
+)
 
 
 def reading(ready_status: int, ready_text: str, metrics_status: int, metrics_text: str, names: Names) -> Reading:

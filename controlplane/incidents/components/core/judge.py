@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.fleet.core.stack_rows import MAX_START_S, SHOWN_AS, Observed, PoolEntry, ReplicaEntry, judge
+from controlplane.fleet.observe.core.ready import SIMILAR_WRONG
 from controlplane.incidents.components.core import policies, unjudged
 from controlplane.incidents.components.core.alert import ComponentAlert, Kind, key_of
 from controlplane.incidents.components.core.unjudged import ObjectiveSeen
@@ -28,6 +29,8 @@ PROCESSES: tuple[tuple[str, Kind, Severity], ...] = (
 """What the worker probes in every installation. Without Redis, requests are served and pages go out: a ticket."""
 LANE = "lane"
 """The same where batches are served: they can wait."""
+SIMILAR = "similar requests"
+BECAME_WRONG = SIMILAR_WRONG.text.partition("{")[0]
 MAX_ERROR = 300
 
 
@@ -67,6 +70,7 @@ def alerts(seen: Observations, known: Container[str], now: datetime, limits: Lim
     component_alerts = [judged.process(*process) for process in PROCESSES]
     if LANE in seen.components:
         component_alerts.append(judged.process(LANE, "lane", "ticket"))
+    component_alerts += judged.similar()
     component_alerts += [judged.reporting("worker", "worker", "ticket", key_of("redis"))]
     component_alerts += [judged.reporting("controller", "controller", "page", key_of("telemetry"))]
     component_alerts += [judged.observer()]
@@ -126,6 +130,26 @@ class _Judged:
         return self._probed(
             component, SHOWN_AS[component], kind, severity, explains=explains, owner=self.seen.operated_by
         )
+
+    def similar(self) -> list[ComponentAlert]:
+        """Of answers for similar requests that have become wrong, as the gateway says for an hour."""
+        observed, key = self.seen.components.get("gateway"), key_of(SIMILAR)
+        is_known = observed is not None and self._look(observed) in ("up", "degraded")
+        wrong = (
+            [it for it in observed.error.split("; ") if it.startswith(BECAME_WRONG)] if observed and is_known else []
+        )
+        if not wrong and key not in self.known:
+            return []
+        alert = ComponentAlert(
+            SIMILAR, SIMILAR, "similar", "firing", "ticket", ns(self.now), owner=self.seen.operated_by
+        )
+        if observed is None or not is_known:
+            return [replace(alert, state="unknown")]
+        began = None if key in self.known else observed.observed_at
+        state: State = "firing" if wrong else "quiet"
+        return [
+            replace(alert, state=state, since=began, up_at=observed.observed_at, error="; ".join(wrong)[:MAX_ERROR])
+        ]
 
     def replica(self, pool: PoolEntry, replica: ReplicaEntry, pool_is_down: bool) -> ComponentAlert:
         """While all of its pool is down, the pool's incident says so: none opens for the replica."""

@@ -26,6 +26,15 @@ WORDS: Mapping[str, Words] = {
         "requests are served without the cache; live updates and Celery's tasks do not work; pages still go out",
         "redis-down",
     ),
+    "similar": Words(
+        "their models answer them until then",
+        "similar-answers-wrong",
+        is_down="have lost their evidence",
+        was_down="had lost their evidence",
+        again="have lost no evidence for an hour",
+        pronoun="they",
+        resolves="resolves an hour after the last was wrong, and {up_for}",
+    ),
     "worker": Words(
         "Celery's tasks do not run: a policy snapshot that was lost is not written again; pages still go out",
         "worker-tasks-stopped",

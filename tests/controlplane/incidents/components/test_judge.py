@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from controlplane.fleet.core.stack_rows import Observed, PoolEntry, ReplicaEntry
+from controlplane.fleet.observe.core.ready import SIMILAR_WRONG
 from controlplane.incidents.components.core.alert import ComponentAlert, key_of
-from controlplane.incidents.components.core.judge import Limits, Observations, alerts
+from controlplane.incidents.components.core.judge import SIMILAR, Limits, Observations, alerts
 from controlplane.incidents.components.core.unjudged import ObjectiveSeen
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 
@@ -69,6 +70,22 @@ def test_a_process_fires_once_it_has_been_down_for_its_time(component: str, seve
     assert judged(down(component, 0.1 - after_s))[component].state == "unknown", "a restart pages nobody"
     alert = judged(down(component, -after_s))[component]
     assert (alert.state, alert.severity, alert.since, alert.error) == ("firing", severity, at(-after_s), "refused")
+
+
+def test_answers_for_similar_requests_that_became_wrong_are_a_ticket_for_as_long_as_the_gateway_says_so() -> None:
+    wrong = SIMILAR_WRONG.text.format(model="chat")
+    said = Observed(
+        "gateway", "degraded", at(-2), up_at=at(-9), error=f"no replica is up in pool a; {wrong}; in the clear: x"
+    )
+    alert = judged(said)[SIMILAR]
+    assert (alert.state, alert.severity, alert.error) == ("firing", "ticket", wrong)
+    assert (alert.since, alert.owner) == (at(-2), "platform")
+    key = {key_of(SIMILAR)}
+    kept = judged(said, known=key)[SIMILAR]
+    assert (kept.state, kept.since) == ("firing", None), "the incident knows since when"
+    assert judged(known=key)[SIMILAR].state == "quiet"
+    assert judged(down("gateway", -30), known=key)[SIMILAR].state == "unknown"
+    assert judged(replace(said, observed_at=at(-900)), known=key)[SIMILAR].state == "unknown"
 
 
 def test_each_component_belongs_to_the_team_that_operates_it() -> None:
