@@ -1,9 +1,8 @@
-"""What a request will probably use, and whether the cache will have its answer, before it has begun."""
+"""What a request will probably use, before it has begun: for its place in a fair queue and its share of a token limit."""
 
 _BYTES_PER_TOKEN = 4  # of English text, roughly; the true number is settled when it is known
 _FIRST_GUESS = 256.0  # output tokens of a model that has not answered yet
 _MEAN_OVER = 32  # answers
-_RARE = 1 / 8
 
 
 def prompt_estimate(body_bytes: int, most: int) -> int:
@@ -25,17 +24,3 @@ class OutputMeans:
         """Output tokens of the next answer, at most `max_tokens`."""
         mean = round(self._means.get(model, _FIRST_GUESS))
         return mean if max_tokens is None else min(mean, max_tokens)
-
-
-class HitShares:
-    """How many of each model's last look-ups have found an answer."""
-
-    def __init__(self) -> None:
-        self._shares: dict[str, float] = {}
-
-    def observe(self, model: str, *, hit: bool) -> None:
-        before = self._shares.get(model, 0.0)
-        self._shares[model] = before + (hit - before) / _MEAN_OVER
-
-    def are_rare(self, model: str) -> bool:
-        return self._shares.get(model, 0.0) < _RARE

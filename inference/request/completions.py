@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from zlib import crc32
 
@@ -15,13 +15,13 @@ from inference.contract.plan import Plan, Plans, Step, allowed_regions
 from inference.contract.snapshot import Model
 from inference.core.cache_control import read as read_control
 from inference.core.cache_key import tagged
-from inference.core.expected_tokens import HitShares, OutputMeans, prompt_estimate
+from inference.core.expected_tokens import OutputMeans, prompt_estimate
 from inference.core.fair_queue import Claim
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.core.openai.shape import takes_long
 from inference.core.passing.request import Passed
-from inference.core.question import GENERATION, Question
+from inference.core.question import GENERATION
 from inference.observability.context import CallerTraces
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
@@ -37,7 +37,6 @@ from inference.request.images import check_media
 from inference.request.limits import Limits
 from inference.request.long_body import aside, at_once_or_aside, read_long
 from inference.request.parse import Endpoint
-from inference.request.prepare import prepare
 from inference.request.route import (
     check_output,
     check_priced,
@@ -49,7 +48,6 @@ from inference.request.route import (
 )
 from inference.request.work import Work
 from inference.snapshot.serving import Caller, Serving
-from inference.tokenizers.model_text import Prepared
 from inference.wires.http.exchange import Exchange, Request
 
 _log = structlog.get_logger()
@@ -78,7 +76,7 @@ class Completions:
         self._serving = serving
         self.caches = caches
         self._limits, self.guards = limits, guards
-        self._outputs, self._hits = OutputMeans(), HitShares()
+        self._outputs = OutputMeans()
         self._export = export
         self._metrics = metrics
         self._keepalive_s = keepalive_s
@@ -232,18 +230,8 @@ class Completions:
                 cacheable,
                 step is None and control.is_usual,
             )
-            prepared: asyncio.Task[Prepared] | None = None
             if caching.looks:
-                counted = answer.meter is not None  # it may be refused
-                if (
-                    caching.is_usual
-                    and not counted
-                    and isinstance(question, Question)
-                    and self._hits.are_rare(model.name)
-                ):
-                    prepared = _begun(prepare(question, model, served.text, state, timeouts.tokenizer_ms))
                 stored = await caching.look_up(whole)
-                self._hits.observe(model.name, hit=stored is not None)
                 if caching.is_better:
                     whole = None
             else:
@@ -278,7 +266,6 @@ class Completions:
                     control.ttl_of(model.cache, question.operation, plan.cache_ttl_s),
                     control.stale_for(model.cache, question.operation),
                     self.guards.answers(caller.guard, trace) if caller.guard is not None else None,
-                    prepared,
                 )
 
             if stored is None:
@@ -376,10 +363,3 @@ class Completions:
         finally:
             for pool in pools:
                 pool.release()
-
-
-def _begun(preparing: Coroutine[None, None, Prepared]) -> asyncio.Task[Prepared]:
-    """It goes on while something else is waited for, and its error counts for whoever wants its result, which may be nobody."""
-    task = asyncio.get_running_loop().create_task(preparing)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return task

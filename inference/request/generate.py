@@ -32,7 +32,7 @@ async def generate(work: Work, flight: Flight) -> None:
         try:
             question, flight.dropped = for_pool(work.request, work.model, pool, work.most)
             flight.count(pool.tally, "fallbacks")
-            await _serve(work._replace(pool=pool, question=question, prepared=None), flight)
+            await _serve(work._replace(pool=pool, question=question), flight)
         except ApiError as error:
             flight.dropped = []
             failure = error if flight.given else failure
@@ -54,9 +54,7 @@ async def _serve(work: Work, flight: Flight) -> None:
     flight.count(tally, "arrived")
     tally.lines += work.can_wait
     flight.marks.append(Mark(TOKENIZE, now_ns()))
-    prepared = await (
-        work.prepared or prepare(work.question, work.model, work.text, work.pool, work.timeouts.tokenizer_ms)
-    )
+    prepared = await prepare(work.question, work.model, work.text, work.pool, work.timeouts.tokenizer_ms)
     flight.prompt_tokens, flight.tokens_source = prepared.tokens, prepared.source
     flight.marks.append(Mark(ADMIT, now_ns()))
     claim = work.claim._replace(cost=work.claim.cost + flight.prompt_tokens)

@@ -1,6 +1,6 @@
 """What one inference has to do."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from inference.backends.fleet import PoolState
@@ -9,7 +9,7 @@ from inference.contract.plan import Plan
 from inference.contract.snapshot import Model, StageTimeouts
 from inference.core.fair_queue import Claim
 from inference.request.parse import Request
-from inference.tokenizers.model_text import ModelText, Prepared
+from inference.tokenizers.model_text import ModelText
 
 
 class Work(NamedTuple):
@@ -31,4 +31,3 @@ class Work(NamedTuple):
     ttl_s: int = 0  # for which its answer may be kept
     stale_for_s: int = 0  # and be given after that, while a new one is made
     guarded: Callable[[Stream], Stream] | None = None  # what its answer goes through, by rules of its tenant
-    prepared: Awaitable[Prepared] | None = None  # for `pool`, where that began while the cache was asked

@@ -14,15 +14,12 @@ from inference.backends.port import Query
 from inference.contract.snapshot import Model
 from inference.core.backend_errors import UnreachableError
 from inference.core.capabilities import Capabilities
-from inference.core.events import Choice, Event, WholeAnswer
 from inference.core.openai.errors import ApiError
 from inference.core.passing.request import Passed, made
 from inference.core.question import Message, Question
-from inference.request.exact.cache import Cache, Lookup
 from inference.request.prepare import prepare
 from inference.tokenizers.model_text import PlainText
 from tests.support.gateway.process import LARGE, SMALL, Receiver, StartGateway, a_snapshot, with_model
-from tests.support.gateway.scripted import DONE, ScriptedBackend, serve
 from tests.support.gateway.triton_double import StartDouble
 from tests.support.tokenizers import write_folder
 from tests.support.wait import eventually
@@ -165,32 +162,3 @@ async def test_a_prompt_is_made_by_the_models_own_template(
         assert gateway.metric("weir_gateway_policy_fault", kind="model") == 1
 
     await asyncio.to_thread(look)
-
-
-async def test_a_prompt_is_prepared_while_the_cache_is_asked_unless_that_often_has_the_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepared, looked_up = asyncio.Event(), 0
-
-    async def preparing(*given: Any) -> Any:
-        prepared.set()
-        return await prepare(*given)
-
-    async def get(*_: Any, **__: Any) -> Lookup:
-        nonlocal looked_up
-        looked_up += 1
-        if looked_up > 1:
-            return Lookup(WholeAnswer((Choice("Hi", "stop"),), 1, 1), "hit")
-        async with asyncio.timeout(30):
-            await prepared.wait()
-        return Lookup(None, "miss")
-
-    monkeypatch.setattr("inference.request.completions.prepare", preparing)
-    monkeypatch.setattr(Cache, "get", get)
-    script = ScriptedBackend([Event("Hi"), DONE])
-    async with serve(script, tmp_path, monkeypatch, redis_url="redis://127.0.0.1:1") as client:
-        for _ in range(20):
-            prepared.clear()
-            messages: Any = [{"role": "user", "content": "Hi"}]
-            await client.chat.completions.create(model="m", messages=messages, temperature=0)
-    assert looked_up == 20 and not prepared.is_set()
