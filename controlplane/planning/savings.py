@@ -6,7 +6,7 @@ from django.utils import timezone
 from controlplane.fleet.inventory import prices_now
 from controlplane.planning.core.saved import Price, Saved, saved
 from controlplane.planning.models import MeasuredPool
-from controlplane.telemetry.query import cached
+from controlplane.telemetry.query import cache_figures
 from controlplane.telemetry.query.core.question import Question
 from forecasting.capacity.assumptions import CapacityError, ReplicaCapacity
 
@@ -18,7 +18,7 @@ def savings(question: Question) -> list[Saved]:
         for pool, it in prices_now(timezone.now()).items()
         if (prompt := it.usd_per_1k_prompt_tokens) is not None and (output := it.usd_per_1k_output_tokens) is not None
     }
-    return saved(cached.rows(question), _capacities(), prices)
+    return saved(cache_figures.rows(question), _capacities(), prices)
 
 
 def _capacities() -> dict[str, ReplicaCapacity]:

@@ -28,7 +28,7 @@ from controlplane.fleet.observe.core.ready import CACHE_FAULTS
 from controlplane.planning.core.saved import Saved, Sum, altogether
 from controlplane.planning.savings import savings
 from controlplane.telemetry.core.cache_rows import Counted
-from controlplane.telemetry.query import answers, cached
+from controlplane.telemetry.query import answers, cache_figures
 from controlplane.telemetry.query.core.question import Question
 
 MAX_ROWS = 60
@@ -47,11 +47,11 @@ def cache(request: HttpRequest) -> HttpResponse:
     wanted, now_ns = question_of(request)
     screen, question = Screen(request.path, wanted), answers.stored(wanted)
     window, step_ns = question.range.window, answers.step_ns(question)
-    points = answers.submit_query(cached.series, question, step_ns)
-    steps = answers.submit_query(cached.steps, window)
-    counted = answers.submit_query(cached.counted, window)
-    similar = answers.submit_query(cached.similar, window)
-    written = answers.submit_query(cached.written, window)
+    points = answers.submit_query(cache_figures.series, question, step_ns)
+    steps = answers.submit_query(cache_figures.steps, window)
+    counted = answers.submit_query(cache_figures.counted, window)
+    similar = answers.submit_query(cache_figures.similar, window)
+    written = answers.submit_query(cache_figures.written, window)
     values = facet_values(request, question)
     rows = savings(question)
     starts = grid(window.from_ns, window.to_ns, step_ns)
@@ -72,8 +72,8 @@ def cache(request: HttpRequest) -> HttpResponse:
             "semantic_embedder"
         ),
         "routes": similar.result(),
-        "lookups": _by_model(counted.result()[cached.LOOKUPS]),
-        "inputs": _by_model(counted.result()[cached.INPUTS]),
+        "lookups": _by_model(counted.result()[cache_figures.LOOKUPS]),
+        "inputs": _by_model(counted.result()[cache_figures.INPUTS]),
         "written": written.result(),
         "redis": _redis(),
         "faults": _faults(),

@@ -9,7 +9,7 @@ from uuid import uuid4
 from django.db.models import QuerySet
 
 from controlplane.core.formatting import capitalised
-from controlplane.incidents.components.core import page_text as component_text
+from controlplane.incidents.components.core import component_text as component_text
 from controlplane.incidents.components.core.alert import PREFIX, ComponentAlert
 from controlplane.incidents.core.silences import Silence, Subject
 from controlplane.incidents.decide.core.inhibition import Breakdown

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from controlplane.core.formatting import TEXT, capitalised, shortened
-from controlplane.incidents.components.core import page_text as component_text
+from controlplane.incidents.components.core import component_text as component_text
 from controlplane.incidents.core.rules import RULES
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.core import page_text

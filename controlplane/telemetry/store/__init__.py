@@ -11,7 +11,7 @@ from .maintenance.erase import Eraser
 from .maintenance.migrate import migrate
 from .maintenance.rollups import RollupFiller
 from .read.burned import BurnedReader
-from .read.cached import CacheReader
+from .read.cache_counts import CacheReader
 from .read.causes import CauseReader
 from .read.demand import DemandReader
 from .read.explain import ExplainReader

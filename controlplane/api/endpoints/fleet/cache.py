@@ -14,7 +14,7 @@ from controlplane.api.formats import CacheKey, Given, Name, Rounded
 from controlplane.fleet.models import CachePurge, LLMModel, Tenant
 from controlplane.fleet.purge import purge_answers, purge_tag, purge_version
 from controlplane.planning.savings import savings
-from controlplane.telemetry.query import answers, cached
+from controlplane.telemetry.query import answers, cache_figures
 from controlplane.telemetry.query.core.errors import BadQuestionError
 
 router = Router(tags=["cache"])
@@ -93,14 +93,14 @@ class CacheOut(Schema):
 def used(request: HttpRequest, parameters: Query[RequestFilters]) -> dict[str, Any]:
     """Of requests that are stored one by one."""
     question = answers.stored(question_of(request))
-    counted = cached.counted(question.range.window)
+    counted = cache_figures.counted(question.range.window)
     return {
         "saved": savings(question),
-        "similar": cached.similar(question.range.window),
-        "lookups": counted[cached.LOOKUPS],
-        "inputs": counted[cached.INPUTS],
-        "written": cached.written(question.range.window),
-        "steps": cached.steps(question.range.window),
+        "similar": cache_figures.similar(question.range.window),
+        "lookups": counted[cache_figures.LOOKUPS],
+        "inputs": counted[cache_figures.INPUTS],
+        "written": cache_figures.written(question.range.window),
+        "steps": cache_figures.steps(question.range.window),
     }
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controlplane.core.formatting import TEXT, clock_minute, minute, shortened
-from controlplane.incidents.components.core import page_text as component_text
+from controlplane.incidents.components.core import component_text as component_text
 from controlplane.incidents.notify.core.notice import Link
 
 LONGEST = 1024

@@ -3,7 +3,7 @@
 from typing import get_args
 
 from controlplane.incidents.components.core.alert import Kind
-from controlplane.incidents.components.core.page_text import measured
+from controlplane.incidents.components.core.component_text import measured
 from controlplane.incidents.components.core.words import WORDS
 from controlplane.incidents.notify.core.page_text import Facts
 from controlplane.telemetry.query.remedies import component_remedies
