@@ -48,9 +48,10 @@ def run() -> Iterator[Figure]:
         for number in range(ROUNDS + 1):
             say(f"guard: round {number} of {ROUNDS}")
             for kind, pair, wire, connections in kinds:
-                figures = [_measured(target, getattr(target, wire), connections, serials) for target in pair]
+                in_turn = pair if number % 2 else pair[::-1]  # who comes second may meet another machine
+                seen = {it.name: _measured(it, getattr(it, wire), connections, serials) for it in in_turn}
                 if number:  # the first is to warm them
-                    for name, off, on in zip(("p50", "cpu"), *figures, strict=True):
+                    for name, off, on in zip(("p50", "cpu"), *(seen[it.name] for it in pair), strict=True):
                         rounds[f"{kind}_{name}"].append(on / off)
         for name, ratios in rounds.items():
             yield Figure(f"guard.{name}_ratio", over_rounds(ratios), "ratio", "the same gateway without rules")
