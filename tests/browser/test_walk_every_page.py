@@ -56,7 +56,7 @@ Tenant.objects.get_or_create(name="docs", defaults={"tier": Tier.objects.get_or_
 PARTS = {
     "latency-explain", "latency-table", "objective-burned", "quick", "live", "incident-markdown", "planning-jobs",
     "incident-acknowledge", "incident-resolve", "incident-reopen", "incident-note", "incident-step", "planning-jobs-start",
-    "planning-job-cancel", "policy-step", "pause-end", "share", "shared", "review-markdown", "save-view", "remove-view",
+    "planning-job-cancel", "policy-step", "pause-end", "override-approve", "share", "shared", "review-markdown", "save-view", "remove-view",
     "decision-replay", "silence-end", "zone", "batch-cancel", "batch-retry",
     "fleet-bring-back", "fleet-proposal", "fleet-proposal-step",
 }  # fmt: skip
