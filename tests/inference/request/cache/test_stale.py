@@ -33,9 +33,11 @@ class StaleBed(Bed):
         self.server, self.given, self._patch = server, given, patch
         self.made = asyncio.Event()
         self.traces = list[Trace]()
+        self._began_s = time.time()
+        self.after(0)
 
     def after(self, seconds: int) -> None:
-        self._patch.setattr(cache, "time", lambda: time.time() + seconds)
+        self._patch.setattr(cache, "time", lambda: self._began_s + seconds)
 
 
 @pytest.fixture
