@@ -100,6 +100,8 @@ class GuardedStream:
 
     def _look(self, events: Sequence[Event]) -> list[Event]:
         head, out = self._stream.head, list[Event]()
+        if head is not None and not self._has_begun and _is_encoded(head):
+            self._checking.unreadable(self._checking.checks)
         if head is not None and not head.streams:
             return [*map(self._whole, events)]
         if not self._has_begun:
@@ -246,6 +248,11 @@ class GuardedStream:
             self._said = self._said[-_OVERLAP_CHARS:] if not self._is_done else ""
         out, self._kept = self._kept, []
         return out
+
+
+def _is_encoded(head: Head) -> bool:
+    """Whether its server has compressed the answer, though nobody asked for that."""
+    return any(name == b"content-encoding" and value.lower() != b"identity" for name, value in head.headers)
 
 
 def _decoded(data: bytes) -> dict[str, Any] | None:

@@ -1,5 +1,6 @@
 """Streams of each API are masked where a text goes on over their events, and where an event has all of it."""
 
+import gzip
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from inference.contract.snapshot import GuardRule
 from inference.core.events import Event, Head
 from inference.core.guard.checking import Checking
 from inference.core.guard.rules import guards_of
+from inference.core.openai.errors import ApiError
 from inference.request.guard.guards import refused
 from inference.request.guard.stream import GuardedStream
 from tests.support.gateway.guarded import CHECKS as ALL
@@ -137,3 +139,15 @@ async def test_a_number_that_ends_one_text_is_not_hidden_by_what_begins_the_next
     while events := await stream.next():
         said += b"".join(event.raw for event in events)
     assert CARD.encode() not in said and b"[card]" in said
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_an_answer_that_its_server_has_compressed_is_refused_because_nobody_can_look_through_it(
+    streams: bool,
+) -> None:
+    stream = Given([])
+    stream._left = [gzip.compress(SAID.encode())]
+    stream.head = Head(streams, ((b"content-type", b"application/json"), (b"content-encoding", b"gzip")))
+    with pytest.raises(ApiError) as raised:
+        await GuardedStream(stream, Checking(CHECKS, lambda *_: None), [], refused).next()
+    assert (raised.value.status, raised.value.code) == (403, "guard_refused")
