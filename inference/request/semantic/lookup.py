@@ -312,13 +312,18 @@ class Semantic:
         each: tuple[Words, ...] = ("same", "other") if others else ("same",)
         routes = []
         for words in each:
-            parts = (model.name, model.prompt_version, pool.variant, pool.model_name, pool.model_version, words)
-            judged = words == "other" and rule.judge
-            name = (
-                msgspec.msgpack.encode((*parts, VERSION, *(("timely",) if rule.timely else ())))
-                + identity
-                + (judge if judged else b"")
+            parts = (
+                model.name,
+                model.prompt_version,
+                pool.variant,
+                pool.model_name,
+                pool.model_version,
+                words,
+                VERSION,
             )
+            judged = words == "other" and rule.judge
+            known = msgspec.msgpack.encode((*parts, "timely") if rule.timely else parts)
+            name = known + identity + (judge if judged else b"")
             name = blake2b(name, digest_size=16).digest()
             delta, alpha = rule.wrong_percent / 100, ALPHA / (2 if rule.other_words or rule.judge else 1)
             routes.append(self.labels.route(name, model.name, words, delta, alpha, judged or ""))
