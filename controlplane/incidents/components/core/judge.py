@@ -29,7 +29,7 @@ PROCESSES: tuple[tuple[str, Kind, Severity], ...] = (
 """What the worker probes in every installation. Without Redis, requests are served and pages go out: a ticket."""
 LANE = "lane"
 """The same where batches are served: they can wait."""
-SIMILAR = "similar requests"
+SIMILAR = "similar-requests"
 BECAME_WRONG = SIMILAR_WRONG.text.partition("{")[0]
 MAX_ERROR = 300
 
@@ -133,23 +133,26 @@ class _Judged:
 
     def similar(self) -> list[ComponentAlert]:
         """Of answers for similar requests that have become wrong, as the gateway says for an hour."""
-        observed, key = self.seen.components.get("gateway"), key_of(SIMILAR)
-        is_known = observed is not None and self._look(observed) in ("up", "degraded")
-        wrong = (
-            [it for it in observed.error.split("; ") if it.startswith(BECAME_WRONG)] if observed and is_known else []
-        )
-        if not wrong and key not in self.known:
+        observed, is_open = self.seen.components.get("gateway"), key_of(SIMILAR) in self.known
+        if self._look(observed) not in ("up", "degraded"):
+            observed = None
+        at, said = (observed.observed_at, observed.error.split("; ")) if observed else (None, [])
+        wrong = [each for each in said if each.startswith(BECAME_WRONG)]
+        if not wrong and not is_open:
             return []
         alert = ComponentAlert(
-            SIMILAR, SIMILAR, "similar", "firing", "ticket", ns(self.now), owner=self.seen.operated_by
+            component=SIMILAR,
+            name="similar requests",
+            kind="similar",
+            state="unknown" if observed is None else "firing" if wrong else "quiet",
+            severity="ticket",
+            at_ns=ns(self.now),
+            since=None if is_open else at,  # its incident knows since when
+            up_at=at,
+            error="; ".join(wrong)[:MAX_ERROR],
+            owner=self.seen.operated_by,
         )
-        if observed is None or not is_known:
-            return [replace(alert, state="unknown")]
-        began = None if key in self.known else observed.observed_at
-        state: State = "firing" if wrong else "quiet"
-        return [
-            replace(alert, state=state, since=began, up_at=observed.observed_at, error="; ".join(wrong)[:MAX_ERROR])
-        ]
+        return [alert]
 
     def replica(self, pool: PoolEntry, replica: ReplicaEntry, pool_is_down: bool) -> ComponentAlert:
         """While all of its pool is down, the pool's incident says so: none opens for the replica."""
