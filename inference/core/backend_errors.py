@@ -78,7 +78,9 @@ class SlowError(BackendError, RetryableError):
 
 
 class FailedError(BackendError, PermanentError):
-    """The server failed at this call. It counts against its health."""
+    """The server failed at this call. It counts against its health. `remedy` is what a client may hear of it."""
+
+    remedy = ""
 
 
 class InvalidError(BackendError, PermanentError):

@@ -196,6 +196,8 @@ def _failed(work: Work, flight: Flight, failure: BackendError | None) -> ApiErro
             message, reason, retry_after_s = "has no room for more requests", "servers_full", failure.retry_after_s
         case UnreachableError():
             message, reason, retry_after_s = "is not answering", "no_replica", _RETRY_AFTER_S
+        case FailedError():
+            return errors.model_failed(failure.message, failure.remedy)
         case _:
             return errors.model_failed(failure.message)
     return errors.unavailable(f"The model {model!r} {message}. Try again in a moment.", retry_after_s, reason=reason)

@@ -58,6 +58,9 @@ _HEADERS = (
 _RUNS_NO_MODEL = frozenset(("tokenize", "detokenize"))
 _OURS = (401, 403)
 """What a server says of the pool's credential, and not of the client's."""
+_REDIRECT = (
+    "redirects are not followed, because the secret would go along. Its operator enters the URL of the API itself"
+)
 
 
 class OpenAIModel:
@@ -244,7 +247,8 @@ class OpenAIModel:
         if status == 429:
             raise BusyError("its probe was answered 429", "429")
         if status != 200:
-            raise FailedError(f"its probe was answered {status}", str(status))
+            why = f": {_REDIRECT}" if _redirects(status) else ""
+            raise FailedError(f"its probe was answered {status}{why}", str(status))
         return True
 
     async def _get(self, path: str, *, of_api: bool = False) -> tuple[int, bytes]:
@@ -277,7 +281,7 @@ class OpenAIModel:
             )  # it has the model: it lacks the route
         else:
             error = self._error(refusal, status, retry_after)
-        if status not in _OURS and not isinstance(error, UnreachableError):
+        if status not in _OURS and not _redirects(status) and not isinstance(error, UnreachableError):
             error.answer = answer
         raise error
 
@@ -291,6 +295,10 @@ class OpenAIModel:
             return BusyError(refusal.what, str(status), wait_s, refusal.said)
         if status in _OURS:
             return FailedError(_wrong_credential(self._pool, self.link.target, status), str(status))
+        if _redirects(status):
+            error = FailedError(f"{self.link.target} answers {status}: {_REDIRECT}", str(status))
+            error.remedy = f"Its server answers {status}: {_REDIRECT}."
+            return error
         if (
             status == 404 and refusal.param == "model"
         ):  # it has unloaded it, as vLLM can an adapter: found out again before it is used
@@ -333,6 +341,10 @@ def _wrong_credential(pool: Pool, url: str, status: int) -> str:
     names = filter(None, (pool.credential, *(header.secret for header in pool.headers)))
     name = ", ".join(map(repr, names)) or "none"
     return f"{url} answers {status}: the credential of pool {pool.name!r} ({name}) is not accepted there"
+
+
+def _redirects(status: int) -> bool:
+    return 300 <= status < 400
 
 
 def _handed_on(headers: dict[bytes, bytes]) -> tuple[tuple[bytes, bytes], ...]:

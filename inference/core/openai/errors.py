@@ -373,9 +373,11 @@ def _shed_late(code: str, message: str, stage: str, reason: str, timeout_ms: int
     )
 
 
-def model_failed(detail: str) -> ApiError:
+def model_failed(detail: str, remedy: str = "") -> ApiError:
     """`detail` goes into the span alone: a backend's own words may name its machine, its files or others' requests."""
-    message = "The model failed to answer this request. The operator of the gateway finds the reason in its trace."
+    message = "The model failed to answer this request. " + (
+        remedy or "The operator of the gateway finds the reason in its trace."
+    )
     return PermanentApiError(502, "server_error", "model_error", message, stage="model", detail=detail)
 
 

@@ -95,7 +95,9 @@ class Exchange(Protocol):
         """Wait until the client has caught up. Raises TimeoutError."""
 
 
-STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+# Servers and proxies have statuses of their own, such as 529: their phrase is empty (RFC 9112, 4).
+STATUS_LINES = {status: f"HTTP/1.1 {status} {_PHRASES.get(status, '')}\r\n".encode() for status in range(100, 1000)}
 JSON = (b"content-type", b"application/json")
 EVENT_STREAM = (b"content-type", b"text/event-stream; charset=utf-8")
 

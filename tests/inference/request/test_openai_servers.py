@@ -186,6 +186,29 @@ async def test_parameters_that_a_server_does_not_list_are_dropped_and_named_or_r
     assert len(server.bodies) == 3
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_status_without_a_name_reaches_the_client(
+    start_server: StartServer, serve: Serve, stream: bool
+) -> None:
+    server = await start_server("dynamo")
+    gateway = await obeyed(serve, server)
+    for status in (520, 529):
+        server.fault = str(status)
+        with pytest.raises(openai.APIStatusError) as refused:
+            await ask(gateway, stream=stream)
+        assert refused.value.status_code == status
+
+
+@pytest.mark.parametrize("status", [301, 304, 307])
+async def test_a_redirect_is_refused_with_its_remedy(start_server: StartServer, serve: Serve, status: int) -> None:
+    server = await start_server("dynamo")
+    gateway = await obeyed(serve, server)
+    server.fault = str(status)
+    with pytest.raises(openai.APIStatusError, match=f"answers {status}: redirects are not followed") as refused:
+        await ask(gateway)
+    assert (refused.value.status_code, refused.value.code) == (502, "model_error")
+
+
 async def _ready(gateway: Gateway, number: int) -> bool:
     pools = (await asyncio.to_thread(gateway.ready))["pools"]
     return bool(pools["pool"]["ready"] == number)

@@ -131,8 +131,10 @@ class ModelServer(LoopServer):
             return self.error(404, f"The model `{body['model']}` does not exist", "NotFoundError")
         if self.fault == "busy":
             return self.error(self.busy_status, "The request queue is full.", "ServiceUnavailable")
-        if self.fault == "500":
-            return self.error(500, 'Traceback (most recent call last):\n  File "/srv/engine.py", line 7', "Internal")
+        if self.fault.isdigit():
+            return self.error(
+                int(self.fault), 'Traceback (most recent call last):\n  File "/srv/engine.py", line 7', "Internal"
+            )
         if self.fault == "drops":
             assert request.transport is not None
             request.transport.close()
