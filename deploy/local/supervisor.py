@@ -4,6 +4,7 @@ No library fits: circus (last release February 2025) and supervisor do not order
 ends everything when one part ends. The loop never waits for an answer: each probe runs in a thread (`watch.py`).
 """
 
+import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -213,6 +214,8 @@ class Supervisor:
         how = _how(supervised.process.exit_code)
         supervised.failures += 1
         given_up = supervised.part.once or supervised.failures >= ATTEMPTS
+        if given_up and not supervised.was_ready and supervised.process.exit_code == os.EX_CONFIG:
+            raise CannotRunError(supervised.process.log_tail(1))
         if given_up and not supervised.was_ready and not self._all_ready:
             raise CannotRunError(
                 f"{supervised.part.name} {how} instead of starting; the end of {supervised.log.path}:\n{supervised.process.log_tail()}"

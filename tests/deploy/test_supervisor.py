@@ -138,6 +138,13 @@ def test_a_part_that_dies_is_started_again_and_that_is_said(tmp_path: Path) -> N
         running.said("starting it again in 1 s")  # longer each time
 
 
+def test_a_set_up_that_says_what_is_missing_ends_everything_with_that_alone(tmp_path: Path) -> None:
+    with supervised(
+        tmp_path, "[part('task', 'print(1); print(\"move it\"); raise SystemExit(78)', once=True)]"
+    ) as running:
+        assert "CANNOT: move it" in running.said("OVER")
+
+
 def test_a_part_that_never_starts_ends_everything_with_its_last_words(tmp_path: Path) -> None:
     parts = "[part('good', SERVE % 0), part('bad', 'raise SystemExit(\"the disk is full\")')]"
     with supervised(tmp_path, parts) as running:
