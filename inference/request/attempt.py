@@ -27,6 +27,7 @@ from inference.observability.spans import ADMIT, CONNECT, INFER, Mark, now_ns
 from inference.request.coalesce import Flight
 from inference.request.parsed_stream import parsed
 from inference.request.work import Work
+from inference.tasks import Deadline
 from inference.tokenizers.model_text import Prepared
 from inference.wires.connect import Connecting
 
@@ -109,7 +110,7 @@ class Attempt:
         stage = "model"
         self._start_s = loop.time()
         try:
-            async with asyncio.timeout_at(min(self._start_s + self._timeout_ms / 1000, self.until_s)) as timeout:
+            with Deadline(loop, min(self._start_s + self._timeout_ms / 1000, self.until_s)) as deadline:
                 call = CallInfo(
                     self.flight.prompt_tokens,
                     work.model.max_output_tokens,
@@ -140,13 +141,13 @@ class Attempt:
                         raise RefusedError("the server takes no more calls at once")
                     # The servers of all replicas are at their limit of calls, so this time counts as queue again.
                     self.mark.stage, stage, self._timeout_ms = ADMIT, "queue", work.timeouts.queue_ms
-                    timeout.reschedule(self._start_s + self._timeout_ms / 1000)
+                    deadline.move(self._start_s + self._timeout_ms / 1000)
                     await stream.sent()
                     self.mark = self.mark.again(INFER, now_ns())
                     self.flight.marks.append(self.mark)
                     self.until_s += loop.time() - self._start_s
                     stage, self._timeout_ms, self._start_s = "model", work.timeouts.first_token_ms, loop.time()
-                    timeout.reschedule(min(self._start_s + self._timeout_ms / 1000, self.until_s))
+                    deadline.move(min(self._start_s + self._timeout_ms / 1000, self.until_s))
                 self._first = await stream.next()
             self._began()
         except TimeoutError:
@@ -174,9 +175,10 @@ class Attempt:
             return
         try:
             size = self._pass_on(self._first)
-            if self._first and not self._is_whole(choices):
-                async with asyncio.timeout_at(self.until_s) as limit:
-                    await self._follow(choices, size, limit)
+            came_whole = flight.head is not None and not flight.head.streams
+            if self._first and not (came_whole or self._is_whole(choices)):
+                with Deadline(asyncio.get_running_loop(), self.until_s) as deadline:
+                    await self._follow(choices, size, deadline)
             if len(flight.ended) < choices:
                 raise FailedError("it ended its answer without saying why", "no_finish_reason")
             flight.land()
@@ -189,7 +191,7 @@ class Attempt:
             self.mark.error = "cancelled"
             raise
 
-    async def _follow(self, choices: int, size: int, limit: asyncio.Timeout) -> None:
+    async def _follow(self, choices: int, size: int, deadline: Deadline) -> None:
         """Pass on what comes after the first events, which had `size` characters. The time for which clients do not read is not the
         model's.
         """
@@ -201,10 +203,10 @@ class Attempt:
                 self._held_up = True
                 loop, until_s = asyncio.get_running_loop(), self.until_s
                 before_s = loop.time()
-                limit.reschedule(None)
+                deadline.move(None)
                 await flight.wait_for_readers(size)
                 self.until_s = until_s + loop.time() - before_s
-                limit.reschedule(self.until_s)
+                deadline.move(self.until_s)
             events = await stream.next()
             size = self._pass_on(events)
             if not events or self._is_whole(choices):

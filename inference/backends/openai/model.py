@@ -111,9 +111,9 @@ class OpenAIModel:
                 raise
         return answer
 
-    def _additions(self, passed: Passed, call: CallInfo) -> tuple[dict[str, bytes | None], Headers]:
+    def _additions(self, passed: Passed, call: CallInfo) -> tuple[dict[str, bytes], Headers]:
         """What the gateway changes in a body, and adds to the headers."""
-        additions: dict[str, bytes | None] = {}
+        additions: dict[str, bytes] = {}
         document = passed.document
         if passed.model != self._pool.model_name:
             additions["model"] = msgspec.json.encode(self._pool.model_name)

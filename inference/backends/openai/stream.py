@@ -212,8 +212,9 @@ class HttpStream:
         if self._kept_back:
             self._ready.append(Event(tokens=0, raw=b"".join(self._kept_back)))
             self._kept_back.clear()
-        self._timer = asyncio.get_running_loop().call_later(_END_WITHIN_S, self.cancel)
         self._body.at_end(self.cancel)
+        if self._response is not None:
+            self._timer = asyncio.get_running_loop().call_later(_END_WITHIN_S, self.cancel)
 
 
 def _error(refusal: Refusal) -> BackendError:

@@ -11,6 +11,7 @@ _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.S)
 _MARK = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.S)
 _SCALAR = re.compile(rb"[^\s,\]}]+")
 _SPACE = re.compile(rb"\s*")
+_SPACES = b" \t\n\r"
 _COLON = re.compile(rb"\s*:\s*")
 _COMMA = re.compile(rb"\s*,\s*")
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -62,15 +63,23 @@ def changed(body: bytes, changes: Mapping[str, bytes | None], there: list[Member
         parts += [body[start:value], changes.get(name) or body[value:end]]
         empty = False
     names = {member.name for member in there}
-    added = [
-        json.dumps(name).encode() + b":" + value
-        for name, value in changes.items()
-        if value is not None and name not in names
-    ]
+    added = _written({name: value for name, value in changes.items() if value is not None and name not in names})
     if added:
-        parts += [b"" if empty else b",", b",".join(added)]
+        parts += [b"" if empty else b",", added]
     parts.append(body[there[-1].end if there else first :])
     return b"".join(parts)
+
+
+def extended(body: bytes, added: Mapping[str, bytes]) -> bytes:
+    """As `changed` writes it where the object has members, and none of `added`."""
+    end = body.rindex(b"}")
+    while body[end - 1] in _SPACES:
+        end -= 1
+    return b"".join((body[:end], b",", _written(added), body[end:]))
+
+
+def _written(added: Mapping[str, bytes]) -> bytes:
+    return b",".join([b"%s:%s" % (json.dumps(name).encode(), value) for name, value in added.items()])
 
 
 def with_value(body: bytes, path: tuple[str, ...], old: bytes, new: bytes) -> bytes:

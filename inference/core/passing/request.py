@@ -97,11 +97,13 @@ class Passed:
         other._known = known
         return other
 
-    def rendered(self, additions: Changes) -> bytes:
+    def rendered(self, additions: Mapping[str, bytes]) -> bytes:
         """The body that a server gets."""
         changes, its_form = {**self.changes, **additions}, self._known.form
         if its_form is not None:
             return multipart.changed(self.body, its_form, changes)
+        if additions and not self.changes and self.document.keys().isdisjoint(additions):
+            return json_members.extended(self.body, additions)
         return json_members.changed(self.body, changes, self._known.members) if changes else self.body
 
     @property

@@ -42,6 +42,9 @@ def test_changed_members_are_changed_and_all_other_bytes_stay(
     kept = {m.name: body[m.start : m.end] for m in json_members.members(body) if m.name not in changes}
     assert {m.name: after[m.start : m.end] for m in json_members.members(after) if m.name not in changes} == kept
     assert json_members.changed(body, {}) == body
+    added = {name: value for name, value in changes.items() if value is not None and name not in document}
+    if document and added:
+        assert json_members.extended(body, added) == json_members.changed(body, added)
 
 
 def test_every_member_of_a_name_is_changed_however_it_is_written() -> None:
