@@ -10,20 +10,16 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ingest.otlp.decode import export_request
-from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.ledger import close
 from controlplane.telemetry.ledger.row import LedgerRow
 
 MS = 1_000_000
 
 
-def spans_in(body: bytes, kind: Kind = Kind.TRACES_PROTOBUF, shard: int = 0, shards: int = 1) -> list[Span]:
+def spans_in(body: bytes, shard: int = 0, shards: int = 1) -> list[Span]:
     """The body's spans as the pipeline reads them."""
     return [
-        span
-        for spans in export_request.read(kind, body, shard, shards)
-        for part in spans.parts()
-        for span in spans.of(part)
+        span for spans in export_request.read(body, shard, shards) for part in spans.parts() for span in spans.of(part)
     ]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.ingest.spool.frame import Kind
+from controlplane.telemetry.ingest.otlp.decode.from_json import as_protobuf
 from tests.support.telemetry.otlp_payloads import spans_in
 
 FIXTURES = Path(__file__).parents[4] / "shared" / "fixtures"
@@ -17,7 +17,7 @@ def recorded(*names: str) -> list[Span]:
     for path in paths:
         if not path.exists():
             pytest.skip(f"needs {path}, which is not here")
-    return [span for path in paths for span in spans_in(path.read_bytes(), Kind.TRACES_JSON)]
+    return [span for path in paths for span in spans_in(as_protobuf(path.read_bytes()))]
 
 
 def by_trace(spans: list[Span]) -> dict[str, list[Span]]:

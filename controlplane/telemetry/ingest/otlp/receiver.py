@@ -17,6 +17,7 @@ from controlplane.telemetry.metrics.batch import Builder
 from . import contract
 from .contract import Encoding, RefusedError, Signal, Taken
 from .decode import export_request
+from .decode.from_json import as_protobuf
 from .decode.malformed import MalformedError
 
 P = ParamSpec("P")
@@ -84,14 +85,14 @@ class Receiver:
                 await self.metrics.keep(samples)
                 return contract.summary(samples.rejected, "data points")
             received_ns = time.time_ns()
-            kind = Kind.TRACES_JSON if encoding is Encoding.JSON else Kind.TRACES_PROTOBUF
-            rejected = await self.judged(
-                len(body), export_request.check, kind, body, export_request.bounds(received_ns, self._retention_ns)
-            )
+            within = export_request.bounds(received_ns, self._retention_ns)
+            if encoding is Encoding.JSON:
+                body = await self.judged(len(body), as_protobuf, body)
+            rejected = await self.judged(len(body), export_request.check, body, within)
             for reason, count in rejected.items():
                 self.counts.rejected[reason] = self.counts.rejected.get(reason, 0) + count
             if body:
-                await asyncio.wrap_future(self._spool.append(kind, body, received_ns))
+                await asyncio.wrap_future(self._spool.append(Kind.TRACES, body, received_ns))
             return contract.summary(rejected)
         except MalformedError as error:
             raise contract.bad_data(str(error)) from error

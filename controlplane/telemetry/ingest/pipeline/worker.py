@@ -105,7 +105,7 @@ class Worker:
 
     def _add_spans(self, record: Record) -> None:
         within = export_request.bounds(record.received_ns, self._retention_ns)
-        for spans in export_request.read(record.kind, record.payload, self._shard, self._shards, within):
+        for spans in export_request.read(record.payload, self._shard, self._shards, within):
             self._rejoin(spans, record.received_ns)
             self._traces.add(spans, record.start, time.monotonic(), record.received_ns)
             self._batch.oldest_ns = self._batch.oldest_ns or record.received_ns

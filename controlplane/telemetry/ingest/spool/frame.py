@@ -1,7 +1,7 @@
 """The spool's format on disk. This module does no input or output.
 
 A segment is MAGIC and then frames. A frame is a header (`<IIQB`: length of the payload, CRC-32 of all that follows the CRC,
-time of receipt in ns since the Unix epoch, kind) and the payload: a request's body as it was received, decompressed.
+time of receipt in ns since the Unix epoch, kind) and the payload: a request in protobuf, decompressed.
 """
 
 import re
@@ -15,7 +15,7 @@ MAGIC = b"WEIRSPL1"
 _HEADER = struct.Struct("<IIQB")
 HEADER_BYTES = _HEADER.size
 _UNCHECKED = 8  # length and CRC themselves
-_LIKELY = re.compile(rb"(?=[\x14-\x3f][\x01-\x03])")
+_LIKELY = re.compile(rb"(?=[\x14-\x3f][\x01\x03])")
 """The last two bytes of a header: the time's highest byte (the years 2015 to 2113) and the kind."""
 _LIKELY_AT = HEADER_BYTES - 2
 _MAX_CHECKED = 8  # times the data's length: how much is checksummed at most in search of a frame
@@ -24,8 +24,7 @@ _MAX_CHECKED = 8  # times the data's length: how much is checksummed at most in 
 class Kind(IntEnum):
     """The kind of a payload. The numbers are on disk: never reuse one."""
 
-    TRACES_PROTOBUF = 1
-    TRACES_JSON = 2
+    TRACES = 1
     SAMPLES = 3  # metrics, as `metrics.batch` encodes them
 
 

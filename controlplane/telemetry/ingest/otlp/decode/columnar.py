@@ -1,14 +1,14 @@
 """Holds the spans of one body: as columns for the store, and as values for the ledger once their trace is complete.
 
-There are two kinds: `Scanned`, which the compiled kernel has read, and `Listed`, made of single spans (JSON, and bodies that the kernel
-leaves to the parser).
+There are two kinds: `Scanned`, which the compiled kernel has read, and `Listed`, made of single spans, which the kernel leaves to
+the parser.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from struct import Struct
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -43,35 +43,8 @@ class Part(NamedTuple):
     rooted: bool = True  # whether its root, or all that a gateway sends of it, is among them
 
 
-class Spans(Protocol):
-    """Spans of one body."""
-
-    size: int
-    """On the wire, bytes."""
-
-    def __len__(self) -> int: ...
-
-    def table(self) -> pa.Table:
-        """The spans as columns of the store."""
-
-    def parts(self) -> list[Part]:
-        """The spans by trace."""
-
-    def of(self, part: Part) -> list[Span]:
-        """One trace's spans as values. Spans may share their attributes, which must not be changed."""
-
-    def release(self) -> None:
-        """Let go of what can be made again from the columns."""
-
-    def named_callers(self) -> dict[bytes, Caller]:
-        """The callers that lost traces in this body name, by their ids (see `rejoin`)."""
-
-    def move(self, lost: LostTraces) -> None:
-        """Move the spans of lost traces into their callers' traces. Call it before the other methods."""
-
-
 class Listed:
-    """Spans as values, each with its size on the wire."""
+    """Spans as values, each with its size on the wire. Its methods are those of `Scanned`."""
 
     def __init__(self, spans: Sequence[tuple[Span, int]]) -> None:
         self._spans = sorted(spans, key=lambda pair: pair[0].trace_id)
@@ -130,7 +103,7 @@ _known = Known()
 
 
 class Scanned:
-    """Spans as the kernel's arrays."""
+    """Spans as the kernel's arrays. `size` is on the wire, bytes."""
 
     def __init__(
         self,
@@ -152,6 +125,7 @@ class Scanned:
         return int(self._spans.shape[1])
 
     def table(self) -> pa.Table:
+        """The spans as columns of the store."""
         spans, ids, number = self._spans, self._ids, len(self)
         start_ns = spans[columns.START]
         group = spans[columns.GROUP]
@@ -179,6 +153,7 @@ class Scanned:
         )
 
     def parts(self) -> list[Part]:
+        """The spans by trace."""
         number = len(self)
         whole = np.array([each.scope == GATEWAY for each in self._groups], np.bool_)
         table = np.full(1 << (2 * number - 1).bit_length(), -1, np.int64)
@@ -197,6 +172,7 @@ class Scanned:
         ]
 
     def of(self, part: Part) -> list[Span]:
+        """One trace's spans as values. Spans may share their attributes, which must not be changed."""
         if self._values is None:
             spans, where = self._spans, columns.PAIR_END + 1
             self._values = Values(
@@ -212,9 +188,11 @@ class Scanned:
         return self._values.spans(part.trace_id, self._order[part.first : part.last])
 
     def release(self) -> None:
+        """Let go of what can be made again from the columns."""
         self._values = None
 
     def named_callers(self) -> dict[bytes, Caller]:
+        """The callers that lost traces in this body name, by their ids (see `rejoin`)."""
         pairs, callers = self._pairs, dict[bytes, Caller]()
         fits = (pairs[:, columns.KEY_END] - pairs[:, columns.KEY_AT] == len(_ATTRIBUTE)) & (
             pairs[:, columns.VALUE_END] - pairs[:, columns.VALUE] == rejoin.SIZE
@@ -230,6 +208,7 @@ class Scanned:
         return callers
 
     def move(self, lost: LostTraces) -> None:
+        """Move the spans of lost traces into their callers' traces. Call it before the other methods."""
         for row in lost.among(self._ids.view(np.uint64)[:, 0]):
             if caller := lost.get(self._ids[row, :16].tobytes()):
                 self._ids[row, :16] = np.frombuffer(caller.trace_id, np.uint8)
@@ -284,6 +263,10 @@ class Scanned:
             return attribute_text(_DOUBLE(self._data, pair[columns.VALUE])[0]).encode()
         _, value = _known.pairs.read(self._data[pair[columns.PAIR_AT] : pair[columns.PAIR_END]])
         return attribute_text(value).encode()
+
+
+Spans = Scanned | Listed
+"""Spans of one body."""
 
 
 def _binary(ids: columns.Bytes) -> pa.Array:

@@ -5,7 +5,6 @@ A sum or a gauge is one series. A histogram is `NAME_bucket{le}`, `NAME_sum` and
 https://opentelemetry.io/docs/specs/otel/metrics/data-model/
 """
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,15 +13,13 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
 
-from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
+from controlplane.telemetry.ingest.otlp.decode.from_json import message_of
 from controlplane.telemetry.ingest.otlp.decode.wire import MAX_MESSAGE_BYTES, count, parse, scopes
 from controlplane.telemetry.metrics.batch import Builder
 from controlplane.telemetry.metrics.core import buckets
 from controlplane.telemetry.metrics.core.stale import STALE
 
 MAX_POINTS = 65_536
-MAX_JSON_VALUES = 2**20
-"""Objects, lists and members of lists in one JSON body. The smallest has two bytes and takes some hundred bytes of memory."""
 
 RESOURCE_LABELS = frozenset(
     {
@@ -57,30 +54,12 @@ def read_protobuf(body: bytes, into: Builder) -> None:
 
 def read_json(body: bytes, into: Builder) -> None:
     """Raises MalformedError where the body as a whole cannot be read."""
-    if body.count(b"{") + body.count(b"[") + body.count(b",") > MAX_JSON_VALUES:
-        raise MalformedError(
-            f"the body holds more than {MAX_JSON_VALUES} JSON values: send smaller batches, or protobuf"
-        )
-    request = ExportMetricsServiceRequest()
-    try:
-        if b'"exemplars"' in body:
-            json_format.ParseDict(json.loads(body, object_hook=_bare), request, ignore_unknown_fields=True)
-        else:
-            json_format.Parse(body, request, ignore_unknown_fields=True)
-    except (json_format.ParseError, ValueError, RecursionError, TypeError, AttributeError) as error:
-        raise MalformedError("the body is not OTLP/JSON for metrics") from error
-    for resource in request.resource_metrics:
+    for resource in message_of(body, ExportMetricsServiceRequest).resource_metrics:
         base = _resource_labels(resource.resource.attributes)
         for scope in resource.scope_metrics:
             labels = {**base, "otel.scope.name": scope.scope.name}
             for metric in scope.metrics:
                 _metric(metric, labels, into)
-
-
-def _bare(value: dict[str, Any]) -> dict[str, Any]:
-    """An object without exemplars: one that the parser cannot read would cost the whole body."""
-    value.pop("exemplars", None)
-    return value
 
 
 def _metric(metric: Metric, labels: Pairs, into: Builder) -> None:

@@ -1,6 +1,5 @@
 """The fast path reads every span as the parser does, or leaves it to the parser."""
 
-import json
 import random
 import tracemalloc
 from uuid import uuid4
@@ -15,11 +14,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from controlplane.telemetry.ingest.otlp.decode import export_request, groups, scan
 from controlplane.telemetry.ingest.otlp.decode.columnar import Listed, Scanned
-from controlplane.telemetry.ingest.otlp.decode.export_request import MalformedError
-from controlplane.telemetry.ingest.otlp.decode.from_protobuf import span_of
+from controlplane.telemetry.ingest.otlp.decode.export_request import MalformedError, span_of
 from controlplane.telemetry.ingest.otlp.decode.groups import group
 from controlplane.telemetry.ingest.otlp.decode.span_faults import fault
-from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.store.write.arrow_columns import span_table, table_spans
 from tests.support.telemetry.mutation import GENTLE, mutated
 from tests.support.telemetry.otlp_payloads import pair, request, spans_in
@@ -104,9 +101,7 @@ def agrees(data: bytes, message: Span | None) -> bool:
     found = by_hand(body)
     if found is None:
         return False
-    rejected = export_request.check(
-        Kind.TRACES_PROTOBUF, body
-    )  # Malformed where an attribute is: those are read when they are wanted
+    rejected = export_request.check(body)  # Malformed where an attribute is: those are read when they are wanted
     assert message is not None
     parsed = span_of(message, COMMON)
     reason = fault(parsed.trace_id, parsed.span_id, parsed.parent_id, parsed.start_ns, parsed.end_ns)
@@ -154,7 +149,7 @@ def test_what_the_kernel_leaves_is_read_by_the_parser_and_everything_else_is_not
     made = request(6000, traces=60)
     made.resource_spans[0].scope_spans[0].spans[5000].attributes.extend([pair("twice", 1), pair("twice", 2)])
     body = made.SerializeToString()
-    parts = list(export_request.read(Kind.TRACES_PROTOBUF, body))
+    parts = list(export_request.read(body))
     assert {type(part) for part in parts} == {Scanned, Listed}
     expected = sorted(span.span_id for span in made.resource_spans[0].scope_spans[0].spans)
     assert sorted(span.span_id for span in spans_in(body)) == expected
@@ -171,7 +166,7 @@ def test_spans_of_many_resources_and_scopes_keep_theirs() -> None:
     assert found == [("checkout", "tests")] * 4 + [("other", "library")] + [("other", "tests")] * 3
 
 
-@pytest.mark.parametrize("kind", ["kernel", "parser", "json"])
+@pytest.mark.parametrize("kind", ["kernel", "parser"])
 def test_a_resource_is_read_once_however_many_scopes_it_has(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[object] = []
     really = groups.json_text  # type: ignore[attr-defined]
@@ -183,12 +178,8 @@ def test_a_resource_is_read_once_however_many_scopes_it_has(kind: str, monkeypat
         scope = resource.scope_spans.add()
         scope.CopyFrom(resource.scope_spans[0])
         scope.scope.name = str(number)
-    if kind == "json":
-        scopes = [{"scope": {"name": "a"}, "spans": []}] * 100
-        body = json.dumps({"resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": scopes}]}).encode()
-    else:
-        body = made.SerializeToString() + (field(7, b"") if kind == "parser" else b"")
-    export_request.check(Kind.TRACES_JSON if kind == "json" else Kind.TRACES_PROTOBUF, body)
+    body = made.SerializeToString() + (field(7, b"") if kind == "parser" else b"")
+    export_request.check(body)
     assert len(read) == 1
 
 
@@ -199,7 +190,7 @@ def test_large_resources_and_scopes_are_not_kept() -> None:
             made = request(1)
             made.resource_spans[0].resource.attributes.append(pair("large", str(number) * 2**19))
             made.resource_spans[0].scope_spans[0].scope.name = str(number) * 2**19
-            export_request.check(Kind.TRACES_PROTOBUF, made.SerializeToString())
+            export_request.check(made.SerializeToString())
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -215,7 +206,7 @@ def test_what_is_read_at_once_has_only_its_own_scopes() -> None:
         scope.scope.name = str(number)
         scope.spans.add().CopyFrom(span)
         scope.spans[0].span_id = number.to_bytes(8, "big")
-    parts = list(export_request.read(Kind.TRACES_PROTOBUF, made.SerializeToString()))
+    parts = list(export_request.read(made.SerializeToString()))
     assert len(parts) > 1 and all(isinstance(part, Scanned) and len(part._groups) == len(part) for part in parts)
     spans = [span for part in parts for own in part.parts() for span in part.of(own)]
     stored = [span for part in parts for span in table_spans(part.table())]

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from google.rpc.status_pb2 import Status
 
-from controlplane.telemetry.ingest.otlp.decode.from_json import MAX_OBJECTS
+from controlplane.telemetry.ingest.otlp.decode.from_json import MAX_VALUES
 from tests.support.telemetry.otlp_grpc import EXPORT, connected, refusal
 from tests.support.telemetry.otlp_payloads import request
 from tests.support.telemetry.process import Running
@@ -105,7 +105,7 @@ def test_a_span_of_a_million_attributes_is_refused_by_itself(telemetry: Running)
 
 
 def test_json_of_too_many_objects_is_bad_data(telemetry: Running) -> None:
-    body = b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + b",".join([b"{}"] * MAX_OBJECTS) + b"]}]}]}"
+    body = b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + b",".join([b"{}"] * MAX_VALUES) + b"]}]}]}"
     with growth_under(100_000_000, telemetry):
         assert telemetry.post(body, Content_Type="application/json")[0] == 400
 

@@ -1,6 +1,5 @@
 """Spans that Triton put into a new trace move into the caller's trace, from JSON and from protobuf."""
 
-import json
 import os
 from collections.abc import Iterable
 
@@ -11,7 +10,6 @@ from controlplane.telemetry.core.spans import SERVER, AttrValue, Caller, Span
 from controlplane.telemetry.ingest.otlp.decode import export_request, scan
 from controlplane.telemetry.ingest.otlp.decode.columnar import Scanned
 from controlplane.telemetry.ingest.otlp.rejoin import MAX_LOST_TRACES, LostTraces, named_caller
-from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.store.write.arrow_columns import table_spans
 from tests.support.telemetry.otlp_payloads import pair
 
@@ -48,21 +46,6 @@ def triton_request(request_id: str, trace_id: bytes = OWN) -> list[Span]:
     ]
 
 
-def as_json(spans: Iterable[Span]) -> bytes:
-    held = [
-        {
-            "traceId": span.trace_id.hex(), "spanId": span.span_id.hex(), "parentSpanId": span.parent_id.hex(), "name": span.name,
-            "kind": span.kind, "startTimeUnixNano": str(span.start_ns), "endTimeUnixNano": str(span.end_ns),
-            "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in span.attributes.items()],
-        }
-        for span in spans
-    ]  # fmt: skip
-    service = [{"key": "service.name", "value": {"stringValue": "triton"}}]
-    return json.dumps(
-        {"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": held}]}]}
-    ).encode()
-
-
 def as_protobuf(spans: Iterable[Span]) -> bytes:
     made = ExportTraceServiceRequest()
     resource = made.resource_spans.add()
@@ -77,14 +60,14 @@ def as_protobuf(spans: Iterable[Span]) -> bytes:
     return made.SerializeToString()
 
 
-def body(kind: Kind, spans: Iterable[Span]) -> bytes:
-    return as_json(spans) if kind is Kind.TRACES_JSON else as_protobuf(spans)
+UNKNOWN = b"\x3a\x00"
+"""A field that the kernel leaves to the parser."""
 
 
-def rejoined(kind: Kind, spans: Iterable[Span], lost: LostTraces) -> list[Span]:
+def rejoined(more: bytes, spans: Iterable[Span], lost: LostTraces) -> list[Span]:
     """The spans of one export in their callers' traces, as the ledger and as the store get them."""
     values, columns = list[Span](), list[Span]()
-    for read in export_request.read(kind, body(kind, spans)):
+    for read in export_request.read(as_protobuf(spans) + more):
         lost.learn(read.named_callers())
         read.move(lost)
         columns += table_spans(read.table())
@@ -95,12 +78,12 @@ def rejoined(kind: Kind, spans: Iterable[Span], lost: LostTraces) -> list[Span]:
     return values
 
 
-BOTH = pytest.mark.parametrize("kind", [Kind.TRACES_JSON, Kind.TRACES_PROTOBUF])
+BOTH = pytest.mark.parametrize("more", [b"", UNKNOWN], ids=["kernel", "parser"])
 
 
 @BOTH
-def test_it_moves_all_of_a_lost_request_under_the_call_it_names(kind: Kind) -> None:
-    moved = {one.name: one for one in rejoined(kind, triton_request(NAMED), LostTraces())}
+def test_it_moves_all_of_a_lost_request_under_the_call_it_names(more: bytes) -> None:
+    moved = {one.name: one for one in rejoined(more, triton_request(NAMED), LostTraces())}
     assert {one.trace_id for one in moved.values()} == {CALLER}
     assert moved["InferRequest"].parent_id == CALL
     assert moved["chat_small"].parent_id == (1).to_bytes(8, "big")
@@ -108,15 +91,15 @@ def test_it_moves_all_of_a_lost_request_under_the_call_it_names(kind: Kind) -> N
 
 
 @BOTH
-def test_it_leaves_spans_that_are_where_they_belong(kind: Kind) -> None:
+def test_it_leaves_spans_that_are_where_they_belong(more: bytes) -> None:
     spans = triton_request(NAMED, CALLER)
-    assert sorted(rejoined(kind, spans, LostTraces())) == sorted(spans)
+    assert sorted(rejoined(more, spans, LostTraces())) == sorted(spans)
 
 
 @BOTH
-def test_it_leaves_other_traces_of_the_same_export_alone(kind: Kind) -> None:
+def test_it_leaves_other_traces_of_the_same_export_alone(more: bytes) -> None:
     other = triton_request("7", OWN[:8] + os.urandom(8))
-    found = rejoined(kind, [*triton_request(NAMED), *other], LostTraces())
+    found = rejoined(more, [*triton_request(NAMED), *other], LostTraces())
     assert sorted(one for one in found if one.trace_id != CALLER) == sorted(other)
     assert len(found) == 6
 
@@ -133,22 +116,22 @@ def test_it_leaves_other_traces_of_the_same_export_alone(kind: Kind) -> None:
         f"{NAMED} ",
     ],
 )
-def test_it_believes_only_a_whole_traceparent(kind: Kind, said: str) -> None:
+def test_it_believes_only_a_whole_traceparent(more: bytes, said: str) -> None:
     spans = triton_request(said)
-    assert sorted(rejoined(kind, spans, LostTraces())) == sorted(spans)
+    assert sorted(rejoined(more, spans, LostTraces())) == sorted(spans)
 
 
 @BOTH
-def test_it_remembers_a_lost_trace_for_the_spans_that_end_later(kind: Kind) -> None:
+def test_it_remembers_a_lost_trace_for_the_spans_that_end_later(more: bytes) -> None:
     lost = LostTraces()
     *inner, outer = triton_request(NAMED)
-    rejoined(kind, inner, lost)
-    [moved] = rejoined(kind, [outer], lost)
+    rejoined(more, inner, lost)
+    [moved] = rejoined(more, [outer], lost)
     assert (moved.trace_id, moved.parent_id) == (CALLER, CALL)
 
 
 def test_protobuf_is_rejoined_without_the_parser() -> None:
-    [read] = export_request.read(Kind.TRACES_PROTOBUF, as_protobuf(triton_request(NAMED)))
+    [read] = export_request.read(as_protobuf(triton_request(NAMED)))
     assert isinstance(read, Scanned)
     assert read.named_callers() == {OWN: Caller(CALLER, CALL)}
     assert scan.layout_of(as_protobuf(triton_request(NAMED))) is not None

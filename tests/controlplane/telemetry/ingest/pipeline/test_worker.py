@@ -84,13 +84,13 @@ def test_a_record_that_cannot_be_read_is_set_aside(tmp_path: Path, monkeypatch: 
     (first, poison, last), traces = bodies(3)
     really = export_request.read
 
-    def read(kind: int, body: bytes, *arguments: Any) -> Iterator[export_request.Spans]:
+    def read(body: bytes, *arguments: Any) -> Iterator[export_request.Spans]:
         if body == poison:
             raise RecursionError("too deep")
-        return really(kind, body, *arguments)
+        return really(body, *arguments)
 
     monkeypatch.setattr(export_request, "read", read)
-    done = Worked(tmp_path, *[(Kind.TRACES_PROTOBUF, body) for body in (first, poison, last)])
+    done = Worked(tmp_path, *[(Kind.TRACES, body) for body in (first, poison, last)])
     assert done.kept.rows == {traces[0], traces[2]}
     [(item, why)] = done.refused
     assert isinstance(item, dict) and item["payload"] == poison and "too deep" in why
@@ -99,7 +99,7 @@ def test_a_record_that_cannot_be_read_is_set_aside(tmp_path: Path, monkeypatch: 
 def test_metrics_that_cannot_be_read_are_set_aside_by_the_first_shard(tmp_path: Path) -> None:
     (body,), traces = bodies(1)
     good = samples.encode(samples.Batch([], b"", b"", b"", b""))
-    records = [(Kind.SAMPLES, b"\xc1 no msgpack"), (Kind.SAMPLES, good), (Kind.TRACES_PROTOBUF, body)]
+    records = [(Kind.SAMPLES, b"\xc1 no msgpack"), (Kind.SAMPLES, good), (Kind.TRACES, body)]
     done = Worked(tmp_path / "one", *records)
     assert done.kept.rows == set(traces) and len(done.refused) == 1
     assert sum(len(batch.samples) for batch in done.kept.batches) == 1
@@ -116,7 +116,7 @@ def test_a_trace_whose_spans_cannot_be_made_is_set_aside(tmp_path: Path, monkeyp
         return found
 
     monkeypatch.setattr(OpenTrace, "spans", spans)
-    done = Worked(tmp_path, *[(Kind.TRACES_PROTOBUF, body) for body in given])
+    done = Worked(tmp_path, *[(Kind.TRACES, body) for body in given])
     assert done.kept.rows == {traces[0], traces[2]}
     assert [item for item, _ in done.refused] == [{"trace_id": traces[1], "spans": 2}]
 
@@ -131,7 +131,7 @@ def test_a_trace_that_cannot_be_closed_is_set_aside(tmp_path: Path, monkeypatch:
         return really(spans)
 
     monkeypatch.setattr(batches, "close", close)
-    done = Worked(tmp_path, *[(Kind.TRACES_PROTOBUF, body) for body in given])
+    done = Worked(tmp_path, *[(Kind.TRACES, body) for body in given])
     assert done.kept.rows == {traces[0], traces[2]}
     assert [(item, why) for item, why in done.refused] == [
         ({"trace_id": traces[1], "spans": 2}, "ZeroDivisionError: a fault of ours")
