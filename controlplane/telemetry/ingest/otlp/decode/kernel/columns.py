@@ -22,26 +22,9 @@ PLACE_ROWS = 3
 
 # Rows of `spans`.
 (
-    START,
-    END,
-    KIND,
-    STATUS,
-    NAME_AT,
-    NAME_END,
-    PAIR_FIRST,
-    PAIR_LAST,
-    BLOCK_AT,
-    BLOCK_END,
-    EVENT_FIRST,
-    EVENT_LAST,
-    MESSAGE_AT,
-    MESSAGE_END,
-    LINKS_AT,
-    LINKS_END,
-    SIZE,
-    GROUP,
-    TRACE,
-) = range(19)
+    START, END, KIND, STATUS, NAME_AT, NAME_END, PAIR_FIRST, PAIR_LAST, BLOCK_AT, BLOCK_END, EVENT_FIRST, EVENT_LAST,
+    MESSAGE_AT, MESSAGE_END, LINKS_AT, LINKS_END, SIZE, GROUP, TRACE,
+) = range(19)  # fmt: skip
 SPAN_ROWS = 19
 
 # Columns of `pairs`. VALUE is where text begins, or the integer or boolean itself, or where the 8 bytes of a double lie.

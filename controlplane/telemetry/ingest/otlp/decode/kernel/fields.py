@@ -6,22 +6,8 @@ import numpy as np
 
 from controlplane.telemetry.ingest.compiled import compiled
 
-from .columns import (
-    BOOLEAN,
-    DOUBLE,
-    INTEGER,
-    KEY_AT,
-    KEY_END,
-    ODD,
-    PAIR_AT,
-    PAIR_END,
-    TEXT,
-    TYPE,
-    VALUE,
-    VALUE_END,
-    Bytes,
-    Numbers,
-)
+from . import columns as col
+from .columns import Bytes, Numbers
 
 _MAX_PAIRS = 128  # of one span: each key is compared with all others
 
@@ -91,9 +77,9 @@ def read_pair(data: Bytes, at: int, end: int, pairs: Numbers, row: int) -> bool:
     key, key_end = extent(data, at + 1, end)
     if key < 0 or not is_utf8(data, key, key_end):
         return False
-    pairs[row, PAIR_AT], pairs[row, PAIR_END] = at, end
-    pairs[row, KEY_AT], pairs[row, KEY_END] = key, key_end
-    pairs[row, TYPE], pairs[row, VALUE], pairs[row, VALUE_END] = TEXT, end, end
+    pairs[row, col.PAIR_AT], pairs[row, col.PAIR_END] = at, end
+    pairs[row, col.KEY_AT], pairs[row, col.KEY_END] = key, key_end
+    pairs[row, col.TYPE], pairs[row, col.VALUE], pairs[row, col.VALUE_END] = col.TEXT, end, end
     if key_end == end:
         return True
     if data[key_end] != 0x12:
@@ -103,14 +89,14 @@ def read_pair(data: Bytes, at: int, end: int, pairs: Numbers, row: int) -> bool:
         return False
     if value == stop:
         return True
-    pairs[row, TYPE] = ODD
+    pairs[row, col.TYPE] = col.ODD
     tag = data[value]
     if tag == 0x0A:
         text, text_end = extent(data, value + 1, stop)
         if text_end == stop and (text == stop or data[text] != 1):
             if not is_utf8(data, text, stop):
                 return False
-            pairs[row, TYPE], pairs[row, VALUE] = TEXT, text
+            pairs[row, col.TYPE], pairs[row, col.VALUE] = col.TEXT, text
     elif tag == 0x18 and stop - value <= 10:
         number, shift = np.int64(0), 0
         for position in range(value + 1, stop):
@@ -119,12 +105,12 @@ def read_pair(data: Bytes, at: int, end: int, pairs: Numbers, row: int) -> bool:
             shift += 7
             if byte < 0x80:
                 if position == stop - 1:
-                    pairs[row, TYPE], pairs[row, VALUE] = INTEGER, number
+                    pairs[row, col.TYPE], pairs[row, col.VALUE] = col.INTEGER, number
                 break
     elif tag == 0x10 and stop - value == 2 and data[value + 1] < 2:
-        pairs[row, TYPE], pairs[row, VALUE] = BOOLEAN, data[value + 1]
+        pairs[row, col.TYPE], pairs[row, col.VALUE] = col.BOOLEAN, data[value + 1]
     elif tag == 0x21 and stop - value == 9:
-        pairs[row, TYPE], pairs[row, VALUE] = DOUBLE, value + 1
+        pairs[row, col.TYPE], pairs[row, col.VALUE] = col.DOUBLE, value + 1
     return True
 
 
@@ -134,10 +120,10 @@ def has_distinct_keys(data: Bytes, pairs: Numbers, first: int, last: int) -> boo
     if last - first > _MAX_PAIRS:
         return False
     for row in range(first, last):
-        at, size = pairs[row, KEY_AT], pairs[row, KEY_END] - pairs[row, KEY_AT]
+        at, size = pairs[row, col.KEY_AT], pairs[row, col.KEY_END] - pairs[row, col.KEY_AT]
         for other in range(first, row):
-            there = pairs[other, KEY_AT]
-            if pairs[other, KEY_END] - there != size or (size and data[there + size - 1] != data[at + size - 1]):
+            there = pairs[other, col.KEY_AT]
+            if pairs[other, col.KEY_END] - there != size or (size and data[there + size - 1] != data[at + size - 1]):
                 continue
             step = 0
             while step < size and data[there + step] == data[at + step]:

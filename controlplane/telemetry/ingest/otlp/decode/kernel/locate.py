@@ -2,18 +2,8 @@
 
 from controlplane.telemetry.ingest.compiled import compiled
 
-from .columns import (
-    PLACE_AT,
-    PLACE_END,
-    PLACE_GROUP,
-    RESOURCE_AT,
-    RESOURCE_END,
-    SCOPE_AT,
-    SCOPE_END,
-    UNUSUAL,
-    Bytes,
-    Numbers,
-)
+from . import columns as col
+from .columns import Bytes, Numbers
 from .fields import extent
 
 
@@ -24,44 +14,44 @@ def locate(data: Bytes, places: Numbers, groups: Numbers) -> tuple[int, int]:
     at, end = 0, len(data)
     while at < end:
         if data[at] != 0x0A:
-            return UNUSUAL, 0
+            return col.UNUSUAL, 0
         at, resource_end = extent(data, at + 1, end)
         if at < 0:
-            return UNUSUAL, 0
+            return col.UNUSUAL, 0
         first, resource, resource_stop = used, -1, -1
         while at < resource_end:
             tag = data[at]
             at, stop = extent(data, at + 1, resource_end)
             if at < 0:
-                return UNUSUAL, 0
+                return col.UNUSUAL, 0
             if tag == 0x0A and resource < 0:
                 resource, resource_stop = at, stop
             elif tag == 0x12:
                 if used >= groups.shape[0]:
-                    return UNUSUAL, 0
+                    return col.UNUSUAL, 0
                 group, used = used, used + 1
-                groups[group, SCOPE_AT] = groups[group, SCOPE_END] = -1
+                groups[group, col.SCOPE_AT] = groups[group, col.SCOPE_END] = -1
                 inner = at
                 while inner < stop:
                     tag = data[inner]
                     inner, span_end = extent(data, inner + 1, stop)
                     if inner < 0:
-                        return UNUSUAL, 0
+                        return col.UNUSUAL, 0
                     if tag == 0x12:
                         if spans >= places.shape[1]:
-                            return UNUSUAL, 0
-                        places[PLACE_AT, spans] = inner
-                        places[PLACE_END, spans] = span_end
-                        places[PLACE_GROUP, spans] = group
+                            return col.UNUSUAL, 0
+                        places[col.PLACE_AT, spans] = inner
+                        places[col.PLACE_END, spans] = span_end
+                        places[col.PLACE_GROUP, spans] = group
                         spans += 1
-                    elif tag == 0x0A and groups[group, SCOPE_AT] < 0:
-                        groups[group, SCOPE_AT], groups[group, SCOPE_END] = inner, span_end
+                    elif tag == 0x0A and groups[group, col.SCOPE_AT] < 0:
+                        groups[group, col.SCOPE_AT], groups[group, col.SCOPE_END] = inner, span_end
                     elif tag != 0x1A:  # the schema's URL
-                        return UNUSUAL, 0
+                        return col.UNUSUAL, 0
                     inner = span_end
             elif tag != 0x1A:
-                return UNUSUAL, 0
+                return col.UNUSUAL, 0
             at = stop
         for group in range(first, used):
-            groups[group, RESOURCE_AT], groups[group, RESOURCE_END] = resource, resource_stop
+            groups[group, col.RESOURCE_AT], groups[group, col.RESOURCE_END] = resource, resource_stop
     return spans, used

@@ -6,64 +6,27 @@ import numpy as np
 
 from controlplane.telemetry.ingest.compiled import compiled
 
-from .columns import (
-    BLOCK_AT,
-    BLOCK_END,
-    END,
-    EVENT_FIRST,
-    EVENT_LAST,
-    EVENT_NAME_AT,
-    EVENT_NAME_END,
-    EVENT_NS,
-    EVENT_PAIR_FIRST,
-    EVENT_PAIR_LAST,
-    EVENT_PAIRS,
-    EVENTS,
-    FAULTS,
-    GROUP,
-    KIND,
-    LATEST_NS,
-    LINKS_AT,
-    LINKS_END,
-    MESSAGE_AT,
-    MESSAGE_END,
-    NAME_AT,
-    NAME_END,
-    ODD,
-    PAIR_FIRST,
-    PAIR_LAST,
-    PAIRS,
-    PLACE_AT,
-    PLACE_END,
-    PLACE_GROUP,
-    SIZE,
-    SPANS,
-    START,
-    STATUS,
-    TYPE,
-    UNUSUAL,
-    Bytes,
-    Numbers,
-)
+from . import columns as col
+from .columns import Bytes, Numbers
 from .fields import extent, has_distinct_keys, is_utf8, read_pair, u64
 
 
 @compiled
 def _event(data: Bytes, at: int, end: int, events: Numbers, pairs: Numbers, counts: Numbers) -> bool:
-    row = counts[EVENTS]
+    row = counts[col.EVENTS]
     if row >= events.shape[0]:
         return False
-    events[row, EVENT_NS] = 0
-    events[row, EVENT_NAME_AT] = events[row, EVENT_NAME_END] = at
-    events[row, EVENT_PAIR_FIRST] = counts[EVENT_PAIRS]
+    events[row, col.EVENT_NS] = 0
+    events[row, col.EVENT_NAME_AT] = events[row, col.EVENT_NAME_END] = at
+    events[row, col.EVENT_PAIR_FIRST] = counts[col.EVENT_PAIRS]
     while at < end:
         tag = data[at]
         if tag == 0x09:
             if at + 9 > end:
                 return False
-            events[row, EVENT_NS] = u64(data, at + 1)
-            if events[row, EVENT_NS] < 0:
-                events[row, EVENT_NS] = LATEST_NS
+            events[row, col.EVENT_NS] = u64(data, at + 1)
+            if events[row, col.EVENT_NS] < 0:
+                events[row, col.EVENT_NS] = col.LATEST_NS
             at += 9
         elif tag == 0x12 or tag == 0x1A:
             at, stop = extent(data, at + 1, end)
@@ -72,18 +35,18 @@ def _event(data: Bytes, at: int, end: int, events: Numbers, pairs: Numbers, coun
             if tag == 0x12:
                 if not is_utf8(data, at, stop):
                     return False
-                events[row, EVENT_NAME_AT], events[row, EVENT_NAME_END] = at, stop
+                events[row, col.EVENT_NAME_AT], events[row, col.EVENT_NAME_END] = at, stop
             else:
-                pair = counts[EVENT_PAIRS]
+                pair = counts[col.EVENT_PAIRS]
                 if pair >= pairs.shape[0] or not read_pair(data, at, stop, pairs, pair):
                     return False
-                counts[EVENT_PAIRS] += 1
+                counts[col.EVENT_PAIRS] += 1
             at = stop
         else:
             return False
-    events[row, EVENT_PAIR_LAST] = counts[EVENT_PAIRS]
-    counts[EVENTS] += 1
-    return has_distinct_keys(data, pairs, events[row, EVENT_PAIR_FIRST], events[row, EVENT_PAIR_LAST])
+    events[row, col.EVENT_PAIR_LAST] = counts[col.EVENT_PAIRS]
+    counts[col.EVENTS] += 1
+    return has_distinct_keys(data, pairs, events[row, col.EVENT_PAIR_FIRST], events[row, col.EVENT_PAIR_LAST])
 
 
 @compiled
@@ -97,11 +60,11 @@ def _status(data: Bytes, at: int, end: int, spans: Numbers, row: int) -> int:
         elif data[at] == 0x12:
             at, stop = extent(data, at + 1, end)
             if at < 0 or not is_utf8(data, at, stop):
-                return UNUSUAL
-            spans[MESSAGE_AT, row], spans[MESSAGE_END, row] = at, stop
+                return col.UNUSUAL
+            spans[col.MESSAGE_AT, row], spans[col.MESSAGE_END, row] = at, stop
             at = stop
         else:
-            return UNUSUAL
+            return col.UNUSUAL
     return code if code <= 2 else 0
 
 
@@ -128,9 +91,9 @@ def read_spans(
     """
     counts[:] = 0
     for place in range(first, last):
-        at, end = places[PLACE_AT, place], places[PLACE_END, place]
+        at, end = places[col.PLACE_AT, place], places[col.PLACE_END, place]
         if end - at > largest:
-            counts[FAULTS] += 1
+            counts[col.FAULTS] += 1
             continue
         if (
             shards > 1
@@ -140,19 +103,21 @@ def read_spans(
             and data[at + 17] % shards != shard
         ):
             continue
-        row = counts[SPANS]
-        first_pair, first_event, first_event_pair = counts[PAIRS], counts[EVENTS], counts[EVENT_PAIRS]
+        row = counts[col.SPANS]
+        before = counts[col.PAIRS], counts[col.EVENTS], counts[col.EVENT_PAIRS]
+        first_pair, first_event, first_event_pair = before
         trace_at = trace_end = span_at = span_end = parent_at = parent_end = name_at = name_end = at
         kind: Any = 0
         status, start_ns, end_ns = 0, 0, 0
         block_at, block_end, blocks = at, at, 0
-        spans[SIZE, row], spans[GROUP, row] = end - at, places[PLACE_GROUP, place]
-        spans[MESSAGE_AT, row] = spans[MESSAGE_END, row] = spans[LINKS_AT, row] = spans[LINKS_END, row] = at
+        spans[col.SIZE, row], spans[col.GROUP, row] = end - at, places[col.PLACE_GROUP, place]
+        spans[col.MESSAGE_AT, row] = spans[col.MESSAGE_END, row] = at
+        spans[col.LINKS_AT, row] = spans[col.LINKS_END, row] = at
         while at < end:
             tag = data[at]
             if tag == 0x39 or tag == 0x41:
                 if at + 9 > end:
-                    return UNUSUAL
+                    return col.UNUSUAL
                 if tag == 0x39:
                     start_ns = u64(data, at + 1)
                 else:
@@ -160,27 +125,27 @@ def read_spans(
                 at += 9
             elif tag == 0x30:
                 if at + 1 >= end or data[at + 1] > 0x7F:
-                    return UNUSUAL
+                    return col.UNUSUAL
                 kind = np.int64(data[at + 1])
                 at += 2
             elif tag == 0x85:  # flags
                 if at + 6 > end or data[at + 1] != 1:
-                    return UNUSUAL
+                    return col.UNUSUAL
                 at += 6
             elif tag == 0x50 or tag == 0x60 or tag == 0x70:  # what was dropped
                 if at + 1 >= end or data[at + 1] > 0x7F:
-                    return UNUSUAL
+                    return col.UNUSUAL
                 at += 2
             else:
                 field = at
                 at, stop = extent(data, at + 1, end)
                 if at < 0:
-                    return UNUSUAL
+                    return col.UNUSUAL
                 if tag == 0x4A:
-                    pair = counts[PAIRS]
+                    pair = counts[col.PAIRS]
                     if pair >= pairs.shape[0] or not read_pair(data, at, stop, pairs, pair):
-                        return UNUSUAL
-                    counts[PAIRS] += 1
+                        return col.UNUSUAL
+                    counts[col.PAIRS] += 1
                     if block_end != field or blocks == 0:
                         block_at = field
                         blocks += 1
@@ -193,29 +158,29 @@ def read_spans(
                     parent_at, parent_end = at, stop
                 elif tag == 0x2A:
                     if not is_utf8(data, at, stop):
-                        return UNUSUAL
+                        return col.UNUSUAL
                     name_at, name_end = at, stop
                 elif tag == 0x5A:
                     if not _event(data, at, stop, events, event_pairs, counts):
-                        return UNUSUAL
+                        return col.UNUSUAL
                 elif tag == 0x7A:
                     status = _status(data, at, stop, spans, row)
-                    if status == UNUSUAL:
-                        return UNUSUAL
+                    if status == col.UNUSUAL:
+                        return col.UNUSUAL
                 elif tag == 0x6A:  # a link: they lie side by side, and the parser reads them
-                    if spans[LINKS_END, row] == spans[LINKS_AT, row]:
-                        spans[LINKS_AT, row] = field
-                    elif spans[LINKS_END, row] != field:
-                        return UNUSUAL
-                    spans[LINKS_END, row] = stop
+                    if spans[col.LINKS_END, row] == spans[col.LINKS_AT, row]:
+                        spans[col.LINKS_AT, row] = field
+                    elif spans[col.LINKS_END, row] != field:
+                        return col.UNUSUAL
+                    spans[col.LINKS_END, row] = stop
                 elif tag == 0x1A:  # the trace's state
                     if not is_utf8(data, at, stop):
-                        return UNUSUAL
+                        return col.UNUSUAL
                 else:
-                    return UNUSUAL
+                    return col.UNUSUAL
                 at = stop
-        if not has_distinct_keys(data, pairs, first_pair, counts[PAIRS]):
-            return UNUSUAL
+        if not has_distinct_keys(data, pairs, first_pair, counts[col.PAIRS]):
+            return col.UNUSUAL
         fault = 0
         if not _id(data, trace_at, trace_end, ids, row, 0, 16):
             fault = 1
@@ -236,26 +201,26 @@ def read_spans(
         elif fault == 0 and start_ns < earliest_ns:
             fault = 7
         if fault:
-            if spans[LINKS_END, row] > spans[LINKS_AT, row]:
-                return UNUSUAL
-            for pair in range(first_pair, counts[PAIRS]):
-                if pairs[pair, TYPE] == ODD:
-                    return UNUSUAL
-            for pair in range(first_event_pair, counts[EVENT_PAIRS]):
-                if event_pairs[pair, TYPE] == ODD:
-                    return UNUSUAL
-            counts[FAULTS + fault] += 1
-            counts[PAIRS], counts[EVENTS], counts[EVENT_PAIRS] = first_pair, first_event, first_event_pair
+            if spans[col.LINKS_END, row] > spans[col.LINKS_AT, row]:
+                return col.UNUSUAL
+            for pair in range(first_pair, counts[col.PAIRS]):
+                if pairs[pair, col.TYPE] == col.ODD:
+                    return col.UNUSUAL
+            for pair in range(first_event_pair, counts[col.EVENT_PAIRS]):
+                if event_pairs[pair, col.TYPE] == col.ODD:
+                    return col.UNUSUAL
+            counts[col.FAULTS + fault] += 1
+            counts[col.PAIRS], counts[col.EVENTS], counts[col.EVENT_PAIRS] = before
             continue
         if shards > 1 and ids[row, 15] % shards != shard:
-            counts[PAIRS], counts[EVENTS], counts[EVENT_PAIRS] = first_pair, first_event, first_event_pair
+            counts[col.PAIRS], counts[col.EVENTS], counts[col.EVENT_PAIRS] = before
             continue
-        spans[START, row], spans[END, row] = start_ns, max(start_ns, end_ns)
-        spans[KIND, row] = kind if kind <= 5 else 0
-        spans[STATUS, row] = status
-        spans[NAME_AT, row], spans[NAME_END, row] = name_at, name_end
-        spans[PAIR_FIRST, row], spans[PAIR_LAST, row] = first_pair, counts[PAIRS]
-        spans[BLOCK_AT, row], spans[BLOCK_END, row] = block_at, block_end if blocks <= 1 else -1
-        spans[EVENT_FIRST, row], spans[EVENT_LAST, row] = first_event, counts[EVENTS]
-        counts[SPANS] += 1
-    return int(counts[SPANS])
+        spans[col.START, row], spans[col.END, row] = start_ns, max(start_ns, end_ns)
+        spans[col.KIND, row] = kind if kind <= 5 else 0
+        spans[col.STATUS, row] = status
+        spans[col.NAME_AT, row], spans[col.NAME_END, row] = name_at, name_end
+        spans[col.PAIR_FIRST, row], spans[col.PAIR_LAST, row] = first_pair, counts[col.PAIRS]
+        spans[col.BLOCK_AT, row], spans[col.BLOCK_END, row] = block_at, block_end if blocks <= 1 else -1
+        spans[col.EVENT_FIRST, row], spans[col.EVENT_LAST, row] = first_event, counts[col.EVENTS]
+        counts[col.SPANS] += 1
+    return int(counts[col.SPANS])
