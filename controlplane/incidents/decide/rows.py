@@ -9,7 +9,7 @@ from uuid import uuid4
 from django.db.models import QuerySet
 
 from controlplane.core.formatting import capitalised
-from controlplane.incidents.components.core import component_text as component_text
+from controlplane.incidents.components.core import component_text
 from controlplane.incidents.components.core.alert import PREFIX, ComponentAlert
 from controlplane.incidents.core.silences import Silence, Subject
 from controlplane.incidents.decide.core.inhibition import Breakdown
@@ -107,7 +107,9 @@ class Down:
 def down_now() -> list[Down]:
     """Components that are down, from their open incidents."""
     down = [row for row in of_components().values() if row.signal == Incident.Signal.FIRING]
-    return [Down(row.scope, f"{row.objective_name} {component_text.measured(row)}") for row in down]
+    return [
+        Down(row.scope, f"{row.objective_name} {component_text.measured(row.definition, row.burning)}") for row in down
+    ]
 
 
 def name_of(key: str) -> str:

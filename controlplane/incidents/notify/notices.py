@@ -10,7 +10,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from controlplane.core.formatting import TEXT, capitalised, shortened
-from controlplane.incidents.components.core import component_text as component_text
+from controlplane.incidents.components.core import component_text
 from controlplane.incidents.core.rules import RULES
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.core import page_text
@@ -40,7 +40,7 @@ def facts(incident: Incident) -> page_text.Facts:
         return known
     if incident.component:
         up_for = TEXT.duration(settings.CONFIG.component_up_for_s)
-        return replace(known, resolves=component_text.resolves(known, up_for))
+        return replace(known, resolves=component_text.resolves(incident.definition, up_for))
     quiet_for = TEXT.duration(RULES.hold.total_seconds())
     return replace(known, resolves=f"resolves once no window has burned too fast for {quiet_for}")
 

@@ -6,7 +6,7 @@ resolves once a replica has been up for 1 min; owner: serving; https://weir.exam
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from controlplane.incidents.components.core.words import WORDS, Words
 
@@ -16,31 +16,17 @@ NO_ANSWER = "no answer within"
 DAY_NS = 86_400 * 10**9
 
 
-class Frozen(Protocol):
-    """What `alert_record.py` keeps of an alert."""
-
-    @property
-    def definition(self) -> Mapping[str, Any]: ...
-    @property
-    def burning(self) -> Mapping[str, Any]: ...
+Record = Mapping[str, Any]
+"""What `alert_record.py` keeps of an alert: its definition, or its figures."""
 
 
-class Facts(Frozen, Protocol):
-    @property
-    def name(self) -> str: ...
+def words(definition: Record) -> Words:
+    return WORDS[str(definition["of"])]
 
 
-def words(facts: Frozen) -> Words:
-    return WORDS[str(facts.definition["of"])]
-
-
-def subject(facts: Facts) -> str:
-    return facts.name
-
-
-def measured(facts: Frozen) -> str:
+def measured(definition: Record, burning: Record) -> str:
     """`is down since 21:50:05 UTC`; where it was not observed lately, the text says so."""
-    burning, say = facts.burning, words(facts)
+    say = words(definition)
     began, now = burning.get("since_ns"), int(burning.get("at_ns") or 0)
     since = clock(began, now) if began else "an unknown time"
     if burning.get("back_ns"):
@@ -54,19 +40,18 @@ def measured(facts: Frozen) -> str:
     return f"{verb} since {since}"
 
 
-def cause(facts: Frozen) -> str:
+def cause(definition: Record, burning: Record) -> str:
     """The error and what follows from it: `no answer within 2 s; no request is served through it`."""
-    burning = facts.burning
     parts = [
         ", ".join(burning.get("names") or []),
         str(burning.get("error") or "").removesuffix("."),
         last_up(burning),
-        words(facts).effect if burning.get("state") == "firing" else "",
+        words(definition).effect if burning.get("state") == "firing" else "",
     ]
     return "; ".join(part for part in parts if part)
 
 
-def last_up(burning: Mapping[str, Any]) -> str:
+def last_up(burning: Record) -> str:
     """When it was last seen up, if that was not just before: it may have been down for longer than it was observed."""
     began, up_at = burning.get("since_ns"), burning.get("up_at_ns")
     if not began or burning.get("state") != "firing" or (up_at and began - up_at <= SOON_NS):
@@ -74,8 +59,8 @@ def last_up(burning: Mapping[str, Any]) -> str:
     return f"it was last seen up at {clock(up_at, int(burning['at_ns']))}" if up_at else "it has never been seen up"
 
 
-def resolves(facts: Frozen, up_for: str) -> str:
-    return words(facts).resolves.format(up_for=up_for)
+def resolves(definition: Record, up_for: str) -> str:
+    return words(definition).resolves.format(up_for=up_for)
 
 
 def clock(at_ns: int, now_ns: int) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controlplane.core.formatting import TEXT, clock_minute, minute, shortened
-from controlplane.incidents.components.core import component_text as component_text
+from controlplane.incidents.components.core import component_text
 from controlplane.incidents.notify.core.notice import Link
 
 LONGEST = 1024
@@ -60,14 +60,14 @@ def is_component(definition: Mapping[str, Any]) -> bool:
 def state(facts: Facts) -> str:
     """How it is now, in a clause: `21.3 times too fast over 1 h and 5 min`, `gateway is down since 21:50:05 UTC`."""
     if is_component(facts.definition):
-        return f"{component_text.subject(facts)} {component_text.measured(facts)}"
+        return f"{facts.name} {measured(facts)}"
     return burn_text(facts.burning)
 
 
 def subject(facts: Facts) -> str:
     """`premium chat TTFT p95`, `chat-large availability`; of a component its name."""
     if is_component(facts.definition):
-        return component_text.subject(facts)
+        return facts.name
     scope = facts.scope
     whom = " ".join(value for value in (scope.get("tier"), scope.get("model") or scope.get("variant")) if value)
     where = [f"in pool {scope['pool']}"] if scope.get("pool") else []
@@ -105,7 +105,7 @@ def measured(facts: Facts) -> str:
     Where it could not be measured, how fast the budget burns.
     """
     if is_component(facts.definition):
-        return component_text.measured(facts)
+        return component_text.measured(facts.definition, facts.burning)
     against, is_known = threshold(facts.definition), facts.burning.get("state") != "unknown"
     opened, latest = (facts.attribution or {}).get("value"), facts.burning.get("value")
     either = latest if opened is None else opened
@@ -150,7 +150,7 @@ def amount(definition: Mapping[str, Any], value: float) -> str:
 def blame(facts: Facts) -> str:
     """Which component is down, which stage used the budget, for whom, since when, and what was changed then."""
     if is_component(facts.definition):
-        return component_text.cause(facts)
+        return component_text.cause(facts.definition, facts.burning)
     down = "; ".join(facts.burning.get("down") or [])
     return f"{down}; {stages_blamed(facts)}" if down else stages_blamed(facts)
 

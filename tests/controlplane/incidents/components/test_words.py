@@ -5,7 +5,6 @@ from typing import get_args
 from controlplane.incidents.components.core.alert import Kind
 from controlplane.incidents.components.core.component_text import measured
 from controlplane.incidents.components.core.words import WORDS
-from controlplane.incidents.notify.core.page_text import Facts
 from controlplane.telemetry.query.remedies import component_remedies
 
 
@@ -19,5 +18,5 @@ def test_what_is_several_is_called_they() -> None:
     """“Policies are followed again since 02:16:04 UTC; it were not followed from …”"""
     assert {kind for kind, each in WORDS.items() if each.pronoun == "they"} == {"objectives", "policies", "similar"}
     burning = {"back_ns": 2_000_000_000, "since_ns": 1_000_000_000, "at_ns": 3_000_000_000}
-    facts = Facts("policies", {"of": "policies"}, {}, burning)
-    assert measured(facts).startswith("are followed again since 00:00:02 UTC; they were not followed from 00:00:01 UTC")
+    said = measured({"of": "policies"}, burning)
+    assert said.startswith("are followed again since 00:00:02 UTC; they were not followed from 00:00:01 UTC")
