@@ -152,7 +152,7 @@ def capacity(entry: ReplicaCapacityEntry, own: PoolCapacity) -> ReplicaCapacity:
         mix=mix,
         batching_factor=entry.batching_factor,
         slots=entry.slots,
-        gpus_per_replica=entry.gpus_per_replica or own.gpus_per_replica,
+        gpus_per_replica=own.gpus_per_replica if entry.gpus_per_replica is None else entry.gpus_per_replica,
         lower_bound=entry.lower_bound,
         shown_on=int(entry.measured_at.timestamp()) // DAY_S if entry.measured_at else 0,
         reason=entry.note,

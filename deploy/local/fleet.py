@@ -49,12 +49,12 @@ VECTORS = {
     },
     "capacity": {
         "gpu": "cpu",
-        "gpus_per_replica": 1,
-        "usd_per_gpu_hour": 0.05,
+        "gpus_per_replica": 0,
+        "usd_per_gpu_hour": 0.0,
         "requests_per_s": 50.0,
         "slots": 64,
         "cold_start_s": 5.0,
-        "note": "A core, entered as if it were a GPU: this model needs none. What it carries and the price are examples.",
+        "note": "This model needs no GPU, so plans count none. What it carries is an example.",
     },
 }
 """Of the pool that makes vectors."""

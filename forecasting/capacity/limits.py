@@ -53,11 +53,14 @@ def within(limit: F64, price: F64, floor: I64, needed: I64, wanted: I64) -> I64:
     """Replicas of each pool in each hour, such that `price @ replicas` is at most `limit` in each hour.
 
     `limit` is by hour, `price` (GPUs or USD of a replica) by pool; `floor` ≤ `needed` ≤ `wanted` are pools by hours. Where it is too
-    little, spare replicas are given up first, then in each pool the same part of what demand needs, the warm floor last.
+    little, spare replicas are given up first, then in each pool the same part of what demand needs, the warm floor last. Pools without a
+    price keep theirs, because giving them up would save nothing.
     """
+    kept = np.where(price[:, None] > 0, 0, wanted)
+    floor, needed = np.maximum(floor, kept), np.maximum(needed, kept)
     replicas = wanted.copy()
     over = price @ wanted > limit
-    for least, most in ((needed, wanted), (floor, needed), (np.zeros_like(floor), floor)):
+    for least, most in ((needed, wanted), (floor, needed), (kept, floor)):
         if not over.any():
             break
         replicas[:, over] = _between(limit[over], price, least[:, over], most[:, over])

@@ -154,3 +154,5 @@ def test_the_first_plan_has_replicas_and_a_cost_that_the_simulator_confirms(home
         usd = fleet.OF_ALL["gpus_per_replica"] * fleet.CAPACITIES[model]["usd_per_gpu_hour"]
         assert each.cost_usd.sum() == pytest.approx(each.replicas.sum() * usd)
     assert not any(each.shortfall_rps.any() for each in plan.pools)
+    [vectors] = [each for each in plan.pools if each.assumptions.model == fleet.EMBEDDER]
+    assert vectors.replicas.all() and not vectors.gpu_hours.any(), "its replicas have no GPU"

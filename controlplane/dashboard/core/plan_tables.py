@@ -175,7 +175,7 @@ def _day_row(day: str, hours: Sequence[int], pools: Sequence[PoolPlan]) -> DayRo
     cost_least = "≥ " if least or any(pool.gpus_per_replica for pool in counted if pool not in priced) else ""
     gpus = {
         gpu: int(np.sum([pool.gpu_hours[hours] for pool in counted if pool.gpu == gpu], axis=0).max())
-        for gpu in sorted({pool.gpu for pool in counted})
+        for gpu in sorted({pool.gpu for pool in counted if pool.gpus_per_replica})
     }
     used = PAGE.number(float(sum(pool.gpu_hours[hours].sum() for pool in counted)))
     spent = PAGE.usd(float(sum(pool.cost_usd[hours].sum() for pool in priced)))
@@ -187,8 +187,8 @@ def _day_row(day: str, hours: Sequence[int], pools: Sequence[PoolPlan]) -> DayRo
         if forecast
         else None,
         gpus=least + " and ".join(f"{PAGE.count(most)} × {gpu}" for gpu, most in gpus.items())
-        if counted
-        else "not known",
+        if gpus
+        else ("none" if counted else "not known"),
         gpu_hours=f"{least}{used}" if counted else "not known",
         cost=f"{cost_least}{spent}" if priced else "no price" if counted else "not known",
         short_hours=int(np.any([pool.shortfall_rps[hours] > 0 for pool in counted], axis=0).sum()) if counted else 0,

@@ -185,7 +185,7 @@ class Migration(migrations.Migration):
             name='PoolCapacity',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('gpus_per_replica', models.PositiveSmallIntegerField(default=1, help_text="Of the pool's GPU type.", validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(1024)], verbose_name='GPUs per replica')),
+                ('gpus_per_replica', models.PositiveSmallIntegerField(default=1, help_text="Of the pool's GPU type. 0 for a model that needs none: plans count no GPU and no cost of it.", validators=[django.core.validators.MaxValueValidator(1024)], verbose_name='GPUs per replica')),
                 ('entered_cold_start_s', models.FloatField(blank=True, help_text="From a replica's creation to its first good answer, P90. Used while too few starts were measured.", null=True, validators=[django.core.validators.MinValueValidator(0.0), django.core.validators.MaxValueValidator(86400)], verbose_name='cold start, s')),
                 ('warm_floor', models.PositiveIntegerField(default=1, help_text='Replicas that are always warm, however low the demand is.')),
                 ('spare_replicas', models.PositiveIntegerField(default=1, help_text='Replicas beyond the demand, so that one may fail: N + 1.')),
@@ -264,7 +264,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('source', models.CharField(choices=[('benchmark', 'Benchmark run'), ('entered', 'Entered')], default='entered', max_length=10)),
                 ('requests_per_s', models.FloatField(help_text='The most at which a replica keeps its objective.', validators=[django.core.validators.MinValueValidator(1e-06)], verbose_name='requests/s')),
-                ('gpus_per_replica', models.PositiveSmallIntegerField(blank=True, help_text="Where a replica on this type needs another number than on the pool's own type. Empty: as many.", null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(1024)], verbose_name='GPUs per replica')),
+                ('gpus_per_replica', models.PositiveSmallIntegerField(blank=True, help_text="Where a replica on this type needs another number than on the pool's own type. Empty: as many.", null=True, validators=[django.core.validators.MaxValueValidator(1024)], verbose_name='GPUs per replica')),
                 ('input_tokens', models.FloatField(blank=True, help_text='Mean of a request at that load.', null=True, validators=[django.core.validators.MinValueValidator(1e-06)])),
                 ('output_tokens', models.FloatField(blank=True, help_text='Mean of a request at that load.', null=True, validators=[django.core.validators.MinValueValidator(1e-06)])),
                 ('batching_factor', models.FloatField(blank=True, help_text='Mean requests that a replica works on at that load.', null=True, validators=[django.core.validators.MinValueValidator(1e-06)])),

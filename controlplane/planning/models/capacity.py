@@ -89,8 +89,8 @@ class PoolCapacity(models.Model):
     gpus_per_replica = models.PositiveSmallIntegerField(
         "GPUs per replica",
         default=1,
-        validators=[MinValueValidator(1), MaxValueValidator(1024)],
-        help_text="Of the pool's GPU type.",
+        validators=[MaxValueValidator(1024)],
+        help_text="Of the pool's GPU type. 0 for a model that needs none: plans count no GPU and no cost of it.",
     )
     entered_cold_start_s = models.FloatField(
         "cold start, s",
@@ -138,7 +138,7 @@ class ReplicaCapacityEntry(models.Model):
         "GPUs per replica",
         null=True,
         blank=True,
-        validators=[MinValueValidator(1), MaxValueValidator(1024)],
+        validators=[MaxValueValidator(1024)],
         help_text="Where a replica on this type needs another number than on the pool's own type. Empty: as many.",
     )
     input_tokens = models.FloatField(

@@ -100,6 +100,15 @@ def test_a_quota_is_of_one_region_and_gpu_type() -> None:
         assert only(make_plan(inputs([demand(steady(10, 1))], quotas=(quota,))))[0] == [5]
 
 
+def test_a_pool_without_gpus_costs_nothing_and_gives_nothing_up() -> None:
+    none = pool("vectors", model="vectors", gpus_per_replica=0, capacities={"H100": capacity(gpus_per_replica=0)})
+    demands = [demand(steady(10, 1)), demand(steady(10, 1), model="vectors")]
+    plan = make_plan(inputs(demands, [pool(), none], budget_usd_per_month=720.0, quotas=(GpuQuota("eu", "H100", 1),)))
+    replicas = {each.pool: each.replicas.tolist() for each in plan.pools}
+    assert replicas == {"chat-eu": [0], "vectors": [5]}
+    assert (plan.gpu_hours, plan.cost_usd) == (0.0, 0.0)
+
+
 def test_a_budget_cuts_the_dearest_hours() -> None:
     values = np.repeat([2.0, 20.0, 8.0], 12)  # 1, 10 and 4 replicas at 4 USD an hour
     november_hours = 30 * 24

@@ -45,9 +45,9 @@ def _day(case: Case, count: int, limit: float | None, used: float | None, unit: 
 def gpus(case: Case, count: int) -> Verdict | None:
     """The GPUs that the policy allows its pool."""
     limit, each = case.spec.budget.gpus, case.facts.gpus_per_replica
-    if limit is None:
+    if limit is None or each == 0:
         return None
-    if not each:
+    if each is None:
         verdict, pool = lower(count, case.seen, ""), case.facts.pool
         text = f"How many GPUs a replica of {pool} has is not known. No replica is added: enter it with the pool's variant."
         return verdict and verdict._replace(reason=text, alarm=alarm("budget", pool, text, "ticket"))

@@ -45,6 +45,7 @@ def test_without_knowing_what_is_spent_nothing_is_added(spent: Spent | None) -> 
 def test_a_pool_has_no_more_gpus_than_its_policy_allows() -> None:
     assert judged(spending.gpus(case(spec={"budget": {"gpus": 7}}), 9)) == (3, "")
     assert spending.gpus(case(spec={"budget": {"gpus": 7}}), 3) is None
+    assert spending.gpus(case(pool(gpus_per_replica=0), spec={"budget": {"gpus": 7}}), 9) is None
     unknown = pool(gpus_per_replica=None)
     assert judged(spending.gpus(case(unknown, spec={"budget": {"gpus": 7}}), 9)) == (4, "budget")
 
