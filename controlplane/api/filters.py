@@ -1,6 +1,7 @@
 """Query parameters that choose requests."""
 
 import time
+from typing import Literal
 
 from django.http import HttpRequest
 from ninja import Field, Schema
@@ -28,13 +29,13 @@ class RequestFilters(Schema):
     region: list[Name] = Field([], max_length=MAX_VALUES)
     tier: list[Name] = Field([], max_length=MAX_VALUES)
     tenant: list[Name] = Field([], max_length=MAX_VALUES)
-    cache: list[Name] = Field(
-        [], max_length=MAX_VALUES, description="hit, semantic, partial, miss, coalesced, bypass or skipped"
+    cache: list[Literal["hit", "semantic", "partial", "miss", "coalesced", "bypass", "skipped", "(unknown)"]] = Field(
+        [], max_length=MAX_VALUES
     )
     prompt_bucket: list[Name] = Field(
         [], max_length=MAX_VALUES, description="Prompt length in tokens, such as 512-1023"
     )
-    status: list[Name] = Field([], max_length=MAX_VALUES, description="ok, error, cancelled or rejected")
+    status: list[Literal["ok", "error", "cancelled", "rejected", "(unknown)"]] = Field([], max_length=MAX_VALUES)
     operation: list[Name] = Field([], max_length=MAX_VALUES)
     service: list[Name] = Field([], max_length=MAX_VALUES)
     policy_rule: list[Name] = Field([], max_length=MAX_VALUES, description="The routing rule that it followed")

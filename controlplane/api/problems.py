@@ -1,5 +1,6 @@
 """Answers errors with RFC 9457 problem documents that name the field, its value and the remedy."""
 
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -24,6 +25,8 @@ from controlplane.telemetry.store import StoreInputError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 MAX_VALUE_CHARS = 80
+_NO_ROW = re.compile(r"No (\w+) matches the given query\.")
+"""What Django says."""
 
 
 @csrf_exempt
@@ -98,12 +101,13 @@ def register(api: NinjaAPI) -> None:
 
     @api.exception_handler(Http404)
     def not_found(request: HttpRequest, error: Http404) -> HttpResponse:
-        return problem(404, "Not found", str(error))
+        return problem(404, "Not found", _NO_ROW.sub(_no_row, str(error)))
 
     @api.exception_handler(HttpError)
     def refused_by_framework(request: HttpRequest, error: HttpError) -> HttpResponse:
         """Such as a body that is not JSON, or a login without its CSRF token."""
-        return problem(error.status_code, HTTPStatus(error.status_code).phrase, str(error))
+        detail = f"The body is no JSON: {error.__cause__}" if error.__cause__ else str(error)
+        return problem(error.status_code, HTTPStatus(error.status_code).phrase, detail)
 
     @api.exception_handler(RequestDataTooBig)
     def too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
@@ -111,10 +115,15 @@ def register(api: NinjaAPI) -> None:
         return problem(413, "Body too large", f"The body is larger than {most} bytes: send less at once")
 
 
+def _no_row(said: re.Match[str]) -> str:
+    words = re.sub("([A-Z])", r" \1", said[1]).lower()
+    return f"there is no{words} of this name or number"
+
+
 def _field(error: dict[str, Any]) -> str:
     """Such as `from`, or `indicator.kind` of a body."""
     location = [str(part) for part in error["loc"] if part != "[key]"]
-    return ".".join(location[1:]) or location[0] if error["source"] == "body" else location[0]
+    return ".".join(location[1:]) or "body" if error["source"] == "body" else location[0]
 
 
 def _reason(error: dict[str, Any]) -> tuple[str, str]:

@@ -13,6 +13,13 @@ Handling = Literal["forwarded", "translated", "gateway", "dropped", "refused"]
 """`gateway`: the gateway does it itself. `dropped`: left out, and named in the answer's `x-weir-dropped`."""
 Listed = Mapping[str, frozenset[str]]
 """By URL, the parameters that a server lists; without those URLs of which it lists none."""
+_SENT_AS = {
+    "token_ids": ("prompt", " as token ids", "send a text"),
+    "batch": ("prompt", " as a list of several", "send one at a time"),
+    "image_url": ("messages", " with an image"),
+    "tool_calls": ("messages", " with calls of tools"),
+}
+"""How clients know what is no parameter of its own: its parameter, what of it, and the remedy."""
 _STRICTNESS: tuple[Handling, ...] = ("forwarded", "translated", "gateway", "dropped", "refused")
 
 
@@ -33,7 +40,8 @@ class Capabilities(NamedTuple):
         for name in used:
             handling = self.parameters.get(name, "refused")
             if handling == "refused":
-                raise errors.not_offered(name, self.server)
+                param, *how = _SENT_AS.get(name, (name,))
+                raise errors.not_offered(param, self.server, *how)
             if handling == "dropped":
                 dropped.append(name)
         return dropped

@@ -279,10 +279,10 @@ def _check_message(where: str, message: Message) -> None:
             f"`{where}` needs the `tool_call_id` of the call that it answers.", f"{where}.tool_call_id"
         )
     if message.content is None and not message.tool_calls and not message.refusal:
-        raise errors.invalid("A message needs text.", f"{where}.content")
+        raise errors.invalid(f"`{where}.content` needs a text.", f"{where}.content")
     if isinstance(message.content, list):
         if not message.content:
-            raise errors.invalid("A message needs text.", f"{where}.content")
+            raise errors.invalid(f"`{where}.content` needs a text.", f"{where}.content")
         for number, part in enumerate(message.content):
             _check_part(f"{where}.content[{number}]", part, message)
 

@@ -101,8 +101,9 @@ def unsupported(param: str, remedy: str) -> ApiError:
     )
 
 
-def not_offered(param: str, server: str) -> ApiError:
-    message = f"`{param}` is not supported by the server of this model ({server}): leave it out."
+def not_offered(param: str, server: str, how: str = "", remedy: str = "leave it out") -> ApiError:
+    """`how` says what of the parameter it is."""
+    message = f"`{param}`{how} is not supported by the server of this model ({server}): {remedy}."
     return PermanentApiError(400, _INVALID, "unsupported_parameter", message, param)
 
 

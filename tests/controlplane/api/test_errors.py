@@ -21,6 +21,8 @@ PROBLEM = "application/problem+json"
         ("latency?from=2026-02-30", "from", "2026-02-30"),
         ("requests?cursor=rub%20bish", "cursor", "rub bish"),
         ("series?metric=up&match=nothing", "match", "nothing"),
+        ("latency?status=failed", "status", "failed"),
+        ("requests?cache=cached", "cache", "cached"),
     ],
 )
 def test_a_bad_parameter_is_a_422_that_names_it(
@@ -58,6 +60,20 @@ def test_a_body_that_is_not_the_documented_object_changes_nothing(caller: Client
     response = caller.post("/api/v1/incidents/1/resolve", body, content_type="application/json")
     assert response.status_code in (400, 422)
     assert response["Content-Type"] == PROBLEM
+
+
+def test_a_body_that_cannot_be_read_says_why(caller: Client, served: Filled) -> None:
+    def said(body: bytes) -> dict[str, str]:
+        answer: dict[str, str] = caller.post("/api/v1/objectives", body, content_type="application/json").json()
+        return answer
+
+    assert said(b'{"slug": }')["detail"] == "The body is no JSON: Expecting value: line 1 column 10 (char 9)"
+    assert said(b"")["field"] == "body"
+
+
+@pytest.mark.parametrize(("path", "what"), [("planning/forecasts/9", "stored forecast"), ("incidents/9", "incident")])
+def test_what_is_not_there_is_named(caller: Client, served: Filled, path: str, what: str) -> None:
+    assert caller.get(f"/api/v1/{path}").json()["detail"] == f"there is no {what} of this name or number"
 
 
 def test_a_token_that_is_not_known_is_told_so_in_the_same_form(db: None) -> None:

@@ -39,6 +39,11 @@ def test_each_purge_is_another_number_in_the_snapshot_and_in_the_audit(owner: Cl
     assert [tenant.cache_purges for tenant in values.tenants] == [1]
 
 
+def test_one_thing_is_purged_at_a_time(owner: Client) -> None:
+    both = owner.post("/api/v1/cache/purge", {"tag": "faq", "key": "0" * 64}, content_type="application/json")
+    assert (both.status_code, "is given beside another" in both.json()["detail"]) == (409, True)
+
+
 def test_a_tag_and_a_prompt_version_have_numbers_of_their_own(owner: Client) -> None:
     asked = (
         {"tag": "faq"},

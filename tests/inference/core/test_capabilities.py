@@ -1,7 +1,10 @@
 """What servers of several kinds have in common follows them when they change."""
 
+import pytest
+
 from inference.contract.stages import OPERATIONS
 from inference.core.capabilities import ANYTHING, Capabilities, Offers
+from inference.core.openai.errors import ApiError
 from inference.core.question import GENERATION
 
 ONE = Capabilities("one", {"seed": "forwarded", "n": "forwarded", "stop": "gateway"})
@@ -21,6 +24,13 @@ def test_servers_of_two_kinds_do_what_the_stricter_one_does() -> None:
     both = offers.in_common([ONE, TWO])
     assert both == Capabilities("one or two", {"seed": "dropped", "n": "refused", "stop": "gateway"})
     assert offers.in_common([ONE, TWO]) is both
+
+
+def test_what_is_refused_is_named_as_clients_know_it() -> None:
+    for name in ("token_ids", "batch"):
+        with pytest.raises(ApiError, match=r"`prompt` as .* is not supported") as refused:
+            ONE.check([name])
+        assert refused.value.param == "prompt"
 
 
 def test_servers_whose_models_are_for_different_things_are_for_what_all_are() -> None:

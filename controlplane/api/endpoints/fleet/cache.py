@@ -128,9 +128,9 @@ def purge(request: HttpRequest, given: Body[PurgeIn]) -> PurgedOut:
     rights.require_anywhere(request.user, EDIT_FLEET)
     what = {name: value for name in ("model", "tenant", "tag", "key") if (value := getattr(given, name)) is not None}
     if len(what) != 1:
-        raise BadQuestionError(
-            "model", given.model or "", "is to be given, or else a tenant, a tag or a key", "Give one of them"
-        )
+        field, value = next(iter(what.items()), ("model", ""))
+        wrong = "is given beside another" if what else "is to be given, or else a tenant, a tag or a key"
+        raise BadQuestionError(field, value, wrong, "Give one of model, tenant, tag and key")
     ((field, name),) = what.items()
     version = given.prompt_version
     if version is not None and field != "model":
