@@ -8,7 +8,6 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 
 from controlplane.accounts.admin_parts import ShownInline, Suggesting
 from controlplane.accounts.core.actions import EDIT_OBJECTIVES
@@ -149,7 +148,7 @@ class ObjectiveAdmin(ScopedAdmin):
     @admin.display(description="now")
     def standing(self, row: StoredObjective) -> str:
         """Of its scopes the most urgent: what it does now, and what is left of its budget."""
-        worst = min(queries.statuses(row, row.states.all(), timezone.now()), key=queries.urgency)
+        worst = min(queries.statuses(row, row.states.all(), queries.present()), key=queries.urgency)
         state = (
             "no requests" if worst.is_empty else "broken" if worst.is_broken and worst.state == "quiet" else worst.state
         )

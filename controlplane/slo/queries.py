@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from django.utils import timezone
 
@@ -16,6 +16,8 @@ from controlplane.slo.evaluate.states import STALE
 from controlplane.slo.models import ObjectiveState, StoredObjective
 from controlplane.slo.models.planned_maintenance import enabled_maintenance
 
+JUDGED_FOR = timedelta(seconds=20)
+"""What was judged counts for so long: three ticks were missed by then, and another controller could have taken over."""
 NOT_YET = "not judged yet: the controller judges it within seconds, if it runs"
 
 
@@ -50,9 +52,19 @@ class ObjectiveStatus:
         return self.state in ("firing", "quiet") and self.budget_left is not None and self.budget_left < 0
 
 
-def statuses(row: StoredObjective, states: Iterable[ObjectiveState], now: datetime) -> list[ObjectiveStatus]:
+class Present(NamedTuple):
+    now: datetime
+    judged_at: datetime | None  # the controller's last tick
+
+
+def present() -> Present:
+    tick = newest_tick()
+    return Present(timezone.now(), tick.observed_at if tick else None)
+
+
+def statuses(row: StoredObjective, states: Iterable[ObjectiveState], at: Present) -> list[ObjectiveStatus]:
     """One for each scope; where there is none, one that says why."""
-    judged = [_status(row, state, now) for state in states] if row.enabled else []
+    judged = [_status(row, state, at) for state in states] if row.enabled else []
     if judged:
         return judged
     state, why = ("unknown", NOT_YET) if row.enabled else ("disabled", "disabled: it is not judged")
@@ -61,9 +73,9 @@ def statuses(row: StoredObjective, states: Iterable[ObjectiveState], now: dateti
 
 def all_statuses() -> list[ObjectiveStatus]:
     """Of every objective and scope, the most urgent first."""
-    now = timezone.now()
+    at = present()
     rows = StoredObjective.objects.select_related("owner").prefetch_related("states")
-    return sorted((status for row in rows for status in statuses(row, row.states.all(), now)), key=urgency)
+    return sorted((status for row in rows for status in statuses(row, row.states.all(), at)), key=urgency)
 
 
 def urgency(status: ObjectiveStatus) -> tuple[int, float, str]:
@@ -90,11 +102,12 @@ def maintenance_in(objective: Objective, span: Span) -> list[tuple[MaintenanceWi
     return sorted(occurrences, key=lambda pair: pair[1].from_ns)
 
 
-def _status(row: StoredObjective, state: ObjectiveState, now: datetime) -> ObjectiveStatus:
-    age = now - state.at
+def _status(row: StoredObjective, state: ObjectiveState, at: Present) -> ObjectiveStatus:
+    """An unchanged state is written less often than it is judged."""
+    age = at.now - max(state.at, at.judged_at or state.at)
     document, why = dict(state.document), str(state.document.get("why", ""))
     judged, severity = state.state, state.severity
-    if age > STALE:
+    if age > JUDGED_FOR or at.now - state.at > STALE:
         judged, severity = "unknown", ""
         why = f"not judged for {TEXT.duration(age.total_seconds())}: does the controller run?"
     return ObjectiveStatus(

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
-from django.utils import timezone
 from ninja import Body, Field, Router, Schema, Status
 
 from controlplane.accounts import rights
@@ -231,11 +230,11 @@ class RevisionOut(Schema):
 def objectives(
     request: HttpRequest, owner: Name | None = None, model: Name | None = None, state: State | None = None
 ) -> dict[str, Any]:
-    now = timezone.now()
+    at = queries.present()
     rows = StoredObjective.objects.select_related("owner").prefetch_related("states")
     listed = []
     for row in rows:
-        statuses = [status for status in queries.statuses(row, row.states.all(), now) if state in (None, status.state)]
+        statuses = [status for status in queries.statuses(row, row.states.all(), at) if state in (None, status.state)]
         if (
             statuses
             and owner in (None, row.owner.name if row.owner else "")
@@ -291,7 +290,7 @@ def remove_objective(request: HttpRequest, slug: str) -> HttpResponse:
 @router.get("/{slug}/status", response=StatusOut, summary="Its state in each scope")
 def objective_status(request: HttpRequest, slug: str) -> dict[str, Any]:
     row = _row(slug)
-    statuses = queries.statuses(row, row.states.all(), timezone.now())
+    statuses = queries.statuses(row, row.states.all(), queries.present())
     return {"judged_at": _judged_at(), "states": statuses}
 
 
@@ -302,7 +301,7 @@ def objective_status(request: HttpRequest, slug: str) -> dict[str, Any]:
 )
 def objective_burndown(request: HttpRequest, slug: str, of: Name | None = None) -> dict[str, Any]:
     row = _row(slug)
-    statuses = queries.statuses(row, row.states.all(), timezone.now())
+    statuses = queries.statuses(row, row.states.all(), queries.present())
     shown = next((status for status in statuses if status.key == of), statuses[0] if of is None else None)
     if shown is None:
         raise Http404(f"objective {slug!r} is not judged for {of!r}; /status lists its keys")

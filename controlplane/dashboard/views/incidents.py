@@ -21,9 +21,10 @@ from controlplane.dashboard.incident_screen import detail, grouped, summed
 from controlplane.dashboard.views.common import back, facet, is_fragment, is_refresh, page
 from controlplane.incidents.act import actions
 from controlplane.incidents.models import Incident
-from controlplane.incidents.notify.delivery.health.heartbeat import are_judged, judged_at
+from controlplane.incidents.notify.delivery.health.heartbeat import judged_at
 from controlplane.incidents.report.postmortem import postmortem
 from controlplane.slo.models import ObjectiveRevision
+from controlplane.slo.queries import JUDGED_FOR
 
 PAGE = 100
 UNDO = "undo-"
@@ -101,7 +102,7 @@ def unjudged(now: datetime) -> str:
     """A warning if objectives are not evaluated, else empty."""
     if (at := judged_at()) is None:
         return "Objectives have not been judged yet."
-    if are_judged(now):
+    if now - at <= JUDGED_FOR:
         return ""
     return f"Objectives have not been judged since {zone.at(at)}: incidents since then are missing."
 

@@ -6,7 +6,6 @@ from typing import Any, cast
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
-from django.utils import timezone
 
 from controlplane.dashboard import links
 from controlplane.dashboard.core.screen import link_query
@@ -34,7 +33,7 @@ def objective_burned(request: HttpRequest, slug: str) -> HttpResponse:
     """`?over=`: of how long. `?of=`: of which scope."""
     row = get_object_or_404(StoredObjective.objects.select_related("owner"), slug=slug)
     over = choice(dict(request.GET.lists()), "over", tuple(OVER), "24h")
-    statuses = queries.statuses(row, row.states.all(), timezone.now())
+    statuses = queries.statuses(row, row.states.all(), queries.present())
     shown = next((status for status in statuses if status.key == request.GET.get("of")), statuses[0])
     objective = row.to_objective()
     judged = cut(objective.indicator)

@@ -92,7 +92,7 @@ def objectives(request: HttpRequest) -> HttpResponse:
 def objective(request: HttpRequest, slug: str) -> HttpResponse:
     """`?of=`: the key of the scope that is shown, of one that is split."""
     stored = _row(slug)
-    statuses = sorted(queries.statuses(stored, stored.states.all(), timezone.now()), key=queries.urgency)
+    statuses = sorted(queries.statuses(stored, stored.states.all(), queries.present()), key=queries.urgency)
     shown = next((status for status in statuses if status.key == request.GET.get("of")), statuses[0])
     defined = _objective(stored)
     context: dict[str, Any] = {

@@ -1,5 +1,6 @@
 """Decides from what was observed whether the last minutes of the ledger can be trusted."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controlplane.core.formatting import TEXT
@@ -14,17 +15,19 @@ class Freshness:
     gateway: str
     gateway_per_s: float | None  # requests that the gateway itself counts
     behind_s: float | None  # how far telemetry is behind, by its own account
+    down_s: Sequence[float] = ()  # for how long those of telemetry and the gateway are down that are
 
 
 def stale_reason(seen: Freshness, patience_s: float) -> str:
     """Why the last minutes of the ledger cannot be trusted; empty where they can.
 
-    A request in it that ended within `patience_s` proves that requests arrive. Without one, an empty ledger is trusted only if the
-    gateway or telemetry is seen and the gateway counts no requests. It counts them as they end, so long answers do not matter.
+    A request in it that ended within `patience_s` proves that requests arrive, unless telemetry or the gateway was seen down after it
+    ended. Without one, an empty ledger is trusted only if the gateway or telemetry is seen and the gateway counts no requests. It counts
+    them as they end, so long answers do not matter.
     """
     if seen.behind_s is not None and seen.behind_s > patience_s:
         return f"telemetry is {TEXT.duration(seen.behind_s)} behind: the newest requests are not in the ledger yet"
-    if seen.newest_s is not None and seen.newest_s <= patience_s:
+    if seen.newest_s is not None and seen.newest_s <= min((patience_s, *seen.down_s)):
         return ""
     age = (
         "it has none of the last day"

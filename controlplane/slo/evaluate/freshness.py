@@ -7,9 +7,9 @@ from controlplane.fleet.inventory import observations
 from controlplane.slo.core.freshness import Freshness, stale_reason
 from controlplane.telemetry.store import Store
 
-PATIENCE_S = 45.0
-"""The longest time without requests that counts as a pause, s."""
-LASTING_S = 15.0
+MIN_PATIENCE_S = 20.0
+"""For so long, s, a request in the ledger proves that requests reach it: as long as an observation counts, where that is longer."""
+LASTING_S = 10.0
 """The ledger counts as stale after this time, s, because a request is served a moment before it is in the ledger."""
 
 
@@ -23,13 +23,13 @@ class FreshnessCheck:
     def problem(self, store: Store, now: datetime) -> str:
         """Why the ledger cannot be trusted; empty where it can. Raises StoreUnavailableError and StoreError."""
         newest_ns = store.objectives.newest_end(int(now.timestamp() * 1e9))
-        seen = {observed.component: observed for observed in observations()}
-        why = stale_reason(
-            freshness(newest_ns, seen.get("telemetry"), seen.get("gateway"), now, self._stale_after_s), PATIENCE_S
-        )
+        by_component = {observed.component: observed for observed in observations()}
+        telemetry, gateway = by_component.get("telemetry"), by_component.get("gateway")
+        seen = freshness(newest_ns, telemetry, gateway, now, self._stale_after_s)
+        why = stale_reason(seen, max(MIN_PATIENCE_S, self._stale_after_s))
         self._since = (self._since or now) if why else None
         lasted_s = (now - self._since).total_seconds() if self._since else 0.0
-        return why if lasted_s >= LASTING_S else ""
+        return why if lasted_s >= LASTING_S or seen.down_s else ""
 
 
 def freshness(
@@ -43,5 +43,10 @@ def freshness(
         gateway_per_s=gateway.figures.get("requests_per_s")
         if gateway and gateway_state in ("up", "degraded")
         else None,
+        down_s=[
+            (now - (seen.down_since or seen.observed_at)).total_seconds()
+            for seen, state in ((telemetry, telemetry_state), (gateway, gateway_state))
+            if seen and state == "down"
+        ],
         behind_s=telemetry.figures.get("behind_s") if telemetry and telemetry_state in ("up", "degraded") else None,
     )

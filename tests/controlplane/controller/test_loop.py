@@ -185,6 +185,42 @@ def test_answers_that_take_minutes_are_not_taken_for_a_stale_ledger(
         assert "none reaches the ledger" not in found.why
 
 
+@pytest.mark.parametrize("component", ["telemetry", "gateway"])
+def test_objectives_are_unknown_at_the_tick_after_the_ledger_stopped(
+    store: Store, incidents: Incidents, now: datetime, component: str
+) -> None:
+    save_objective(UP, who="olga")
+    at_ns = int(now.timestamp() * 1e9)
+    store.writer.insert_requests(rows(random.Random(3), 30, at_ns - 200 * 10**9, at_ns - 2 * 10**9), 1)
+    made = counted_after_a_step(store, incidents, now)
+    for name in ("gateway", "telemetry"):
+        Observation.objects.create(component=name, kind=name, state="up", observed_at=now)
+    [trusted] = made.step(now).evaluations
+    assert trusted.alert.state != "unknown"
+    at = now + timedelta(seconds=5)
+    Observation.objects.filter(component=component).update(state="down", observed_at=at, down_since=at)
+    [found] = made.step(at).evaluations
+    assert (found.alert.state, f"{component} is down" in found.why) == ("unknown", True)
+
+
+def test_requests_that_reach_no_ledger_are_missed_within_half_a_minute(
+    store: Store, incidents: Incidents, now: datetime
+) -> None:
+    """Gateway and telemetry are up, and nothing that the one ends reaches the other."""
+    save_objective(UP, who="olga")
+    at_ns = int(now.timestamp() * 1e9)
+    store.writer.insert_requests(rows(random.Random(3), 30, at_ns - 200 * 10**9, at_ns - 2 * 10**9), 1)
+    made = counted_after_a_step(store, incidents, now)
+    for second in range(0, 35, 5):
+        at = now + timedelta(seconds=second)
+        for name, figures in (("gateway", {"requests_per_s": 3.0}), ("telemetry", {"behind_s": 0.0})):
+            Observation.objects.update_or_create(
+                component=name, defaults={"kind": name, "state": "up", "figures": figures, "observed_at": at}
+            )
+        [found] = made.step(at).evaluations
+    assert "none reaches the ledger" in found.why
+
+
 @pytest.mark.parametrize(("good_s", "within_s"), [(20, 75), (3_600, 125)])
 def test_a_hang_pages_as_its_requests_end_by_timeout(
     store: Store, incidents: Incidents, now: datetime, good_s: int, within_s: int

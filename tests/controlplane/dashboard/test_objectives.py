@@ -142,6 +142,16 @@ def test_a_state_that_nobody_renewed_is_not_believed(teammate: Client, served: F
     assert "burning" not in listed.split("<tbody>")[1]
 
 
+@pytest.mark.parametrize(("tick_s", "said"), [(15, "not burning now"), (25, "not judged for 25 s")])
+def test_an_unchanged_state_is_believed_for_as_long_as_the_controller_ticks(
+    teammate: Client, served: Filled, tick_s: int, said: str
+) -> None:
+    judged(state="quiet", seconds_ago=30)
+    ticked(timezone.now() - timedelta(seconds=tick_s))
+    assert said in shown_of(teammate)
+    assert ("have not been judged" in text(teammate.get("/incidents"))) is (tick_s > 20)
+
+
 def test_what_is_unknown_is_said_first_and_never_as_none_burning(teammate: Client, served: Filled) -> None:
     judged(state="unknown", why="telemetry does not answer")
     listed = text(teammate.get("/objectives"))

@@ -12,7 +12,10 @@ USUAL = {"newest_s": 300.0, "telemetry": "up", "gateway": "up", "gateway_per_s":
     [
         ({}, ""),
         ({"newest_s": 5.0, "telemetry": "unknown", "gateway": "unknown", "gateway_per_s": None}, ""),
-        ({"newest_s": 45.0, "telemetry": "down"}, ""),
+        ({"newest_s": 45.0, "telemetry": "down", "down_s": [46.0]}, ""),
+        ({"newest_s": 9.0, "telemetry": "down", "down_s": [9.0]}, ""),
+        ({"newest_s": 9.0, "telemetry": "down", "down_s": [8.0]}, "telemetry is down"),
+        ({"newest_s": 9.0, "gateway": "down", "down_s": [8.0]}, "the gateway is down"),
         ({"newest_s": 45.1, "telemetry": "down"}, "telemetry is down"),
         ({"behind_s": 90.0, "newest_s": 5.0}, "telemetry is 90 s behind"),
         ({"behind_s": 45.0}, ""),
