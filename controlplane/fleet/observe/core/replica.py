@@ -22,9 +22,9 @@ def of_metrics(page: bytes) -> Reading:
 
 
 def with_report(reading: Reading | None, report: ReplicaReport | None) -> Reading:
-    """The server's own reading (None where it was not probed), with what the gateway found. A server that the gateway cannot use
-    is down whatever it says itself. Only the gateway knows whether a server with OpenAI's API has the model, and takes its
-    credential.
+    """The server's own reading (None where it was not probed), with what the gateway found. A server that the gateway cannot use, or
+    does not reach, is down whatever it says itself: it gets no request. Only the gateway knows whether a server with OpenAI's API has
+    the model, and takes its credential.
     """
     if report is None or report.state == "unknown":
         return reading or UNKNOWN
@@ -33,6 +33,8 @@ def with_report(reading: Reading | None, report: ReplicaReport | None) -> Readin
         return replace(down(report.misfit), about=about)
     if reading is None:
         reading = Reading("up") if report.state == "up" else down(report.reason or "the gateway does not reach it")
-    elif reading.state == "up" and report.state == "down":
-        reading = replace(reading, state="degraded", error=report.reason or "the gateway does not reach it")
+    elif reading.state != "down" and report.state == "down":
+        why = f" ({report.reason})" if report.reason else ""
+        beside = f"; {reading.error}" if reading.error else ""
+        reading = replace(reading, state="down", error=f"the gateway does not reach it{why}, the worker does{beside}")
     return replace(reading, about=about)

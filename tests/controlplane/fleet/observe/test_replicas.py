@@ -72,9 +72,19 @@ async def test_a_replica_that_the_gateway_cannot_use_is_down_with_the_reason_whi
     assert (reading.state, reading.error) == ("down", misfit)
 
 
-async def test_a_replica_that_the_gateway_does_not_reach_is_degraded_while_its_page_answers() -> None:
+async def test_a_replica_that_only_the_gateway_does_not_reach_is_down_and_says_so() -> None:
     reading = await observed(ready(state="down", reason="no connection"))
-    assert (reading.state, reading.error) == ("degraded", "no connection")
+    assert (reading.state, reading.error) == ("down", "the gateway does not reach it (no connection), the worker does")
+
+
+async def test_a_triton_that_only_the_gateway_does_not_reach_is_down_and_says_so() -> None:
+    async def own(session: object) -> Reading:
+        return Reading("up")
+
+    async with server(ready(state="down")) as url:
+        probe = probes.triton_replica(own, probes.GatewayReports(url, "", 2), "near", "r0")
+        [seen] = await look([Target("near/r0", "replica", probe)], 5)
+    assert (seen.reading.state, seen.reading.error) == ("down", "the gateway does not reach it, the worker does")
 
 
 @pytest.mark.parametrize("page", [(404, "no such page"), (200, "{}")])
