@@ -1,6 +1,6 @@
 """Faults of policies and clusters, as observations of the fleet: pages and incidents are made of them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -54,7 +54,9 @@ def of_tick(
     alarms = decision.alarms if decision is not None else ()
     said = {(alarm.kind, alarm.subject) for alarm in alarms}
     for alarm in alarms:
-        yield Fault(alarm.kind, alarm.subject, alarm.text, alarm.severity)
+        away = clusters.get(alarm.subject) if alarm.kind == "cluster" else None
+        why = f" {away.problem}" if away is not None and away.problem and away.problem not in alarm.text else ""
+        yield Fault(alarm.kind, alarm.subject, alarm.text + why, alarm.severity)
     for name, seen in sorted(clusters.items()):
         if seen.problem and ("cluster", name) not in said and (seen.age_ms is None or seen.age_ms > AWAY_MS):
             yield Fault("cluster", name, f"{name} cannot be read: {seen.problem.removesuffix('.')}")
@@ -122,8 +124,22 @@ def of_actions(now: datetime) -> Iterator[Fault]:
             )
 
 
-def report(faults: Iterable[Fault], now: datetime) -> None:
-    """Bring the observations up to date, within the caller's fence. A fault that is over is seen up for as long as KEPT."""
+def unseen(decision: Decision | None) -> frozenset[str]:
+    """Pools of which the counts are not known, so that nothing else of them was judged."""
+    if decision is None:
+        return frozenset()
+    stopped = {alarm.text for alarm in decision.alarms if alarm.kind in ("cluster", "unmanaged")}
+    return frozenset(
+        pool
+        for pool, target in decision.targets.items()
+        if any(rail.name == "cluster" and rail.reason in stopped for rail in target.rails)
+    )
+
+
+def report(faults: Iterable[Fault], now: datetime, unseen: Container[str] = ()) -> None:
+    """Bring the observations up to date, within the caller's fence. A fault that is over is seen up for as long as KEPT. One of the
+    `unseen` pools is left as it is: whether it is over is not known.
+    """
     current = {fault.component: fault for fault in faults}
     rows = {row.component: row for row in Observation.objects.filter(component__startswith=PREFIX)}
     changed = []
@@ -131,6 +147,8 @@ def report(faults: Iterable[Fault], now: datetime) -> None:
         ended_s = row.figures.get("ended_s")
         if name not in current and ended_s is not None and now.timestamp() - ended_s > KEPT.total_seconds():
             row.delete()
+        elif name not in current and ended_s is None and name.split(":", 2)[-1] in unseen:
+            continue
         elif name not in current and (ended_s is None or now - row.observed_at >= FRESH):
             changed.append(_over(row, now))
     for fault in current.values():

@@ -1,15 +1,19 @@
 """Alarms of decisions, in the index of changes: each has its subject, whatever that is."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controlplane.policy.core.decision import Alarm, Decision, ModelDecision, TargetDecision
+from controlplane.fleet import models
+from controlplane.fleet.clusters.port import ClusterSeen
+from controlplane.policy.core.decision import Alarm, Decision, ModelDecision, Rail, TargetDecision
 from controlplane.policy.core.memory import Memory
 from controlplane.policy.core.observation import Observation
 from controlplane.policy.core.record import Record
+from controlplane.policy.faults import Fault, of_tick, report, unseen
 from controlplane.policy.write_records import changes
 
+AWAY = "The replicas in east were last seen 61 s ago."
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
@@ -27,3 +31,28 @@ def test_the_subject_is_a_pool_or_a_model_only_where_it_is_one(subject: str, poo
     record = Record(1, 0, Observation(now_ms=0), (), Memory(), decision)
     [change] = [each for each in changes(record, {}, (), NOW) if each.kind == "alarm"]
     assert (change.subject, change.pool, change.model, change.about) == (subject, pool, model, subject)
+
+
+def away(reason: str = AWAY) -> Decision:
+    rail = Rail("cluster", 2, 2, reason)
+    target = TargetDecision("chat/eu", "p@1", 2, None, "hold", reason, rails=(rail,))
+    return Decision(1, {"chat/eu": target}, {}, (Alarm("cluster:east", "cluster", "east", AWAY, "page"),), Memory())
+
+
+@pytest.mark.django_db
+def test_a_fault_is_not_over_while_nobody_can_see_whether_it_is() -> None:
+    """The cluster is away: nothing else of its pools was judged. Other pools' faults end."""
+    faults = [Fault("metrics", "chat/eu", "no traffic"), Fault("metrics", "other", "no traffic")]
+    report(faults, NOW)
+    report([], NOW + timedelta(seconds=10), unseen(away()))
+    rows = {row.component: row.state for row in models.Observation.objects.all()}
+    assert rows == {"policy:metrics:chat/eu": "down", "policy:metrics:other": "up"}
+    report([], NOW + timedelta(seconds=20), unseen(away("chat/eu is disabled in the admin.")))
+    assert models.Observation.objects.get(component="policy:metrics:chat/eu").state == "up"
+
+
+@pytest.mark.django_db
+def test_a_cluster_that_is_away_for_long_still_says_why() -> None:
+    clusters = {"east": ClusterSeen("east", problem="Its token has expired.")}
+    [fault] = of_tick(away(), clusters, {}, {}, (), NOW)
+    assert fault.text == f"{AWAY} Its token has expired."

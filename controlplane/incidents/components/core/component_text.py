@@ -42,9 +42,10 @@ def measured(definition: Record, burning: Record) -> str:
 
 def cause(definition: Record, burning: Record) -> str:
     """The error and what follows from it: `no answer within 2 s; no request is served through it`."""
+    error = str(burning.get("error") or "").removesuffix(".")
     parts = [
         ", ".join(burning.get("names") or []),
-        str(burning.get("error") or "").removesuffix("."),
+        f"{'the last reason was: ' if burning.get('back_ns') else ''}{error}" if error else "",
         last_up(burning),
         words(definition).effect if burning.get("state") == "firing" else "",
     ]

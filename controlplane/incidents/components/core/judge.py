@@ -72,10 +72,13 @@ def alerts(seen: Observations, known: Container[str], now: datetime, limits: Lim
         component_alerts.append(judged.process(LANE, "lane", "ticket"))
     component_alerts += judged.similar()
     component_alerts += [judged.reporting("worker", "worker", "ticket", key_of("redis"))]
-    component_alerts += [judged.reporting("controller", "controller", "page", key_of("telemetry"))]
-    component_alerts += [judged.observer()]
+    controller = judged.reporting("controller", "controller", "page", key_of("telemetry"))
+    component_alerts += [controller, judged.observer()]
     if policies.POLICIES in seen.components:  # a controller before policies never said so
-        component_alerts += [judged.reporting(policies.POLICIES, "policies", "page", key_of("controller"))]
+        followed = judged.reporting(policies.POLICIES, "policies", "page", controller.key)
+        if (controller.state, followed.state) == ("unknown", "firing") and followed.key not in known:
+            followed = replace(followed, state="unknown")  # it waits for the incident that explains it
+        component_alerts += [followed]
     component_alerts += [
         judged.policy(fault) for fault in policies.faults(seen.components, seen.pools, seen.operated_by)
     ]
@@ -168,8 +171,16 @@ class _Judged:
         return replace(alert, state="unknown") if pool_is_down and alert.key not in self.known else alert
 
     def policy(self, fault: policies.PolicyFault) -> ComponentAlert:
+        """Without the gateway nobody says what traffic there is: its own incident says so, once for all pools."""
+        because = (key_of("gateway"),) if fault.kind == "policy_metrics" else ()
         return self._probed(
-            fault.component, fault.name, fault.kind, fault.severity, scope=fault.scope, owner=fault.owner
+            fault.component,
+            fault.name,
+            fault.kind,
+            fault.severity,
+            scope=fault.scope,
+            owner=fault.owner,
+            explained_by=because,
         )
 
     def _probed(self, component: str, name: str, kind: Kind, severity: Severity, **more: Any) -> ComponentAlert:

@@ -95,7 +95,7 @@ WORDS: Mapping[str, Words] = {
         resolves="resolves once the fault has been over for {up_for}",
     ),
     "policy_metrics": Words(
-        "its count of replicas stays as it is",
+        "",  # the decision says what stays as it is
         "policy-without-metrics",
         is_down="is held without metrics",
         was_down="was held without metrics",
@@ -191,7 +191,7 @@ WORDS: Mapping[str, Words] = {
         resolves="resolves once it has obeyed for {up_for}",
     ),
     "cluster": Words(
-        "its replicas stay as they are and go on serving",
+        "no count is changed there, and gateways go on sending to the replicas that they reach",
         "cluster-away",
         is_down="does not answer",
         was_down="did not answer",

@@ -1,14 +1,16 @@
 """What keeps policies from being followed pages the owner of what they are about."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from controlplane.fleet.core.stack_rows import Observed, PoolEntry, ReplicaEntry
 from controlplane.incidents.components.core import alert_record
-from controlplane.incidents.components.core.alert import ComponentAlert
+from controlplane.incidents.components.core.alert import ComponentAlert, key_of
 from controlplane.incidents.components.core.judge import Limits, Observations, alerts
 from controlplane.incidents.notify.core.page_text import Facts, summary
 
 NOW = datetime(2026, 11, 21, 21, 50, tzinfo=UTC)
+_TICKS = (("policies", 0), ("controller", 4))
 LARGE = PoolEntry("large", "chat", "large-8b", "eu", replicas=(ReplicaEntry("a"),), owner="chat-team")
 
 
@@ -58,9 +60,32 @@ def test_a_fault_that_has_just_begun_waits() -> None:
     assert _judged(_fault("policy:metrics:large", 2))["policy:metrics:large"].state == "unknown"
 
 
+def test_what_was_wrong_is_said_in_the_past_once_it_is_over() -> None:
+    burning = alert_record.present(_judged(_fault("policy:metrics:large", 20))["policy:metrics:large"], {})
+    alert = _judged(Observed("policy:metrics:large", "up", NOW, {"page": 1.0}, up_at=NOW))["policy:metrics:large"]
+    facts = Facts(alert.name, alert_record.definition(alert), alert.scope, alert_record.present(alert, burning))
+    assert "; the last reason was: The traffic was never seen; " in summary(facts)
+
+
 def test_a_fault_that_is_over_is_quiet() -> None:
     over = Observed("policy:metrics:large", "up", NOW, {"page": 1.0}, up_at=NOW)
     assert _judged(over)["policy:metrics:large"].state == "quiet"
+
+
+def test_pools_without_metrics_are_explained_by_the_gateway() -> None:
+    """One page says that it is down, and not one for each pool."""
+    judged = _judged(_fault("policy:metrics:large", 20), _fault("policy:gpus:large", 20))
+    assert judged["policy:metrics:large"].explained_by == (key_of("gateway"),)
+    assert judged["policy:gpus:large"].explained_by == ()
+
+
+def test_policies_wait_for_the_incident_of_the_controller_that_stopped_with_them() -> None:
+    at = NOW - timedelta(seconds=37)
+    ended = [Observed(name, "up", at + timedelta(seconds=more), up_at=at) for name, more in _TICKS]
+    judged = _judged(*ended)
+    assert (judged["controller"].state, judged["policies"].state) == ("unknown", "unknown")
+    judged = _judged(*(replace(each, observed_at=at - timedelta(seconds=5)) for each in ended))
+    assert (judged["controller"].state, judged["policies"].state) == ("firing", "firing")
 
 
 def test_policies_that_stop_being_followed_page() -> None:
