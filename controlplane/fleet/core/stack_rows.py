@@ -226,8 +226,9 @@ def _pool(pool: PoolEntry, replicas: Sequence[Row], ledger: Ledger | None, now: 
     elif not replicas:
         detail = f"no replica: add one in the admin · {serves}"
     else:
-        starting = sum(row.state == "starting" for row in replicas)
-        more = f", {starting} starting" if starting else ""
+        counted = [(sum(row.state == "starting" for row in replicas), "starting")]
+        counted += [(sum(row.state in ("stale", "unknown") for row in replicas), "not known")]
+        more = "".join(f", {count} {what}" for count, what in counted if count)
         detail = f"{healthy} of {TEXT.counted(len(replicas), 'replica')} up{more} · {serves}"
     return Row(
         component=f"pool:{pool.name}",

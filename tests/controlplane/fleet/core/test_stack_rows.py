@@ -106,6 +106,11 @@ def test_half_a_pool_is_degraded() -> None:
     assert (row.state, row.detail) == ("degraded", "1 of 2 replicas up · chat-8b of chat in local")
 
 
+def test_replicas_that_nobody_has_looked_at_lately_are_not_counted_as_down() -> None:
+    row = table(seen("near/one", age_s=60), seen("near/two", age_s=60))["pool:near"]
+    assert (row.state, row.detail[:33]) == ("stale", "0 of 2 replicas up, 2 not known ·")
+
+
 def test_a_replica_that_has_never_been_up_is_starting_and_its_pool_is_not_degraded_by_it() -> None:
     new = replace(seen("near/two", "down"), up_at=None, down_since=NOW - timedelta(seconds=200))
     found = table(seen("near/one"), new)
