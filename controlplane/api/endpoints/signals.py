@@ -1,21 +1,23 @@
 """`GET targets`, `GET series` and its parts: received metrics, and the targets that they come from."""
 
 import time
+from collections.abc import Mapping
+from dataclasses import asdict
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
 
 from controlplane.api.formats import TIME, Finite, Instant, Match, Name, NsAsMs
-from controlplane.telemetry.core.metric_types import Newest, TargetState
+from controlplane.telemetry.core.metric_types import Newest
 from controlplane.telemetry.query import metric_answers
 from controlplane.telemetry.query.core import metric_question
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.metric_question import MAX_MATCHES, Drawn, Shown, Signal
 from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO
 from controlplane.telemetry.query.core.timerange import SECOND_NS
-from controlplane.telemetry.query.metric_answers import target_state
+from controlplane.telemetry.query.metric_answers import TargetStateNow
 
 router = Router(tags=["metrics"])
 MAX_SERIES = 50
@@ -57,12 +59,12 @@ class MetricParameters(Schema):
 
 
 class TargetOut(Schema):
-    """A target's newest scrape. `stale`: it has not been tried for three of its intervals."""
+    """A target's newest scrape. `stale`: it has not been tried for three of its intervals. `former`: nor will it be, because others are."""
 
     job: str
     instance: str
     url: str
-    state: Literal["up", "down", "stale"]
+    state: TargetStateNow
     since_ns: int = Field(description="Up or down since, as far back as the range goes")
     scraped_ns: int = Field(validation_alias="time_ns")
     age_s: float
@@ -71,12 +73,8 @@ class TargetOut(Schema):
     error: str
 
     @staticmethod
-    def resolve_age_s(target: TargetState) -> float:
-        return age_s(target.time_ns)
-
-    @staticmethod
-    def resolve_state(target: TargetState) -> str:
-        return target_state(target, age_s(target.time_ns))
+    def resolve_age_s(target: Mapping[str, Any]) -> float:
+        return age_s(target["time_ns"])
 
 
 class TargetEventOut(Schema):
@@ -151,13 +149,17 @@ class MetricsOut(Schema):
     metrics: list[MetricOut] = Field(description="At most 200, by name")
 
 
-@router.get("/targets", response=TargetsOut, summary="Targets that are scraped: up, down or stale, and since when")
+@router.get(
+    "/targets", response=TargetsOut, summary="Targets that are scraped: up, down, stale or former, and since when"
+)
 def targets(request: HttpRequest, parameters: Query[TargetParameters]) -> dict[str, Any]:
     window = _signal(request).range.window
+    scraped = metric_answers.targets(window)
+    states = metric_answers.target_states(scraped, time.time_ns())
     return {
         "from_ns": window.from_ns,
         "to_ns": window.to_ns,
-        "targets": metric_answers.targets(window),
+        "targets": [{**asdict(target), "state": state} for target, state in zip(scraped, states, strict=True)],
         "events": metric_answers.events(window),
     }
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -23,7 +24,7 @@ MAX_LINES = 8
 """Four colours, solid and dashed: more cannot be distinguished."""
 MAX_ROWS = 100
 MAX_EVENTS = 50
-LOOKS = {"up": ("●", "good"), "down": ("✕", "bad"), "stale": ("▲", "warn")}
+LOOKS = {"up": ("●", "good"), "down": ("✕", "bad"), "stale": ("▲", "warn"), "former": ("◼", "muted")}
 SHOWN = {"value": "value", "rate": "per second"}
 
 
@@ -77,9 +78,12 @@ def range_context(path: str, signal: Signal) -> dict[str, Any]:
 
 def targets_context(targets: Sequence[TargetState], events: Sequence[TargetEvent], now_ns: int) -> dict[str, Any]:
     """Targets, the unhealthy ones first, and when they went down and up."""
-    rows = sorted((target_row(each, now_ns) for each in targets), key=lambda row: (row["order"], row["target"].job))
+    states = metric_answers.target_states(targets, now_ns)
+    rows = sorted(map(partial(target_row, now_ns), targets, states), key=lambda row: (row["order"], row["target"].job))
+    former = [row for row in rows if row["state"] == "former"]
     return {
-        "targets": rows,
+        "targets": rows[: len(rows) - len(former)],
+        "former": former,
         "up": sum(row["state"] == "up" for row in rows),
         "down": sum(row["state"] == "down" for row in rows),
         "stale": sum(row["state"] == "stale" for row in rows),
@@ -88,18 +92,16 @@ def targets_context(targets: Sequence[TargetState], events: Sequence[TargetEvent
     }
 
 
-def target_row(target: TargetState, now_ns: int) -> dict[str, Any]:
+def target_row(now_ns: int, target: TargetState, state: metric_answers.TargetStateNow) -> dict[str, Any]:
     """A target as it is known now: a target that was up and was not scraped since is stale."""
-    age_s = max(0.0, (now_ns - target.time_ns) / 1e9)
-    state = metric_answers.target_state(target, age_s)
     icon, tone = LOOKS[state]
     return {
         "target": target,
         "state": state,
-        "order": ("down", "stale", "up").index(state),
+        "order": ("down", "stale", "up", "former").index(state),
         "icon": icon,
         "tone": tone,
-        "age_s": age_s,
+        "age_s": max(0.0, (now_ns - target.time_ns) / 1e9),
         "since_s": max(0.0, (now_ns - target.since_ns) / 1e9),
         "up_query": link_query(
             [("metric", "up"), ("match", f"instance={target.instance}"), ("match", f"job={target.job}")]

@@ -32,6 +32,7 @@ from controlplane.telemetry.store import StoreError, StoreInputError
 from controlplane.telemetry.store.read.metrics.rollups import SETTLED_S, STEP_S
 
 T = TypeVar("T")
+TargetStateNow = Literal["up", "down", "stale", "former"]
 MISSED = 3
 """A target whose last scrape is more than this many intervals ago is stale."""
 STALE_S = 60.0  # where the interval is not known
@@ -136,12 +137,17 @@ def events(window: Window) -> list[TargetEvent]:
     return answers.store().scrapes.events(window)[::-1]
 
 
-def target_state(target: TargetState, age_s: float) -> Literal["up", "down", "stale"]:
-    """The state of a target whose last scrape was `age_s` seconds ago."""
-    stale_s = STALE_S if target.interval_ns is None else MISSED * target.interval_ns / 1e9 + 5
-    if age_s > stale_s:
-        return "stale"
-    return "up" if target.up else "down"
+def target_states(targets: Sequence[TargetState], now_ns: int) -> list[TargetStateNow]:
+    """The state of each target. A scrape that fails is one too, so a target that is not tried while others are is one no longer."""
+    newest_s = (now_ns - max((target.time_ns for target in targets), default=0)) / 1e9
+    states: list[TargetStateNow] = []
+    for target in targets:
+        stale_s = STALE_S if target.interval_ns is None else MISSED * target.interval_ns / 1e9 + 5
+        if (now_ns - target.time_ns) / 1e9 > stale_s:
+            states.append("former" if newest_s <= stale_s else "stale")
+        else:
+            states.append("up" if target.up else "down")
+    return states
 
 
 def _since(window: Window) -> Window:

@@ -4,10 +4,13 @@ import html
 import itertools
 import re
 import time
+from dataclasses import replace
 
 import pytest
 from django.test import Client
 
+from controlplane.telemetry.core.metric_types import TargetState
+from controlplane.telemetry.query.metric_answers import target_states
 from controlplane.telemetry.store import Store
 from tests.support.web import signals
 from tests.support.web.api import get
@@ -34,12 +37,20 @@ def test_a_target_is_up_down_or_stale_and_never_up_when_nobody_looks(
 ) -> None:
     found = {each["instance"]: each for each in get(caller, "targets")["targets"]}
     assert {name: each["state"] for name, each in found.items()} == {
-        "gpu-1:8002": "up", "gpu-2:8002": "up", "redis:9121": "down", "gone:1": "stale",
+        "gpu-1:8002": "up", "gpu-2:8002": "up", "redis:9121": "down", "gone:1": "former",
     }  # fmt: skip
     assert found["redis:9121"]["error"] == "ClientConnectorError: connection refused"
     assert found["gpu-1:8002"]["samples"] == 40
     assert found["gpu-1:8002"]["duration_ms"] == 12
     assert found["gone:1"]["age_s"] > 600
+
+
+def test_targets_are_stale_and_not_former_while_none_is_scraped() -> None:
+    """Whoever scrapes may have stopped: that they left the lists is not known."""
+    newest = TargetState("vllm", "a:1", "", True, 0, 100 * S, 0, 1, "", 15 * S)
+    older, rare = replace(newest, time_ns=20 * S), replace(newest, interval_ns=60 * S)
+    assert target_states([newest, older], 110 * S) == ["up", "former"]
+    assert target_states([newest, older, rare], 160 * S) == ["stale", "stale", "up"]
 
 
 def test_events_tell_when_a_target_went_down_and_came_back(caller: Client, served: Filled, now_ns: int) -> None:
@@ -110,9 +121,10 @@ def test_an_absent_store_is_said(caller: Client, reader: Client, away: None) -> 
 
 def test_the_page_lists_targets_what_is_wrong_first(reader: Client, served: Filled, now_ns: int) -> None:
     page = reader.get("/signals").content.decode()
-    assert re.findall(r"</span> (up|down|stale)</td>\s*<th", page) == ["down", "stale", "up", "up"]
+    assert re.findall(r"</span> (up|down|stale)</td>\s*<th", page) == ["down", "up", "up"]
     said = words_of(page_of(reader, "/signals"))
-    assert "2 of 4 targets up, ✕ 1 down, ▲ 1 stale" in said
+    assert "2 of 3 targets up, ✕ 1 down" in said
+    assert "1 former target, not scraped any more" in said
     assert "connection refused" in said
     assert "Went down, came back" in said
 
