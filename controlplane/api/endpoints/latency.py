@@ -137,9 +137,10 @@ class SeriesOut(Schema):
 def latency(request: HttpRequest, parameters: Query[LatencyParameters]) -> dict[str, Any]:
     question = answers.rounded(question_of(request))
     report = answers.report(question)
+    failed = answers.failures(question) if report.errors else []
     answer: dict[str, Any] = {
-        **report_out(report),
-        "failures": answers.failures(question) if report.errors else [],
+        **report_out(answers.with_failures(report, failed, question)),
+        "failures": failed,
         "from_ns": question.range.window.from_ns,
         "to_ns": question.range.window.to_ns,
         "group_by": parameters.group_by,

@@ -69,7 +69,8 @@ def latency(request: HttpRequest) -> HttpResponse:
     side = query_side(other, by) if other else None
     failed = answers.submit_query(answers.failures, question)
     values = facet_values(request, question)
-    report = report_query.result()
+    failures = failed.result()
+    report = answers.with_failures(report_query.result(), failures, question)
     points, groups = series.result(), grouped[by].result()
     line = line_of(side) if side else None
     context: dict[str, Any] = {
@@ -82,7 +83,7 @@ def latency(request: HttpRequest) -> HttpResponse:
             {"text": name, "current": name == screen.settings["view"], "query": screen.query(view=name)}
             for name in VIEWS
         ],
-        "failures": failures_context(question, report.requests, report.errors, failed.result()),
+        "failures": failures_context(question, report.requests, report.errors, failures),
         **ledger_freshness(wanted, report.newest_ns, now_ns),
         **history_context(screen, question),
         **synthetic_context(question, exact=report.exact),

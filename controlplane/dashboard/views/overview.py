@@ -114,6 +114,7 @@ def figures_context(screen: Screen, wanted: Question, parameters: Parameters, no
         beside = query_totals(screen, parameters, now_ns)
         report, points = answers.outline(question, step, answers.rolled(question, step))
         failed = answers.failures(question) if report.errors else []
+        report = answers.with_failures(report, failed, question)
         covered_ns = answers.answered_ns(question.range.window, now_ns)
         context["numbers"] = numbers(question, report, points, by_cache.result(), failed, step, covered_ns)
         context["numbers"].append(cost_number(question, costs.result()))

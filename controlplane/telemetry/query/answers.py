@@ -37,7 +37,7 @@ from controlplane.telemetry.query.core.slow import Slow
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.read.export import Format
-from controlplane.telemetry.store.read.requests import RequestPage
+from controlplane.telemetry.store.read.requests import MAX_REASONS, RequestPage
 from controlplane.telemetry.store.read.retained import Kept, kept_step_s
 from controlplane.telemetry.store.read.retained import rounded as rounded_window
 from controlplane.telemetry.store.read.rollups import Rolled, RolledOrUnread
@@ -128,6 +128,17 @@ def report(question: Question, rolled: RolledOrUnread = "unread") -> LatencyRepo
 def failures(question: Question) -> list[Failure]:
     """Reasons why requests failed, the most frequent first."""
     return store().requests.failures(question.range.window, question.filters)
+
+
+def with_failures(report: LatencyReport, failed: Sequence[Failure], question: Question) -> LatencyReport:
+    """The report with as many errors as `failed` has: one was read after the other, and they are shown as one.
+
+    Not where `failed` lacks some: requests that are no longer stored, or the rarest of very many reasons.
+    """
+    errors = sum(failure.requests for failure in failed)
+    if len(failed) >= MAX_REASONS or kept().lost(question.range.window):
+        errors = max(errors, report.errors)
+    return replace(report, errors=errors, requests=report.requests - report.errors + errors)
 
 
 def totals(question: Question) -> Totals:

@@ -2,10 +2,14 @@
 
 import re
 import time
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from django.test import Client
 
+from controlplane.telemetry.core.query_types import LatencyReport
+from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
 from tests.support.telemetry.samples import S, row
 from tests.support.web.html import page_of, words_of
@@ -36,6 +40,23 @@ def test_errors_come_first_with_their_reasons_and_latency_is_of_what_was_answere
     assert "Of the 20 of 61 requests that were answered; 1 was cancelled by the client." in said
     assert said.index("failed (66") < said.index("p95 10.0 ms")
     assert "µs" not in said.split("By stage")[0]
+
+
+@pytest.mark.parametrize("late", [-3, 3])
+def test_failures_that_come_between_two_reads_are_counted_once(
+    reader: Client, outage: dict[str, str], monkeypatch: pytest.MonkeyPatch, late: int
+) -> None:
+    """The report was read earlier or later than the reasons: one number is shown, and the parts add up to the whole."""
+    read = answers.report
+
+    def at_another_moment(*given: Any) -> LatencyReport:
+        report = read(*given)
+        return replace(report, errors=report.errors - late, requests=report.requests - late)
+
+    monkeypatch.setattr(answers, "report", at_another_moment)
+    said = words_of(page_of(reader, "/latency", **outage))
+    assert "✕ 40 of 61 requests failed (66 %): 40 no_replica (503) in model." in said
+    assert "Of the 20 of 61 requests that were answered; 1 was cancelled by the client." in said
 
 
 def test_a_reason_leads_to_its_requests(reader: Client, outage: dict[str, str]) -> None:
