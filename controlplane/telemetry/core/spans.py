@@ -11,6 +11,8 @@ ROW_SPANS = 10_000
 INTERNAL: Kind = 1
 SERVER: Kind = 2
 CLIENT: Kind = 3
+PRODUCER: Kind = 4
+CONSUMER: Kind = 5
 
 
 class Event(NamedTuple):

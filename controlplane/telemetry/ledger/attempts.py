@@ -1,8 +1,8 @@
 """Finds the attempts of a request. The time of every attempt is booked to its replica, also when another attempt followed."""
 
-from controlplane.telemetry.ledger.attributes import count, flag, text
+from controlplane.telemetry.ledger.attributes import flag, text
 from controlplane.telemetry.ledger.own_time import answered
-from controlplane.telemetry.ledger.reading import Node
+from controlplane.telemetry.ledger.reading import Node, by_time
 from controlplane.telemetry.ledger.requests import ERROR, Request
 from controlplane.telemetry.ledger.row import Attempt
 
@@ -18,9 +18,7 @@ def attempt_nodes(request: Request) -> list[Node]:
     if text(request.entry.span.attributes, "weir.cache.outcome") == COALESCED:
         return []
     calls = [node for node in request.members if node.reading.call and "weir.replica" in node.span.attributes]
-    if len(calls) > 1:
-        calls.sort(key=_order)
-    return calls
+    return sorted(calls, key=by_time)
 
 
 def retried(node: Node) -> bool:
@@ -71,7 +69,3 @@ def _attempt(request: Request, node: Node, pool: str, model_ns: int) -> Attempt:
         ns=max(0, end - start),
         model_ns=model_ns,
     )
-
-
-def _order(node: Node) -> tuple[int, int, bytes]:
-    return count(node.span.attributes, "weir.attempt") or 0, node.start, node.id

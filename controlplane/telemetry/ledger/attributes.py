@@ -1,12 +1,12 @@
 """Reads span attributes that may be absent, of another type or out of range: returns a valid value or None, and never raises."""
 
-import math
 from collections.abc import Mapping
+from typing import TypeGuard
 
 from controlplane.telemetry.core.spans import AttrValue
 
-MAX_COUNT = 10**9  # tokens, versions: a higher number comes from a broken emitter
-MAX_SECONDS = 10**9  # 31 years, so that nanoseconds stay within 63 bits
+MAX_NUMBER = 1_000_000_000
+"""Tokens, versions: a higher number comes from a broken emitter. As seconds 31 years, so that nanoseconds stay within 63 bits."""
 
 Attributes = Mapping[str, AttrValue]
 
@@ -27,25 +27,25 @@ def texts(attributes: Attributes, key: str) -> tuple[str, ...]:
 
 
 def count(attributes: Attributes, *keys: str) -> int | None:
-    """The first whole number from 0 to `MAX_COUNT` among `keys`."""
+    """The first whole number from 0 to `MAX_NUMBER` among `keys`."""
     for key in keys:
         value = attributes.get(key)
-        if value is None or isinstance(value, bool) or not isinstance(value, int | float):
-            continue
-        if 0 <= value <= MAX_COUNT and value == int(value):
+        if _is_number(value) and value == int(value):
             return int(value)
     return None
 
 
 def number(attributes: Attributes, *keys: str) -> float | None:
-    """The first number from 0 to `MAX_SECONDS` among `keys`."""
+    """The first number from 0 to `MAX_NUMBER` among `keys`."""
     for key in keys:
         value = attributes.get(key)
-        if value is None or isinstance(value, bool) or not isinstance(value, int | float):
-            continue
-        if math.isfinite(value) and 0 <= value <= MAX_SECONDS:
+        if _is_number(value):
             return float(value)
     return None
+
+
+def _is_number(value: AttrValue | None) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_NUMBER
 
 
 def seconds_as_ns(attributes: Attributes, *keys: str) -> int | None:

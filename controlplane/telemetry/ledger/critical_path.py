@@ -10,10 +10,10 @@ next by at most a quarter of itself, cut where the next starts: Triton ends an e
 handover and not parallel work. What retrieval and reranking call, such as a model for embeddings, is part of their own time.
 """
 
+from controlplane.telemetry.core.spans import PRODUCER
 from controlplane.telemetry.ledger.reading import Node
 from inference.contract.stages import BEFORE_THE_CALL
 
-PRODUCER, CONSUMER = 4, 5
 HANDOVER = 4  # an overlap of up to 1/HANDOVER of the earlier span is a handover
 
 
@@ -28,25 +28,16 @@ def critical_path(root: Node, start: int, end: int) -> list[Section]:
     cursor = end
     while stack:
         node, node_start, pending = stack[-1]
-        while pending:
-            child_end, _, _, child = pending.pop()
-            if child_end > cursor:
-                if (child_end - cursor) * HANDOVER > child_end - child.start:
-                    continue  # it ran beside the one after it
-                child_end = cursor
-            child_start = child.start if child.start > node_start else node_start
-            if child_start >= child_end:
-                continue
+        if pending:
+            child_end, _, _, child_start, child = pending.pop()
+            if (child_end - cursor) * HANDOVER > child_end - child_start:
+                continue  # it ran beside the one after it
+            child_end = min(child_end, cursor)
             if child_end < cursor:
                 sections.append((node, child_end, cursor))
-            cursor = child_end
-            if child.children and child.reading.stage not in BEFORE_THE_CALL:
-                stack.append((child, child_start, _inside(child, child_start, child_end)))
-            else:
-                sections.append((child, child_start, child_end))
-                cursor = child_start
-                continue
-            break
+                cursor = child_end
+            whole = child.reading.stage in BEFORE_THE_CALL
+            stack.append((child, child_start, [] if whole else _inside(child, child_start, child_end)))
         else:
             if node_start < cursor:
                 sections.append((node, node_start, cursor))
@@ -55,16 +46,14 @@ def critical_path(root: Node, start: int, end: int) -> list[Section]:
     return sections
 
 
-def _inside(node: Node, start: int, end: int) -> list[tuple[int, int, bytes, Node]]:
-    """The children that lie at least partly between `start` and `end`, in order of their ends."""
-    inside = [
-        (child.end if child.end < end else end, -child.start, child.id, child)
-        for child in node.children
-        if child.start < end
-        and child.end > start
-        and child.start < child.end
-        and child.span.kind < PRODUCER
-        and not child.reading.beside
-    ]
+def _inside(node: Node, start: int, end: int) -> list[tuple[int, int, bytes, int, Node]]:
+    """The parts of children that lie between `start` and `end`, in order of their ends: each its end, what decides between equal ends, its
+    start and the child.
+    """
+    inside = []
+    for child in node.children:
+        child_start, child_end = max(child.start, start), min(child.end, end)
+        if child_start < child_end and child.span.kind < PRODUCER and not child.reading.beside:
+            inside.append((child_end, -child_start, child.id, child_start, child))
     inside.sort()
     return inside

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.adapters import http
 from controlplane.telemetry.ledger.attributes import Attributes, count, flag, number, text
-from controlplane.telemetry.ledger.reading import Entry, Node
+from controlplane.telemetry.ledger.reading import Entry, Node, by_time
 from controlplane.telemetry.ledger.requests import ERROR, Request
 
 STATUSES = frozenset({"ok", "error", "cancelled", "rejected"})
@@ -36,7 +36,7 @@ def sources(request: Request) -> list[Attributes]:
     if entry.reading.entry is Entry.GATEWAY:
         return [entry.span.attributes]
     others = [node for node in request.members if node.reading.entry and node not in (entry, request.client)]
-    others.sort(key=lambda node: (node.start, node.id))
+    others.sort(key=by_time)
     if request.client is not None:
         others.append(request.client)
     return [entry.span.attributes, *(node.span.attributes for node in others)]
@@ -149,7 +149,7 @@ def outcome(request: Request) -> Outcome:
         status = "rejected"
     elif http_status == 499:
         status = "cancelled"
-    elif (http_status or 0) >= 400 or any(span.status_code == ERROR for span in spans):
+    elif (http_status is not None and http_status >= 400) or any(span.status_code == ERROR for span in spans):
         status = "error"
     else:
         status = "ok"

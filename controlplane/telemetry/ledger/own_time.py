@@ -1,6 +1,7 @@
 """Divides a span's own time into stages."""
 
-from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Cuts, Node
+from controlplane.telemetry.core.spans import SERVER
+from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Cuts, Entry, Node
 
 StageTime = tuple[str, int, int]
 """A stage, its start and its end (ns, on the trace's adjusted clock)."""
@@ -15,8 +16,6 @@ def stages_within(node: Node, start: int, end: int) -> list[StageTime]:
     if cuts is None:  # computed once: it looks at all children, and a span may have as many sections as children
         cuts = reading.cuts(node) if reading.cuts is not None else [(node.start, _stage_of_call(node))]
         node.cuts = cuts
-    if len(cuts) == 1 and cuts[0][0] <= start:
-        return [(cuts[0][1], start, end)]
     return _cut(cuts, start, end)
 
 
@@ -29,21 +28,20 @@ def _cut(cuts: Cuts, start: int, end: int) -> list[StageTime]:
     stages = []
     stage = UNATTRIBUTED
     for at, following in cuts:
-        if at > start:
-            upto = min(at, end)
-            stages.append((stage, start, upto))
-            start = upto
-        stage = following
+        upto = min(max(at, start), end)
+        stages.append((stage, start, upto))
+        start, stage = upto, following
     stages.append((stage, start, end))
     return stages
 
 
 def answered(call: Node) -> bool:
-    """Whether the spans of the server are known: inside the call, or inside a client span of the call."""
-    inside = [child for child in call.children if _overlaps(child, call)]
-    inside += [inner for child in inside for inner in child.children if _overlaps(inner, child)]
-    return any(node.reading.far_side for node in inside)
+    """Whether the spans of the server are known: beneath the call, or beneath a client's span of the call."""
+    return any(map(_serves, call.children)) or any(
+        _serves(inner) for child in call.children for inner in child.children
+    )
 
 
-def _overlaps(node: Node, other: Node) -> bool:
-    return node.start < other.end and node.end > other.start
+def _serves(node: Node) -> bool:
+    """Whether the span is all of a server's work on one call, measured by the server."""
+    return not node.reading.inner and (node.span.kind == SERVER or node.reading.entry >= Entry.ENGINE)

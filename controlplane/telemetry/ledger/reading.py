@@ -40,11 +40,9 @@ class Reading(NamedTuple):
     entry: Entry = Entry.NO
     stage: str = UNATTRIBUTED  # of the span's own time, which no span beneath it on the critical path explains
     call: bool = False  # a call to a model: where the server's spans are known, its own time is `network`
-    far_side: bool = False  # all of a server's work on one call, measured by the server
     cuts: Callable[["Node"], Cuts] | None = None  # where its own time changes stage within it; replaces `stage`
     first_token: Callable[["Node"], FirstToken | None] | None = None
     queue_missing: Callable[["Node"], bool] | None = None  # of a server's span: whether the queue time is not known
-    probe: bool = False  # a health check, or a read of a page: never a request
     load: bool = False  # a model's load into a server: never a request, but a cold start
     beside: bool = False  # work that was not waited for: it takes none of the request's time
     inner: bool = False  # always part of another span of its server; without that the request has not ended
@@ -67,3 +65,8 @@ class Node:
         self.below = Entry.NO  # the highest entry beneath
         self.cuts: Cuts | None = None  # set by `stages_within`
         self.owner: Node | None = None  # the entry of the request it belongs to
+
+
+def by_time(node: Node) -> tuple[int, bytes]:
+    """The order of spans that start one after another, the same whatever came first."""
+    return node.start, node.id

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER
 from controlplane.telemetry.ledger.adapters import weir
-from controlplane.telemetry.ledger.reading import Entry, Node
-from controlplane.telemetry.ledger.tree import MAX_NS, Tree, descend
+from controlplane.telemetry.ledger.reading import Entry, Node, by_time
+from controlplane.telemetry.ledger.tree import Tree, descend
 from inference.contract.stages import BEFORE_THE_CALL
 
 ERROR = 2
@@ -35,13 +35,11 @@ def find(tree: Tree) -> list[Request]:
     staged = not entries and any(weir.STAGE in node.span.attributes for node in tree.nodes)
     if not entries:
         entries = [root for root in tree.roots if _may_be_request(root, staged)]
-    if tree.orphans:
-        entries = _adopt(tree, entries, staged)
-    entries = [entry for entry in entries if not _has_not_ended(entry)]
+    entries = [entry for entry in _adopt(tree, entries, staged) if not _has_not_ended(entry)]
     for entry in entries:
         entry.owner = entry
     prepared = any(node.reading.stage in BEFORE_THE_CALL for node in tree.nodes)
-    return [_request(entry, prepared) for entry in sorted(entries, key=lambda node: (node.start, node.id))]
+    return [_request(entry, prepared) for entry in sorted(entries, key=by_time)]
 
 
 def _part_gateway_requests(tree: Tree) -> None:
@@ -58,7 +56,7 @@ def _part_gateway_requests(tree: Tree) -> None:
 
 def _has_not_ended(entry: Node) -> bool:
     """Whether it is part of a request whose own span, which ends last, has not arrived yet, or never will: its parents form a cycle."""
-    return entry.reading.inner and entry.parent is None and bool(entry.span.parent_id.strip(b"\0"))
+    return entry.reading.inner and entry.parent is None and bool(entry.span.parent_id)
 
 
 def _may_be_request(top: Node, staged: bool) -> bool:
@@ -67,11 +65,7 @@ def _may_be_request(top: Node, staged: bool) -> bool:
     reads of pages are none.
     """
     reading = top.reading
-    return (
-        staged
-        or reading.adapter == "genai"
-        or (top.span.kind == SERVER and reading.adapter == "generic" and not reading.probe)
-    )
+    return staged or reading.adapter == "genai" or (top.span.kind == SERVER and reading.adapter == "generic")
 
 
 def _recognised(tree: Tree) -> list[Node]:
@@ -79,11 +73,9 @@ def _recognised(tree: Tree) -> list[Node]:
     a model on Triton calls the gateway.
     """
     nodes = tree.nodes
-    if tree.orphans or any(0 < node.reading.entry < Entry.ENGINE for node in nodes):
-        for node in reversed(nodes):
-            parent = node.parent
-            if parent is not None:
-                parent.below = max(parent.below, node.below, node.reading.entry)
+    for node in reversed(nodes):
+        if node.parent is not None:
+            node.parent.below = max(node.parent.below, node.below, node.reading.entry)
     entries = []
     gave_way: set[bytes] = set()
     for node in nodes:
@@ -157,8 +149,8 @@ def _request(entry: Node, prepared: bool) -> Request:
     else:
         top, end = client, client.end
         members.append(client)
-        if entry.end > end and client.span.status_code != ERROR:
-            end = min(entry.end, MAX_NS)  # many HTTP clients end their span at the headers, before the stream
+        if client.span.status_code != ERROR:
+            end = max(entry.end, end)  # many HTTP clients end their span at the headers, before the stream
     if prepared and (application := _application(entry, top)) is not None:
         top, before = application
         members += before
@@ -190,11 +182,9 @@ def _application(entry: Node, call: Node) -> tuple[Node, list[Node]] | None:
 
 
 def _calling_client(entry: Node) -> Node | None:
-    """The CLIENT span directly above the entry, if it made only this request and overlaps it in time."""
+    """The CLIENT span directly above the entry, if it made only this request and had not ended before."""
     client = entry.parent
-    if client is None or client.span.kind != CLIENT:
-        return None
-    if client.start >= entry.end or entry.start >= client.end:
+    if client is None or client.span.kind != CLIENT or client.end <= entry.start:
         return None
     if any(child.owner is child for child in client.children if child is not entry):
         return None

@@ -3,15 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
+from controlplane.telemetry.core.spans import CLIENT, CONSUMER, SERVER, Span
 from controlplane.telemetry.ledger.adapters import read, triton
-from controlplane.telemetry.ledger.reading import Node
-
-MAX_NS = 2**63 - 1
-"""Times are limited to the range of the store's signed columns."""
-
-CONSUMER = 5
-_NO_ID = bytes(8)
+from controlplane.telemetry.ledger.reading import Node, by_time
 
 
 class Tree(NamedTuple):
@@ -21,40 +15,30 @@ class Tree(NamedTuple):
 
 
 def build(spans: Sequence[Span]) -> Tree:
-    """The tree of one trace's spans, which may be in any order, repeated or damaged."""
+    """The tree of one trace's spans, which may be in any order, repeated, in circles or without their parents."""
     unique: dict[bytes, Span] = {}
     for span in spans:
         known = unique.setdefault(span.span_id, span)
-        if known is not span and known != span:
+        if known is not span:
             unique[span.span_id] = max(known, span, key=_richness)
 
     nodes = {span_id: Node(span, read(span)) for span_id, span in unique.items()}
     roots: list[Node] = []
     orphans: list[Node] = []
-    has_triton = False
     for node in nodes.values():
-        if not 0 <= node.start <= node.end <= MAX_NS:
-            node.start = min(max(node.start, 0), MAX_NS)
-            node.end = min(max(node.end, node.start), MAX_NS)
-        if node.reading.adapter == "triton":
-            has_triton = True
-        parent_id = node.span.parent_id
-        if not parent_id or parent_id == _NO_ID:
-            roots.append(node)
-            continue
-        parent = nodes.get(parent_id)
-        if parent is None:
-            orphans.append(node)
-        else:
+        parent = nodes.get(node.span.parent_id)
+        if parent is not None:
             node.parent = parent
             parent.children.append(node)
+        elif node.span.parent_id:
+            orphans.append(node)
+        else:
+            roots.append(node)
 
+    triton.nest(nodes.values())
     reached = descend(roots + orphans)
-    if len(reached) < len(nodes):
+    if len(reached) != len(nodes):
         orphans += _break_cycles(list(nodes.values()), reached)
-        reached = descend(roots + orphans)
-    if has_triton:
-        triton.nest(reached)
         reached = descend(roots + orphans)
     _agree_clocks(reached)
     return Tree(reached, roots, orphans)
@@ -68,9 +52,9 @@ def descend(tops: list[Node]) -> list[Node]:
     return order
 
 
-def _richness(span: Span) -> tuple[int, int, str]:
+def _richness(span: Span) -> tuple[int, int, int, str]:
     """Order of two versions of a span: the fuller wins, then the one that ended later, then the greater text."""
-    return len(span.attributes) + len(span.events), span.end_ns, repr(span)
+    return len(span.attributes), len(span.events), span.end_ns, repr(span)
 
 
 def _break_cycles(nodes: list[Node], reached: list[Node]) -> list[Node]:
@@ -85,7 +69,7 @@ def _break_cycles(nodes: list[Node], reached: list[Node]) -> list[Node]:
             chain.append(at)
             at = at.parent
         if at is not None and at in chain:
-            top = min(chain[chain.index(at) :], key=lambda n: (n.start, n.id))
+            top = min(chain[chain.index(at) :], key=by_time)
             assert top.parent is not None
             top.parent.children.remove(top)
             top.parent = None
@@ -103,23 +87,14 @@ def _agree_clocks(nodes: list[Node]) -> None:
     """
     for node in nodes:
         parent = node.parent
-        if parent is None or (not parent.shift and parent.start <= node.start and node.end <= parent.end):
+        if parent is None:
             continue
         span = node.span
-        elsewhere = span.service != parent.span.service or (span.kind == SERVER and parent.span.kind == CLIENT)
-        if not elsewhere:
+        if span.service == parent.span.service and (span.kind != SERVER or parent.span.kind != CLIENT):
             node.shift = parent.shift
-        elif span.kind != CONSUMER:
-            node.shift = _skew(node, parent)
-        if node.shift:
-            node.start += node.shift
-            node.end += node.shift
-
-
-def _skew(child: Node, parent: Node) -> int:
-    spare = (parent.end - parent.start) - (child.end - child.start)
-    if spare < 0:
-        return max(0, parent.start - child.start)
-    if parent.start <= child.start and child.end <= parent.end:
-        return 0
-    return parent.start + spare // 2 - child.start
+        elif span.kind != CONSUMER and (node.start < parent.start or parent.end < node.end):
+            spare = (parent.end - parent.start) - (node.end - node.start)
+            centred = parent.start + spare // 2
+            node.shift = (centred if spare >= 0 else max(node.start, parent.start)) - node.start
+        node.start += node.shift
+        node.end += node.shift

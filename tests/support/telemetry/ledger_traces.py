@@ -136,11 +136,11 @@ def triton(
     )
 
 
-def in_gateway(*, waitread: int = 1205) -> list[Span]:
+def in_gateway() -> list[Span]:
     """`gateway_trace` with its call from 1200 to 1970, and a streaming Triton inside it from 1210 to 1960."""
     spans = gateway_trace()
     sends = [("GRPC_SEND_START", 1390), ("GRPC_SEND_START", 1700), ("GRPC_SEND_START", 1955)]
-    request = triton("InferRequest", 1210, 1960, spans[5], events=[("GRPC_WAITREAD_START", waitread), *sends])
+    request = triton("InferRequest", 1210, 1960, spans[5], events=[("GRPC_WAITREAD_START", 1205), *sends])
     chat = triton("chat", 1212, 1300, request, events=[("REQUEST_START", 1212), ("QUEUE_START", 1215)], model=True)
     compute = triton("compute", 1290, 1295, chat, events=[("COMPUTE_START", 1290)])
     return [*spans, request, chat, compute]

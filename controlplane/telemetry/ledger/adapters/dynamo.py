@@ -13,12 +13,12 @@ from controlplane.telemetry.ledger.reading import Entry, Reading
 def read(span: Span) -> Reading | None:
     attributes = span.attributes
     if span.name == "http-request" and "uri" in attributes and "method" in attributes:
-        return _FRONTEND if http.operation({"url.path": text(attributes, "uri")}) else _PROBE
+        return _FRONTEND if http.operation({"url.path": text(attributes, "uri")}) else _OTHER
     if span.name == "handle_payload" and ("component" in attributes or "x_request_id" in attributes):
         return _WORKER
     return None
 
 
-_FRONTEND = Reading("dynamo", Entry.SERVER, stage="gateway", far_side=True)
-_WORKER = Reading("dynamo", Entry.ENGINE, stage="model", far_side=True)
-_PROBE = Reading("dynamo", far_side=True, probe=True)
+_FRONTEND = Reading("dynamo", Entry.SERVER, stage="gateway")
+_WORKER = Reading("dynamo", Entry.ENGINE, stage="model")
+_OTHER = Reading("dynamo")

@@ -37,8 +37,8 @@ def client_first_token(node: Node) -> FirstToken | None:
     return None if ns is None else FirstToken(ns, "client", node.start + ns)
 
 
-_SERVER = Reading("genai", Entry.SERVER, far_side=True, first_token=server_first_token)
-_AGENT_SERVER = Reading("genai", Entry.HTTP, far_side=True)
+_SERVER = Reading("genai", Entry.SERVER, first_token=server_first_token)
+_AGENT_SERVER = Reading("genai", Entry.HTTP)
 _CALL = Reading("genai", Entry.CALL, stage="model", call=True, first_token=client_first_token)
 _REMOTE = Reading("genai", stage="network", first_token=client_first_token)
 _PLAIN = Reading("genai")

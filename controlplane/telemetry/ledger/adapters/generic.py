@@ -11,15 +11,12 @@ _PROBED = frozenset({"grpc.health.v1.Health", "inference.GRPCInferenceService"})
 _WORK = frozenset({"ModelInfer", "ModelStreamInfer"})
 
 _CLIENT = Reading("generic", stage="network")
-_SERVER = Reading("generic", far_side=True)
-_PROBE = Reading("generic", far_side=True, probe=True)
+_PROBE = Reading("probe")
 _OTHER = Reading("generic")
 
 
 def read(span: Span) -> Reading:
     if span.kind == CLIENT:
         return _CLIENT
-    if span.kind != SERVER:
-        return _OTHER
     probed = text(span.attributes, "rpc.service") in _PROBED and text(span.attributes, "rpc.method") not in _WORK
-    return _PROBE if probed else _SERVER
+    return _PROBE if probed and span.kind == SERVER else _OTHER

@@ -23,8 +23,8 @@ _KSERVE = "/v2/models/"
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def operation(attributes: Attributes) -> str:
-    """The operation of an inference by its path; `""` for any other call."""
+def operation(attributes: Attributes) -> str | None:
+    """The operation of an inference by its path; None for any other call."""
     for key in _PATHS:
         path = text(attributes, key).partition("?")[0].rstrip("/")
         for ending, name in _OPERATIONS:
@@ -32,7 +32,7 @@ def operation(attributes: Attributes) -> str:
                 return name
         if _KSERVE in path and path.endswith(("/infer", "/generate", "/generate_stream")):
             return path.rpartition("/")[2].removesuffix("_stream")
-    return ""
+    return None
 
 
 def read(span: Span) -> Reading | None:
@@ -43,15 +43,14 @@ def read(span: Span) -> Reading | None:
         if operation(attributes):
             return _INFERENCE_SERVER
         method = text(attributes, "http.request.method", "http.method")
-        return _PROBE if method.upper() in _READS else _SERVER
+        return _PLAIN if method.upper() in _READS else _SERVER
     if span.kind == CLIENT:
         return _INFERENCE_CLIENT if operation(attributes) else _CLIENT
     return _PLAIN
 
 
-_INFERENCE_SERVER = Reading("http", Entry.SERVER, far_side=True, first_token=server_first_token)
-_SERVER = Reading("http", Entry.HTTP, far_side=True)
-_PROBE = Reading("http", far_side=True, probe=True)
+_INFERENCE_SERVER = Reading("http", Entry.SERVER, first_token=server_first_token)
+_SERVER = Reading("http", Entry.HTTP)
 _INFERENCE_CLIENT = Reading("http", Entry.CALL, stage="model", call=True, first_token=client_first_token)
 _CLIENT = Reading("http", stage="network")
 _PLAIN = Reading("http")

@@ -50,8 +50,6 @@ def _queue_missing(node: Node) -> bool:
     return not any(stage.reading.stage == "queue" for thread in node.children for stage in thread.children)
 
 
-_REQUEST = Reading(
-    "sglang", Entry.ENGINE, far_side=True, cuts=_cuts, first_token=_first_token, queue_missing=_queue_missing
-)
+_REQUEST = Reading("sglang", Entry.ENGINE, cuts=_cuts, first_token=_first_token, queue_missing=_queue_missing)
 _OTHER = Reading("sglang", inner=True)
 _BY_NAME = {name: Reading("sglang", stage=stage, inner=True) for stage, names in _STAGES.items() for name in names}

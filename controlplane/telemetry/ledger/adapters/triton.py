@@ -11,7 +11,7 @@
 from collections.abc import Iterable
 
 from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Cuts, Entry, FirstToken, Node, Reading
+from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Cuts, Entry, FirstToken, Node, Reading, by_time
 
 SCOPE = "triton-server"
 
@@ -33,19 +33,14 @@ def read(span: Span) -> Reading | None:
 def nest(nodes: Iterable[Node]) -> None:
     """Moves each model span that lies beside its caller's `compute` (a BLS call) under that `compute`."""
     for caller in nodes:
-        if caller.reading is not _MODEL or len(caller.children) < 2:
+        if caller.reading is not _MODEL:
             continue
-        computes = [child for child in caller.children if child.reading is _COMPUTE]
-        if not computes:
-            continue
-        compute = min(computes, key=lambda node: (node.start, node.id))
-        models = [child for child in caller.children if child.reading is _MODEL]
-        calls = [child for child in models if compute.start <= child.start < compute.end]
-        for call in calls:
-            call.parent = compute
-            compute.children.append(call)
-        if calls:
-            caller.children = [child for child in caller.children if child.parent is caller]
+        compute = min((child for child in caller.children if child.reading is _COMPUTE), key=by_time, default=None)
+        for child in caller.children:
+            if compute is not None and child.reading is _MODEL and compute.start <= child.start < compute.end:
+                child.parent = compute
+                compute.children.append(child)
+        caller.children = [child for child in caller.children if child.parent is caller]
 
 
 def _event_ns(node: Node, name: str) -> int | None:
@@ -106,12 +101,7 @@ def _first_response(node: Node) -> FirstToken | None:
 
 
 _INFER_REQUEST = Reading(
-    "triton",
-    Entry.ENGINE,
-    far_side=True,
-    cuts=_request_cuts,
-    first_token=_first_response,
-    queue_missing=_queue_missing,
+    "triton", Entry.ENGINE, cuts=_request_cuts, first_token=_first_response, queue_missing=_queue_missing
 )
 _MODEL = Reading("triton", Entry.ENGINE, cuts=_model_cuts, inner=True)
 _COMPUTE = Reading("triton", stage="model", inner=True)

@@ -26,7 +26,7 @@ def read(span: Span) -> Reading | None:
 def _cuts(node: Node) -> Cuts:
     attributes = node.span.attributes
     ttft = seconds_as_ns(attributes, _LATENCY + "time_to_first_token")
-    queue = seconds_as_ns(attributes, _LATENCY + "time_in_queue")
+    queue = seconds_as_ns(attributes, _LATENCY + "time_in_queue") or 0
     prefill = seconds_as_ns(attributes, _LATENCY + "time_in_model_prefill")
     decode = seconds_as_ns(attributes, _LATENCY + "time_in_model_decode")
     inference = seconds_as_ns(attributes, _LATENCY + "time_in_model_inference")
@@ -37,10 +37,9 @@ def _cuts(node: Node) -> Cuts:
     cuts: Cuts = []
     if ttft is not None and prefill is not None:
         cuts.append((at, "tokenizer"))
-        at += max(0, ttft - (queue or 0) - prefill)
-    if queue:
-        cuts.append((at, "queue"))
-        at += queue
+        at += max(0, ttft - queue - prefill)
+    cuts.append((at, "queue"))
+    at += queue
     cuts.append((at, "model"))
     if inference is not None:
         cuts.append((at + inference, "egress"))
@@ -63,6 +62,4 @@ def _queue_missing(node: Node) -> bool:
 
 _LOAD = Reading("vllm", load=True)
 _OTHER = Reading("vllm")
-_REQUEST = Reading(
-    "vllm", Entry.ENGINE, far_side=True, cuts=_cuts, first_token=_first_token, queue_missing=_queue_missing
-)
+_REQUEST = Reading("vllm", Entry.ENGINE, cuts=_cuts, first_token=_first_token, queue_missing=_queue_missing)

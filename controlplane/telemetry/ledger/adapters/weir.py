@@ -1,6 +1,6 @@
 """Reads spans of Weir's gateway (docs/architecture.md, "Span contract"), and `weir.stage` on any span."""
 
-from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
+from controlplane.telemetry.core.spans import CLIENT, Span
 from controlplane.telemetry.ledger.attributes import flag, seconds_as_ns
 from controlplane.telemetry.ledger.reading import Entry, FirstToken, Node, Reading
 from inference.contract.stages import STAGES
@@ -22,9 +22,8 @@ def first_token(node: Node) -> FirstToken | None:
     return None if ns is None else FirstToken(ns, "gateway", node.start + ns)
 
 
-_ROOT = Reading("weir", Entry.GATEWAY, far_side=True, first_token=first_token)
+_ROOT = Reading("weir", Entry.GATEWAY, first_token=first_token)
 _PLAIN = Reading("weir")
-_FAR_SIDE = Reading("weir", far_side=True)
 _MODEL_CALL = Reading("weir", stage="model", call=True)
 _BESIDE = _MODEL_CALL._replace(beside=True)
 _BY_STAGE = {stage: Reading("weir", stage=stage) for stage in STAGES}
@@ -37,9 +36,7 @@ def read(span: Span) -> Reading:
         if stage != "model" or span.kind != CLIENT:
             return _BY_STAGE[stage]
         return _BESIDE if flag(attributes, "weir.beside") else _MODEL_CALL
-    if flag(attributes, REQUEST):
-        return _ROOT
-    return _FAR_SIDE if span.kind == SERVER else _PLAIN
+    return _ROOT if flag(attributes, REQUEST) else _PLAIN
 
 
 def override(span: Span, reading: Reading) -> Reading:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from controlplane.telemetry.core.spans import CLIENT, SERVER, AttrValue, Span
+from controlplane.telemetry.core.spans import CLIENT, SERVER, AttrValue, Event, Span
 from controlplane.telemetry.ledger import close
 from controlplane.telemetry.ledger.row import Attempt
 from tests.support.telemetry.ledger_traces import assert_closes, gateway, gateway_trace, span, spent
@@ -56,13 +56,27 @@ def triton(parent: Span, start: int, end: int) -> list[Span]:
 
 
 def test_an_attempt_that_failed_is_booked_on_the_replica_that_spent_it() -> None:
-    (row,) = close(tried_twice())
+    (row,) = close(list(reversed(tried_twice())))
     assert row.attempts == (
         Attempt("chat-small/eu", "one", "error", "unavailable", retried=True, ns=570, model_ns=570),
         Attempt("chat-small/eu", "two", "ok", "", retried=False, ns=200, model_ns=200),
     )
     assert (row.replica, row.stages["model"], row.retried_ns) == ("two", 770, 570)
     assert_closes([row])
+
+
+def test_of_an_attempt_counts_what_lies_within_its_request() -> None:
+    caller = span("POST", 900, 1410, kind=CLIENT, status=ERROR)
+    top, *rest = tried_twice()
+    (row,) = close([caller, top._replace(parent_id=caller.span_id), *rest])
+    assert [(one.ns, one.model_ns) for one in row.attempts] == [(210, 210), (0, 0)]
+
+
+def test_an_attempt_that_says_neither_its_pool_nor_why_it_failed() -> None:
+    top = gateway("chat chat", 0, 100, kind=SERVER, weir__request=True, weir__pool="chat/eu")
+    failed = gateway("model.infer", 10, 90, top, kind=CLIENT, stage="model", weir__replica="one")
+    (row,) = close([top, failed._replace(status_code=ERROR)])
+    assert row.attempts == (Attempt("chat/eu", "one", "error", "error", retried=False, ns=80, model_ns=80),)
 
 
 def test_a_retry_is_neither_prefill_nor_decode() -> None:
@@ -75,7 +89,7 @@ def test_a_hedge_that_was_slower_is_booked_and_takes_none_of_the_request_s_time(
     others = [each for each in rest if each.name != "model.infer"]
     first, hedge = (
         attempt(top, 1, 1200, 1970, "one"),
-        attempt(top, 2, 1400, 1900, "two", "overtaken", status=0),
+        attempt(top, 2, 1400, 1900, "two", "overtaken", status=0)._replace(events=(Event(1500, "first_token"),)),
     )
     (row,) = close([top, *others, first, hedge, *triton(first, 1210, 1960)])
     assert row.attempts == (
@@ -83,6 +97,7 @@ def test_a_hedge_that_was_slower_is_booked_and_takes_none_of_the_request_s_time(
         Attempt("chat-small/eu", "two", "cancelled", "", retried=False, ns=500, model_ns=0),
     )
     assert not row.unmeasured
+    assert row.prefill_ns == 1300 - 1230, "from its start to the first of the first tokens"
     (alone,) = close([top, *others, first, *triton(first, 1210, 1960)])
     assert row.stages == alone.stages
     assert_closes([row])
@@ -116,7 +131,9 @@ def test_a_request_whose_calls_name_no_replica_has_no_attempts() -> None:
     assert row.attempts == ()
 
 
-@pytest.mark.parametrize("drop", [(), ("InferRequest", "chat", "compute"), ("chat", "compute")])
+@pytest.mark.parametrize(
+    "drop", [(), ("InferRequest", "chat", "compute"), ("chat", "compute"), ("InferRequest", "chat")]
+)
 def test_where_the_servers_spans_are_missing_its_queue_is_not_known(drop: Sequence[str]) -> None:
     spans = tried_twice()
     served = [one for one in triton(spans[-1], 1780, 1960) if one.name not in drop]

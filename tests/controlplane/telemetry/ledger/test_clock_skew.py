@@ -1,7 +1,10 @@
 """Clocks that disagree: a child of another process outside its parent is moved, as Jaeger moves it."""
 
+import pytest
+
 from controlplane.telemetry.core.spans import CLIENT, SERVER
 from controlplane.telemetry.ledger import close
+from controlplane.telemetry.ledger.tree import build
 from tests.support.telemetry.ledger_traces import assert_closes, gateway, gateway_trace, span, spent
 
 
@@ -17,11 +20,25 @@ def test_a_server_whose_clock_runs_ahead_is_centred_in_its_client_with_all_benea
     assert_closes([row])
 
 
-def test_a_server_that_outlasts_its_client_is_only_kept_from_starting_before_it() -> None:
-    caller = span("POST", 1000, 1500, kind=CLIENT, status=2)
-    (row,) = close([caller, *gateway_trace(400, parent=caller)])
-    assert (row.start_ns, row.end_ns) == (1000, 1500)
-    assert spent(row) == {"gateway": 30, "cache": 20, "tokenizer": 40, "queue": 100, "unattributed": 10, "model": 300}
+@pytest.mark.parametrize(
+    ("start", "end", "placed"),
+    [
+        (120, 200, (120, 200)),  # within it: left alone
+        (100, 180, (100, 180)),
+        (90, 170, (110, 190)),
+        (130, 210, (110, 190)),
+        (130, 230, (100, 200)),  # as long as its client
+        (50, 151, (100, 201)),  # longer: kept from starting before it
+        (130, 250, (130, 250)),
+    ],
+)
+def test_where_a_server_is_placed_in_its_client(start: int, end: int, placed: tuple[int, int]) -> None:
+    caller = span("POST", 100, 200, kind=CLIENT)
+    served = span("chat", start, end, caller, kind=SERVER)
+    step = span("step", start + 1, end - 1, served)
+    _, server, within = build([caller, served, step]).nodes
+    assert (server.start, server.end) == placed
+    assert (within.start - server.start, server.end - within.end) == (1, 1)
 
 
 def test_within_one_process_nothing_is_moved() -> None:

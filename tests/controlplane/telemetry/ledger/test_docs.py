@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.telemetry.ledger import close
-from controlplane.telemetry.ledger.row import PROMPT_BUCKET_EDGES, prompt_bucket
+from controlplane.telemetry.ledger.row import PROMPT_BUCKET_EDGES, bucket_start, prompt_bucket
 from inference.contract.stages import STAGES
 from tests.support.telemetry.ledger_traces import in_gateway, spent
 
@@ -30,6 +30,8 @@ def test_it_defines(word: str) -> None:
 def test_it_lists_the_prompt_buckets() -> None:
     for edge in (0, *PROMPT_BUCKET_EDGES):
         assert re.search(rf"\b{re.escape(prompt_bucket(edge))}[,;]", PAGE)
+        assert bucket_start(prompt_bucket(edge)) == edge
+    assert bucket_start(prompt_bucket(None)) == -1
 
 
 def test_its_worked_example_is_what_comes_out() -> None:

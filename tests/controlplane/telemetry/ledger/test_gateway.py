@@ -1,39 +1,17 @@
 """The rows of requests that Weir's gateway served."""
 
+import pytest
+
 from controlplane.telemetry.core.spans import CLIENT, SERVER
 from controlplane.telemetry.ledger import close
 from tests.support.telemetry.ledger_traces import assert_closes, gateway, gateway_trace, span, spent
 
 
-def test_every_stage_gets_the_time_of_its_span_and_gaps_are_unattributed() -> None:
-    (row,) = close(gateway_trace())
-    assert spent(row) == {
-        "gateway": 30,
-        "cache": 20,  # the lookup; the write comes after the end and counts nothing
-        "tokenizer": 40,
-        "queue": 100,
-        "model": 770,
-        "egress": 30,
-        "unattributed": 10,  # between admission and the call
-    }
-    assert row.e2e_ns == 1000
-    assert (row.prefill_ns, row.decode_ns) == (200, 570)
-
-
-def test_the_columns_are_what_the_root_says() -> None:
+def test_the_path_and_the_count_of_its_spans_are_columns() -> None:
     spans = gateway_trace()
     (row,) = close(spans)
-    assert (row.trace_id, row.request_id) == (spans[0].trace_id.hex(), spans[0].span_id.hex())
-    assert (row.entry_start_ns, row.start_ns, row.end_ns) == (1000, 1000, 2000)
-    assert (row.ttft_ns, row.ttft_definition) == (400, "gateway")
-    assert (row.status, row.http_status, row.error_type, row.error_stage) == ("ok", 200, "", "")
-    assert (row.operation, row.service, row.model, row.variant) == ("chat", "weir-gateway", "chat", "chat-small")
-    assert (row.pool, row.replica, row.region) == ("chat-small/eu", "chat-small-0", "eu")
-    assert (row.tier, row.tenant) == ("premium", "acme")
-    assert (row.prompt_tokens, row.prompt_bucket, row.output_tokens) == (600, "512-1023", 40)
-    assert (row.cache_outcome, row.stream, row.cold_start) == ("miss", True, False)
-    assert (row.cost_usd, row.policy_version, row.span_count, row.adapter) == (0.0021, 7, 8, "weir")
     assert row.critical_path == tuple(s.span_id.hex() for s in (*spans[1:5], spans[0], *spans[5:7]))
+    assert (row.span_count, row.prompt_bucket, row.idempotency_key, row.error_stage) == (8, "512-1023", 0, "")
 
 
 def test_a_cache_hit_spends_nothing_in_the_model() -> None:
@@ -60,12 +38,18 @@ def test_without_its_first_token_all_of_the_model_is_prefill() -> None:
     assert (row.prefill_ns, row.decode_ns) == (90, 0)
 
 
-def test_of_an_answer_that_came_whole_nobody_knows_when_its_first_token_was_there() -> None:
-    about = {"weir__status": "ok", "gen_ai__request__stream": False, "gen_ai__usage__output_tokens": 40}
+@pytest.mark.parametrize(
+    ("status", "tokens", "stream", "prefill_ns"),
+    [("ok", 40, False, 0), ("ok", 40, True, 80), ("ok", 0, False, 80), ("error", 40, False, 80)],
+)
+def test_of_an_answer_that_came_whole_nobody_knows_when_its_first_token_was_there(
+    status: str, tokens: int, stream: bool, prefill_ns: int
+) -> None:
+    about = {"weir__status": status, "gen_ai__request__stream": stream, "gen_ai__usage__output_tokens": tokens}
     root = gateway("chat chat", 0, 100, kind=SERVER, weir__request=True, **about)
     (row,) = close([root, gateway("model.infer", 10, 90, root, kind=CLIENT, stage="model")])
     assert row.stages["model"] == 80
-    assert (row.ttft_ns, row.prefill_ns, row.decode_ns) == (None, 0, 0)
+    assert (row.ttft_ns, row.prefill_ns, row.decode_ns) == (None, prefill_ns, 0)
 
 
 def test_ttft_comes_from_the_genai_attribute_where_weirs_is_absent() -> None:
@@ -85,11 +69,12 @@ def test_the_callers_own_span_widens_the_window_and_its_time_is_network() -> Non
     assert row.stages["cache"] == 20
 
 
-def test_a_client_that_closed_its_span_at_the_headers_does_not_cut_the_stream() -> None:
-    caller = span("POST", 900, 1410, kind=CLIENT)
+@pytest.mark.parametrize(("end", "start"), [(1410, 900), (1001, 900), (1000, 1000)])
+def test_a_client_that_closed_its_span_at_the_headers_does_not_cut_the_stream(end: int, start: int) -> None:
+    caller = span("POST", 900, end, kind=CLIENT)
     (row,) = close([caller, *gateway_trace(parent=caller)])
-    assert (row.start_ns, row.end_ns) == (900, 2000)
-    assert spent(row)["network"] == 100
+    assert (row.start_ns, row.end_ns) == (start, 2000)
+    assert row.stages["network"] == 1000 - start
     assert row.stages["model"] == 770
 
 
@@ -99,15 +84,3 @@ def test_a_client_that_gave_up_ends_the_request() -> None:
     assert (row.start_ns, row.end_ns) == (900, 1410)
     assert row.stages["model"] == 210
     assert_closes([row])
-
-
-def test_anyones_span_may_name_its_stage() -> None:
-    root = gateway("chat x", 0, 100, weir__request=True)
-    (row,) = close(
-        [
-            root,
-            span("tokenise", 10, 30, root, weir__stage="tokenizer"),
-            span("x", 30, 40, root, weir__stage="no such stage"),
-        ]
-    )
-    assert spent(row) == {"tokenizer": 20, "unattributed": 80}

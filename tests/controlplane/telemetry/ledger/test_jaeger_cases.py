@@ -76,12 +76,17 @@ def test_a_child_that_ends_where_the_next_starts_is_on_the_path() -> None:
 
 def test_a_slight_overlap_is_a_handover() -> None:
     a = span("A", 0, 100)
-    assert path_of([a, span("B", 0, 40, a), span("C", 35, 100, a)]) == [("C", 35, 100), ("B", 0, 35)]
+    assert path_of([a, span("B", 0, 40, a), span("C", 30, 100, a)]) == [("C", 30, 100), ("B", 0, 30)]
 
 
 def test_an_overlap_of_more_than_a_quarter_is_work_in_parallel() -> None:
     a = span("A", 0, 100)
     assert path_of([a, span("B", 0, 40, a), span("C", 29, 100, a)]) == [("C", 29, 100), ("A", 0, 29)]
+
+
+def test_a_child_of_no_length_divides_nothing() -> None:
+    a = span("A", 0, 100)
+    assert path_of([a, span("B", 40, 40, a)]) == [("A", 0, 100)]
 
 
 def test_of_children_that_end_together_the_longest_is_on_the_path() -> None:

@@ -45,12 +45,6 @@ def test_a_resent_span_changes_nothing(trace: list[Span], data: st.DataObject) -
 
 
 @settings(max_examples=sized(30, soak=500), deadline=None)
-@given(traces, st.data())
-def test_whatever_is_missing_what_is_there_closes(trace: list[Span], data: st.DataObject) -> None:
-    assert_closes(close([span for span in trace if data.draw(st.booleans())]))
-
-
-@settings(max_examples=sized(30, soak=500), deadline=None)
 @given(trees(), st.data())
 def test_a_gateways_request_keeps_its_identity_and_its_time_whatever_else_has_come(
     trace: list[Span], data: st.DataObject

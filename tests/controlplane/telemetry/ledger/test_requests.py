@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
+from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER, AttrValue, Event, Span
 from controlplane.telemetry.ledger import close
-from tests.support.telemetry.ledger_traces import assert_closes, gateway_trace, span, spent
+from tests.support.telemetry.ledger_traces import assert_closes, gateway, gateway_trace, span, spent
 
 ABSENT = b"\x07" * 8
 
@@ -63,12 +63,52 @@ def test_a_call_through_an_instrumented_http_client_is_still_the_models() -> Non
     assert [spent(row) for row in close([post, chat])] == [{"model": 100}]
 
 
-def test_once_the_server_is_seen_inside_the_clients_own_time_is_network() -> None:
-    chat = span("chat m", 0, 100, kind=CLIENT, gen_ai__operation__name="chat")
-    server = span("chat m", 10, 90, chat, kind=SERVER, service="llm", gen_ai__operation__name="chat")
-    (row,) = close([chat, server])
-    assert row.request_id == server.span_id.hex()
-    assert spent(row) == {"network": 20, "unattributed": 80}
+CALLS: tuple[dict[str, AttrValue], ...] = (
+    {"gen_ai.operation.name": "chat"},
+    {"http.method": "POST", "http.url": "https://api.example.com/v1/chat/completions"},
+    {"weir.stage": "model"},
+)
+SERVERS: tuple[tuple[int, dict[str, AttrValue]], ...] = (
+    (SERVER, {}),
+    (SERVER, {"http.method": "POST", "http.route": "/run"}),
+    (SERVER, {"gen_ai.operation.name": "chat"}),
+    (INTERNAL, {"component": "backend"}),
+)
+
+
+@pytest.mark.parametrize("called", CALLS)
+@pytest.mark.parametrize(("kind", "served"), SERVERS)
+def test_once_a_server_is_seen_inside_the_clients_own_time_is_network(
+    called: dict[str, AttrValue], kind: int, served: dict[str, AttrValue]
+) -> None:
+    root = gateway("chat m", 0, 100, kind=SERVER, weir__request=True)
+    call = span("chat m", 10, 90, root, kind=CLIENT, also=called)
+    post = span("POST", 15, 85, call, kind=CLIENT)
+    for between in ([], [post]):
+        server = span("handle_payload", 20, 80, (call, *between)[-1], kind=kind, service="llm", also=served)
+        (row,) = close([root, call, *between, server])
+        assert (row.stages["network"], row.unmeasured) == (20, False)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_where_the_model_ran_is_what_the_engines_resource_says(inside: bool) -> None:
+    place: dict[str, AttrValue] = {f"weir.{name}": f"its {name}" for name in ("pool", "replica", "region", "variant")}
+    front = span("POST", 0, 100, kind=SERVER, http__method="POST", http__route="/v1/completions")
+    engine = span("InferRequest", 10, 90, front, kind=SERVER, service="triton")
+    part = span("m", 20, 80, engine, kind=SERVER, service="triton", triton__model_name="m")
+    spans = [front, engine._replace(resource=place | {"weir.model": "chat"}), part._replace(attributes={"x": 1})]
+    (row,) = close(spans if inside else [spans[1]])
+    assert (row.pool, row.replica, row.region, row.variant) == ("its pool", "its replica", "its region", "its variant")
+    assert (row.model, row.origin) == ("chat", ())
+
+
+@pytest.mark.parametrize(("above", "model"), [(1, "chat"), (16, "chat"), (17, "")])
+def test_a_request_that_names_no_model_has_the_one_of_a_span_around_it(above: int, model: str) -> None:
+    spans = [span("agent", 0, 100, gen_ai__request__model="chat")]
+    for _ in range(above - 1):
+        spans.append(span("step", 0, 100, spans[-1]))
+    (row,) = close([*spans, span("llm_request", 10, 90, spans[-1], kind=SERVER)])
+    assert row.model == model
 
 
 def test_where_nothing_is_recognised_each_root_of_a_server_is_a_request() -> None:
@@ -166,6 +206,10 @@ def test_of_two_versions_of_a_span_the_fuller_counts_whatever_came_first() -> No
     rich = span("chat", 0, 30, kind=SERVER, span_id=b"s" * 8, gen_ai__usage__input_tokens=5)
     for spans in ([poor, rich], [rich, poor], [rich, poor, rich]):
         assert [(row.e2e_ns, row.prompt_tokens) for row in close(spans)] == [(30, 5)]
+    eventful = poor._replace(end_ns=20, events=(Event(5, "retry"),))
+    for later in (poor._replace(end_ns=30), poor):
+        assert [row.e2e_ns for row in close([eventful, later])] == [20]
+    assert [row.e2e_ns for row in close([poor._replace(end_ns=30), poor])] == [30]
 
 
 def test_what_weirs_own_control_plane_does_is_no_request() -> None:

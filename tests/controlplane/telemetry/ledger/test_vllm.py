@@ -2,9 +2,9 @@
 
 import pytest
 
-from controlplane.telemetry.core.spans import CLIENT, SERVER, AttrValue
+from controlplane.telemetry.core.spans import SERVER, AttrValue
 from controlplane.telemetry.ledger import LedgerRow, close
-from tests.support.telemetry.ledger_traces import assert_closes, gateway_trace, span, spent
+from tests.support.telemetry.ledger_traces import assert_closes, span, spent
 
 S = 1_000_000_000
 
@@ -70,32 +70,3 @@ def test_numbers_that_contradict_one_another_still_close(
     latency: dict[str, AttrValue], expected: dict[str, int]
 ) -> None:
     assert spent(llm_request(**latency)) == expected
-
-
-def test_old_token_names_are_read() -> None:
-    tokens: dict[str, AttrValue] = {
-        "gen_ai__usage__prompt_tokens": 90,
-        "gen_ai__usage__completion_tokens": 12,
-        "gen_ai__request__model": "m",
-    }
-    (row,) = close([span("llm_request", 0, 5, kind=SERVER, also=tokens)])
-    assert (row.prompt_tokens, row.output_tokens, row.model, row.prompt_bucket) == (90, 12, "m", "0-127")
-
-
-def test_behind_a_client_the_clients_time_is_network() -> None:
-    caller = span("POST", 0, 12 * S, kind=CLIENT, service="app")
-    served = span("llm_request", S, 11 * S, caller, kind=SERVER, service="vllm", gen_ai__latency__time_in_queue=2.0)
-    (row,) = close([served, caller])
-    assert spent(row) == {"network": 2 * S, "queue": 2 * S, "model": 8 * S}
-    assert row.request_id == served.span_id.hex()
-
-
-def test_behind_the_gateway_it_is_part_of_the_gateways_request() -> None:
-    spans = gateway_trace()
-    engine = span(
-        "llm_request", 1210, 1960, spans[5], kind=SERVER, service="vllm", gen_ai__latency__time_in_queue=100e-9
-    )
-    (row,) = close([engine, *spans])
-    assert row.adapter == "weir"
-    assert (row.stages["network"], row.stages["queue"], row.stages["model"]) == (20, 200, 650)
-    assert (row.ttft_ns, row.ttft_definition) == (400, "gateway")
