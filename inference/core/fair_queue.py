@@ -57,8 +57,10 @@ class _Flow(Generic[T]):
 class _Tier(Generic[T]):
     __slots__ = ("_heap", "_serial", "_virtual", "epoch", "flows", "priority", "share", "size", "tag")
 
+    priority: int
+    share: float
+
     def __init__(self) -> None:
-        self.priority, self.share = 2, 1.0
         self.tag = 0.0
         self.size = 0
         self.epoch = 0  # how often its flows were forgotten

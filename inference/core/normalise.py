@@ -136,8 +136,8 @@ def _content(message: schema.Message) -> str | tuple[Part, ...] | None:
 
 def _part(part: schema.Part) -> Part:
     if part.image_url is not None:
-        detail = part.image_url.detail
-        return Part("image_url", image_url=ImageUrl(part.image_url.url, detail if detail and detail != "auto" else ""))
+        detail = part.image_url.detail or ""
+        return Part("image_url", image_url=ImageUrl(part.image_url.url, detail if detail != "auto" else ""))
     return Part("text", _lines(part.text or part.refusal or ""))
 
 

@@ -117,9 +117,7 @@ class Plain(Generic[T]):
 
     def word(self, thing: T, letters: str) -> list[T]:
         """Those that may be said where a blank and the next word have come, as most are. For `is_word` alone."""
-        known, self._waiting = self._waiting, [thing]
-        self._end += 1 + len(letters)
-        self._ends = [self._end]
+        known, self._waiting, self._ends = self._waiting, [thing], [self._end]
         self._open, self.is_word = letters, len(letters) < MIN_FOUND_CHARS
         return known
 
@@ -129,7 +127,6 @@ class Plain(Generic[T]):
         if self.is_word and said[:1] == " " and len(things) == 1 and said.replace(" ", "").isalpha():
             *before, letters = said.split(" ")
             if max(map(len, before)) < MIN_FOUND_CHARS:
-                self._end += len(said) - len(letters) - 1
                 return self.word(things[0], letters)
         text = self._open + said
         if find(text, self._patterns):

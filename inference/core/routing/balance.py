@@ -153,9 +153,9 @@ class Balancer:
     def _tightness(self, load: ReplicaLoad, now_s: float) -> float:
         """From 0 to 1: how probable it is that a sequence of the replica is computed twice for want of KV cache."""
         signals = load.signals
-        if signals is None or signals.kv_use is None or signals.kv_use <= KV_TIGHT or not self._fresh(load, now_s):
+        if signals is None or signals.kv_use is None or not self._fresh(load, now_s):
             return 0.0
-        return (signals.kv_use - KV_TIGHT) / (1 - KV_TIGHT)
+        return max(0.0, (signals.kv_use - KV_TIGHT) / (1 - KV_TIGHT))
 
     def _has_adapter(self, load: ReplicaLoad, now_s: float) -> bool | None:
         """Whether the replica has loaded the model as a LoRA adapter. None where it does not say which it has."""

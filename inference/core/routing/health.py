@@ -118,8 +118,7 @@ class Health:
             self.state = "unknown"
         if self._trying:
             self._trying, self._busy_until_s = False, 0.0
-        if self._debt:
-            self._debt, self._debt_at_s = 0.7 * self.debt(now_s), now_s
+        self._debt, self._debt_at_s = 0.7 * self.debt(now_s), now_s
         if not self._ejected or self.ejected(now_s):
             return False
         self._ejected, self._returned_s, self._debt = False, now_s, 0.0
@@ -150,11 +149,8 @@ class Health:
 
     def _count(self, now_s: float) -> None:
         """Another call has ended."""
-        if self._calls:
-            kept = 0.5 ** ((now_s - self._counted_s) / self.HALVES_S)
-            self._calls, self._failed_calls = self._calls * kept, self._failed_calls * kept
-        self._calls += 1
-        self._counted_s = now_s
+        kept = 0.5 ** ((now_s - self._counted_s) / self.HALVES_S)
+        self._calls, self._failed_calls, self._counted_s = self._calls * kept + 1, self._failed_calls * kept, now_s
 
     def _pause(self, now_s: float) -> None:
         self._busy_until_s = now_s + min(self.MAX_BUSY_S, self.FIRST_BUSY_S * 2.0 ** min(self._busy, 10))

@@ -73,7 +73,7 @@ def _judged(text: str, rest: Query, timely: bool) -> Fuzzy | str:
     text = text.strip()
     if not text:
         return "empty"
-    if len(text) > _MAX_TEXT_BYTES or len(text.encode("utf-8", "replace")) > _MAX_TEXT_BYTES:
+    if len(text.encode("utf-8", "replace")) > _MAX_TEXT_BYTES:
         return "long"
     if any(unicodedata.category(sign) in _INVISIBLE for sign in text if not sign.isspace() and not sign.isalnum()):
         return "characters"

@@ -74,7 +74,7 @@ class ControlTokens:
         """`text` with marks in the place of characters that begin or end control tokens."""
         if self._marked is None:
             return text
-        if not text.isascii() and self._marked.search(text):
+        if not text.isascii():
             text = self._marked.sub("\ufffd", text)
         for edge, mark in self._marks:
             if edge in text:

@@ -40,4 +40,6 @@ def test_hosts_that_an_owner_allows() -> None:
     ):
         assert not allowed(host, patterns)
     assert all(map(is_host, patterns))
+    long = ".".join(["a" * 61] * 4)
+    assert is_host(long + ".abcde") and not is_host(long + ".abcdef"), "253 characters"
     assert not any(map(is_host, ("localhost", "10.0.0.1", "*", "*.*.com", "a/b.com", "A.com", "a.com:443", "")))

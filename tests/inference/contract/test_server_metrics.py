@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.contract.server_metrics import LOAD_METRICS, ServerLoad, read_kv_tokens, read_load, read_load_or_gateway
+from inference.contract.server_metrics import (
+    LOAD_METRICS,
+    ServerLoad,
+    is_queue,
+    names_model,
+    read_kv_tokens,
+    read_load,
+    read_load_or_gateway,
+)
 
 PAGES = {
     "vllm": """# HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -75,6 +83,10 @@ def test_the_adapters_of_a_vllm_are_those_of_its_latest_series() -> None:
     assert read_load((PAGES["vllm"] + series("law", "x")).encode(), 0.0).adapters is None
 
 
+def test_no_more_than_all_of_a_cache_is_in_use() -> None:
+    assert read_load(b"vllm:num_requests_waiting 1\nvllm:kv_cache_usage_perc 1.5\n", 0.0).kv_use == 1.0
+
+
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "x", ""])
 def test_what_is_missing_or_no_number_is_unknown_and_not_zero(value: str) -> None:
     page = f"vllm:num_requests_waiting {value}\nvllm:num_requests_running 4\n"
@@ -96,6 +108,15 @@ def test_labels_do_not_matter(waiting: float, running: float, label: str) -> Non
     assert signals.running is not None
     assert math.isclose(signals.waiting, waiting)
     assert math.isclose(signals.running, running)
+
+
+def test_gauges_of_a_queue_are_known_by_their_name_and_label() -> None:
+    waiting, running = ({"request_type": kind, "model": "m"} for kind in ("waiting", "scheduled"))
+    assert is_queue("vllm:num_requests_waiting", running) and is_queue("nv_inference_pending_request_count", {})
+    assert is_queue("nv_trt_llm_request_metrics", waiting)
+    assert not is_queue("nv_trt_llm_request_metrics", running)
+    assert not is_queue("vllm:num_requests_running", {})
+    assert names_model("vllm:num_requests_waiting") and not names_model("nv_trt_llm_request_metrics")
 
 
 def test_a_gateways_own_page_says_how_many_requests_it_has() -> None:

@@ -3,13 +3,15 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route
+from inference.contract.stages import Operation
 from inference.core import normalise
-from inference.core.cache_key import cache_key, draw
+from inference.core.cache_key import after_purges, cache_key, draw
 from inference.core.openai import checks
 from inference.core.question import Message, Question, encode
 
@@ -79,6 +81,31 @@ def test_deterministic_is_temperature_zero_or_a_seed() -> None:
     assert chat({**said("x"), "temperature": 0}).deterministic
     assert chat({**said("x"), "seed": 0}).deterministic
     assert not chat(said("x")).deterministic
+
+
+def test_an_image_s_usual_detail_does_not_matter() -> None:
+    def seen(**detail: str) -> Question:
+        image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA", **detail}}
+        return chat({"messages": [{"role": "user", "content": [image]}]})
+
+    assert seen() == seen(detail="auto") != seen(detail="low")
+    assert seen().images == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "param"), [("chat", "messages"), ("text_completion", "prompt"), ("embeddings", "input")]
+)
+def test_a_question_knows_the_parameter_that_holds_its_prompt(operation: Operation, param: str) -> None:
+    assert Question(operation=operation).prompt_param == param
+
+
+def test_a_key_that_is_purged_becomes_another_as_often_as_it_is() -> None:
+    key = bytes(32)
+    once = after_purges(key, {key.hex(): 1})
+    twice = after_purges(key, {key.hex(): 2})
+    both = after_purges(key, {key.hex(): 1, once.hex(): 1})
+    assert after_purges(key, {"ff": 1}) == key
+    assert len({key, once, twice, both}) == 4
 
 
 def test_a_text_to_complete_keeps_the_white_space_at_its_end() -> None:

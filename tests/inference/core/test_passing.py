@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.core.openai.errors import ApiError
-from inference.core.passing import json_members, parts
+from inference.contract.plan import Step
+from inference.core.events import Handed, WholeAnswer
+from inference.core.openai.errors import ApiError, invalid
+from inference.core.passing import json_members, media, parts
 from inference.core.passing.answers import ChoicesReader
 from inference.core.passing.blocks import Blocks
 from inference.core.passing.request import Passed, made, read
 from inference.core.passing.routes import ROUTES
+from inference.core.passing.writer import PassWriter
 
 texts = st.text(max_size=12)
 values = st.recursive(
@@ -171,6 +174,46 @@ def test_a_server_is_not_sent_to_fetch_from_its_own_network(part: dict[str, Any]
     harmless = {"type": "image_url", "image_url": {"url": "data:video/mp4;base64,AA"}, "url": "http://10.0.0.1"}
     sent = json.dumps({"model": "m", "messages": [{"role": "user", "content": [harmless]}]})
     assert read("/v1/chat/completions", "chat", sent.encode()).rendered({}) == sent.encode()
+
+
+def _nested(part: dict[str, Any], lists: int) -> Any:
+    value: Any = part
+    for _ in range(lists):
+        value = [value]
+    return value
+
+
+def test_images_are_looked_for_eight_levels_deep() -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+    found = [media.images(_nested(image, levels)) for levels in (0, 1, 8, 9)]
+    urls = [media.remote({"messages": _nested(image, levels)}, ("messages",)) for levels in (0, 1, 8, 9)]
+    assert found == [len(each) for each in urls] == [1, 1, 1, 0]
+    assert media.images([{"role": "user", "content": [image, image, {"type": "text"}]}, "x"]) == 2
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_an_error_in_a_stream_has_the_shape_of_its_url(path: str) -> None:
+    raw = PassWriter(path).error(invalid("so", "n"))
+    name, _, data = raw.rpartition(b"data: ")
+    body = json.loads(data)
+    assert name == (b"event: error\n" if path in ("/v1/responses", "/v1/messages") else b"")
+    assert body.get("type") == ("error" if name else None)
+    assert body["error"]["message"] == "so" and raw.endswith(b"\n\n")
+    assert (body.get("message"), body.get("sequence_number")) == (
+        ("so", 0) if path == "/v1/responses" else (None, None)
+    )
+
+
+def test_an_answer_that_a_step_has_cut_says_so_where_it_ends() -> None:
+    writer = PassWriter("/v1/completions")
+    answers = [WholeAnswer((), 1, 1, handed=Handed((), b'{"a":{}}', reason)) for reason in ("length", "stop")]
+    assert [writer.whole(answer) for answer in answers] == [b'{"a":{}}'] * 2
+    assert (writer.first(1), writer.end(answers[0]), writer.replay(answers[0])) == (b"", b"", b'{"a":{}}')
+    step = Step("short", (b"", b""), (), 5, False, False, False, 0.0, "p")
+    writer.cut_at(step, can_continue=False)
+    cut, whole = (json.loads(writer.whole(answer)) for answer in answers)
+    assert cut == {"a": {}, "weir": {"degraded": "short", "max_output_tokens": 5, "continue": {"append": "prompt"}}}
+    assert whole == {"a": {}}
 
 
 def test_a_ranking_does_not_send_a_server_into_its_own_network_either() -> None:

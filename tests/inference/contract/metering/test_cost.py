@@ -2,8 +2,8 @@
 
 import pytest
 
-from inference.contract.metering.cost import Used, cost_usd, price_at
-from inference.contract.snapshot import Price
+from inference.contract.metering.cost import Used, cost_usd, is_free, most_usd, price_at
+from inference.contract.snapshot import Pool, Price
 
 PLAIN = Price(1.0, 4.0)
 FULL = Price(1.0, 4.0, 0.1, 10.0, 0.05)
@@ -27,6 +27,12 @@ FULL = Price(1.0, 4.0, 0.1, 10.0, 0.05)
 )
 def test_cost(price: Price | None, used: Used, usd: float | None) -> None:
     assert cost_usd(price, used) == (usd if usd is None else pytest.approx(usd))
+
+
+def test_the_most_that_a_request_may_cost_is_by_the_dearer_of_its_tokens() -> None:
+    assert [most_usd(price, 500) for price in (None, PLAIN, Price(4.0, 1.0))] == [0.0, 2.0, 2.0]
+    pools = [Pool("p", "v", "eu", "m", "1", prices=prices) for prices in ((), (PLAIN,), (Price(0.0, 0.0),))]
+    assert [is_free(pool) for pool in pools] == [False, False, True]
 
 
 def test_a_price_holds_from_its_beginning_until_before_its_end() -> None:

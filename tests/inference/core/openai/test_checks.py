@@ -27,7 +27,18 @@ def test_choices_count_over_all_prompts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "low", "high"), [("temperature", 0, 2), ("logprobs", 0, 20), ("frequency_penalty", -2, 2)]
+    ("name", "low", "high"),
+    [
+        ("temperature", 0, 2),
+        ("logprobs", 0, 20),
+        ("frequency_penalty", -2, 2),
+        ("presence_penalty", -2, 2),
+        ("n", 1, 128),
+        ("top_k", -1, 1 << 31),
+        ("min_p", 0, 1),
+        ("repetition_penalty", 0.01, 10),
+        ("min_tokens", 0, 1 << 31),
+    ],
 )
 def test_the_ends_of_a_range_belong_to_it(name: str, low: int, high: int) -> None:
     for value in (low, high):

@@ -45,6 +45,23 @@ def test_counts_are_those_of_the_document(value: Any, part: int) -> None:
                 patch.setattr(shape, name, number)
 
 
+@pytest.mark.parametrize(
+    ("begins", "size", "is_long"),
+    [
+        (b"{" * 2000, 8192, False),
+        (b"", 8193, False),
+        (b"{" * 1025, 8193, True),
+        (b"[" * 1024, 8193, False),
+        (b"[{" * 512 + b"," * 8, 8193, True),
+        (b"[{" * 512 + b"," * 7, 8193, False),
+        (b"", 65_536, False),
+        (b"", 65_537, True),
+    ],
+)
+def test_a_body_takes_long_for_its_length_or_for_what_it_has(begins: bytes, size: int, is_long: bool) -> None:
+    assert shape.takes_long(begins.ljust(size)) is is_long
+
+
 def test_a_text_may_contain_what_json_is_made_of() -> None:
     text = '[{"a": [1, 2]}, ' * 100_000
     seen = check_shape(json.dumps({"messages": [{"role": "user", "content": text}]}).encode())

@@ -3,10 +3,11 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.core.events import Event, ToolCallDelta, WholeAnswer, assemble
+from inference.core.events import Choice, Event, ToolCallDelta, WholeAnswer, assemble
 from inference.core.openai.responses_schema import ResponsesRequest
 from inference.core.openai.responses_writer import ResponsesWriter
 from inference.core.openai.writers import DONE, ChatWriter, CompletionWriter, Format, Writer
@@ -93,6 +94,27 @@ def test_a_text_completion_is_the_same_as_a_stream_and_whole(given: list[Event])
     body = json.loads(CompletionWriter("x", 1, "m", form).whole(whole_of(given)))
     assert [text for text, *_ in live] == [choice["text"] for choice in body["choices"]]
     assert [text for text, *_ in live] == [choice.text for choice in assemble(given)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "counts"),
+    [
+        (WholeAnswer((Choice("a", "stop"),), 3, 4), (3, 4, 7, 0, 0)),
+        (WholeAnswer((Choice("a", "stop"),), -1, -1), (0, 0, 0, 0, 0)),
+        (WholeAnswer((Choice("a", "length"),), 3, 4, 2, 1), (3, 4, 7, 2, 1)),
+    ],
+)
+def test_counts_that_are_not_known_are_zero_and_have_no_details(answer: WholeAnswer, counts: tuple[int, ...]) -> None:
+    chat = json.loads(ChatWriter("x", 1, "m", Format()).whole(answer))["usage"]
+    assert tuple(chat.values())[:3] == counts[:3]
+    assert len(chat) == (5 if answer.cached_tokens >= 0 else 3)
+    body = json.loads(ResponsesWriter("x", 1, "m", ResponsesRequest(model="m", input="hi")).whole(answer))
+    used = body["usage"]
+    said = (used["input_tokens"], used["output_tokens"], used["total_tokens"])
+    details = (used["input_tokens_details"]["cached_tokens"], used["output_tokens_details"]["reasoning_tokens"])
+    assert said + details == counts
+    cut = answer.choices[0].finish_reason == "length"
+    assert body["status"] == body["output"][0]["status"] == ("incomplete" if cut else "completed")
 
 
 @given(st.lists(events.map(lambda event: event._replace(choice=0)), max_size=12))

@@ -22,17 +22,6 @@ def chosen(replicas: list[Replica], need: Need = NEED, now_s: float = 0.0, tried
     return replica
 
 
-def serve(replica: Replica, balancer: Balancer, begin_s: float, first_s: float, end_s: float, tokens: int) -> None:
-    call = balancer.begin(replica, NEED, begin_s)
-    call.first_token(first_s)
-    call.ended(end_s, tokens)
-
-
-def test_without_anything_else_the_fewest_in_flight_count() -> None:
-    few, many = up(1), up(5)
-    assert all(chosen(order) is few for order in ([few, many], [many, few]))
-
-
 def test_equals_take_turns() -> None:
     replicas, balancer = [up(0), up(0), up(0)], Balancer(STALE_S)
     order = [balancer.choose(replicas, NEED, (), 0.0) for _ in range(6)]
@@ -130,44 +119,11 @@ def test_a_replica_that_was_busy_gets_one_call_at_a_time() -> None:
     assert [replica.load.own for replica in replicas] == [1, 7]
 
 
-def test_requests_since_the_signals_count() -> None:
-    replicas, balancer = [says(up(0), 0.0, 0, 0), says(up(0), 0.0, 0, 0)], Balancer(STALE_S)
-    for _ in range(20):
-        replica = balancer.choose(replicas, NEED, (), 0.5)
-        assert replica is not None
-        balancer.begin(replica, NEED, 0.5)
-    assert [replica.load.own for replica in replicas] == [10, 10]
-
-
 @given(st.floats(0, 50), st.floats(0, 50))
 def test_signals_that_are_stale_are_unknown_and_not_zero(waiting: float, running: float) -> None:
     stale, known = says(up(1), 0.0, waiting, running), says(up(0), 1.5, 2, 30)
     # Not known to be idle, it counts as loaded as the others, and has one more.
     assert chosen([stale, known], now_s=1.6) is known
-
-
-def test_a_replica_that_was_faster_gets_more() -> None:
-    fast, slow, balancer = up(0), up(0), Balancer(STALE_S)
-    for _ in range(5):
-        serve(fast, balancer, 0.0, 0.1, 1.0, 50)
-        serve(slow, balancer, 0.0, 0.4, 4.0, 50)
-    shares = {id(fast): 0, id(slow): 0}
-    for _ in range(100):
-        replica = balancer.choose([fast, slow], NEED, (), 4.0)
-        assert replica is not None
-        balancer.begin(replica, NEED, 4.0)
-        shares[id(replica)] += 1
-    assert shares[id(fast)] > 2 * shares[id(slow)] > 0
-
-
-def test_a_replica_that_was_slow_is_tried_again() -> None:
-    fast, slow, balancer = up(0), up(0), Balancer(STALE_S)
-    serve(slow, balancer, 0.0, 4.0, 40.0, 50)
-    serve(fast, balancer, 39.0, 39.1, 40.0, 50)
-    fast.load.own = 20
-    assert balancer.choose([fast, slow], NEED, (), 40.0) is fast
-    serve(fast, balancer, 139.0, 139.1, 140.0, 50)
-    assert balancer.choose([fast, slow], NEED, (), 140.0) is slow
 
 
 def need_of(text: bytes) -> Need:

@@ -134,6 +134,12 @@ def test_what_may_not_be_answered_for_another_has_its_reason(body: dict[str, Any
     )
 
 
+def test_a_text_may_have_2048_bytes() -> None:
+    text = "how does a weir hold é ".ljust(2047, "x")
+    assert isinstance(split(sent(last(text))), Fuzzy)
+    assert split(sent(last(text + "x"))) == "long"
+
+
 def test_other_operations_are_not_for_it() -> None:
     assert split(sent(BASE, "/v1/messages")) == "operation"
     assert split(Question(operation="embeddings", input=(TEXT,))) == "operation"

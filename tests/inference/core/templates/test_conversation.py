@@ -9,7 +9,7 @@ import pytest
 from inference.core.question import Function, ImageUrl, Message, Part, Question, ToolCall
 from inference.core.templates import chatml, conversation
 from inference.core.templates.chat_template import ChatTemplate
-from inference.core.templates.control import ControlTokens
+from inference.core.templates.control import ControlTokens, is_control
 from inference.core.templates.errors import ChatTemplateError
 
 DUMP = "{% generation %}{{ messages | tojson }}{% endgeneration %}"
@@ -188,3 +188,23 @@ def test_control_tokens_are_broken_wherever_a_client_writes_them() -> None:
 def _plain(question: Question) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(msgspec.json.encode(question))
     return plain
+
+
+@pytest.mark.parametrize(
+    ("text", "special", "template", "control"),
+    [
+        ("<|im_end|>", False, "", True),
+        ("<h1>", False, "", False),
+        ("<h1>", False, "a <h1> b", True),
+        ("<h1", False, "a <h1 b", False),
+        ("h1>", False, "a h1> b", False),
+        ("weather", True, "", True),
+        ("weather", False, "weather", False),
+        (" < ", True, "", False),
+        ("[]", True, "", True),
+    ],
+)
+def test_an_added_token_is_a_control_token_by_its_mark_its_form_or_its_template(
+    text: str, special: bool, template: str, control: bool
+) -> None:
+    assert is_control(text, special, template) is control

@@ -170,6 +170,14 @@ def test_reasoning_may_begin_in_the_prompt_or_be_missing(prompt: str, text: str,
         assert (choice.reasoning, choice.text) == (reasoning, answer)
 
 
+@pytest.mark.parametrize("inside", ["", "nothing", "no {object} </tool", "<tool_call>", "[1]"])
+def test_what_is_no_call_between_its_marks_is_left_out_and_text_after_it_passes(inside: str) -> None:
+    text = f"So <tool_call>{inside}</tool_call>{as_hermes(TIME)}"
+    for texts in ([text], list(text)):
+        choice = parse("hermes", texts)
+        assert (choice.text, calls(choice)) == ("So", [TIME])
+
+
 def test_calls_follow_reasoning() -> None:
     text = "<think>I should <tool_call>{} look.</think>\n\n" + as_hermes(WEATHER)
     choice = parse("hermes", list(text), reasoning="think")
