@@ -20,7 +20,7 @@ from tests.support.deploy.outage import (
 from tests.support.deploy.run import Run
 from tests.support.incidents.pagerduty import CONTRACT, PagerDuty
 
-pytestmark = pytest.mark.soak  # in `make test`, tests/browser/test_drill.py takes a part of the system away
+pytestmark = pytest.mark.soak  # in `make test`, tests/browser/launched/test_run.py takes a part of the system away
 SINCE_WITHIN_S = 10.0
 SETTINGS = {"WEIR_COMPONENT_UP_FOR_S": "5"}
 """A tenth of the usual time until an incident resolves, which each test waits for."""

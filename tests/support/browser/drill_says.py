@@ -5,9 +5,10 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.support.browser.console import SCREENSHOTS
-from tests.support.browser.drill import Down, Drill
-from tests.support.deploy.outage import page_of, since_of
+from tests.support.browser.console import EXPECTED, SCREENSHOTS
+from tests.support.browser.drill import DRILLS, Down, Drill
+from tests.support.deploy.outage import broken, page_of, since_of
+from tests.support.deploy.run import Run
 from tests.support.incidents.pagerduty import PagerDuty
 
 SINCE_WITHIN_S = 10.0
@@ -159,3 +160,27 @@ def objective_says(page: Page, stand_in: PagerDuty, component: str, at: float, m
     expect(page.locator(".summary .sentence")).to_have_text(re.compile(f"^{measured}"))
     expect(page.locator(".badges")).to_contain_text("firing")
     expect(page.locator(".summary .notified")).to_contain_text("Delivered to stand-in")
+
+
+def told_and_shown(page: Page, run: Run, stand_in: PagerDuty, name: str) -> None:
+    """Injects a fault, holds what is sent and shown against it, and mends it again."""
+    drill = DRILLS[name]
+    EXPECTED[id(page)] = drill.complaints
+    with broken(run, drill.fault) as at:
+        told = {one.component: told_of(stand_in, drill, one, at) for one in drill.down}
+        sinces = {one.component: text_says(told[one.component][1], drill, one, at) for one in drill.down}
+        for key, _ in told.values():
+            the_alerts_link_leads_to_the_cause(page, stand_in, drill, key)
+        overview_says(page, drill, sinces)
+        shoot(page, f"drill-{name.replace(' ', '-').lower()}-overview")
+        objectives_say_no_more_than_is_known(page, drill)
+        for one in drill.down:
+            incidents_list_says(page, drill, one, sinces[one.component])
+            incident_says(page, drill, one, sinces[one.component])
+        shoot(page, f"drill-{name.replace(' ', '-').lower()}-incident")
+    one = drill.down[-1]
+    incident_says_that_it_is_over(page, drill, one, sinces[one.component])
+    for key, _ in told.values():
+        assert stand_in.wait(lambda it, key=key: it.alert(key).state == "resolved", PATIENCE_S)
+    overview_says_that_it_is_over(page, drill)
+    list_says_that_it_is_over(page, drill)

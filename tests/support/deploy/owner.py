@@ -32,6 +32,11 @@ def set_up(url: str) -> None:
         ),
         who="test",
     )
+    be_told(url)
+
+
+def be_told(url: str) -> None:
+    """One destination at `url`."""
     destination = Destination(name="stand-in", kind="pagerduty")
     destination.point_at(url, "0" * 32)
     destination.save()

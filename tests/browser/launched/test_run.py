@@ -12,10 +12,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page
 
 from deploy.local.process import ROOT
+from tests.support import need
+from tests.support.browser.drill import SETTINGS
+from tests.support.browser.drill_says import told_and_shown
+from tests.support.deploy.outage import as_owner
 from tests.support.deploy.run import PATIENCE_S, START_S, Run
 from tests.support.http_server import on_a_thread
+from tests.support.incidents.pagerduty import PagerDuty
 from tests.support.servers.standins import MODEL, SGLang
 from tests.support.wait import eventually
 
@@ -24,7 +30,8 @@ SEEN_STAGES = ("gateway", "tokenizer", "cache", "queue", "model", "network")
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    run = Run(tmp_path_factory.mktemp("weir") / "home")
+    need.chromium()
+    run = Run(tmp_path_factory.mktemp("weir") / "home", WEIR_OUTBOUND_ALLOW="127.0.0.1", **SETTINGS)
     try:
         run.start()
         yield run
@@ -121,6 +128,14 @@ def test_an_override_starts_a_replica_that_ends_with_it(run: Run) -> None:
         assert f"{added} ended, as it is not needed any more" in run.said(f"{added} ended", START_S)
         eventually(lambda: has(2))
         assert run.replicas(pool) == before
+
+
+def test_that_the_gateway_is_gone_is_sent_and_shown_and_that_it_is_back(
+    run: Run, page: Page, stand_in: PagerDuty
+) -> None:
+    """The other faults are those of test_drill.py."""
+    as_owner(run, f"be_told({stand_in.url!r})")
+    told_and_shown(page, run, stand_in, "gateway gone")
 
 
 def test_a_second_launcher_on_the_same_home_is_refused(run: Run) -> None:

@@ -1,6 +1,7 @@
 """A drill: parts of the running system are stopped one after the other, and what the pages and the page's text say is held against that.
 
-The tests of this file share one run; each waits until what it broke is up again.
+The tests of this file share one run; each waits until what it broke is up again. In `make test`, test_run.py takes the
+gateway away.
 """
 
 import json
@@ -10,17 +11,14 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from http.client import HTTPConnection
-from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.support import need
-from tests.support.browser.console import EXPECTED
 from tests.support.browser.drill import BAD_CANARY, DRILLS, FAILED_OVER, SETTINGS, SMALL_DOWN
 from tests.support.browser.drill_says import (
     NAMED_WITHIN_MS,
@@ -29,68 +27,27 @@ from tests.support.browser.drill_says import (
     incident_says,
     incident_says_that_it_is_over,
     incidents_list_says,
-    list_says_that_it_is_over,
     objective_says,
-    objectives_say_no_more_than_is_known,
-    overview_says,
-    overview_says_that_it_is_over,
     shoot,
     text_says,
     the_alerts_link_leads_to_the_cause,
+    told_and_shown,
     told_of,
 )
 from tests.support.browser.harm import CANARY, FAILOVER, edit_pool, failing_candidate, in_force, spare_pool
 from tests.support.deploy.outage import broken, groups_of, in_shell, running
 from tests.support.deploy.run import Run
-from tests.support.incidents.pagerduty import CONTRACT, PagerDuty
+from tests.support.incidents.pagerduty import PagerDuty
 
 MINUTE = r"\d\d:\d\d UTC"
-
-
-@dataclass(frozen=True, slots=True)
-class System:
-    """As the fixtures of a browser know a site."""
-
-    run: Run
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.run.web}"
-
-
-@pytest.fixture(autouse=True)
-def recent() -> None:
-    """Nothing is written into this system's store but by itself."""
+pytestmark = pytest.mark.soak
 
 
 @pytest.fixture(scope="module")
-def stand_in(shared_dir: Path) -> Iterator[PagerDuty]:
-    with PagerDuty(shared_dir / CONTRACT) as stand_in:
-        yield stand_in
-        assert stand_in.violations == []
-
-
-@pytest.fixture(scope="module")
-def site(stand_in: PagerDuty, tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+def run(stand_in: PagerDuty, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     need.chromium()
     with running(tmp_path_factory.mktemp("drill"), stand_in, good_s=0, **SETTINGS) as run:
-        yield System(run)
-
-
-@pytest.fixture(scope="module")
-def session(browser: Browser, site: System) -> Path:
-    """Cookies of someone who logged in by the form."""
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(f"{site.url}/")
-    page.get_by_label("Username").fill("admin")
-    page.get_by_label("Password").fill((site.run.home / "admin-password").read_text().strip())
-    page.get_by_role("button", name="Log in", exact=True).click()
-    expect(page.get_by_role("heading", name="Processes")).to_be_visible()
-    state = site.run.home / "browser-session.json"
-    context.storage_state(path=state)
-    context.close()
-    return state
+        yield run
 
 
 FULL = """
@@ -101,9 +58,9 @@ publish()
 """
 
 
-def test_a_full_queue_is_given_as_the_reason_of_what_failed(page: Page, site: System) -> None:
+def test_a_full_queue_is_given_as_the_reason_of_what_failed(page: Page, run: Run) -> None:
     """First in this file: nothing else has failed in the last 15 minutes."""
-    in_shell(site.run, FULL.format(places=1, waiting=0))
+    in_shell(run, FULL.format(places=1, waiting=0))
     try:
         page.goto("/")
         errors = page.locator("a.number", has_text="errors")
@@ -115,7 +72,7 @@ def test_a_full_queue_is_given_as_the_reason_of_what_failed(page: Page, site: Sy
         row.locator("[data-open-row]").click()
         expect(page.locator("main")).to_contain_text("queue_full in queue")
     finally:
-        in_shell(site.run, FULL.format(places=64, waiting=256))
+        in_shell(run, FULL.format(places=64, waiting=256))
 
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
@@ -125,10 +82,10 @@ MISTAKES = (
 )
 
 
-def test_what_clients_do_wrong_is_named_within_three_clicks(page: Page, site: System) -> None:
+def test_what_clients_do_wrong_is_named_within_three_clicks(page: Page, run: Run) -> None:
     """All of it at first, so that it is waited for once."""
     for more, text, _, _ in MISTAKES:
-        assert [ask(site.run, text, **more) for _ in range(3)] == [400] * 3
+        assert [ask(run, text, **more) for _ in range(3)] == [400] * 3
     for _, _, error, stage in MISTAKES:
         page.goto("/")
         page.get_by_role("navigation", name="Pages").get_by_role("link", name="Latency", exact=True).click()
@@ -155,9 +112,8 @@ def ask(run: Run, text: str, **more: object) -> int:
         return connection.getresponse().status
 
 
-@pytest.mark.soak
-def test_a_slow_replica_is_what_sets_slow_requests_apart(page: Page, site: System) -> None:
-    with slowed(site.run, "service.instance.id=chat-small-local-1"):
+def test_a_slow_replica_is_what_sets_slow_requests_apart(page: Page, run: Run) -> None:
+    with slowed(run, "service.instance.id=chat-small-local-1"):
         page.goto("/")
         page.get_by_role("navigation", name="Pages").get_by_role("link", name="Latency", exact=True).click()
         page.locator("select[name=model]").select_option("chat-small")
@@ -165,11 +121,10 @@ def test_a_slow_replica_is_what_sets_slow_requests_apart(page: Page, site: Syste
         expect(found).to_contain_text("chat-small-local-1", timeout=PATIENCE_MS)
 
 
-@pytest.mark.soak
 def test_a_revision_that_does_harm_is_named_with_its_author_and_what_it_changed(
-    page: Page, site: System, stand_in: PagerDuty
+    page: Page, run: Run, stand_in: PagerDuty
 ) -> None:
-    with objective(site.run, "chat-large-answered", model="chat-large"):
+    with objective(run, "chat-large-answered", model="chat-large"):
         at = time.time()
         edit_pool(page, "chat-large-local", max_concurrency=1, max_queue=0)
         try:
@@ -195,16 +150,13 @@ def test_a_revision_that_does_harm_is_named_with_its_author_and_what_it_changed(
             edit_pool(page, "chat-large-local", max_concurrency=64, max_queue=256)
 
 
-@pytest.mark.soak
-def test_a_bad_canary_is_rolled_back_and_named_to_whom_it_concerns(
-    page: Page, site: System, stand_in: PagerDuty
-) -> None:
-    with failing_candidate(site.run) as server, objective(site.run, "next-answered", pool="chat-small-next"):
+def test_a_bad_canary_is_rolled_back_and_named_to_whom_it_concerns(page: Page, run: Run, stand_in: PagerDuty) -> None:
+    with failing_candidate(run) as server, objective(run, "next-answered", pool="chat-small-next"):
         at = time.time()
         with in_force(page, "Canary", CANARY):
             told = told_of(stand_in, BAD_CANARY, BAD_CANARY.down[0], at)
             served = len(server.bodies)
-            ended = site.run.get("decisions?kind=canary&limit=1")["changes"][0]
+            ended = run.get("decisions?kind=canary&limit=1")["changes"][0]
             assert ended["reason"].startswith("small-next: 50 % → rolled back"), ended
             since = text_says(told[1], BAD_CANARY, BAD_CANARY.down[0], datetime.fromisoformat(ended["at"]).timestamp())
             the_alerts_link_leads_to_the_cause(page, stand_in, BAD_CANARY, told[0])
@@ -225,13 +177,12 @@ def test_a_bad_canary_is_rolled_back_and_named_to_whom_it_concerns(
         assert stand_in.wait(lambda it: it.alert(told[0]).state == "resolved", PATIENCE_S)
 
 
-@pytest.mark.soak
-def test_a_failover_says_from_where_to_where_and_what_it_is_for(page: Page, site: System, stand_in: PagerDuty) -> None:
-    with spare_pool(site.run), in_force(page, "Routing", FAILOVER):
-        with broken(site.run, SMALL_DOWN.fault) as at:
+def test_a_failover_says_from_where_to_where_and_what_it_is_for(page: Page, run: Run, stand_in: PagerDuty) -> None:
+    with spare_pool(run), in_force(page, "Routing", FAILOVER):
+        with broken(run, SMALL_DOWN.fault) as at:
             told = {drill: told_of(stand_in, drill, drill.down[0], at) for drill in (FAILED_OVER, SMALL_DOWN)}
             since = {drill: text_says(payload, drill, drill.down[0], at) for drill, (_, payload) in told.items()}
-            assert ask(site.run, "Who answers?") == 200
+            assert ask(run, "Who answers?") == 200
             the_alerts_link_leads_to_the_cause(page, stand_in, FAILED_OVER, told[FAILED_OVER][0])
             shoot(page, "drill-failover-incident")
             page.get_by_role("link", name=re.compile("pool chat-small-local")).click()
@@ -281,29 +232,8 @@ def slowed(run: Run, command: str) -> Iterator[None]:
         thread.join()
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "gateway gone" else pytest.param(name, marks=pytest.mark.soak) for name in DRILLS]
-)
+@pytest.mark.parametrize("name", DRILLS)
 def test_pages_and_the_pages_text_say_what_is_down_and_that_it_is_up_again(
-    page: Page, site: System, stand_in: PagerDuty, name: str
+    page: Page, run: Run, stand_in: PagerDuty, name: str
 ) -> None:
-    drill = DRILLS[name]
-    EXPECTED[id(page)] = drill.complaints
-    with broken(site.run, drill.fault) as at:
-        told = {one.component: told_of(stand_in, drill, one, at) for one in drill.down}
-        sinces = {one.component: text_says(told[one.component][1], drill, one, at) for one in drill.down}
-        for key, _ in told.values():
-            the_alerts_link_leads_to_the_cause(page, stand_in, drill, key)
-        overview_says(page, drill, sinces)
-        shoot(page, f"drill-{name.replace(' ', '-').lower()}-overview")
-        objectives_say_no_more_than_is_known(page, drill)
-        for one in drill.down:
-            incidents_list_says(page, drill, one, sinces[one.component])
-            incident_says(page, drill, one, sinces[one.component])
-        shoot(page, f"drill-{name.replace(' ', '-').lower()}-incident")
-    one = drill.down[-1]
-    incident_says_that_it_is_over(page, drill, one, sinces[one.component])
-    for key, _ in told.values():
-        assert stand_in.wait(lambda it, key=key: it.alert(key).state == "resolved", PATIENCE_S)
-    overview_says_that_it_is_over(page, drill)
-    list_says_that_it_is_over(page, drill)
+    told_and_shown(page, run, stand_in, name)
