@@ -26,8 +26,8 @@ help: ## list the targets
 run: setup ## set up and start everything on this machine; Ctrl-C ends it
 	@exec $(BIN)/python -m deploy.local
 
-test: setup-dev ## set up and run every test, three at a time; ARGS="tests/inference -k cache" runs some, one by one
-	$(BIN)/python -m pytest $(or $(ARGS),-n 3)
+test: setup-dev ## set up and run every test, four at a time; ARGS="tests/inference -k cache" runs some, one by one
+	$(BIN)/python -m pytest $(or $(ARGS),-n 4)
 
 test-fast: setup-dev ## run the tests that start no processes: pure ones and those of the database; ARGS as above
 	$(BIN)/python -m pytest -m "not processes" $(or $(ARGS),-n 2)

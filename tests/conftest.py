@@ -14,7 +14,7 @@ from deploy.local.ports import free_port, free_ports
 from deploy.local.process import ROOT, Managed
 from deploy.local.redis import Redis, redis
 from deploy.local.triton import Triton, triton
-from tests.support.scheduling import BySystem, rank_of
+from tests.support.scheduling import BySystem, rank_of, step_aside
 from tests.support.soak import SOAKING, sized
 from tests.support.stacks import stacks_of_tasks
 from tests.support.start import Start, only_starts_processes, starter, starts_processes
@@ -44,6 +44,10 @@ APART = {
 """Tests that run only where their marker is chosen, and why."""
 
 TIME_SCALE = "0.1"  # the session's models answer ten times as fast as the GPUs they take their timing from
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    step_aside(getattr(config, "workerinput", {}).get("workerid", ""))
 
 
 @pytest.hookimpl(tryfirst=True)
