@@ -36,6 +36,12 @@ def fleet(transactional_db: None, store: Store, monkeypatch: pytest.MonkeyPatch)
     return store
 
 
+@pytest.fixture
+def short_weeks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a day and a half, where their length is of no matter."""
+    monkeypatch.setattr(demo, "WEEK_S", 3 * 43_200)
+
+
 def rows(store: Store, table: str) -> int:
     [(count,)] = store.rows(f"SELECT count() FROM {table}")
     return int(count)
@@ -77,7 +83,7 @@ def test_synthetic_weeks_are_read_as_demand_and_rollups_and_removed_again(fleet:
 
 
 def test_synthetic_weeks_and_the_first_minutes_of_traffic_are_one_history(
-    fleet: Store, caller: Client, reader: Client
+    fleet: Store, caller: Client, reader: Client, short_weeks: None
 ) -> None:
     """The requests of a new ledger are not settled at first, and far fewer than the synthetic ones."""
     first_ns = time.time_ns() - 20 * 60 * S
@@ -111,7 +117,7 @@ def test_synthetic_weeks_and_the_first_minutes_of_traffic_are_one_history(
         assert "Made up" not in reader.get(path, {"from": "now-1h"}).content.decode()
 
 
-def test_a_run_that_was_interrupted_is_written_anew(fleet: Store) -> None:
+def test_a_run_that_was_interrupted_is_written_anew(fleet: Store, short_weeks: None) -> None:
     class StoppedError(Exception):
         pass
 
@@ -127,7 +133,7 @@ def test_a_run_that_was_interrupted_is_written_anew(fleet: Store) -> None:
     assert fleet.rows("SELECT sum(requests) FROM demand") == [(row.requests,)]
 
 
-def test_the_command_says_how_far_the_worker_is_and_what_it_did(fleet: Store) -> None:
+def test_the_command_says_how_far_the_worker_is_and_what_it_did(fleet: Store, short_weeks: None) -> None:
     said = StringIO()
     worker = threading.Timer(0.2, jobs.run_queued)
     worker.start()

@@ -23,7 +23,7 @@ from controlplane.lane.store import chores, claims, files
 from tests.support.lane.process import a_line, jsonl
 from tests.support.lane.stored import EVENTS, TENANT, answer, check_ended, new_batch, new_job, write_events
 
-LINES, PLACES = 5, 2
+LINES, PLACES = 3, 2
 ACCEPTING = {
     Folder: 3,
     Bucket: 2,

@@ -22,7 +22,7 @@ from tests.support.telemetry.samples import NOON_NS, S, answered, random_rows, r
 HALF_DAY_NS = 43_200 * S
 
 
-def traffic(count: int = 2000, seed: int = 1) -> list[LedgerRow]:
+def traffic(count: int = 500, seed: int = 1) -> list[LedgerRow]:
     """Over an hour of today: rows with short steps are kept a day."""
     moved_ns = (time.time_ns() - 3 * 3600 * S) // (300 * S) * 300 * S - NOON_NS
     return [
