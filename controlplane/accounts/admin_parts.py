@@ -1,5 +1,6 @@
 """What the admins of all rooms share: who may what, rows that stay, rows that are made elsewhere, and fields that depend on another one."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any
@@ -11,6 +12,7 @@ from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.crypto import salted_hmac
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -45,6 +47,49 @@ class Suggesting(forms.TextInput):
         return format_html('{}<datalist id="{}">{}</datalist>', field, offered, options)
 
 
+class AsRead:
+    """A form that is refused once where somebody has changed the row since its page was opened. What was typed stays in it."""
+
+    instance: Any
+    data: Any
+    fields: Any
+    _meta: Any
+    add_error: Callable[[str | None, str], None]
+    _meets: bool = False
+
+    @property
+    def as_read(self) -> str:
+        """What the page was made of: by field a digest, which says nothing of a secret."""
+        given = self.data.get("as-read", "")
+        return str(given) if given and not self._meets else json.dumps(self._now())
+
+    def clean(self) -> Any:
+        cleaned: Any = super().clean()  # type: ignore[misc]
+        try:
+            read = dict(json.loads(self.data.get("as-read", "{}")))
+        except ValueError:
+            read = {}
+        others = [name for name, digest in self._now().items() if read.get(name, digest) != digest]
+        self._meets = bool(others)
+        if others:
+            words = ", ".join(str(self.instance._meta.get_field(name).verbose_name) for name in others)
+            self.add_error(
+                None,
+                f"Somebody has changed this since you opened it: {words}. Nothing was saved, and what you typed is kept here. "
+                "Open the page in another tab to see theirs; saving again puts yours in its place.",
+            )
+        return cleaned
+
+    def _now(self) -> dict[str, str]:
+        row = self.instance._meta.default_manager.filter(pk=self.instance.pk).first()
+        shown = {*self.fields, *(self._meta.exclude or ())}
+        return {
+            field.name: salted_hmac("as-read", repr(field.value_from_object(row)), algorithm="sha256").hexdigest()[:16]
+            for field in (row._meta.concrete_fields if row else ())
+            if field.editable and field.name in shown
+        }
+
+
 class RuledAdmin(admin.ModelAdmin):
     """Asks the rule (`controlplane.accounts.rights`) in the place of Django's permissions, also of single rows: a row is changed by who may
     change it as it is and as it will be, so that nobody takes it from another team or gives it away.
@@ -70,6 +115,10 @@ class RuledAdmin(admin.ModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
         return _may(request, self.edits, obj)
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form: Any = super().get_form(request, obj, change, **kwargs)
+        return type(form)(form.__name__, (AsRead, form), {}) if change else form
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
         row = super().save_form(request, form, change)

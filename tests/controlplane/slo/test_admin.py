@@ -1,5 +1,6 @@
 """Editing objectives and maintenance windows in the admin."""
 
+import re
 from html import unescape
 from pathlib import Path
 
@@ -143,3 +144,27 @@ def test_saving_a_window_that_never_fires_warns(owner: Client) -> None:
     assert "The page window of 1 h and 5 min never fires" in page
     sound = owner.post("/admin/slo/storedobjective/add/", form(slug="sound"), follow=True)
     assert "never fires" not in sound.content.decode()
+
+
+def test_what_somebody_has_changed_meanwhile_is_not_overwritten_unseen(owner: Client) -> None:
+    owner.post("/admin/slo/storedobjective/add/", form())
+    row = StoredObjective.objects.get()
+    page = f"/admin/slo/storedobjective/{row.pk}/change/"
+
+    def as_read(content: bytes) -> str:
+        found = re.search(r'name="as-read" value="([^"]*)"', content.decode())
+        assert found is not None
+        return unescape(found[1])
+
+    opened = as_read(owner.get(page).content)
+    StoredObjective.objects.update(target=0.9)
+    refused = owner.post(page, form(**{"name": "Mine", "as-read": opened}))
+    assert refused.status_code == 200
+    said = unescape(refused.content.decode())
+    assert "Somebody has changed this since you opened it: target." in said
+    assert 'value="Mine"' in said
+    row.refresh_from_db()
+    assert (row.name, row.target) == ("Chat, first token", 0.9)
+    assert owner.post(page, form(**{"name": "Mine", "as-read": as_read(refused.content)})).status_code == 302
+    row.refresh_from_db()
+    assert (row.name, row.target) == ("Mine", 0.95)
