@@ -34,6 +34,16 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     telemetry.stop()
 
 
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A process that wants the token "secret", never reaches a store and soon has no room for more. A test sends until it is full."""
+    telemetry = Running(
+        tmp_path_factory.mktemp("small"), otlp_token="secret", spool_max_bytes=2**20, store_dsn="clickhouse://weir:x@127.0.0.1:1/weir",
+    ).start()  # fmt: skip
+    yield telemetry
+    telemetry.stop()
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
     """Starts a process for one test only. Settings are given without `WEIR_`, in lower case."""
