@@ -48,6 +48,7 @@ entrance = [
     path("login/saml/<slug:provider_id>", saml_views.begin, name="saml_login"),
     path("login/saml/<slug:provider_id>/back", saml_views.back, name="saml_acs"),
     path("login/saml/<slug:provider_id>/done", saml_views.finish, name="saml_finish_acs"),
+    path("login/saml/<slug:provider_id>/log-out", saml_views.log_out, name="saml_sls"),
     path("login/saml/<slug:provider_id>/metadata", saml_views.metadata, name="saml_metadata"),
     path(
         "login/cancelled",

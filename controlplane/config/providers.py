@@ -65,7 +65,9 @@ class Provider(AnyProvider):
 
 
 class SamlProvider(AnyProvider):
-    """Of SAML 2.0. `entity_id` is Weir's own there. The files are read at each log-in: a new one counts at once."""
+    """Of SAML 2.0. `entity_id` is Weir's own there. The files are read at each log-in: a new one counts at once. `begins_there`: answers
+    to no request of Weir are taken too.
+    """
 
     LOGIN = "saml_login"
 
@@ -75,6 +77,7 @@ class SamlProvider(AnyProvider):
     groups_attribute: str = Field("groups", min_length=1)
     certificate_file: Path | None = None
     key_file: Path | None = None
+    begins_there: bool = False
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:

@@ -47,8 +47,12 @@ def log_out(provider_id: str, token: str) -> None:
         raise BadLogoutError(f"it has no jti, or is older than {MAX_AGE_S} s")
     if not claims.get("sub"):
         raise BadLogoutError("it names no subject: have the provider send `sub`")
+    end_sessions(provider.id, claims["sub"])
+
+
+def end_sessions(provider_id: str, subject: str) -> None:
     with transaction.atomic():
-        for account in ProviderAccount.objects.filter(provider=provider.id, subject=claims["sub"]):
+        for account in ProviderAccount.objects.filter(provider=provider_id, subject=subject):
             account.refused = True
             providers.save(account)
             for session in UserSession.objects.filter(user=account.user_id):

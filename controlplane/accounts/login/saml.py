@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import xmlsec
 from allauth.socialaccount.adapter import get_adapter
 from django.core.cache import cache
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 from lxml.etree import LxmlError
 from onelogin.saml2.auth import OneLogin_Saml2_Auth
@@ -19,6 +19,7 @@ from onelogin.saml2.constants import OneLogin_Saml2_Constants as Names
 from onelogin.saml2.errors import OneLogin_Saml2_Error
 from onelogin.saml2.errors import OneLogin_Saml2_ValidationError as Wrong
 from onelogin.saml2.idp_metadata_parser import OneLogin_Saml2_IdPMetadataParser
+from onelogin.saml2.logout_request import OneLogin_Saml2_Logout_Request
 from onelogin.saml2.response import OneLogin_Saml2_Response
 from onelogin.saml2.settings import OneLogin_Saml2_Settings
 from onelogin.saml2.utils import OneLogin_Saml2_Utils as Utils
@@ -27,9 +28,22 @@ from onelogin.saml2.xml_utils import OneLogin_Saml2_XML as Xml
 from controlplane.config.providers import SamlProvider
 
 METADATA_FOR_S = 3600
-MAX_METADATA_BYTES, MAX_ANSWER_CHARS = 2_000_000, 500_000
+MAX_METADATA_BYTES, MAX_ANSWER_CHARS, MAX_LOG_OUT_CHARS = 2_000_000, 500_000, 8_000
+"""A log-out comes compressed: in so many characters there are at most 6 MB."""
 TRANSFORMS = {"http://www.w3.org/2000/09/xmldsig#enveloped-signature", "http://www.w3.org/2001/10/xml-exc-c14n#"}
 """All that a signature of SAML needs (SAML 2.0 core, section 5.4.4). Others are programs of whoever sent the answer."""
+CIPHERS = {
+    "http://www.w3.org/2009/xmlenc11#aes128-gcm",
+    "http://www.w3.org/2009/xmlenc11#aes256-gcm",
+    "http://www.w3.org/2001/04/xmlenc#rsa-oaep-mgf1p",
+}
+"""Not CBC: what an answer is refused for would tell strangers what is in it (Jager and Somorovsky, 2011)."""
+ENCRYPTED = {
+    *(f"{{{Names.NS_XENC}}}{name}" for name in ("EncryptedData", "EncryptedKey", "EncryptionMethod", "CipherData", "CipherValue")),
+    *(f"{{{Names.NS_DS}}}{name}" for name in ("KeyInfo", "DigestMethod", "X509Data", "X509Certificate")),
+}  # fmt: skip
+LOG_OUT_FOR_S, SEEN_FOR_S = 300, 86_400
+NO_LOG_OUT = "It sent no log-out that Weir takes: have it sign log-outs by SHA-256, and name its address for them in its metadata."
 WHY = {
     Wrong.STATUS_CODE_IS_NOT_SUCCESS: "It says that the log-in failed there.",
     Wrong.NO_SIGNED_ASSERTION: "Its assertion is not signed. Have it sign assertions.",
@@ -53,16 +67,20 @@ class RefusedError(Exception):
 
 
 class Weir(NamedTuple):
-    """Weir's addresses as this provider knows them. `back`: where answers are sent."""
+    """Weir's addresses as this provider knows them. `back`: where answers are sent; `log_out`: where log-outs are."""
 
     metadata: str
     back: str
+    log_out: str
 
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """What is signed, and of nobody's making but the provider's. `until` is Unix time, s. allauth calls the methods."""
+    """What is signed, and of nobody's making but the provider's. `request_id` is empty where it answers none. `until` is Unix time, s.
+    allauth calls the methods.
+    """
 
+    id: str
     request_id: str
     name_id: str
     name_id_format: str
@@ -80,7 +98,7 @@ class Assertion:
 
 
 def weir_of(request: HttpRequest, provider: SamlProvider) -> Weir:
-    names = ("saml_metadata", "saml_acs")
+    names = ("saml_metadata", "saml_acs", "saml_sls")
     return Weir(*(request.build_absolute_uri(reverse(name, args=[provider.id])) for name in names))
 
 
@@ -92,7 +110,7 @@ def metadata(provider: SamlProvider, weir: Weir) -> str | bytes:
 
 def request(provider: SamlProvider, weir: Weir) -> tuple[str, str]:
     """Where the browser is sent to log in, and the number of the request, which the answer has to name. Raises as `_known`."""
-    auth = OneLogin_Saml2_Auth(_data(weir), _known(provider, weir))
+    auth = OneLogin_Saml2_Auth(_data(weir.back), _known(provider, weir))
     url: str = auth.login(return_to=provider.id)  # not empty: not everybody signs an empty one alike
     return url, str(auth.get_last_request_id())
 
@@ -103,14 +121,22 @@ def read(provider: SamlProvider, weir: Weir, answer: str) -> Assertion:
     try:
         if not 0 < len(answer) <= MAX_ANSWER_CHARS:
             raise RefusedError(UNREADABLE)
-        _check_form(Xml.to_etree(Utils.b64decode(answer)))
+        root = Xml.to_etree(Utils.b64decode(answer))
+        if isinstance(Xml.validate_xml(root, "saml-schema-protocol-2.0.xsd"), str):  # the name of what is wrong
+            raise RefusedError(UNREADABLE)
+        if provider.key_file:
+            _check_encryption(root)
+        else:
+            _check_form(root)
         response = OneLogin_Saml2_Response(known, answer)
-        response.is_valid(_data(weir), raise_exceptions=True)
+        _check_form(response.decrypted_document if response.encrypted else root)
+        response.is_valid(_data(weir.back), raise_exceptions=True)
         if known.get_sp_data()["entityId"] not in response.get_audiences():
             raise RefusedError(WHY[Wrong.WRONG_AUDIENCE])
         attributes = response.get_attributes()
         said = Assertion(
-            _request_of(response, weir),
+            response.get_assertion_id(),
+            _request_of(response, weir, provider),
             response.get_nameid(),
             response.get_nameid_format() or "",
             {name: [each for each in attributes[name] if isinstance(each, str)] for name in attributes},
@@ -128,35 +154,55 @@ def read(provider: SamlProvider, weir: Weir, answer: str) -> Assertion:
 def _check_form(root: Any) -> None:
     """A signature covers one element of the same document, by steps that everybody uses, and nothing is encrypted: what strangers send
     fetches no file and no URL, and runs nothing. Raises RefusedError."""
-    if isinstance(Xml.validate_xml(root, "saml-schema-protocol-2.0.xsd"), str):  # the name of what is wrong
-        raise RefusedError(UNREADABLE)
     for signature in Xml.query(root, "//ds:Signature"):
         references = Xml.query(signature, ".//ds:Reference")
         steps = {step.get("Algorithm") for step in Xml.query(signature, ".//ds:Transform")}
         if len(references) != 1 or not references[0].get("URI", "").startswith("#") or steps - TRANSFORMS:
             raise RefusedError(UNREADABLE)
     if Xml.query(root, "//xenc:*"):
-        raise RefusedError("Its assertion is encrypted. Have it sign assertions and not encrypt them.")
+        raise RefusedError("It encrypts. Have it sign assertions and not encrypt them, or give Weir a certificate.")
 
 
-def _request_of(response: Any, weir: Weir) -> str:
-    """The request that the signed assertion itself answers, at Weir's address, in time: python3-saml lets each of them be left out. Raises
-    RefusedError."""
+def _check_encryption(root: Any) -> None:
+    """As `_check_form`: what is encrypted is in the document itself, by ciphers that show when they were changed. Raises RefusedError."""
+    inside = Xml.query(root, "//xenc:EncryptedData | //xenc:EncryptedData//*")
+    ciphers = {each.get("Algorithm") for each in inside if each.tag == f"{{{Names.NS_XENC}}}EncryptionMethod"}
+    if ciphers - CIPHERS or {str(each.tag) for each in inside} - ENCRYPTED:
+        raise RefusedError("It encrypts otherwise than by AES-GCM and RSA-OAEP.")
+
+
+def _request_of(response: Any, weir: Weir, provider: SamlProvider) -> str:
+    """The request that the signed assertion itself answers, at Weir's address, in time: python3-saml lets each of them be left out. Empty:
+    none, where the provider may begin. Raises RefusedError."""
     for node in response._query_assertion("/saml:Subject/saml:SubjectConfirmation"):
         said = node.find("saml:SubjectConfirmationData", namespaces=Names.NSMAP)
         if node.get("Method") == Names.CM_BEARER and said is not None and said.get("Recipient") == weir.back:
             answered, end = said.get("InResponseTo"), said.get("NotOnOrAfter")
-            if (
-                answered
-                and answered == response.get_in_response_to()
-                and end
-                and Utils.parse_SAML_to_time(end) > time.time()
-            ):
-                return str(answered)
+            left_s = Utils.parse_SAML_to_time(end) - time.time() if end else 0.0
+            may_be = bool(answered) or (provider.begins_there and left_s < SEEN_FOR_S)
+            if may_be and answered == response.get_in_response_to() and left_s > 0:
+                return str(answered or "")
     raise RefusedError(WHY[Wrong.WRONG_SUBJECTCONFIRMATION])
 
 
-def _known(provider: SamlProvider, weir: Weir) -> Any:
+def log_out(provider: SamlProvider, weir: Weir, query: QueryDict) -> tuple[str, str]:
+    """Whom a signed log-out of the provider names, and where the browser goes then. Raises as `read`."""
+    auth = OneLogin_Saml2_Auth({**_data(weir.log_out), "get_data": query}, _known(provider, weir, signed=True))
+    try:
+        if not 0 < len(query.get("SAMLRequest", "")) <= MAX_LOG_OUT_CHARS or not auth.get_slo_response_url():
+            raise RefusedError(NO_LOG_OUT)
+        where: str = auth.process_slo(keep_local_session=True)
+        if auth.get_errors():
+            raise RefusedError(NO_LOG_OUT)
+        root = Xml.to_etree(auth.get_last_request_xml())
+        if abs(time.time() - Utils.parse_SAML_to_time(root.get("IssueInstant"))) > LOG_OUT_FOR_S:
+            raise RefusedError(NO_LOG_OUT)
+        return OneLogin_Saml2_Logout_Request.get_nameid(root), where
+    except (OneLogin_Saml2_Error, LxmlError, xmlsec.Error, ValueError, TypeError) as error:
+        raise RefusedError(NO_LOG_OUT) from error
+
+
+def _known(provider: SamlProvider, weir: Weir, *, signed: bool = False) -> Any:
     """Both sides, as python3-saml has them. Raises RefusedError where metadata are of no use, RequestException where they do not come."""
     text = provider.metadata_file.read_bytes() if provider.metadata_file else _fetched(provider.metadata_url)
     try:
@@ -164,7 +210,7 @@ def _known(provider: SamlProvider, weir: Weir) -> Any:
         if len(Xml.query(root, "//md:IDPSSODescriptor")) != 1:
             raise RefusedError("Its metadata are of no provider, or of several.")
         there = OneLogin_Saml2_IdPMetadataParser.parse(root)["idp"]
-        return OneLogin_Saml2_Settings(_config(provider, weir, there))
+        return OneLogin_Saml2_Settings(_config(provider, weir, there, signed=signed))
     except (OneLogin_Saml2_Error, LxmlError, ValueError) as error:
         raise RefusedError("Its metadata, or Weir's certificate for it, cannot be used.") from error
 
@@ -182,19 +228,24 @@ def _fetched(url: str) -> bytes:
     return known
 
 
-def _data(weir: Weir) -> dict[str, Any]:
-    """The request, as python3-saml wants it."""
-    parts = urlsplit(weir.back)
+def _data(at: str) -> dict[str, Any]:
+    """The request to this address, as python3-saml wants it."""
+    parts = urlsplit(at)
     https = "on" if parts.scheme == "https" else "off"
     return {"https": https, "http_host": parts.netloc, "script_name": parts.path, "get_data": {}, "post_data": {}}
 
 
-def _config(provider: SamlProvider, weir: Weir, there: dict[str, Any] | None = None) -> dict[str, Any]:
+def _config(
+    provider: SamlProvider, weir: Weir, there: dict[str, Any] | None = None, *, signed: bool = False
+) -> dict[str, Any]:
+    """`signed`: as whole messages, and not assertions alone."""
     certificate, key = (path.read_text() if path else "" for path in (provider.certificate_file, provider.key_file))
     return {
         "strict": True,
         "security": {
             "authnRequestsSigned": bool(key),
+            "logoutResponseSigned": bool(key),
+            "wantMessagesSigned": signed,
             "wantAssertionsSigned": True,
             "rejectDeprecatedAlgorithm": True,
             "requestedAuthnContext": False,
@@ -207,6 +258,7 @@ def _config(provider: SamlProvider, weir: Weir, there: dict[str, Any] | None = N
         "sp": {
             "entityId": provider.entity_id or weir.metadata,
             "assertionConsumerService": {"url": weir.back, "binding": Names.BINDING_HTTP_POST},
+            "singleLogoutService": {"url": weir.log_out, "binding": Names.BINDING_HTTP_REDIRECT},
             "x509cert": certificate,
             "privateKey": key,
         },

@@ -1,5 +1,6 @@
 """The way to a provider of SAML 2.0 and back. `saml` is imported only where WEIR_SAML names one: its libraries are large."""
 
+import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -10,9 +11,12 @@ from allauth.core import ratelimit
 from allauth.socialaccount.adapter import get_adapter
 from allauth.socialaccount.helpers import complete_social_login, render_authentication_error
 from allauth.socialaccount.internal.statekit import unstash_state
+from allauth.socialaccount.providers.base.constants import AuthProcess
 from allauth.socialaccount.sessions import LoginSession
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
+from django.contrib.sessions.backends.base import CreateError
+from django.contrib.sessions.backends.db import SessionStore
 from django.core.exceptions import ImproperlyConfigured
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect
@@ -20,6 +24,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 from requests import RequestException
 
+from controlplane.accounts.login import back_channel
 from controlplane.accounts.login.provider import provider_of
 from controlplane.config.providers import SamlProvider
 
@@ -90,7 +95,11 @@ def finish(request: HttpRequest, provider: SamlProvider) -> HttpResponseBase:
     said = carried.store.get(provider.id)
     carried.delete()
     assertion = saml.Assertion(**said) if said else None
-    state = assertion and unstash_state(request, state_id=assertion.request_id, provider_id=provider.id)
+    state = None
+    if assertion and assertion.request_id:
+        state = unstash_state(request, state_id=assertion.request_id, provider_id=provider.id)
+    elif assertion and provider.begins_there and _is_first(provider.id, assertion.id):
+        state = {"process": AuthProcess.LOGIN}
     if assertion is None or state is None:
         raise saml.RefusedError("This browser did not begin that log-in, or has ended it.")
     try:
@@ -102,6 +111,31 @@ def finish(request: HttpRequest, provider: SamlProvider) -> HttpResponseBase:
     if assertion.until:
         request.session.set_expiry(min(settings.SESSION_COOKIE_AGE, max(1, int(assertion.until - time.time()))))
     return answer
+
+
+def _is_first(provider_id: str, assertion_id: str) -> bool:
+    """Kept with the sessions until no such answer can be taken any more."""
+    from controlplane.accounts.login.saml import SEEN_FOR_S
+
+    seen = SessionStore(hashlib.sha256(f"{provider_id} {assertion_id}".encode()).hexdigest()[:32])
+    try:
+        seen.save(must_create=True)
+    except CreateError:
+        return False
+    seen.set_expiry(SEEN_FOR_S)
+    seen.save()
+    return True
+
+
+@require_GET
+@_of_a_provider
+def log_out(request: HttpRequest, provider: SamlProvider) -> HttpResponseBase:
+    """The provider logs somebody out, through the person's own browser: all sessions here that it let in end."""
+    from controlplane.accounts.login import saml
+
+    subject, where = saml.log_out(provider, saml.weir_of(request, provider), request.GET)
+    back_channel.end_sessions(provider.id, subject)
+    return HttpResponseRedirect(where)
 
 
 @require_GET

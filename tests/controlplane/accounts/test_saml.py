@@ -3,6 +3,7 @@
 import base64
 import copy
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -25,11 +26,11 @@ from pytest_django import Settings
 from controlplane.accounts.models import GroupMapping, ProviderAccount, ProviderTokens
 from controlplane.audit import middleware as audit
 from controlplane.audit.models import Entry
-from controlplane.config import Config, providers
+from controlplane.config import Config
 from controlplane.fleet.models import Team
 from deploy.local.ports import free_port
 from tests.support.certificates import certificate
-from tests.support.saml import SamlProvider
+from tests.support.saml import SamlProvider, use
 from tests.support.start import Start
 
 pytestmark = [pytest.mark.django_db, pytest.mark.processes]
@@ -65,13 +66,6 @@ def okta(running: SamlProvider, settings: Settings) -> Iterator[SamlProvider]:
         GroupMapping.objects.create(provider="okta", group=group, role=role, team=serving)
     yield running
     cache.clear()
-
-
-def use(settings: Settings, said: dict[str, object]) -> None:
-    provider = providers.SamlProvider.model_validate(said)
-    settings.CONFIG = settings.CONFIG.model_copy(update={"saml": [provider]})
-    app = {"provider_id": "okta", "name": "Okta", "client_id": "okta", "secret": ""}
-    settings.SOCIALACCOUNT_PROVIDERS = {"saml": {"APPS": [app]}}
 
 
 def answer_for(okta: SamlProvider, client: Client, name: str = "vera", to: str = "/silences") -> str:
@@ -276,6 +270,43 @@ def test_an_answer_is_taken_once_and_by_the_browser_that_began(okta: SamlProvide
     assert client.get("/login/saml/okta/done").status_code == 401
 
 
+def test_a_log_in_that_begins_there_is_taken_once_where_that_is_chosen(okta: SamlProvider, settings: Settings) -> None:
+    okta.has_present("vera")
+    okta.answers_otherwise(begins={"audience": "http://testserver/login/saml/okta/metadata", "to": BACK})
+    answer = okta.answer_in(requests.get(f"{okta.url}/begin", timeout=10).text)
+    is_refused(Client(), answer, ELSEWHERE)
+    use(settings, okta.settings(begins_there=True))
+    client = Client()
+    assert ends_at(client, answer) == "/" and client.get("/silences").status_code == 200
+    assert "did not begin that log-in" in ends_at(Client(), answer), "a replay"
+    okta.answers_otherwise()
+    assert log_in(okta)[1] == "/silences"
+    assert "did not begin that log-in" in ends_at(Client(), answer_for(okta, Client())), (
+        "what was begun here stays with its browser"
+    )
+
+
+def test_a_signed_log_out_of_the_provider_ends_all_sessions_of_the_person(okta: SamlProvider) -> None:
+    client, other = log_in(okta)[0], Client()
+    address = okta.log_out_of("vera")
+    for bad in (
+        re.sub("Signature=[^&]+", "Signature=AAAA", address),
+        address.partition("&SigAlg")[0].partition("&Signature")[0],
+        re.sub("SAMLRequest=[^&]+", "SAMLRequest=AAAA", address),
+        "/login/saml/okta/log-out",
+        f"/login/saml/okta/log-out?SAMLRequest={'A' * 8001}",
+        okta.log_out_of("vera", **SHA1),
+    ):
+        assert other.get(bad).status_code == 401 and client.get("/silences").status_code == 200
+    there = other.get(address)  # without the cookie, as of another browser
+    assert there["Location"].startswith(f"{okta.url}/logout?SAMLResponse=")
+    assert client.get("/silences")["Location"].startswith("/login?next=")
+    later = timezone.now() + timedelta(minutes=10)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("controlplane.accounts.login.saml.time.time", later.timestamp)
+        assert other.get(address).status_code == 401, "an address out of a browser's history"
+
+
 def test_a_comment_does_not_cut_a_name_in_two(okta: SamlProvider) -> None:
     """Signatures do not cover comments."""
     client = Client()
@@ -321,8 +352,20 @@ def test_weirs_metadata_name_its_address_and_its_certificate_signs_requests(
         assert log_in(okta)[1] == "/silences"
         public = load_pem_x509_certificate(own.chain).public_key()
         text = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
-        okta.answers_otherwise(encryptionCert=own.chain.decode(), encryptionPublicKey=text)
-        assert "Have it sign assertions and not encrypt them" in log_in(okta)[1]
+        encrypted = {"encryptionCert": own.chain.decode(), "encryptionPublicKey": text}
+        okta.answers_otherwise(**encrypted)
+        assert log_in(okta)[1] == "/silences"
+        client = Client()
+        text = base64.b64decode(answer_for(okta, client))
+        for change in (
+            (b"2009/xmlenc11#aes256-gcm", b"2001/04/xmlenc#aes256-cbc"),
+            (b"CipherValue", b"CipherReference"),
+        ):
+            assert change[0] in text
+            at = ends_at(client, base64.b64encode(text.replace(*change)).decode())
+            assert "otherwise than by AES-GCM and RSA-OAEP" in at or UNREADABLE in at
+        okta.answers_otherwise(**encrypted, **SHA1)
+        assert "signs with SHA-1" in log_in(okta)[1], "what is inside is looked at as what is not encrypted"
     finally:
         (okta.folder / "weir.pem").unlink()
     files["metadata_file"].write_bytes(okta.metadata().replace(b"IDPSSODescriptor", b"SPSSODescriptor"))

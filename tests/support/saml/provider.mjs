@@ -47,6 +47,24 @@ function logIn(request, response) {
   });
 }
 
+// One that nobody began here is of nothing in `wrong.begins`: the application and its address.
+function answerUnasked(request, response) {
+  const { audience, to } = wrong.begins;
+  samlp.getSamlResponse({ ...own, audience, recipient: to, destination: to, ...wrong }, present, (failed, answer) => {
+    response.end(`<input name="SAMLResponse" value="${Buffer.from(answer).toString("base64")}">`);
+  });
+}
+
+// The browser is sent to `wrong.logOut` with a signed log-out of who is present.
+function logOut(request, response) {
+  const participant = { nameId: present, nameIdFormat: "urn:oasis:names:tc:SAML:2.0:nameid-format:persistent", sessionIndex: "1",
+    serviceProviderId: "weir", serviceProviderLogoutURL: wrong.logOut, binding: "urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect" };
+  Object.assign(request, { session: {}, body: {} });
+  response.redirect = (to) => response.writeHead(302, { Location: to }).end();
+  const sessionParticipants = { hasElements: () => true, getFirst: (found) => found(null, participant) };
+  samlp.logout({ ...own, ...wrong, deflate: true, sessionParticipants })(request, response, (error) => response.writeHead(500).end(`${error}`));
+}
+
 createServer(async (request, response) => {
   const url = new URL(request.url, issuer);
   const [, place, what, name] = url.pathname.split("/");
@@ -57,6 +75,8 @@ createServer(async (request, response) => {
   response.send = response.end;
   if (place === "metadata") return samlp.metadata(own)(request, response);
   if (place === "sso") return logIn(request, response);
+  if (place === "begin") return answerUnasked(request, response);
+  if (place === "log-out") return logOut(request, response);
   if (what === "people") people = await body(request);
   if (what === "wrong") wrong = await body(request);
   if (what === "as") present = name;

@@ -76,7 +76,7 @@ OWN_LOGIN = {
 """What a person does with his own log-in: whoever has a role. No URL has a place for another person."""
 WITHOUT_A_LOGIN = {
     "account_login", "account_logout", "openid_connect_login", "openid_connect_callback", "openid_connect_ended",
-    "saml_login", "saml_acs", "saml_finish_acs", "saml_metadata",
+    "saml_login", "saml_acs", "saml_finish_acs", "saml_metadata", "saml_sls",
     "socialaccount_login_cancelled", "account_inactive", "mfa_authenticate", "mfa_login_webauthn", "account_reset_password",
     "account_reset_password_done", "account_reset_password_from_key", "account_reset_password_from_key_done",
     "healthz", "readyz", "pagerduty-hook", "shared",
