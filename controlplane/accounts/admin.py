@@ -49,10 +49,10 @@ class PeopleAdmin(RuledAdmin):
 @admin.register(ApiToken)
 class ApiTokenAdmin(IssuedAdmin, PeopleAdmin):
     form = ApiTokenForm
-    list_display = ["name", "user", "may", "prefix", "created_at", "last_used_at", "expires_at"]
+    list_display = ["name", "user", "may", "team", "prefix", "created_at", "last_used_at", "expires_at"]
     search_fields = ["name", "prefix", "user__username"]
     readonly_fields = ["prefix", "created_at", "last_used_at"]
-    fields = ["name", "user", "scopes", "expires_at", "prefix", "created_at", "last_used_at"]
+    fields = ["name", "user", "scopes", "team", "expires_at", "prefix", "created_at", "last_used_at"]
 
     @admin.display(description="scopes")
     def may(self, token: ApiToken) -> str:

@@ -27,7 +27,7 @@ def find_token(text: str) -> ApiToken | None:
     comes back is compared in constant time all the same.
     """
     digest = key_digest(text)
-    token = ApiToken.objects.select_related("user").filter(sha256=digest).first()
+    token = ApiToken.objects.select_related("user", "team").filter(sha256=digest).first()
     if token is None or not hmac.compare_digest(token.sha256, digest):
         return None
     return None if token.is_expired(timezone.now()) or not token.user.is_active else token

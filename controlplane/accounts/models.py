@@ -68,6 +68,14 @@ class ApiToken(Issued):
         null=True, blank=True, default=usual_end, help_text="Refused from then on; empty never expires."
     )
     scopes = models.JSONField(default=only_reading, help_text="What it may be used for, as far as its user may.")
+    team = models.ForeignKey(
+        "fleet.Team",
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="api_tokens",
+        help_text="It changes what is this team's alone; empty: whatever its user may change.",
+    )
 
     objects = ApiTokenManager()
 

@@ -11,7 +11,7 @@ from django.http import Http404
 from django.shortcuts import get_object_or_404
 
 from controlplane.accounts.core import rule
-from controlplane.accounts.core.rule import Action, Owned, Person
+from controlplane.accounts.core.rule import ROLES, Action, Owned, Person
 from controlplane.accounts.login import provider
 from controlplane.accounts.models import ADMINISTRATOR, Membership, TenantMembership, TokenUser
 
@@ -52,9 +52,13 @@ def _read(user: AbstractBaseUser | AnonymousUser) -> Person:
         elif mapping.tenant:
             tenants.add(mapping.tenant.name)
     token = user.token if isinstance(user, TokenUser) else None
+    administers = bool(getattr(user, "is_superuser", False)) or any(each.role == ADMINISTRATOR for each in groups)
+    if token and token.team:
+        roles, tenants = {token.team.name: set(ROLES) if administers else roles.get(token.team.name, set())}, set()
+        administers = False
     return Person(
         user.get_username(),
-        bool(getattr(user, "is_superuser", False)) or any(each.role == ADMINISTRATOR for each in groups),
+        administers,
         roles,
         frozenset(token.scopes) if token else None,
         token.name if token else "",

@@ -26,10 +26,10 @@ class Refusals(MiddlewareMixin):
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         by = actor()
         if response.status_code == 403 and by.who:
-            match = request.resolver_match
-            route = f"/{match.route}" if match else request.path_info
-            if _is_new((by.who, by.via, f"{request.method} {route}")):
-                Entry.write(by, "refused", subject=f"{request.method} {request.path_info}")
+            match, what = request.resolver_match, f"{request.method} {request.path_info}"
+            read = match is not None and request.method in ("GET", "HEAD")  # who walks through numbers fills no audit
+            if _is_new((by.who, by.via, f"{request.method} /{match.route}" if match and read else what)):
+                Entry.write(by, "refused", subject=what)
         return response
 
 

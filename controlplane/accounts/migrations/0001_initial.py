@@ -44,6 +44,7 @@ class Migration(migrations.Migration):
                 ('last_used_at', models.DateTimeField(blank=True, editable=False, null=True)),
                 ('expires_at', models.DateTimeField(blank=True, default=controlplane.accounts.models.usual_end, help_text='Refused from then on; empty never expires.', null=True)),
                 ('scopes', models.JSONField(default=controlplane.accounts.models.only_reading, help_text='What it may be used for, as far as its user may.')),
+                ('team', models.ForeignKey(blank=True, help_text="It changes what is this team's alone; empty: whatever its user may change.", null=True, on_delete=django.db.models.deletion.CASCADE, related_name='api_tokens', to='fleet.team')),
                 ('user', models.ForeignKey(help_text='Whose rights it has.', on_delete=django.db.models.deletion.CASCADE, related_name='api_tokens', to=settings.AUTH_USER_MODEL)),
             ],
             options={

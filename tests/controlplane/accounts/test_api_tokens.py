@@ -11,8 +11,9 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from controlplane.accounts.bearer import MAX_HEADER_CHARACTERS, bearer_text
-from controlplane.accounts.models import LASTS, USE_RECORDED_EVERY, ApiToken
+from controlplane.accounts.models import LASTS, USE_RECORDED_EVERY, ApiToken, Membership
 from controlplane.core.issued import ROTATES_WITHIN
+from controlplane.fleet.models import Team
 from tests.support.web.people import member
 
 PAGE = "/metrics"
@@ -155,3 +156,24 @@ def test_a_token_that_sends_too_much_waits_and_others_do_not(
     assert 1 <= int(refused["Retry-After"]) <= 20 and "3 requests a minute" in refused.json()["detail"]
     assert ask(other).status_code == 200
     assert ask(token[1], PAGE).status_code == 200, "scrapers go on"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("administers", [True, False])
+def test_a_token_of_a_team_changes_what_is_that_teams_alone(outsider: Client, administers: bool) -> None:
+    user = member("rita", "owner", team="serving")
+    Membership.objects.create(team=Team.objects.create(name="search"), user=user, role="owner")
+    User.objects.filter(pk=user.pk).update(is_superuser=administers)
+    made, _ = ApiToken.objects.issue(User.objects.get(pk=user.pk), "deployer", ["admin"])
+    ApiToken.objects.update(team=Team.objects.get(name="search"))
+    _, text = ApiToken.objects.get(pk=made.pk).rotate()
+
+    def sent(team: str) -> int:
+        body = {"slug": team, "name": team, "indicator": {"kind": "availability"}, "target": 0.99, "owner": team}
+        headers = {"Authorization": f"Bearer {text}"}
+        return outsider.post("/api/v1/objectives", body, content_type="application/json", headers=headers).status_code
+
+    assert (sent("search"), sent("serving")) == (201, 403)
+    assert outsider.get("/api/v1/audit", headers={"Authorization": f"Bearer {text}"}).status_code == 403
+    Team.objects.get(name="search").delete()
+    assert get(outsider, text) == 401, "it is not widened"

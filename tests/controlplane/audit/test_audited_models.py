@@ -142,6 +142,10 @@ def test_a_refusal_is_told_once_a_minute_with_its_token(client: Client) -> None:
         "api, token robot",
         "POST /api/v1/batches/one/cancel",
     )
+    client.post(
+        "/api/v1/batches/two/cancel", content_type="application/json", headers={"Authorization": f"Bearer {text}"}
+    )
+    assert Entry.objects.filter(action="refused").count() == 2, "it is another one that was tried"
 
 
 @pytest.mark.parametrize("via", ["page", "admin", "api"])
