@@ -8,6 +8,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Field, Schema, Status
 
+from controlplane.api.formats import Given, Words
 from controlplane.core.documents.lifecycle import Facts, State, Step, possible
 from controlplane.fleet.files import proposals
 
@@ -23,16 +24,42 @@ class ProposedOut(Schema):
     approved_at: datetime | None
 
 
+class StepIn(Given):
+    note: Words = Field("", max_length=500)
+
+
+NO_NOTE = StepIn(note="")
+
+
+class StepTakenOut(Schema):
+    at: datetime
+    who: str
+    what: str = Field(
+        description="proposed, previewed, shadow, shadow_ended, approved, activated, retirement (proposed), "
+        "retirement_withdrawn, retirement_rejected or retired"
+    )
+    note: str
+
+
 class StepsOut(ProposedOut):
     approval: list[str] = Field(description="Teams that want another person's approval")
     steps: list[Step] = Field(description="What the caller could do with it now, rights left aside")
+    events: list[StepTakenOut] = Field(description="Who took which step, the newest first")
 
 
 def stepped(row: Any, number: int, facts: Facts, who: str) -> dict[str, Any]:
     """The fields of `StepsOut`. `row`: as it is stored."""
     stored = {name: getattr(row, name) for name in ProposedOut.model_fields if name not in ("number", "state")}
     steps = possible(facts, who)
-    return {**stored, "number": number, "state": facts.state, "approval": facts.wanting, "steps": steps}
+    events = list(row.events.all())
+    return {
+        **stored,
+        "number": number,
+        "state": facts.state,
+        "approval": facts.wanting,
+        "steps": steps,
+        "events": events,
+    }
 
 
 class DraftedOut(Schema):

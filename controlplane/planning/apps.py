@@ -21,15 +21,24 @@ class PlanningConfig(AppConfig):
         )
 
         quotas = Belongings(GpuQuota, "gpu_type", ("region",), edits=ADMINISTER)
-        entered = {"source": ReplicaCapacityEntry.Source.ENTERED}
-        entries = Belongings(
-            ReplicaCapacityEntry, "pool", ("gpu_type",), only=entered, hidden=("source",), edits=EDIT_PLAN
-        )
+        source = ReplicaCapacityEntry.Source
+        capacities = {
+            name: Belongings(
+                ReplicaCapacityEntry,
+                "pool",
+                ("gpu_type",),
+                only={"source": of},
+                hidden=("source",),
+                edits=EDIT_PLAN,
+                kept=of == source.BENCHMARK,
+            )
+            for name, of in {"entries": source.ENTERED, "benchmarks": source.BENCHMARK}.items()
+        }
         kinds.add(
             Kind("PlanSettings", PlanSettings, returns="missing", named="", edits=ADMINISTER),
             Kind("GpuType", GpuType, {"quotas": quotas}, returns="missing", edits=ADMINISTER),
             Kind("PlannedEvent", PlannedEvent, returns="missing", named="slug", edits=EDIT_PLAN, saved=kinds.authored),
             Kind("RegionCalendar", RegionCalendar, returns="missing", named="region", edits=ADMINISTER),
-            Kind("PoolCapacity", PoolCapacity, {"entries": entries}, returns="missing", named="pool", edits=EDIT_PLAN),
+            Kind("PoolCapacity", PoolCapacity, capacities, returns="missing", named="pool", edits=EDIT_PLAN),
         )
         revisions.connect()

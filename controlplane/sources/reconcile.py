@@ -169,11 +169,15 @@ class Reconciler:
         return outcomes | _known(plan_policies([each for each in read if each.source not in outcomes], self.label))
 
     def retire(self, declared: Sequence[Declared]) -> Outcomes:
-        """What becomes of what deleted objects owned: `Applied` where it is gone, or was never theirs."""
+        """What becomes of what deleted objects owned: `Applied` where it is gone, stays as files would leave it, or was never theirs."""
         outcomes = {each.source: self._retired_policy(each) for each in declared if not each.is_fleet}
         owned = labels()
         fleet = [each for each in declared if each.is_fleet]
-        theirs = [each for each in fleet if owned.get((each.kind, each.name)) == self.label]
+        theirs = [
+            each
+            for each in fleet
+            if owned.get((each.kind, each.name)) == self.label and not FLEET[each.kind].why_kept(each.name)
+        ]
         outcomes |= {each.source: APPLIED for each in fleet if each not in theirs}
         if len(theirs) > 1:  # what is used by another that goes too can only go with it
             retired = self._attempt(theirs, self._author(), removed=True)

@@ -33,6 +33,8 @@ class FleetPool(msgspec.Struct, frozen=True):
     def enter(self, result: Result) -> str:
         """What was entered, in words. Raises EnteringError."""
         answer = self._put(capacity_of(result))
+        if number := answer.get("proposal"):
+            return f"not in force yet: another person has to approve it, at /changes/proposals/{number} of {self.weir.host}"
         return (
             f"entered: a replica of {answer['pool']} carries {answer['requests_per_s']:g} requests/s on {answer['gpu']}"
         )
@@ -56,7 +58,7 @@ class FleetPool(msgspec.Struct, frozen=True):
             raise EnteringError(f"{url.host}:{url.port} does not answer as Weir does: {error}") from None
         finally:
             connection.close()
-        if response.status != http.client.OK or not isinstance(answer, dict):
+        if response.status not in (http.client.OK, http.client.ACCEPTED) or not isinstance(answer, dict):
             said = answer.get("detail") if isinstance(answer, dict) else None
             raise EnteringError(f"Weir answers {response.status} {said or response.reason}")
         return answer

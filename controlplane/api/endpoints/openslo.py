@@ -1,6 +1,7 @@
 """Objectives as OpenSLO over REST: check files, apply them, read objectives as YAML."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,6 +12,7 @@ from controlplane.accounts.core.actions import EDIT_OBJECTIVES, VIEW
 from controlplane.api.formats import Words
 from controlplane.core.documents import report
 from controlplane.core.documents.plan import Applied, PlanStep
+from controlplane.fleet.files import proposals
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.apply import apply, known_documents
 from controlplane.slo.openslo.core.lint import lint
@@ -86,6 +88,24 @@ class FilesAppliedOut(Schema):
         return report.summarise(result.steps, result.done)
 
 
+class SentOut(Schema):
+    summary: str
+    problems: list[LintProblemOut] = Field(validation_alias="applied.problems")
+    applied: bool = Field(
+        validation_alias="applied.done",
+        description="False for a dry run, and where something forbids it",
+    )
+    proposal: int | None = Field(None, description="Where a team wants another person's approval: what waits for it")
+
+    @staticmethod
+    def resolve_summary(sent: proposals.Sent) -> str:
+        return report.summarise(sent.applied.steps, sent.applied.done)
+
+    @staticmethod
+    def resolve_proposal(sent: proposals.Sent) -> int | None:
+        return sent.proposal.pk if sent.proposal else None
+
+
 class StepOut(FileStepOut):
     action: str = Field(..., description="create, change, unchanged, prune or conflict")
     slug: str | None = Field(None, description="Of the objective; null where Weir does not evaluate it")
@@ -95,8 +115,8 @@ class StepOut(FileStepOut):
         return step.key or None
 
 
-class AppliedOut(FilesAppliedOut):
-    steps: list[StepOut]
+class AppliedOut(SentOut):
+    steps: list[StepOut] = Field(validation_alias="applied.steps")
 
 
 class ApplyParameters(Schema):
@@ -120,23 +140,22 @@ def lint_files(request: HttpRequest) -> dict[str, Any]:
 
 @router.post(
     "/openslo/apply",
-    response={200: AppliedOut, 409: AppliedOut},
+    response={200: AppliedOut, 202: AppliedOut, 409: AppliedOut},
     summary="Make objectives equal to OpenSLO files, all or none",
     openapi_extra=BODY,
 )
-def apply_files(request: HttpRequest, parameters: Query[ApplyParameters]) -> Status[Applied[str]]:
-    """Idempotent. 409 where a file has errors or something belongs to another owner; nothing is changed then."""
+def apply_files(request: HttpRequest, parameters: Query[ApplyParameters]) -> Status[proposals.Sent]:
+    """Idempotent. 409 where a file has errors or something belongs to another owner; nothing is changed then. 202 where a team wants
+    another person's approval of its objectives: `proposal` waits for it. Once it is in force, apply the files again.
+    """
     rights.require_anywhere(request.user, EDIT_OBJECTIVES)
-    result = apply(
-        files(request),
-        label=parameters.owner_label,
-        who=request.user.get_username(),
-        prune=parameters.prune,
-        adopt=parameters.adopt,
-        dry_run=parameters.dry_run,
-        guard=rights.guard(request.user, EDIT_OBJECTIVES),
-    )
-    return Status(200 if result.possible else 409, result)
+    given, who = parameters.dict(), request.user.get_username()
+    label, guard = given.pop("owner_label"), rights.guard(request.user, EDIT_OBJECTIVES)
+    with proposals.drafted(who, label) as draft:
+        result = apply(files(request), label=label, who=who, guard=guard, **given)
+    if draft.proposal:
+        return Status(202, proposals.Sent(replace(result, done=False), draft.proposal))
+    return Status(200 if result.possible else 409, proposals.Sent(result))
 
 
 @router.get("/objectives.yaml", summary="All objectives as OpenSLO, and what else was applied")

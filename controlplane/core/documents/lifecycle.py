@@ -125,7 +125,7 @@ def buttons(of: Facts, who: str, whom: Callable[[Step], str]) -> list[Button]:
         if step == "approve" and is_leaving:
             words, means = "Approve its retirement", f"Out of force within a second: {of.retirement_by} proposed it"
         elif step == "retire" and of.state in OPEN:
-            words, means = "Withdraw", "It never comes into force"
+            words, means = ("Withdraw" if is_same(of.author, who) else "Reject"), "It never comes into force"
         elif step == "retire" and of.wanting:
             words, means = "Propose to retire it", "It stays in force until another person has approved that"
         why = why or whom(step)

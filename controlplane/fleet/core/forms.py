@@ -53,13 +53,15 @@ class Part:
 class Entries:
     """A list in a part. `key`: the columns that no two entries share; without any, the order says which is which.
 
-    `single`: at most one, which stands there by itself. `names`: entries are the values of their only column.
+    `single`: at most one, which stands there by itself. `names`: entries are the values of their only column. `kept`: measured, and not
+    entered: it stays as it is where a document leaves it out, and only a whole document has it.
     """
 
     part: Part
     key: tuple[str, ...] = ()
     single: bool = False
     names: str = ""
+    kept: bool = False
 
 
 def written(kind: str, name: str, part: Part, values: Values, *, whole: bool = False) -> str:
@@ -75,7 +77,7 @@ def _spec(part: Part, values: Values, *, whole: bool) -> Values:
     }
     for name, entries in part.lists.items():
         listed = [_spec(entries.part, each, whole=whole) for each in values[name]]
-        if not listed:
+        if not whole if entries.kept else not listed:
             continue
         if entries.names:
             spec[name] = [each[entries.names] for each in listed]
@@ -109,7 +111,8 @@ def _values(node: Node | None, part: Part, path: Path, faults: list[Fault]) -> V
         else:
             values[name] = copy(column.default)
     for name, entries in part.lists.items():
-        values[name] = _entries(given.get(name), entries, (*path, name), faults)
+        if name in given or not entries.kept:
+            values[name] = _entries(given.get(name), entries, (*path, name), faults)
     return values
 
 
@@ -174,7 +177,7 @@ def by_key(part: Part, values: Values) -> Values:
     """Values of which each entry of a list has a name of its own, to say what differs: `replicas.chat-eu-0.url`."""
     named = {name: values[name] for name in part.columns}
     for name, entries in part.lists.items():
-        listed = values[name]
+        listed = values.get(name, [])
         if entries.names:
             named[name] = [each[entries.names] for each in listed]
         elif entries.single:

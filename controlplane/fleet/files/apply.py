@@ -96,7 +96,7 @@ def plan(
     leaving = {key for key in removes if key in now and key not in names}
     if label is not None and prune:
         for key in names_to_prune(owners, names, label):
-            if why := KINDS[key[0]].kept(KINDS[key[0]].find(key[1])):
+            if why := KINDS[key[0]].why_kept(key[1]):
                 planned.append(PlanStep("unchanged", *key, key, "", note=why))
             else:
                 leaving.add(key)
@@ -114,11 +114,12 @@ def _step(each: Wanted, before: Values | None, owner: str, label: str | None, *,
     source = each.document.source
     if before is None:
         return PlanStep("create", kind, name, each.key, source)
-    if owner != label and not adopt and (label is not None or (is_managed(owner) and before != each.values)):
+    if owner != label and not adopt and (label is not None or (is_managed(owner) and before != before | each.values)):
         return PlanStep("conflict", kind, name, each.key, source, (), conflict_with(owner))
-    if before == each.values:
+    after = before | each.values
+    if before == after:
         return PlanStep("unchanged", kind, name, each.key, source)
-    return PlanStep("change", kind, name, each.key, source, _changes(kind, before, each.values))
+    return PlanStep("change", kind, name, each.key, source, _changes(kind, before, after))
 
 
 def _changes(kind: str, before: Values, after: Values) -> tuple[FieldChange, ...]:

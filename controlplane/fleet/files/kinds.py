@@ -49,7 +49,9 @@ ADMINISTRATORS = (
 
 @dataclass(frozen=True)
 class Belongings:
-    """Rows of `table` that belong to a row by `parent`; only those with these columns. `hidden` columns say whose they are."""
+    """Rows of `table` that belong to a row by `parent`; only those with these columns. `hidden` columns say whose they are. `kept` as in
+    `forms.Entries`.
+    """
 
     table: type[models.Model]
     parent: str
@@ -59,6 +61,7 @@ class Belongings:
     only: Mapping[str, Any] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
     edits: Action = EDIT_FLEET
+    kept: bool = False
 
     @property
     def columns(self) -> dict[str, Column]:
@@ -111,6 +114,11 @@ class Kind:
 
     def find(self, name: str) -> models.Model | None:
         return self.rows([name]).first()
+
+    def why_kept(self, name: str) -> str:
+        """Why the row of this name stays where its file is gone; empty: it goes."""
+        row = self.find(name)
+        return self.kept(row) if row else ""
 
     def rows(self, names: Collection[str]) -> "models.QuerySet[Any]":
         """The rows of these documents, with the rows that they name."""
@@ -248,7 +256,8 @@ def references(table: type[models.Model]) -> tuple[str, ...]:
 def _part(name: str) -> Part:
     kind = KINDS[name]
     lists = {
-        field: Entries(Part(each.columns), each.key, each.single, each.names) for field, each in kind.lists.items()
+        field: Entries(Part(each.columns), each.key, each.single, each.names, each.kept)
+        for field, each in kind.lists.items()
     }
     return Part(columns_of(kind.table, (kind.named,)), lists)
 

@@ -12,11 +12,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from controlplane.accounts import rights
-from controlplane.accounts.core.actions import APPROVE_FLEET, EDIT_FLEET, PREVIEW_FLEET
+from controlplane.accounts.core.actions import APPROVE_FLEET, EDIT_FLEET, REVIEW_FLEET
 from controlplane.accounts.core.rule import Action, Owned
 from controlplane.accounts.rights import Guard, unguarded
 from controlplane.core.acting import actor
 from controlplane.core.documents.lifecycle import Facts, State, why_not
+from controlplane.core.documents.plan import Applied
 from controlplane.core.documents.report import plan_lines
 from controlplane.core.documents.writing import join_documents
 from controlplane.fleet.core import forms
@@ -29,15 +30,15 @@ from controlplane.fleet.files.differences import values_of_text
 from controlplane.fleet.files.export import owner_of
 from controlplane.fleet.files.kinds import KINDS, Key, stored, text_of
 from controlplane.fleet.files.reading import check
-from controlplane.fleet.models import FleetProposal
+from controlplane.fleet.models import FleetProposal, StepTaken, record_step
 from inference.contract import snapshot
 
 Step = Literal["preview", "approve", "activate", "retire"]
 STEPS: Mapping[Step, Action] = {
-    "preview": PREVIEW_FLEET,
+    "preview": REVIEW_FLEET,
     "approve": APPROVE_FLEET,
     "activate": EDIT_FLEET,
-    "retire": EDIT_FLEET,
+    "retire": REVIEW_FLEET,
 }
 
 
@@ -101,23 +102,20 @@ def _applied(proposal: FleetProposal, guard: Guard) -> AppliedFleet:
 def propose(
     text: str, *, author: str, note: str, label: str = "", removes: Collection[Key] = (), restores: int | None = None
 ) -> FleetProposal:
-    """Raises ValidationError where it would change nothing, or cannot be."""
-    made = FleetProposal(
-        text=text,
-        removes=sorted(removes),
-        label=label,
-        note=note.strip()[:500],
-        author=author[:150],
-        via=actor().via[:100],
-        restores=restores,
-    )
+    """The open proposal of the same by this author, or a new one. Raises ValidationError where it would change nothing, or cannot be."""
+    given: dict[str, Any] = {"text": text, "removes": sorted(map(list, removes)), "label": label, "restores": restores}
+    made = FleetProposal(**given, note=note.strip()[:500], author=author[:150], via=actor().via[:100])
+    if same := FleetProposal.objects.filter(**given, author=made.author, ended_at=None).first():
+        return same
     seen = outlook(made).applied
     if not seen.possible:
         conflicts = [f"{step.kind} {step.name} {step.note}" for step in seen.conflicts]
         raise ValidationError("; ".join([*(each.text() for each in seen.problems), *conflicts][:3]))
     if not seen.changes_something:
         raise ValidationError("The fleet is like that already: there is nothing to change.")
-    made.save()
+    with transaction.atomic():
+        made.save()
+        record_step(made, StepTaken.What.PROPOSED, author, note)
     return made
 
 
@@ -125,7 +123,7 @@ def propose(
 class Sent:
     """What became of files: they are applied, or wait as a proposal, or cannot be."""
 
-    applied: AppliedFleet
+    applied: Applied[Any]
     proposal: FleetProposal | None = None
 
     @property
@@ -171,9 +169,9 @@ class Draft:
 
 
 @contextmanager
-def drafted(author: str) -> Iterator[Draft]:
+def drafted(author: str, label: str = "") -> Iterator[Draft]:
     """What is changed inside comes into force, or is taken back and proposed where a team whose it is wants another person's approval.
-    Raises ValidationError where it cannot be proposed.
+    `label` marks what files own. Raises ValidationError where it cannot be proposed.
     """
     draft, texts = Draft(), dict[Key, str]()
     with transaction.atomic(), revisions.touching() as touched:
@@ -184,7 +182,8 @@ def drafted(author: str) -> Iterator[Draft]:
         transaction.set_rollback(bool(texts))
     if texts:
         text = join_documents(text for text in texts.values() if text)
-        draft.proposal = propose(text, author=author, note="", removes=[key for key in texts if not texts[key]])
+        removes = [key for key in texts if not texts[key]]
+        draft.proposal = propose(text, author=author, note="", label=label, removes=removes)
 
 
 def bring_back(number: int, *, who: str, note: str = "", team: str = "") -> FleetProposal:
@@ -232,7 +231,14 @@ def facts_of(proposal: FleetProposal, seen: Outlook | None) -> Facts:
     return Facts(state, proposal.author, seen.approval, wrong, lapsed, steps=tuple(STEPS))
 
 
-def take(step: Step, number: int, who: str, guard: Guard) -> FleetProposal:
+_TAKEN: Mapping[Step, StepTaken.What] = {
+    "approve": StepTaken.What.APPROVED,
+    "activate": StepTaken.What.ACTIVATED,
+    "retire": StepTaken.What.RETIRED,
+}
+
+
+def take(step: Step, number: int, who: str, guard: Guard, note: str = "") -> FleetProposal:
     """Raises ValidationError where the step cannot be taken; what `guard` raises where `who` may not. A preview is a job, which is started
     elsewhere (`controlplane/policy/preview/proposal.py`).
     """
@@ -251,4 +257,6 @@ def take(step: Step, number: int, who: str, guard: Guard) -> FleetProposal:
             proposal.ended_by, proposal.ended_at = who[:150], timezone.now()
             proposal.revision = revisions.write() if activates else None
         proposal.save()
+        if step in _TAKEN:
+            record_step(proposal, _TAKEN[step], who, note)
     return proposal

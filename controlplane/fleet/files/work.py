@@ -109,7 +109,8 @@ class Work:
         if kind.table._meta.many_to_many:  # what it names may say whose it is
             self.guard(row)
         for name, belongings in kind.lists.items():
-            self._list(each, row, belongings, each.values[name], ("spec", name))
+            if name in each.values:
+                self._list(each, row, belongings, each.values[name], ("spec", name))
 
     def _list(self, each: Wanted, row: models.Model, of: Belongings, wanted: list[Values], path: forms.Path) -> None:
         """Entries with a key are changed in place. Without one, all are made anew in their order where any differs."""

@@ -558,4 +558,20 @@ class Migration(migrations.Migration):
                 'default_permissions': ('view',),
             },
         ),
+        migrations.CreateModel(
+            name='ProposalEvent',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('at', models.DateTimeField(auto_now_add=True)),
+                ('who', models.CharField(max_length=150)),
+                ('what', models.CharField(choices=[('proposed', 'Proposed'), ('previewed', 'Previewed'), ('shadow', 'Put in shadow'), ('shadow_ended', 'Shadow ended'), ('approved', 'Approved'), ('activated', 'Activated'), ('retirement', 'Retirement proposed'), ('retirement_withdrawn', 'Retirement withdrawn'), ('retirement_rejected', 'Retirement rejected'), ('retired', 'Retired')], max_length=20)),
+                ('note', models.CharField(blank=True, max_length=500)),
+                ('proposal', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='events', to='fleet.fleetproposal')),
+            ],
+            options={
+                'verbose_name': 'step',
+                'ordering': ['-pk'],
+                'default_permissions': ('view',),
+            },
+        ),
     ]

@@ -5,7 +5,7 @@ from controlplane.fleet.models.guards import GuardRule
 from controlplane.fleet.models.issuers import TokenIssuer
 from controlplane.fleet.models.observation import Observation
 from controlplane.fleet.models.prices import Price
-from controlplane.fleet.models.proposal import FleetProposal
+from controlplane.fleet.models.proposal import FleetProposal, ProposalEvent, StepTaken, record_step
 from controlplane.fleet.models.published import PublishedSnapshot, RoutingRules, SnapshotRevision
 from controlplane.fleet.models.revision import FleetChange, FleetRevision
 from controlplane.fleet.models.serving import Fallback, LLMModel, Pool, Region, Replica, Team, Variant
@@ -27,12 +27,14 @@ __all__ = [
     "Observation",
     "Pool",
     "Price",
+    "ProposalEvent",
     "PublishedSnapshot",
     "Region",
     "Replica",
     "RoutingRules",
     "SnapshotRevision",
     "StageTimeouts",
+    "StepTaken",
     "Team",
     "Tenant",
     "Tier",
@@ -40,4 +42,5 @@ __all__ = [
     "TokenIssuer",
     "Variant",
     "Workload",
+    "record_step",
 ]

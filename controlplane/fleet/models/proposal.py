@@ -1,8 +1,42 @@
 """A change of the fleet that is not made yet."""
 
+from typing import Any
+
 from django.db import models
 
 from controlplane.fleet.models.revision import FleetRevision
+
+
+class StepTaken(models.Model):
+    """Who took which step with a change that somebody proposed, of a policy or of the fleet, and when. Append-only."""
+
+    class What(models.TextChoices):
+        PROPOSED = "proposed", "Proposed"
+        PREVIEWED = "previewed", "Previewed"
+        SHADOW = "shadow", "Put in shadow"
+        SHADOW_ENDED = "shadow_ended", "Shadow ended"
+        APPROVED = "approved", "Approved"
+        ACTIVATED = "activated", "Activated"
+        RETIREMENT = "retirement", "Retirement proposed"
+        RETIREMENT_WITHDRAWN = "retirement_withdrawn", "Retirement withdrawn"
+        RETIREMENT_REJECTED = "retirement_rejected", "Retirement rejected"
+        RETIRED = "retired", "Retired"
+
+    at = models.DateTimeField(auto_now_add=True)
+    who = models.CharField(max_length=150)
+    what = models.CharField(max_length=20, choices=What.choices)
+    note = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        abstract = True
+        verbose_name = "step"
+        ordering = ["-pk"]
+        default_permissions = ("view",)
+
+
+def record_step(proposed: Any, what: StepTaken.What, who: str, note: str = "") -> None:
+    """Of a revision of a policy, or a proposal."""
+    proposed.events.create(what=what, who=who[:150], note=note.strip()[:500])
 
 
 class FleetProposal(models.Model):
@@ -40,3 +74,10 @@ class FleetProposal(models.Model):
     @property
     def is_open(self) -> bool:
         return self.ended_at is None
+
+
+class ProposalEvent(StepTaken):
+    proposal = models.ForeignKey(FleetProposal, on_delete=models.PROTECT, related_name="events")
+
+    def __str__(self) -> str:
+        return f"{self.proposal}: {self.what}"

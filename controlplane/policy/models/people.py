@@ -21,8 +21,9 @@ MAX_REPLICAS = 10_000
 
 
 class WithAnEnd(models.Model):
-    """In force from `starts_at` until `ends_at`, or until somebody ends it before."""
+    """In force from `starts_at` until `ends_at`, or until somebody ends it before; not while it `waits` for an approval."""
 
+    waits: Any = False
     author = models.CharField(max_length=150)
     reason = models.CharField(max_length=500)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -100,6 +101,12 @@ class Pause(WithAnEnd):
         _known("target", self.target, self.scope, known[self.Scope(self.scope)])
 
 
+class Overrides(models.QuerySet["Override"]):
+    def counting(self) -> "Overrides":
+        """Without those that wait for an approval."""
+        return self.filter(waits=False)
+
+
 class Override(WithAnEnd):
     """While it lasts, a pool has this many replicas, or a model's tier this step of the ladder, whatever policies conclude. Rails
     still hold.
@@ -112,6 +119,7 @@ class Override(WithAnEnd):
     step = models.PositiveSmallIntegerField(null=True, blank=True, help_text="Of the ladder; 0 is no degradation.")
     waits = models.BooleanField("waits for approval", default=False, editable=False, help_text="It does not count yet.")
     approved_by = models.CharField(max_length=150, blank=True, editable=False)
+    objects = Overrides.as_manager()
 
     class Meta:
         ordering = ["-starts_at"]

@@ -6,6 +6,7 @@ from typing import Any
 from django.db import models
 
 from controlplane.accounts.core.rule import Owned
+from controlplane.fleet.models import StepTaken
 from controlplane.fleet.validators import validate_name
 from controlplane.policy import owning_teams
 
@@ -121,31 +122,8 @@ class PolicyRevision(models.Model):
         raise ImmutableError(f"{self} is kept for good: retire it instead of deleting it")
 
 
-class RevisionEvent(models.Model):
-    """Who took which step with a revision, and when. Append-only."""
-
-    class What(models.TextChoices):
-        PROPOSED = "proposed", "Proposed"
-        PREVIEWED = "previewed", "Previewed"
-        SHADOW = "shadow", "Put in shadow"
-        SHADOW_ENDED = "shadow_ended", "Shadow ended"
-        APPROVED = "approved", "Approved"
-        ACTIVATED = "activated", "Activated"
-        RETIREMENT = "retirement", "Retirement proposed"
-        RETIREMENT_WITHDRAWN = "retirement_withdrawn", "Retirement withdrawn"
-        RETIREMENT_REJECTED = "retirement_rejected", "Retirement rejected"
-        RETIRED = "retired", "Retired"
-
+class RevisionEvent(StepTaken):
     revision = models.ForeignKey(PolicyRevision, on_delete=models.PROTECT, related_name="events")
-    at = models.DateTimeField(auto_now_add=True)
-    who = models.CharField(max_length=150)
-    what = models.CharField(max_length=20, choices=What.choices)
-    note = models.CharField(max_length=500, blank=True)
-
-    class Meta:
-        verbose_name = "step"
-        ordering = ["-pk"]
-        default_permissions = ("view",)
 
     def __str__(self) -> str:
         return f"{self.revision}: {self.what}"

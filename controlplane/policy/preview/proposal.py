@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from controlplane.accounts.rights import Guard
 from controlplane.fleet.files import proposals
-from controlplane.fleet.models import FleetProposal
+from controlplane.fleet.models import FleetProposal, StepTaken, record_step
 from controlplane.planning import jobs
 from controlplane.planning.models import PlanJob
 from controlplane.policy.preview.common import NS_PER_S, CannotPreviewError
@@ -36,9 +36,9 @@ def _made(sender: type[FleetProposal], instance: FleetProposal, created: bool, *
         start(instance, instance.author)
 
 
-def take(step: proposals.Step, number: int, who: str, guard: Guard) -> FleetProposal:
+def take(step: proposals.Step, number: int, who: str, guard: Guard, note: str = "") -> FleetProposal:
     """As `proposals.take`, which checks that a preview may be started; then it is."""
-    proposal = proposals.take(step, number, who, guard)
+    proposal = proposals.take(step, number, who, guard, note)
     if step == "preview":
         start(proposal, who)
     return proposal
@@ -64,6 +64,7 @@ def run(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, Any]:
         if proposal.is_open:
             proposal.preview, proposal.previewed_at = result, timezone.now()
             proposal.save(update_fields=["preview", "previewed_at"])
+            record_step(proposal, StepTaken.What.PREVIEWED, progress.job.author)
     return {"note": f"replayed {result['requests']} requests"}
 
 

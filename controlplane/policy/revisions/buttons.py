@@ -18,7 +18,7 @@ LEAVES = "It stays in force until another person has approved its retirement."
 
 def buttons_of(request: HttpRequest, revision: PolicyRevision) -> list[Button]:
     def whom(step: Step) -> str:
-        return rights.why_not(request.user, steps.action_for(step), revision)
+        return rights.why_not(request.user, steps.action_for(step, revision), revision)
 
     shown = lifecycle.buttons(steps.facts_of(revision), request.user.get_username(), whom)
     earlier = _comes_back(revision)
@@ -38,7 +38,7 @@ def press(request: HttpRequest, revision: PolicyRevision, step: str) -> PolicyRe
             revision = steps.roll_back(revision.name, who, number, note, guard)
             said = f"Revision {revision.number} is in force within a second, with the text of revision {revision.restores}."
         elif step in lifecycle.STEPS:
-            rights.require(request.user, steps.action_for(step), revision)
+            rights.require(request.user, steps.action_for(step, revision), revision)
             if step == "preview":
                 previews.start(revision, who)
             else:

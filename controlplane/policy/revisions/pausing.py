@@ -71,7 +71,7 @@ def keep(row: Kept, who: str, guard: Guard = unguarded, *, at_once: bool = False
     if isinstance(row, Override) and not at_once:
         row.waits = bool(approval.wanting([row.owned()], "overrides_need_approval"))
     row.save()
-    if not (isinstance(row, Override) and row.waits):
+    if not row.waits:
         _say(row, "made", f"by {who}")
     log.info(f"{row._meta.model_name}.made", number=row.pk, target=str(row), ends_at=row.ends_at.isoformat(), by=who)
     return row
@@ -97,23 +97,27 @@ def approve(override: Override, who: str) -> Override:
 
 
 @transaction.atomic
-def end(row: Kept, who: str) -> bool:
-    """End it now, or before it begins. False where it was over already."""
+def end(row: Pause | Override, who: str, guard: Guard = unguarded) -> bool:
+    """End it now, or before it begins. False where it was over already. `guard` is asked of what counts: what waits is rejected, or
+    withdrawn.
+    """
     now = timezone.now()
     open_ones = type(row)._default_manager.select_for_update().filter(pk=row.pk, ended_at__isnull=True, ends_at__gt=now)
     if open_one := open_ones.first():
+        if not open_one.waits:
+            guard(open_one)
         open_one.ended_at, open_one.ended_by = now, who[:150]
         open_one.save(update_fields=["ended_at", "ended_by"])
         log.info(f"{row._meta.model_name}.ended", number=row.pk, target=str(row), by=who)
-        if not (isinstance(open_one, Override) and open_one.waits):
+        if not open_one.waits:
             _say(open_one, "ended", f"ended by {who}")
     row.refresh_from_db()
     return open_one is not None
 
 
-def in_force(table: type[Kept], *, over: bool = False) -> QuerySet[Kept]:
-    """Those in force or to come, the newest first; with `over` the past ones too."""
-    rows: QuerySet[Kept] = table._default_manager.order_by("-pk")
+def in_force(of: type[Kept] | QuerySet[Kept], *, over: bool = False) -> QuerySet[Kept]:
+    """Those of a table, or of some rows, in force or to come, the newest first; with `over` the past ones too."""
+    rows = (of if isinstance(of, QuerySet) else of._default_manager.all()).order_by("-pk")
     return rows if over else rows.filter(ended_at__isnull=True, ends_at__gt=timezone.now())
 
 

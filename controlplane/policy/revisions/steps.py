@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from controlplane.accounts.core.actions import APPROVE_POLICIES, CHANGE_POLICIES, KEEP_POLICIES
+from controlplane.accounts.core.actions import APPROVE_POLICIES, CHANGE_POLICIES, REJECT_POLICIES
 from controlplane.accounts.core.rule import Action
 from controlplane.accounts.rights import Guard, unguarded
 from controlplane.core.documents import lifecycle
@@ -22,6 +22,7 @@ from controlplane.core.documents.plan import conflict_with, is_managed
 from controlplane.core.documents.problem import dotted
 from controlplane.core.formatting import shortened
 from controlplane.fleet import changes, publish
+from controlplane.fleet.models import record_step
 from controlplane.policy import owning_teams
 from controlplane.policy.core import checks
 from controlplane.policy.core.spec import Policy, Routing
@@ -36,9 +37,10 @@ BOOTSTRAP, CANARY, ROLL_BACK = "bootstrap", "canary", "roll_back"
 """The sources of revisions that come with a set-up, follow a canary, or bring an earlier text back."""
 
 
-def action_for(step: str) -> Action:
-    """What a step asks of the rule."""
-    return {"approve": APPROVE_POLICIES, "keep": KEEP_POLICIES}.get(step, CHANGE_POLICIES)
+def action_for(step: str, revision: PolicyRevision) -> Action:
+    """What a step asks of the rule: whoever may approve a proposal may reject it."""
+    rejects = step == "keep" or (step == "retire" and revision.state in lifecycle.OPEN)
+    return APPROVE_POLICIES if step == "approve" else REJECT_POLICIES if rejects else CHANGE_POLICIES
 
 
 class Proposed(NamedTuple):
@@ -340,7 +342,7 @@ def _checked(revision: PolicyRevision, step: lifecycle.Step, who: str) -> Policy
 
 
 def _record(revision: PolicyRevision, what: RevisionEvent.What, who: str, note: str = "") -> PolicyRevision:
-    RevisionEvent.objects.create(revision=revision, what=what, who=who[:150], note=note.strip()[:500])
+    record_step(revision, what, who, note)
     log.info("policy.revision_changed", policy=revision.name, revision=revision.number, step=str(what), by=who)
     return revision
 

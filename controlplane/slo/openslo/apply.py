@@ -56,14 +56,14 @@ def known_documents() -> list[Document]:
 
 
 def state() -> StoredState:
-    objectives: dict[str, Objective] = {}
+    objectives, labels = dict[str, Objective](), dict[str, str]()
     for row in StoredObjective.objects.select_related("owner"):
-        objectives[row.slug] = row.to_objective()
+        objectives[row.slug], labels[row.slug] = row.to_objective(), row.annotations.get(MANAGED_BY, "")
     documents = {
         (row.kind, row.name): StoredDocument(row.label, row.source, row.text, row.slug)
         for row in AppliedDocument.objects.all()
     }
-    return StoredState(objectives, documents)
+    return StoredState(objectives, documents, labels)
 
 
 def _carry_out(linted: Linted, steps: Iterable[PlanStep[str]], label: str, who: str, guard: Guard) -> list[Problem]:

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from controlplane.accounts.models import ApiToken
-from controlplane.fleet.models import LLMModel, Pool, Region, Variant
+from controlplane.fleet.models import FleetProposal, LLMModel, Pool, Region, Team, Variant
 from controlplane.planning.inputs import plan_inputs
 from controlplane.planning.models import GpuType, PoolCapacity, ReplicaCapacityEntry
 from inference.contract.address import parse_url
@@ -91,3 +91,12 @@ def test_a_token_without_the_scope_enters_nothing(fleet: FleetPool, pool: Pool) 
     with pytest.raises(EnteringError, match="403"):
         msgspec.structs.replace(fleet, token=token).enter(result())
     assert not GpuType.objects.exists()
+
+
+def test_it_says_where_what_it_found_waits_for_an_approval(fleet: FleetPool, pool: Pool) -> None:
+    LLMModel.objects.update(team=Team.objects.create(name="serving", requires_approval=True))
+    said = fleet.enter(result())
+    assert said == (
+        f"not in force yet: another person has to approve it, at /changes/proposals/{FleetProposal.objects.get().pk} of localhost"
+    )
+    assert not ReplicaCapacityEntry.objects.exists()

@@ -16,6 +16,7 @@ from controlplane.fleet.files.revisions import Reason, because
 from controlplane.fleet.models import FleetProposal, FleetRevision, LLMModel, Pool, Team, Tier
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import steps
+from controlplane.slo.models import Maintenance
 from controlplane.sources.core.resources import Outcome
 from controlplane.sources.reconcile import APPLIED, Declared, Reconciler
 from tests.support.entered_fleet import emptied, entered_fleet
@@ -32,7 +33,7 @@ def declared(*texts: str) -> list[Declared]:
     ]
 
 
-def document(kind: str, name: str, **spec: object) -> str:
+def document(kind: str, name: str, /, **spec: object) -> str:
     return write_yaml({"apiVersion": "weir/v1", "kind": kind, "metadata": {"name": name}, "spec": spec})
 
 
@@ -80,6 +81,17 @@ def test_what_is_used_stays_until_it_is_used_no_more() -> None:
     )
     assert reasons(WEIR.retire(both)) == {"tier/gold": "Applied", "tenant/shop": "Applied"}
     assert not Tier.objects.exists()
+
+
+def test_a_window_that_is_over_stays_where_its_object_is_deleted() -> None:
+    window = {"name": "Disks", "duration_s": 60, "reason": "disks"}
+    both = declared(
+        document("Maintenance", "past", start="2016-01-01T00:00:00", **window),
+        document("Maintenance", "coming", start="2099-01-01T00:00:00", **window),
+    )
+    assert set(WEIR.follow(both).values()) == {APPLIED}
+    assert set(WEIR.retire(both).values()) == {APPLIED}
+    assert [each.slug for each in Maintenance.objects.all()] == ["past"]
 
 
 def test_what_was_made_by_hand_is_not_taken_and_does_not_go_with_the_object() -> None:

@@ -8,6 +8,7 @@ from ninja import Body, Field, Router
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_PLAN
 from controlplane.api.formats import Given, Name, Slug, Text
+from controlplane.api.steps import DraftedOut, drafted
 from controlplane.fleet.models import Pool
 from controlplane.planning.enter_benchmark import enter_benchmark
 from controlplane.telemetry.query.core.errors import BadQuestionError
@@ -39,9 +40,16 @@ class CapacityOut(Given):
     entered: bool
 
 
-@router.put("/capacities/{pool}", response=CapacityOut, summary="Enter what a benchmark found that a replica carries")
+@router.put(
+    "/capacities/{pool}",
+    response={200: CapacityOut, 202: DraftedOut},
+    summary="Enter what a benchmark found that a replica carries",
+)
+@drafted
 def capacity(request: HttpRequest, pool: Name, given: Body[CapacityIn]) -> CapacityOut:
-    """It replaces what an earlier benchmark of the pool on that GPU type found. A capacity that the ledger measured counts before it."""
+    """It replaces what an earlier benchmark of the pool on that GPU type found. A capacity that the ledger measured counts before it. 202
+    where the pool's team wants approvals.
+    """
     rights.require_anywhere(request.user, EDIT_PLAN)
     row = Pool.objects.filter(name=pool).select_related("capacity__gpu_type").first()
     if row is None:

@@ -9,10 +9,9 @@ from ninja import Field, Query, Router, Schema, Status
 
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_FLEET
-from controlplane.api.endpoints.openslo import BODY, FileStepOut, LintProblemOut, as_file, files
+from controlplane.api.endpoints.openslo import BODY, FileStepOut, SentOut, as_file, files
 from controlplane.api.formats import Given, Name, Number, Words
-from controlplane.api.steps import StepsOut, stepped
-from controlplane.core.documents import report
+from controlplane.api.steps import NO_NOTE, StepIn, StepsOut, stepped
 from controlplane.core.documents.plan import managed_by
 from controlplane.core.documents.writing import join_documents
 from controlplane.core.listing import newest_first
@@ -39,23 +38,8 @@ class FleetStepOut(FileStepOut):
     action: str = Field(..., description="create, change, unchanged, prune or conflict")
 
 
-class FleetAppliedOut(Schema):
-    summary: str
+class FleetAppliedOut(SentOut):
     steps: list[FleetStepOut] = Field(validation_alias="applied.steps")
-    problems: list[LintProblemOut] = Field(validation_alias="applied.problems")
-    applied: bool = Field(
-        validation_alias="applied.done",
-        description="False for a dry run, and where something forbids it",
-    )
-    proposal: int | None = Field(None, description="Where a team wants another person's approval: what waits for it")
-
-    @staticmethod
-    def resolve_summary(sent: proposals.Sent) -> str:
-        return report.summarise(sent.applied.steps, sent.applied.done)
-
-    @staticmethod
-    def resolve_proposal(sent: proposals.Sent) -> int | None:
-        return sent.proposal.pk if sent.proposal else None
 
 
 class FleetApplyParameters(Schema):
@@ -227,7 +211,9 @@ def fleet_proposal(request: HttpRequest, number: Number) -> dict[str, Any]:
     response=FleetProposalOut,
     summary="Preview a proposed change, approve another person's, bring it into force, or withdraw it",
 )
-def take_fleet_step(request: HttpRequest, number: Number, step: proposals.Step) -> dict[str, Any]:
+def take_fleet_step(
+    request: HttpRequest, number: Number, step: proposals.Step, given: StepIn = NO_NOTE
+) -> dict[str, Any]:
     """Each wants a right of its own. 409 where its state, or the fleet as it is now, does not allow it. A preview is a job of the worker;
     each proposal gets one by itself, and an approval wants one of what it would change now.
     """
@@ -235,7 +221,7 @@ def take_fleet_step(request: HttpRequest, number: Number, step: proposals.Step) 
     rights.require_anywhere(request.user, action)
     _proposal(number)
     guard = kind_guard(request.user, action)
-    return _shown(request, fleet_previews.take(step, number, request.user.get_username(), guard))
+    return _shown(request, fleet_previews.take(step, number, request.user.get_username(), guard, given.note))
 
 
 def _revision(number: int) -> FleetRevision:

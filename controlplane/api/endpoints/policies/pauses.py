@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404
 from ninja import Field, Query, Router, Schema, Status
 
 from controlplane.accounts import rights
-from controlplane.accounts.core.actions import APPROVE_POLICIES, CHANGE_POLICIES
+from controlplane.accounts.core.actions import APPROVE_POLICIES, CHANGE_POLICIES, REJECT_POLICIES
 from controlplane.api.formats import Given, Moment, Name, Number, Text
 from controlplane.api.listing import ListParameters, newest_first
 from controlplane.policy.models import Override, Pause
@@ -147,6 +147,7 @@ def approve_override(request: HttpRequest, number: Number) -> Override:
 
 @router.delete("/overrides/{int:number}", response=OverrideOut, summary="End it now; the record stays")
 def end_override(request: HttpRequest, number: Number) -> Override:
-    override = rights.row_for(request.user, CHANGE_POLICIES, Override, pk=number)
-    pausing.end(override, request.user.get_username())
+    """One that waits is rejected by who may approve it, or withdrawn."""
+    override = rights.row_for(request.user, REJECT_POLICIES, Override, pk=number)
+    pausing.end(override, request.user.get_username(), rights.guard(request.user, CHANGE_POLICIES))
     return override

@@ -9,10 +9,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema, Status
 
 from controlplane.accounts import rights
-from controlplane.accounts.core.actions import CHANGE_POLICIES
+from controlplane.accounts.core.actions import CHANGE_POLICIES, REJECT_POLICIES
 from controlplane.api.endpoints.openslo import as_file
 from controlplane.api.formats import Count, Given, Number, Words
-from controlplane.api.steps import ProposedOut, StepsOut
+from controlplane.api.steps import NO_NOTE, ProposedOut, StepIn, StepsOut
 from controlplane.core.documents import lifecycle
 from controlplane.core.documents.lifecycle import Step
 from controlplane.core.documents.writing import join_documents
@@ -40,23 +40,9 @@ class ProposalIn(Given):
     note: Words = Field("", max_length=500, description="Why it was written")
 
 
-class StepIn(Given):
-    note: Words = Field("", max_length=500)
-
-
 class RollBackIn(Given):
     number: Count | None = Field(None, description="A revision that was in force; else what was in force before")
     note: Words = Field("", max_length=500)
-
-
-class StepTakenOut(Schema):
-    at: datetime
-    who: str
-    what: str = Field(
-        description="proposed, previewed, shadow, shadow_ended, approved, activated, retirement (proposed), "
-        "retirement_withdrawn, retirement_rejected or retired"
-    )
-    note: str
 
 
 class PolicyRevisionOut(ProposedOut):
@@ -82,7 +68,6 @@ class PolicyRevisionDetailOut(StepsOut, PolicyRevisionOut):
     text: str
     document: dict[str, Any] = Field(description="The text as JSON")
     preview: dict[str, Any] = Field(description="What the preview measured; empty before")
-    events: list[StepTakenOut] = Field(description="Who took which step, the newest first")
 
     @staticmethod
     def resolve_document(row: PolicyRevision) -> dict[str, Any]:
@@ -208,10 +193,17 @@ def preview(request: HttpRequest, name: str, number: Number) -> Status[dict[str,
     response=PolicyRevisionDetailOut,
     summary="Put it in shadow, approve what another person proposed, activate it, retire it, or keep it in force",
 )
-def take_step(request: HttpRequest, name: str, number: Number, step: StepName, given: StepIn) -> PolicyRevision:
+def take_step(
+    request: HttpRequest, name: str, number: Number, step: StepName, given: StepIn = NO_NOTE
+) -> PolicyRevision:
     """Each wants a right of its own. Where the team wants approvals, `retire` proposes to take what is in force out of it: `approve` by
     another person does so, and `keep` withdraws or rejects it. 409 where the revision's state, or its team, does not allow it."""
-    row = rights.row_by(request.user, steps.action_for(step), lambda: _row(name, number))
+    try:
+        row = _row(name, number)
+    except Http404:
+        rights.require_anywhere(request.user, REJECT_POLICIES)
+        raise
+    rights.require(request.user, steps.action_for(step, row), row)
     return steps.TAKE[step](row, request.user.get_username(), given.note)
 
 

@@ -127,7 +127,8 @@ def take_proposal_step(request: HttpRequest, number: int, step: str) -> HttpResp
     get_object_or_404(FleetProposal, pk=number)
     try:
         guard = kind_guard(request.user, action)
-        fleet_previews.take(step, number, request.user.get_username(), guard)  # type: ignore[arg-type]
+        note = request.POST.get("note", "")
+        fleet_previews.take(step, number, request.user.get_username(), guard, note)  # type: ignore[arg-type]
     except ValidationError as error:
         messages.error(request, f"Not done: {'; '.join(error.messages)}")
     else:

@@ -38,7 +38,7 @@ def policies(request: HttpRequest) -> HttpResponse:
     context |= {
         "rows": policy_rows(PolicyRevision.objects.order_by("name", "-number")),
         "pauses": pausing.in_force(Pause).order_by("ends_at"),
-        "overrides": pausing.in_force(Override).filter(waits=False).order_by("ends_at"),
+        "overrides": pausing.in_force(Override.objects.counting()).order_by("ends_at"),
         "waiting_overrides": pausing.in_force(Override).filter(waits=True).count(),
         "actions": list(Action.objects.filter(ended_at__isnull=True).select_related("decision").order_by("started_at")),
         "now": now,

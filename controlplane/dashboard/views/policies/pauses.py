@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from controlplane.accounts import rights
-from controlplane.accounts.core.actions import APPROVE_POLICIES, CHANGE_POLICIES
+from controlplane.accounts.core.actions import APPROVE_POLICIES, CHANGE_POLICIES, REJECT_POLICIES
 from controlplane.dashboard.core import zone
 from controlplane.dashboard.views.common import LENGTHS, length_of, page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
@@ -40,8 +40,9 @@ def pauses(request: HttpRequest) -> HttpResponse:
         except ValidationError as error:
             errors = error.message_dict if hasattr(error, "error_dict") else {"": list(error.messages)}
         else:
-            waits = isinstance(made, Override) and made.waits
-            begun = "It waits for another person's approval" if waits else f"In force until {zone.at(made.ends_at)}"
+            begun = (
+                "It waits for another person's approval" if made.waits else f"In force until {zone.at(made.ends_at)}"
+            )
             messages.success(request, f"{begun}: {made}.")
             return HttpResponseRedirect(reverse("pauses"))
     now = timezone.now()
@@ -80,16 +81,16 @@ def over(now: datetime) -> list[dict[str, Any]]:
 
 @require_POST
 def end_pause(request: HttpRequest, what: str, number: int) -> HttpResponse:
-    """End a pause or an override now."""
-    who = request.user.get_username()
+    """End a pause or an override now, or reject or withdraw an override that waits."""
+    who, guard = request.user.get_username(), rights.guard(request.user, CHANGE_POLICIES)
     if what == "pause":
-        pause = rights.row_for(request.user, CHANGE_POLICIES, Pause, pk=number)
-        said, ended = str(pause), pausing.end(pause, who)
+        row: Pause | Override = rights.row_for(request.user, CHANGE_POLICIES, Pause, pk=number)
     else:
-        override = rights.row_for(request.user, CHANGE_POLICIES, Override, pk=number)
-        said, ended = str(override), pausing.end(override, who)
-    if ended:
-        messages.success(request, f"Ended: {said}. The next tick decides without it.")
+        row = rights.row_for(request.user, REJECT_POLICIES, Override, pk=number)
+    if pausing.end(row, who, guard):
+        messages.success(
+            request, f"Ended: {row}. " + ("It never counts." if row.waits else "The next tick decides without it.")
+        )
     return HttpResponseRedirect(reverse("pauses"))
 
 

@@ -25,10 +25,13 @@ class StoredDocument(NamedTuple):
 
 
 class StoredState(NamedTuple):
-    """What is stored: objectives by slug, and documents by kind and name."""
+    """What is stored: objectives by slug, documents by kind and name, and the owner labels of objectives by slug: they tell whose one is
+    that was approved, and is in no document yet.
+    """
 
     objectives: Mapping[str, Objective]
     documents: Mapping[tuple[str, str], StoredDocument]
+    labels: Mapping[str, str]
 
 
 def plan_apply(linted: Linted, state: StoredState, label: str, *, prune: bool, adopt: bool) -> list[PlanStep[str]]:
@@ -52,7 +55,7 @@ def _plan_document(wanted: Document, linted: Linted, state: StoredState, label: 
     note = linted.kept.get(name, "") if kind == "SLO" else ""
     stored = state.documents.get((kind, name))
     existing = state.objectives.get(slug) if slug else None
-    owner = stored.label if stored is not None else "" if existing is not None else label
+    owner = stored.label if stored is not None else state.labels.get(slug, "") if existing is not None else label
     if owner != label and not adopt:
         return PlanStep("conflict", kind, name, slug, wanted.source, note=conflict_with(owner))
     before = objective_to_json(existing) if existing else {}
@@ -64,7 +67,7 @@ def _plan_document(wanted: Document, linted: Linted, state: StoredState, label: 
     if stored is None and existing is None:
         return PlanStep("create", kind, name, slug, wanted.source, changes, note)
     if stored is None:
-        note = "made by hand until now"
+        note = "approved, and not in a document until now" if owner else "made by hand until now"
     elif not changes and stored.text != wanted.text:
         changes = (TEXT_ONLY,)
     elif slug and existing is None:

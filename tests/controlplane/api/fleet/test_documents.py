@@ -51,16 +51,26 @@ def test_files_wait_where_a_team_wants_approval_and_a_revision_comes_back(owner:
     assert set(Pool.objects.values_list("model_name", flat=True)) == {"m"}
     seen = owner.get(f"/api/v1/fleet/proposals/{waits.json()['proposal']}").json()
     assert (seen["state"], seen["approval"], "model_name m → n" in seen["gateways"]) == ("draft", ["serving"], True)
-    step = owner.post(f"/api/v1/fleet/proposals/{seen['number']}/activate")
+    step = owner.post(f"/api/v1/fleet/proposals/{seen['number']}/activate", "", content_type="application/json")
     assert (
         step.status_code == 409
         and "serving wants another person's approval, and this is draft" in step.json()["detail"]
     )
     Team.objects.filter(name="serving").update(requires_approval=False)
-    assert owner.post(f"/api/v1/fleet/proposals/{seen['number']}/activate").json()["revision"] == 2
+    assert (
+        owner.post(f"/api/v1/fleet/proposals/{seen['number']}/activate", "", content_type="application/json").json()[
+            "revision"
+        ]
+        == 2
+    )
     back = owner.post("/api/v1/fleet/revisions/1/bring-back", "{}", content_type="application/json")
     assert back.status_code == 201 and set(Pool.objects.values_list("model_name", flat=True)) == {"m", "n"}
-    assert owner.post(f"/api/v1/fleet/proposals/{back.json()['number']}/activate").json()["state"] == "active"
+    assert (
+        owner.post(
+            f"/api/v1/fleet/proposals/{back.json()['number']}/activate", "", content_type="application/json"
+        ).json()["state"]
+        == "active"
+    )
     assert set(Pool.objects.values_list("model_name", flat=True)) == {"m"}
     listed = owner.get("/api/v1/fleet/revisions").json()["revisions"]
     assert [(row["number"], row["restores"]) for row in listed] == [(3, 1), (2, None), (1, None)]

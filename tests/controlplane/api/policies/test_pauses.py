@@ -140,6 +140,26 @@ def test_where_a_team_wants_it_an_override_counts_once_another_person_approved_i
     ]
 
 
+def test_who_may_approve_an_override_may_reject_it_until_it_counts(oto: Client) -> None:
+    Team.objects.update(overrides_need_approval=True)
+    first, second, third = (post(oto, "overrides", pool="chat-eu", replicas=each)[1]["number"] for each in (1, 2, 3))
+    abe, vera = logged_in(approver("abe")), logged_in(member("vera", "viewer"))
+    at = "/api/v1/overrides/{}"
+    assert (">Reject<" in abe.get("/pauses").content.decode(), ">Withdraw<" in oto.get("/pauses").content.decode()) == (
+        True,
+        True,
+    )
+    assert vera.delete(at.format(first)).status_code == 403
+    assert abe.delete(at.format(first)).json()["ended_by"] == "abe"
+    assert abe.post(f"/pauses/override/{second}/end").status_code == 302
+    assert Override.objects.get(pk=second).ended_by == "abe"
+    assert abe.post(at.format(first) + "/approve").status_code == 409
+    abe.post(at.format(third) + "/approve")
+    assert (abe.delete(at.format(third)).status_code, counting()) == (403, 1)
+    assert (oto.delete(at.format(third)).status_code, counting()) == (200, 0)
+    assert ChangeRecord.objects.count() == 2, "what never counted changed nothing"
+
+
 def test_a_pause_and_an_administrators_override_do_not_wait_and_are_marked(oto: Client) -> None:
     Team.objects.update(overrides_need_approval=True)
     post(oto, "pauses", scope="pool", target="chat-eu")

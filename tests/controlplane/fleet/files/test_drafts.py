@@ -19,9 +19,10 @@ from controlplane.fleet.models import (
     Tenant,
     Tier,
 )
-from controlplane.planning.models import PoolCapacity
+from controlplane.planning.models import GpuType, PoolCapacity, ReplicaCapacityEntry
 from controlplane.slo.models import Maintenance, StoredObjective
 from tests.support.entered_fleet import entered_fleet
+from tests.support.slo.openslo_files import FOREIGN, slo
 from tests.support.web.html import html_of
 from tests.support.web.people import member
 
@@ -91,13 +92,13 @@ def test_what_is_added_deleted_or_done_to_many_waits_too(rita: Client) -> None:
     rita.post("/admin/fleet/replica/add/", form)
     rita.post(path_of(replica, "delete"), {"post": "yes"})
     rita.post("/admin/fleet/replica/", {"action": "delete_selected", "_selected_action": [replica.pk], "post": "yes"})
-    first, second, third = FleetProposal.objects.order_by("pk")
-    assert "two" in first.text and "chat-eu-0" in first.text
-    assert "chat-eu-0" not in second.text and (second.text, second.removes) == (third.text, third.removes)
+    first, second = FleetProposal.objects.order_by("pk")  # the same once more is the same proposal
+    assert "two" in first.text and "chat-eu-0" in first.text and "chat-eu-0" not in second.text
     assert list(pool.replicas.values_list("name", flat=True)) == ["chat-eu-0"]
-    third.delete()
-    second.delete()
+    take("retire", second.pk, "rita", unguarded, "not this one")
     brought_into_force(first)
+    steps = [(each.what, each.who, each.note) for each in second.events.all()]
+    assert steps == [("retired", "rita", "not this one"), ("proposed", "rita", "")]
     assert set(pool.replicas.values_list("name", flat=True)) == {"chat-eu-0", "two"}
 
 
@@ -163,3 +164,47 @@ def test_objectives_maintenance_and_what_plans_assume_wait_too(rita: Client) -> 
     waits(rita.post("/admin/planning/poolcapacity/add/", form_of(rita, "/admin/planning/poolcapacity/add/") | floor))
     assert PoolCapacity.objects.get(pool__name="chat-us").warm_floor == 2
     assert not StoredObjective.objects.filter(slug="ok").exists() and FleetProposal.objects.count() == 5
+
+
+def test_openslo_files_wait_and_own_what_was_approved(rita: Client) -> None:
+    def sent(text: str, prune: bool = False) -> Any:
+        query = {"owner_label": "repo", "prune": str(prune).lower()}
+        return rita.post("/api/v1/openslo/apply", text, content_type="application/yaml", query_params=query)
+
+    answer = sent(slo())
+    assert (answer.status_code, answer.json()["applied"], answer.json()["proposal"]) == (202, False, proposed().pk)
+    assert sent(slo()).json()["proposal"] == proposed().pk and not StoredObjective.objects.exists()
+    brought_into_force(proposed())
+    row = StoredObjective.objects.get()
+    assert (row.slug, row.threshold_ms, row.annotations["weir.slo/managed-by"]) == ("chat-ttft", 100, "repo")
+    assert sent(slo()).json()["summary"] == "1 changed.", "the text is kept once the objective is in force"
+    assert sent(slo()).json()["summary"] == "Nothing changed: 1 unchanged."
+    assert sent(FOREIGN, prune=True).status_code == 202 and StoredObjective.objects.exists()
+    brought_into_force(FleetProposal.objects.latest("pk"))
+    assert not StoredObjective.objects.exists()
+    assert (sent(FOREIGN, prune=True).status_code, sent(slo().replace("0.95", "1")).status_code) == (200, 409)
+
+
+def test_what_a_benchmark_found_waits_and_no_file_takes_it_away(rita: Client, owner: Client) -> None:
+    def entered(rate: int, **given: Any) -> Any:
+        body = {"requests_per_s": rate, "gpu": "h100", **given}
+        return rita.put("/api/v1/planning/capacities/chat-us", body, content_type="application/json")
+
+    GpuType.objects.create(name="h100", usd_per_hour=2.0)
+    assert entered(40, dry_run=True).json()["entered"] is False and not FleetProposal.objects.exists()
+    assert (entered(40).status_code, ReplicaCapacityEntry.objects.count()) == (202, 0)
+    brought_into_force(proposed())
+    entry = ReplicaCapacityEntry.objects.get()
+    assert (entry.requests_per_s, entry.source, entry.pool.pool.name) == (40, "benchmark", "chat-us")
+    document = "/api/v1/fleet/documents/PoolCapacity/chat-us"
+    text = owner.get(document).content.decode()
+    assert "benchmarks" not in text and "gpu_type: h100" in text
+    assert owner.put(document, text, content_type="application/yaml").json()["summary"].startswith("Nothing changed")
+    assert owner.put(document, text + "  warm_floor: 3\n", content_type="application/yaml").status_code == 202
+    brought_into_force(FleetProposal.objects.latest("pk"))
+    assert (
+        ReplicaCapacityEntry.objects.get() == entry and PoolCapacity.objects.get(pool__name="chat-us").warm_floor == 3
+    )
+    rita.post(f"/admin/planning/poolcapacity/{entry.pool_id}/delete/", {"post": "yes"})
+    brought_into_force(FleetProposal.objects.latest("pk"))
+    assert not ReplicaCapacityEntry.objects.exists()

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import ProtectedError
 
 from controlplane.accounts import rights
-from controlplane.accounts.core.actions import APPROVE_FLEET, EDIT_FLEET
+from controlplane.accounts.core.actions import APPROVE_FLEET, EDIT_FLEET, REVIEW_FLEET
 from controlplane.fleet.files import revisions
 from controlplane.fleet.files.proposals import bring_back, outlook, propose, take
 from controlplane.fleet.models import (
@@ -223,6 +223,14 @@ def test_another_person_approves_where_the_team_wants_that(home: Path) -> None:
         approve()
     previewed(made)
     approve()
+    another = propose(text.replace("new", "old"), author="rita", note="or this", label="repo")
+    with pytest.raises(PermissionDenied):
+        take("retire", another.pk, "vera", rights.guard(member("vera", "viewer", team="serving"), REVIEW_FLEET))
+    take("retire", another.pk, "abe", rights.guard(abe, REVIEW_FLEET), "not so")
+    assert [(each.what, each.who, each.note) for each in another.events.all()] == [
+        ("retired", "abe", "not so"),
+        ("proposed", "rita", "or this"),
+    ]
     done = take("activate", made.pk, "rita", edits)
     assert done.revision and (done.revision.author, done.revision.note) == ("rita", "say what it is")
     assert Variant.objects.get(name="chat").description == "new"
