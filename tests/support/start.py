@@ -13,7 +13,9 @@ Start = Callable[[Command], Managed]
 READY_S = 400.0
 """Nothing takes as long to start, nor to start again, however busy the machine is with other tests."""
 
-STARTING_FIXTURES = {"start", "start_once", "front_dsn", "telemetry", "run", "browser", "control_plane", "triton_port"}
+STARTING_FIXTURES = {
+    "start", "start_once", "front_dsn", "telemetry", "run", "guarded", "small", "browser", "control_plane", "triton_port",
+}  # fmt: skip
 STARTING_NAMES = (
     "subprocess",
     "multiprocessing",
