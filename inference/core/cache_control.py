@@ -37,7 +37,8 @@ class CacheControl(NamedTuple):
         """How long its answer is kept: the shortest of what its routing rule (`routed_s`; 0 is nothing), its operation and its tags
         say, else as the model says. A request only shortens that.
         """
-        ttl_s = min(filter(None, (routed_s, *self._said(rule.ttls_s, operation))), default=rule.ttl_s)
+        said = self._said(rule.ttls_s, operation) if rule.ttls_s else ()
+        ttl_s = min(filter(None, (routed_s, *said)), default=rule.ttl_s)
         return min(ttl_s, self.ttl_s) if self.ttl_s is not None else ttl_s
 
     def stale_for(self, rule: CacheRule, operation: str) -> int:

@@ -10,14 +10,15 @@ as the only part; defaults and their absence, where every server has the same de
 from typing import Any
 
 from inference.core.openai import schema
-from inference.core.openai.checks import plain, prompts_of
+from inference.core.openai.checks import prompts_of
 from inference.core.openai.schema import ChatRequest, CompletionRequest, EmbeddingRequest
 from inference.core.question import Function, ImageUrl, Message, Part, Prompt, Question, ToolCall
 
 
-def chat(request: ChatRequest, max_output_tokens: int) -> Question:
+def chat(request: ChatRequest, plain: bool, max_output_tokens: int) -> Question:
+    """`plain` says that it has none but the usual parameters."""
     messages = tuple(map(_message, request.messages))
-    if plain(request):
+    if plain:
         return Question(operation="chat", messages=messages, **_usual(request, max_output_tokens))
     choice = request.tool_choice or ""
     return Question(

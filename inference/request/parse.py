@@ -84,12 +84,12 @@ class Endpoint(NamedTuple):
 
 
 def _chat(body: bytes) -> Understood:
-    request = checks.decode_chat(body)
+    request, plain = checks.decode_chat(body)
 
     def question(model: Model) -> Question:
-        return normalise.chat(request, model.max_output_tokens)
+        return normalise.chat(request, plain, model.max_output_tokens)
 
-    return Understood(checks.dropped(request), question, partial(_chunks, ChatWriter, request))
+    return Understood([] if plain else checks.dropped(request), question, partial(_chunks, ChatWriter, request))
 
 
 def _completion(body: bytes) -> Understood:
@@ -114,7 +114,7 @@ def _responses(body: bytes) -> Understood:
     request, chat, dropped = responses_schema.read(body)
 
     def question(model: Model) -> Question:
-        return normalise.chat(chat, model.max_output_tokens)
+        return normalise.chat(chat, False, model.max_output_tokens)
 
     def writer(identity: str, created: int, model: Model) -> Writer:
         return ResponsesWriter(identity, created, model.name, request)

@@ -131,12 +131,12 @@ class Plain(Generic[T]):
         text = self._open + said
         if find(text, self._patterns):
             return None
+        if is_last:
+            return [*self.take(), *things]
         self._waiting += things
         for each in texts:
             self._end += len(each)
             self._ends.append(self._end)
-        if is_last:
-            return self.take()
         self._open = text = text[len(text) - min(open_chars(text), MAX_FOUND_CHARS) :]
         self.is_word = len(text) < MIN_FOUND_CHARS and (not text or text.isalpha())
         count = bisect_right(self._ends, self._end - len(text))

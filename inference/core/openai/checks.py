@@ -64,20 +64,17 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
 )
 
 
-_USUAL = {"model", "messages", "prompt", "max_tokens", "max_completion_tokens", "temperature", "seed", "stream"} | {
-    "stream_options"
-}
+_USUAL = {"model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "stream", "stream_options"}
 _RARE_IN_CHATS = sorted({*ChatRequest.__struct_fields__} - _USUAL)
-_RARE_IN_COMPLETIONS = sorted({*CompletionRequest.__struct_fields__} - _USUAL)
-_rare_of_chats, _rare_of_completions = attrgetter(*_RARE_IN_CHATS), attrgetter(*_RARE_IN_COMPLETIONS)
-_ABSENT_IN_CHATS, _ABSENT_IN_COMPLETIONS = (None,) * len(_RARE_IN_CHATS), (None,) * len(_RARE_IN_COMPLETIONS)
+_rare_of_chats, _ABSENT_IN_CHATS = attrgetter(*_RARE_IN_CHATS), (None,) * len(_RARE_IN_CHATS)
 
 
 MAX_MESSAGES = 2048
 """In one chat request: bounds the work of it."""
 
 
-def decode_chat(body: bytes) -> ChatRequest:
+def decode_chat(body: bytes) -> tuple[ChatRequest, bool]:
+    """The request, and whether it is `plain`."""
     request = decode(_chat, body)
     if not request.messages:
         raise errors.invalid("`messages` is empty: send at least one.", "messages")
@@ -88,15 +85,14 @@ def decode_chat(body: bytes) -> ChatRequest:
     for index, message in enumerate(request.messages):
         if type(message.content) is not str or message.tool_calls or message.role == "tool":
             _check_message(f"messages[{index}]", message)
-    check_chat(request)
-    return request
+    return request, check_chat(request)
 
 
-def check_chat(request: ChatRequest) -> None:
-    """Everything but the messages. Raises ApiError."""
-    if plain(request):
+def check_chat(request: ChatRequest) -> bool:
+    """Everything but the messages. Returns whether the request is `plain`. Raises ApiError."""
+    if _plain(request):
         _check_usual(request)
-        return
+        return True
     for name, values, remedy in _REFUSED:
         if getattr(request, name) not in values:
             raise errors.unsupported(name, remedy)
@@ -109,13 +105,12 @@ def check_chat(request: ChatRequest) -> None:
         remedy = "send `add_generation_prompt: false` too, because an answer is either continued or begun"
         raise errors.unsupported("continue_final_message", remedy)
     _check_tools(request)
+    return False
 
 
-def plain(request: ChatRequest | CompletionRequest) -> bool:
-    """Whether a request has none but the usual parameters, as most do: then there is little to check."""
-    if isinstance(request, ChatRequest):
-        return _rare_of_chats(request) == _ABSENT_IN_CHATS
-    return _rare_of_completions(request) == _ABSENT_IN_COMPLETIONS
+def _plain(request: ChatRequest) -> bool:
+    """Whether a chat has none but the usual parameters, as most do: then there is little to check."""
+    return _rare_of_chats(request) == _ABSENT_IN_CHATS
 
 
 def decode_completion(body: bytes) -> CompletionRequest:

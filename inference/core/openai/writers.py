@@ -102,21 +102,25 @@ class ChatWriter(Writer):
     kind = "chat.completion"
     chunk_kind = "chat.completion.chunk"
     prefix = "chatcmpl-"
+    before_text, after_text = (
+        b',"choices":[{"index":0,"delta":{"content":',
+        b'},"logprobs":null,"finish_reason":null}]',
+    )
 
     def __init__(self, identity: str, created: int, model: str, form: Format) -> None:
         self._id = self.prefix + identity
         self._created = created
         self._model = model
         self._form = form
-        head = _encode({"id": self._id, "object": self.chunk_kind, "created": created, "model": model})
-        self._head = b"data: " + head[:-1]
-        self._tail = b',"usage":null}\n\n' if form.include_usage else b"}\n\n"
-        self._before_text = self._head + b',"choices":[{"index":0,"delta":{"content":'
-        self._after_text = b'},"logprobs":null,"finish_reason":null}]' + self._tail
         self._used: WholeAnswer | None = None  # so far, where every chunk has the counts
 
     def first(self, prompt_tokens: int) -> bytes:
         """The chunks that begin the choices."""
+        head = _encode({"id": self._id, "object": self.chunk_kind, "created": self._created, "model": self._model})
+        self._head = b"data: " + head[:-1]
+        self._tail = b',"usage":null}\n\n' if self._form.include_usage else b"}\n\n"
+        self._before_text = self._head + self.before_text
+        self._after_text = self.after_text + self._tail
         if self._form.continuous_usage:
             self._used = WholeAnswer((), prompt_tokens, 0)
         return self._openings()
@@ -201,11 +205,7 @@ class CompletionWriter(ChatWriter):
     kind = chunk_kind = "text_completion"
     prefix = "cmpl-"
     way_on = PROMPT
-
-    def __init__(self, identity: str, created: int, model: str, form: Format) -> None:
-        super().__init__(identity, created, model, form)
-        self._before_text = self._head + b',"choices":[{"index":0,"text":'
-        self._after_text = b',"logprobs":null,"finish_reason":null}]' + self._tail
+    before_text, after_text = b',"choices":[{"index":0,"text":', b',"logprobs":null,"finish_reason":null}]'
 
     def _openings(self) -> bytes:
         return b""

@@ -35,6 +35,14 @@ class _Seen(NamedTuple):
 class GuardedStream:
     """`moderations` raise ApiError; `refused` makes one, of what was refused and by which rule."""
 
+    _said = ""
+    _is_done = _has_begun = False
+    _goes_on = False  # nothing waits but in `_plain`, and an event has come that brings a part of its text alone
+    _has_all = False  # nobody reads on to the end where the counts have come
+    _windows: Windows | None = None  # once something has gone there
+    _channel: object = None  # of what is in `_plain`
+    _before = _after = _before_word = b""  # what stands around the text of such an event
+
     def __init__(
         self,
         stream: Stream,
@@ -45,21 +53,12 @@ class GuardedStream:
         self._stream = stream
         self._checking, self._moderations, self._refused = checking, moderations, refused
         self._kept: list[Event] = []  # until a moderation has seen them
-        self._said = ""
-        self._is_done = self._has_begun = False
-        self._goes_on = (
-            False  # nothing waits but in `_plain`, and an event has come that brings a part of its text alone
-        )
-        self._has_all = False  # nobody reads on to the end where the counts have come
 
     def _begin(self) -> None:
         """An answer that comes whole needs none of this."""
         self._has_begun = True
-        self._windows: Windows | None = None  # once something has gone there
         self._blocks = Blocks()
         self._plain = Plain[Event](self._checking)
-        self._channel: object = None  # of what is in `_plain`
-        self._before = self._after = self._before_word = b""  # what stands around the text of such an event
 
     @property
     def head(self) -> Head | None:
@@ -252,7 +251,7 @@ class GuardedStream:
 
 def _is_encoded(head: Head) -> bool:
     """Whether its server has compressed the answer, though nobody asked for that."""
-    return any(name == b"content-encoding" and value.lower() != b"identity" for name, value in head.headers)
+    return dict(head.headers).get(b"content-encoding", b"identity").lower() != b"identity"
 
 
 def _decoded(data: bytes) -> dict[str, Any] | None:

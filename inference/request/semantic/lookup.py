@@ -66,6 +66,8 @@ class Look:
     words: bytes = b""
     vector: Vector | None = None
     identity: bytes | None = None  # of its embedder
+    routes: list[Route] = field(default_factory=list)
+    named: bytes | None = None  # the identity that is in their names
     route: Route | None = None
     near: Near | None = None
     label: bool = False
@@ -174,8 +176,10 @@ class Semantic:
 
     def serves(self, look: Look) -> bool:
         """Whether something may be served, so that the request waits for what is found."""
+        if look.rule.mode != "on":
+            return False
         routes = self._routes(look, self.embedders.identity(look.embedder))
-        return look.rule.mode == "on" and any(route.evidence.threshold is not None for route in routes)
+        return any(route.evidence.threshold is not None for route in routes)
 
     async def find(self, look: Look) -> WholeAnswer | None:
         if not self.serves(look):
@@ -304,8 +308,8 @@ class Semantic:
         """Whatever decides which answers are right, and for which texts they are given, is in their names. Each has evidence of its own,
         so that other words, which are wrong more often, hold up no answer in the same ones; and where each keeps the bound, all do.
         """
-        if identity is None:
-            return []
+        if identity is None or identity == look.named:
+            return look.routes
         model, pool, rule = look.model, look.pool, look.rule
         judge = look.judge.name if look.judge is not None else b""
         others = rule.other_words if not rule.judge else bool(judge)  # a judge that is away agrees to nothing
@@ -327,4 +331,5 @@ class Semantic:
             name = blake2b(name, digest_size=16).digest()
             delta, alpha = rule.wrong_percent / 100, ALPHA / (2 if rule.other_words or rule.judge else 1)
             routes.append(self.labels.route(name, model.name, words, delta, alpha, judged or ""))
+        look.routes, look.named = routes, identity
         return routes

@@ -167,7 +167,7 @@ def keys_of(kind: str, document: dict[str, Any], there: Place) -> Iterator[tuple
     if kind == "as it came":
         yield canonical(document), cache_key(passed, *there)
     elif kind == "for Triton":
-        question = chat(decode_chat(passed.body), 4096)
+        question = chat(*decode_chat(passed.body), 4096)
         yield repr(question), cache_key(question, *there)
     else:
         parts = split(passed)

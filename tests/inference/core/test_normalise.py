@@ -21,8 +21,7 @@ texts = st.text(max_size=40)
 
 
 def chat(body: dict[str, Any]) -> Question:
-    request = checks.decode_chat(json.dumps({"model": "m", **body}).encode())
-    return normalise.chat(request, MODEL.max_output_tokens)
+    return normalise.chat(*checks.decode_chat(json.dumps({"model": "m", **body}).encode()), MODEL.max_output_tokens)
 
 
 def said(text: str) -> dict[str, Any]:
