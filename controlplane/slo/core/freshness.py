@@ -15,6 +15,7 @@ class Freshness:
     gateway: str
     gateway_per_s: float | None  # requests that the gateway itself counts
     behind_s: float | None  # how far telemetry is behind, by its own account
+    telemetry_error: str = ""  # what telemetry says is wrong with it
     down_s: Sequence[float] = ()  # for how long those of telemetry and the gateway are down that are
 
 
@@ -26,7 +27,8 @@ def stale_reason(seen: Freshness, patience_s: float) -> str:
     them as they end, so long answers do not matter.
     """
     if seen.behind_s is not None and seen.behind_s > patience_s:
-        return f"telemetry is {TEXT.duration(seen.behind_s)} behind: the newest requests are not in the ledger yet"
+        why = seen.telemetry_error or "the newest requests are not in the ledger yet"
+        return f"telemetry is {TEXT.duration(seen.behind_s)} behind: {why}"
     if seen.newest_s is not None and seen.newest_s <= min((patience_s, *seen.down_s)):
         return ""
     age = (
@@ -38,6 +40,8 @@ def stale_reason(seen: Freshness, patience_s: float) -> str:
         return f"telemetry is down: no request reaches the ledger ({age})"
     if seen.gateway == "down":
         return f"the gateway is down: it serves no requests ({age})"
+    if seen.gateway_per_s and seen.telemetry_error:
+        return f"no request reaches the ledger ({age}): {seen.telemetry_error}"
     if seen.gateway_per_s:
         return f"the gateway ends {seen.gateway_per_s:.1f} requests/s, and none reaches the ledger ({age})"
     if seen.newest_s is not None and not {"up", "degraded"} & {seen.telemetry, seen.gateway}:

@@ -43,6 +43,7 @@ def freshness(
         gateway_per_s=gateway.figures.get("requests_per_s")
         if gateway and gateway_state in ("up", "degraded")
         else None,
+        telemetry_error=telemetry.error if telemetry and telemetry_state == "degraded" else "",
         down_s=[
             (now - (seen.down_since or seen.observed_at)).total_seconds()
             for seen, state in ((telemetry, telemetry_state), (gateway, gateway_state))

@@ -71,7 +71,7 @@ def alerts(seen: Observations, known: Container[str], now: datetime, limits: Lim
     if LANE in seen.components:
         component_alerts.append(judged.process(LANE, "lane", "ticket"))
     component_alerts += judged.similar()
-    component_alerts += [judged.reporting("worker", "worker", "ticket", key_of("redis"))]
+    component_alerts += [judged.worker()]
     controller = judged.reporting("controller", "controller", "page", key_of("telemetry"))
     component_alerts += [controller, judged.observer()]
     if policies.POLICIES in seen.components:  # a controller before policies never said so
@@ -240,6 +240,13 @@ class _Judged:
         if observed is not None:
             at, error = observed.up_at if observed.state == "degraded" else observed.observed_at, observed.error
         return self._reported(component, SHOWN_AS[component], kind, severity, at, explained_by=(because,), error=error)
+
+    def worker(self) -> ComponentAlert:
+        """Its tasks come through Redis: where that says what is wrong with it, so does the worker's incident."""
+        alert, redis = self.reporting("worker", "worker", "ticket", key_of("redis")), self.seen.components.get("redis")
+        if redis is None or self._look(redis) != "degraded":
+            return alert
+        return replace(alert, error=f"Redis says: {redis.error}")
 
     def observer(self) -> ComponentAlert:
         """Of the worker's probes: the newest observation is their report."""

@@ -9,6 +9,13 @@ def test_a_redis_that_loads_its_data_is_degraded() -> None:
     assert redis_info.reading({"loading": 1}).state == "degraded"
 
 
+def test_a_redis_that_is_full_and_may_evict_nothing_is_degraded() -> None:
+    full = {"used_memory": 1100, "maxmemory": 1000, "maxmemory_policy": "noeviction"}
+    assert "it takes no writes" in redis_info.reading(full).error
+    for other in ({"maxmemory_policy": "volatile-lru"}, {"used_memory": 900}, {"maxmemory": 0}):
+        assert redis_info.reading({**full, **other}).state == "up"
+
+
 def test_figures_that_a_server_does_not_tell_are_left_out() -> None:
     seen = redis_info.reading({"connected_clients": 3, "used_memory": "?"})
     assert (dict(seen.figures), dict(seen.counters)) == ({"clients": 3}, {})

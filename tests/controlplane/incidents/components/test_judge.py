@@ -72,6 +72,13 @@ def test_a_process_fires_once_it_has_been_down_for_its_time(component: str, seve
     assert (alert.state, alert.severity, alert.since, alert.error) == ("firing", severity, at(-after_s), "refused")
 
 
+def test_a_worker_without_tasks_names_what_redis_says_is_wrong() -> None:
+    full = replace(up("redis"), state="degraded", error="it takes no writes")
+    found = judged(full, up("worker", -90))
+    assert (found["worker"].state, found["worker"].error) == ("firing", "Redis says: it takes no writes")
+    assert judged(up("worker", -90))["worker"].error == ""
+
+
 def test_answers_for_similar_requests_that_became_wrong_are_a_ticket_for_as_long_as_the_gateway_says_so() -> None:
     wrong = SIMILAR_WRONG.text.format(model="chat")
     said = Observed(

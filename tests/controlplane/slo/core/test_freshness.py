@@ -18,6 +18,11 @@ USUAL = {"newest_s": 300.0, "telemetry": "up", "gateway": "up", "gateway_per_s":
         ({"newest_s": 9.0, "gateway": "down", "down_s": [8.0]}, "the gateway is down"),
         ({"newest_s": 45.1, "telemetry": "down"}, "telemetry is down"),
         ({"behind_s": 90.0, "newest_s": 5.0}, "telemetry is 90 s behind"),
+        ({"behind_s": 90.0, "telemetry_error": "its disk is full"}, "telemetry is 90 s behind: its disk is full"),
+        (
+            {"gateway_per_s": 12.0, "telemetry_error": "its disk is full"},
+            "no request reaches the ledger (the newest ended 5 min ago): its disk is full",
+        ),
         ({"behind_s": 45.0}, ""),
         ({"behind_s": None}, ""),
         ({"telemetry": "down"}, "telemetry is down"),
