@@ -157,6 +157,8 @@ def test_what_is_unknown_is_said_first_and_never_as_none_burning(teammate: Clien
     listed = text(teammate.get("/objectives"))
     assert '<strong class="warn">○ 1</strong> of 1 objective is unknown' in listed
     assert "none burns" not in listed
+    assert "Figures are as they were last known" in listed
+    assert "Judged every few seconds" not in listed
 
 
 @pytest.mark.parametrize(
