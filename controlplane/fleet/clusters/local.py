@@ -15,6 +15,7 @@ import structlog
 from controlplane.fleet.clusters.errors import ClusterError, ForbiddenError, InvalidError, UnreachableError
 from controlplane.fleet.clusters.port import (
     HAND,
+    SLOTS,
     WEIR,
     ClusterSeen,
     Difference,
@@ -36,8 +37,6 @@ from controlplane.fleet.core.local_cluster import (
 
 log = structlog.get_logger(__name__)
 
-SLOTS = "slots"
-"""What a replica takes one of here, in the place of GPUs."""
 CALL_TIMEOUT_S = 5.0
 CONFIRM_EVERY_S = 1.0  # changes arrive at once; this is how often the launcher confirms that there are none
 RETRY_S = 0.25

@@ -12,6 +12,8 @@ Manifest = Mapping[str, Any]
 """A Kubernetes object, as YAML or JSON reads it."""
 
 WEIR, HAND = "weir", "hand"
+SLOTS = "slots"
+"""What a replica takes one of on one machine, in the place of GPUs."""
 GATEWAY = "gateway:"
 """Begins the names under which a cluster shows, among its pools, the gateways that it runs: `gateway:WORKLOAD`."""
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from msgspec import structs
 
-from controlplane.fleet.clusters.port import HAND, WEIR, ClusterSeen, PoolSeen
+from controlplane.fleet.clusters.port import HAND, SLOTS, WEIR, ClusterSeen, PoolSeen
 from controlplane.fleet.models import Fallback, Pool, Replica
 from controlplane.policy.core.observation import (
     BurnFacts,
@@ -92,7 +92,11 @@ def gather(now_ms: int, policies: Sequence[InForce], known: Background) -> Obser
             if heard.ready
         ),
         clusters={
-            name: _cluster(seen, {facts.gpu for facts in pools.values() if facts.cluster == name and facts.gpu}, now_ms)
+            name: _cluster(
+                seen,
+                {each.gpu: each.gpus_per_replica or 1 for each in pools.values() if each.cluster == name and each.gpu},
+                now_ms,
+            )
             for name, seen in sorted(known.clusters.items())
         },
         spent={name: known.spent[name] for name in sorted(wanted) if name in known.spent},
@@ -258,18 +262,21 @@ def _owner(seen: PoolSeen) -> str:
     return HAND if by_another else seen.owner_of_count
 
 
-def _cluster(seen: ClusterSeen, gpu_types: Iterable[str], now_ms: int) -> ClusterFacts:
-    """A cluster counts GPUs by resource, and pools name types. Where it has one resource, that is the type of all its pools."""
-    types = sorted(gpu_types)
-    gpus = {name: each for name, each in seen.gpus.items() if name in types}
+def _cluster(seen: ClusterSeen, per_replica: Mapping[str, int], now_ms: int) -> ClusterFacts:
+    """A cluster counts GPUs by resource, and pools name types. Where it has one resource, that is the type of all its pools. A slot is
+    the place of a replica, however many GPUs that has: `per_replica`, by type.
+    """
+    gpus = {name: Gpus(each.allocatable, each.requested) for name, each in seen.gpus.items() if name in per_replica}
     if len(seen.gpus) == 1:
-        only = next(iter(seen.gpus.values()))
-        gpus |= dict.fromkeys(types, only)
+        [(resource, only)] = seen.gpus.items()
+        for name, each in per_replica.items():
+            times = each if resource == SLOTS else 1
+            gpus[name] = Gpus(only.allocatable * times, only.requested * times)
     return ClusterFacts(
         cluster=seen.cluster,
         age_ms=None if seen.seen_ms is None else max(0, now_ms - seen.seen_ms),
         problem=seen.problem if seen.seen_ms is None else "",
-        gpus={name: Gpus(each.allocatable, each.requested) for name, each in sorted(gpus.items())},
+        gpus=dict(sorted(gpus.items())),
     )
 
 

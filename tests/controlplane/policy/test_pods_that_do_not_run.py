@@ -40,7 +40,7 @@ def wanted(near: KubernetesCluster, pool: str, rps: float, least: int = 1) -> tu
     facts = _counted(known, seen.pools[pool], seen, 0, now_ms)
     quick = {"stabilisation_s": 0, "cooldown_s": 0, "max_step": 10}
     policy = cases.scaling(min=least, scale_down=quick, scale_up={"max_step": 10}, pending_deadline_s=PENDING_MS / 1000)
-    clusters = {"eu": _cluster(seen, {"h100"}, now_ms)}
+    clusters = {"eu": _cluster(seen, {"h100": 1}, now_ms)}
     decision = decide(cases.seen(facts, now_ms=now_ms, clusters=clusters), [policy], Memory())
     count = decision.targets[cases.POOL].wanted
     assert count is not None
