@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from controlplane.core.formatting import TEXT
 
+MAX_BEHIND_S = 45.0
+"""What telemetry has and has not worked off yet delays a judgement. It is no reason to stop judging, until it is older than this, s."""
+
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
@@ -22,14 +25,15 @@ class Freshness:
 def stale_reason(seen: Freshness, patience_s: float) -> str:
     """Why the last minutes of the ledger cannot be trusted; empty where they can.
 
-    A request in it that ended within `patience_s` proves that requests arrive, unless telemetry or the gateway was seen down after it
-    ended. Without one, an empty ledger is trusted only if the gateway or telemetry is seen and the gateway counts no requests. It counts
-    them as they end, so long answers do not matter.
+    A request in it that ended within `patience_s`, and the time that telemetry is behind, proves that requests arrive, unless
+    telemetry or the gateway was seen down after it ended. Without one, an empty ledger is trusted only if the gateway or telemetry is
+    seen and the gateway counts no requests. It counts them as they end, so long answers do not matter.
     """
-    if seen.behind_s is not None and seen.behind_s > patience_s:
+    behind_s = seen.behind_s or 0.0
+    if behind_s > max(MAX_BEHIND_S, patience_s):
         why = seen.telemetry_error or "the newest requests are not in the ledger yet"
-        return f"telemetry is {TEXT.duration(seen.behind_s)} behind: {why}"
-    if seen.newest_s is not None and seen.newest_s <= min((patience_s, *seen.down_s)):
+        return f"telemetry is {TEXT.duration(behind_s)} behind: {why}"
+    if seen.newest_s is not None and seen.newest_s <= min((patience_s + behind_s, *seen.down_s)):
         return ""
     age = (
         "it has none of the last day"

@@ -25,6 +25,8 @@ USUAL = {"newest_s": 300.0, "telemetry": "up", "gateway": "up", "gateway_per_s":
         ),
         ({"behind_s": 45.0}, ""),
         ({"behind_s": None}, ""),
+        ({"behind_s": 30.0, "newest_s": 60.0, "gateway_per_s": 3.0}, ""),
+        ({"behind_s": 10.0, "newest_s": 60.0, "gateway_per_s": 3.0}, "none reaches the ledger"),
         ({"telemetry": "down"}, "telemetry is down"),
         ({"gateway": "down"}, "the gateway is down"),
         (
