@@ -1,12 +1,11 @@
 """The admin of objectives and maintenance windows. The controller judges by what is saved from its next tick on."""
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from controlplane.accounts.admin_parts import ShownInline, Suggesting
@@ -14,7 +13,7 @@ from controlplane.accounts.core.actions import EDIT_OBJECTIVES
 from controlplane.accounts.core.rule import Owned
 from controlplane.core.formatting import capitalised
 from controlplane.fleet.files.drafts import DraftsChanges
-from controlplane.fleet.models import LLMModel, Pool, Region, Tenant, Tier, Variant
+from controlplane.fleet.models import NAMED_BY
 from controlplane.slo import queries
 from controlplane.slo.core import words
 from controlplane.slo.core.burn import coarse_windows, silent_windows
@@ -23,17 +22,12 @@ from controlplane.slo.core.period import period_at
 from controlplane.slo.models import Maintenance, ObjectiveRevision, StoredObjective
 from controlplane.slo.save import revise
 
-NAMED: Mapping[str, type[Model]] = {
-    "model": LLMModel, "variant": Variant, "pool": Pool, "region": Region, "tier": Tier, "tenant": Tenant,
-}  # fmt: skip
-"""What a dimension's values are names of. Prompt lengths have none."""
-
 
 def _dimension(name: str, help_text: str = "") -> forms.CharField:
     def values() -> list[str]:
-        return list(NAMED[name]._default_manager.values_list("name", flat=True).order_by("name"))
+        return list(NAMED_BY[name]._default_manager.values_list("name", flat=True).order_by("name"))
 
-    widget = Suggesting(values) if name in NAMED else forms.TextInput
+    widget = Suggesting(values) if name in NAMED_BY else forms.TextInput
     return forms.CharField(required=False, max_length=200, help_text=help_text, widget=widget)
 
 

@@ -7,7 +7,7 @@ from controlplane.fleet.inventory import embedders
 from controlplane.fleet.models import LLMModel
 from controlplane.fleet.seed import first_team
 from controlplane.slo.core.objective import Objective
-from controlplane.slo.core.sli import Availability, Latency
+from controlplane.slo.core.sli import Availability, Indicator, Latency
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.save import save_objective
 
@@ -30,37 +30,17 @@ def make_first_objectives() -> list[str]:
 
 
 def defaults(models: list[str], owner: str) -> list[Objective]:
-    objectives = []
+    objectives: list[Objective] = []
     for model in models:
         slug = "".join(letter if letter.isalnum() or letter in ".-_" else "-" for letter in model.lower()).strip(".-_")
-        scope = {"model": model}
-        objectives += [
-            Objective(f"{slug}-availability", f"{model} answers", Availability(), 0.995, scope, owner=owner),
-            Objective(
-                f"{slug}-ttft",
-                f"{model} begins to answer within {TEXT.threshold_ms(TTFT_MS)}",
-                Latency("ttft", TTFT_MS),
-                0.95,
-                scope,
-                owner=owner,
-            ),
-            Objective(
-                f"{slug}-e2e",
-                f"{model} answers within {TEXT.threshold_ms(E2E_MS)}",
-                Latency("e2e", E2E_MS),
-                0.95,
-                scope,
-                owner=owner,
-            ),
-        ]
-    objectives.append(
-        Objective(
-            "queue-by-pool",
-            "No pool lets requests wait longer than 500 ms",
-            Latency("queue", 500.0),
-            0.99,
-            split_by=("pool",),
-            owner=owner,
+        first: tuple[tuple[str, str, Indicator, float], ...] = (
+            ("availability", "answers", Availability(), 0.995),
+            ("ttft", f"begins to answer within {TEXT.threshold_ms(TTFT_MS)}", Latency("ttft", TTFT_MS), 0.95),
+            ("e2e", f"answers within {TEXT.threshold_ms(E2E_MS)}", Latency("e2e", E2E_MS), 0.95),
         )
-    )
-    return objectives
+        objectives += [
+            Objective(f"{slug}-{name}", f"{model} {says}", indicator, target, {"model": model}, owner=owner)
+            for name, says, indicator, target in first
+        ]
+    queue, says = Latency("queue", 500.0), "No pool lets requests wait longer than 500 ms"
+    return [*objectives, Objective("queue-by-pool", says, queue, 0.99, split_by=("pool",), owner=owner)]

@@ -1,5 +1,7 @@
 """Models of the fleet: what is served, for whom, and its latest observations."""
 
+from django.db.models import Model
+
 from controlplane.fleet.models.cluster import Cluster
 from controlplane.fleet.models.guards import GuardRule
 from controlplane.fleet.models.issuers import TokenIssuer
@@ -13,34 +15,13 @@ from controlplane.fleet.models.timeouts import TimeoutRule
 from controlplane.fleet.models.traffic import AllowedRegion, CachePurge, GatewayKey, StageTimeouts, Tenant, Tier
 from controlplane.fleet.models.workload import Workload
 
+NAMED_BY: dict[str, type[Model]] = {
+    "model": LLMModel, "variant": Variant, "pool": Pool, "region": Region, "tier": Tier, "tenant": Tenant,
+}  # fmt: skip
+"""What the values of a dimension of requests are names of. Lengths of prompts have none."""
 __all__ = [
-    "AllowedRegion",
-    "CachePurge",
-    "Cluster",
-    "Fallback",
-    "FleetChange",
-    "FleetProposal",
-    "FleetRevision",
-    "GatewayKey",
-    "GuardRule",
-    "LLMModel",
-    "Observation",
-    "Pool",
-    "Price",
-    "ProposalEvent",
-    "PublishedSnapshot",
-    "Region",
-    "Replica",
-    "RoutingRules",
-    "SnapshotRevision",
-    "StageTimeouts",
-    "StepTaken",
-    "Team",
-    "Tenant",
-    "Tier",
-    "TimeoutRule",
-    "TokenIssuer",
-    "Variant",
-    "Workload",
+    "NAMED_BY", "AllowedRegion", "CachePurge", "Cluster", "Fallback", "FleetChange", "FleetProposal", "FleetRevision", "GatewayKey",
+    "GuardRule", "LLMModel", "Observation", "Pool", "Price", "ProposalEvent", "PublishedSnapshot", "Region", "Replica", "RoutingRules",
+    "SnapshotRevision", "StageTimeouts", "StepTaken", "Team", "Tenant", "Tier", "TimeoutRule", "TokenIssuer", "Variant", "Workload",
     "record_step",
-]
+]  # fmt: skip

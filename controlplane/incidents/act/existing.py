@@ -5,23 +5,14 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from django.core.exceptions import ValidationError
-from django.db.models import Model
 
-from controlplane.fleet.models import LLMModel, Observation, Pool, Region, Team, Tenant, Tier, Variant
+from controlplane.fleet.models import NAMED_BY, Observation, Team
 from controlplane.incidents.core.silences import matcher
 from controlplane.incidents.models import Incident
 from controlplane.slo.models import ObjectiveState, StoredObjective
 
 CHECKED = ("objective", "component", "owner", "severity", "model", "variant", "pool", "region", "tier", "tenant")
 """Their values are known. Of lengths of prompts and labels any text is taken."""
-FLEET: Mapping[str, type[Model]] = {
-    "model": LLMModel,
-    "variant": Variant,
-    "pool": Pool,
-    "region": Region,
-    "tier": Tier,
-    "tenant": Tenant,
-}
 
 
 def existing() -> dict[str, list[str]]:
@@ -39,7 +30,7 @@ def existing() -> dict[str, list[str]]:
         },
         "severity": {"page", "ticket"},
     }
-    for name, table in FLEET.items():
+    for name, table in NAMED_BY.items():
         names = table._default_manager.values_list("name", flat=True)
         values[name] = {*names, *(scope[name] for scope in scopes if name in scope)}
     return {name: sorted(each - {""}) for name, each in values.items()}

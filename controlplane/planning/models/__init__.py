@@ -8,18 +8,6 @@ from controlplane.planning.models.job import PlanJob
 from controlplane.planning.models.measured import MeasuredHitRate, MeasuredPool
 
 __all__ = [
-    "CandidateChange",
-    "DemoHistory",
-    "ForecastRecord",
-    "GpuQuota",
-    "GpuType",
-    "MeasuredHitRate",
-    "MeasuredPool",
-    "PlanJob",
-    "PlanSettings",
-    "PlannedEvent",
-    "PoolCapacity",
-    "RegionCalendar",
-    "ReplicaCapacityEntry",
-    "StoredForecast",
-]
+    "CandidateChange", "DemoHistory", "ForecastRecord", "GpuQuota", "GpuType", "MeasuredHitRate", "MeasuredPool", "PlanJob",
+    "PlanSettings", "PlannedEvent", "PoolCapacity", "RegionCalendar", "ReplicaCapacityEntry", "StoredForecast",
+]  # fmt: skip

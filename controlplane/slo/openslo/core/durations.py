@@ -7,24 +7,12 @@ from controlplane.slo.core.windows import DAY_S, HOUR_S, MINUTE_S
 
 Unit = Literal["m", "h", "d", "w", "M", "Q", "Y"]
 SECONDS: dict[Unit, int] = {
-    "m": MINUTE_S,
-    "h": HOUR_S,
-    "d": DAY_S,
-    "w": 7 * DAY_S,
-    "M": 30 * DAY_S,
-    "Q": 90 * DAY_S,
-    "Y": 365 * DAY_S,
-}
+    "m": MINUTE_S, "h": HOUR_S, "d": DAY_S, "w": 7 * DAY_S, "M": 30 * DAY_S, "Q": 90 * DAY_S, "Y": 365 * DAY_S,
+}  # fmt: skip
 """For rolling windows; months and longer as OpenSLO's go-sdk counts them."""
 NAMES: dict[Unit, str] = {
-    "m": "minutes",
-    "h": "hours",
-    "d": "days",
-    "w": "weeks",
-    "M": "months",
-    "Q": "quarters",
-    "Y": "years",
-}
+    "m": "minutes", "h": "hours", "d": "days", "w": "weeks", "M": "months", "Q": "quarters", "Y": "years",
+}  # fmt: skip
 SHORTHAND = re.compile(r"([1-9][0-9]{0,8})([mhdwMQY])")
 REMEDY = "write a whole number and one of m, h, d, w, M, Q, Y, such as 30d"
 
