@@ -1,7 +1,7 @@
 """Alerts of what keeps policies from being followed, as the controller has observed it."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from controlplane.fleet.core.stack_rows import Observed, PoolEntry
 from controlplane.incidents.components.core.alert import Kind
@@ -11,19 +11,7 @@ POLICIES = "policies"
 """The component that says that policies are followed at all."""
 PREFIX = "policy:"
 KINDS: Mapping[str, Kind] = {
-    "cluster": "cluster",
-    "metrics": "policy_metrics",
-    "gpus": "policy_gpus",
-    "pending": "policy_pending",
-    "failing": "policy_failing",
-    "rollout": "policy_rollout",
-    "capacity": "policy_capacity",
-    "owner": "policy_owner",
-    "canary": "policy_canary",
-    "failover": "policy_failover",
-    "snapshot": "policy_snapshot",
-    "fence": "policy_fence",
-    "gateway": "policy_gateway",
+    kind.removeprefix("policy_"): kind for kind in get_args(Kind) if kind == "cluster" or kind.startswith("policy_")
 }
 """The kind of alert of each kind of fault; `policy` for the others."""
 

@@ -40,19 +40,7 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = Destination
-        fields = [
-            "name",
-            "kind",
-            "url",
-            "secret",
-            "team",
-            "severities",
-            "takes_changes",
-            "takes_audit",
-            "fallback",
-            "fallback_after_s",
-            "enabled",
-        ]
+        exclude = ["endpoint"]  # noqa: DJ006  (made of the address and the secret)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

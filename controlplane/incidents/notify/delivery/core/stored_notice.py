@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
-from controlplane.incidents.notify.core.notice import Change, Link, Notice
+import msgspec
+
+from controlplane.incidents.notify.core.notice import Change, Notice
 
 MAX_KEY_CHARS = 255
 
@@ -43,16 +44,8 @@ def _json(value: Any) -> Any:
 
 
 def notice_of(stored: dict[str, Any]) -> Notice:
-    return Notice(**_plain(stored))
+    return msgspec.convert(stored, Notice)
 
 
 def change_of(stored: dict[str, Any]) -> Change:
-    return Change(**_plain(stored))
-
-
-def _plain(stored: dict[str, Any]) -> dict[str, Any]:
-    return {
-        **stored,
-        "at": datetime.fromisoformat(stored["at"]),
-        "links": tuple(Link(**link) for link in stored["links"]),
-    }
+    return msgspec.convert(stored, Change)
