@@ -77,6 +77,14 @@ def render_page(request: HttpRequest, name: str, context: Mapping[str, Any], sta
     return render(request, f"{name}#data" if data else name, whole, status=status)
 
 
+def framed(
+    request: HttpRequest, room: str, title: str, content: str, context: Mapping[str, Any], status: int = 200
+) -> HttpResponse:
+    """The page of a room whose screens have one frame. `content` is the template of the data."""
+    whole = {**context, "title": title, "content": f"dashboard/{room}/{content}", "path": request.path}
+    return render_page(request, f"dashboard/{room}/page.html", whole, status)
+
+
 def is_fragment(request: HttpRequest) -> bool:
     return request.headers.get("HX-Request") == "true"
 

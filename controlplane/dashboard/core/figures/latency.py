@@ -92,28 +92,26 @@ def _stack(column: Sequence[LatencyPoint | None], x: Column | list[float], q: Qu
         if not any(y):
             continue
         style = stage_style(stage)
-        bands.append(
-            {
-                "type": "bar",
-                "name": style.label,
-                "x": x,
-                "y": y,
-                "width": step_ns / 1e6 * 0.92,
-                "marker": {
-                    "color": style.colour,
-                    "line": {"width": 0},
-                    "pattern": {
-                        "shape": style.pattern,
-                        "size": 5,
-                        "solidity": 0.25,
-                        "fgcolor": "var(--pattern)",
-                        "fillmode": "overlay",
-                    },
-                },
-                "hovertemplate": SECONDS_SHOWN,
-            }
-        )
+        pattern = {"shape": style.pattern, "size": 5, "solidity": 0.25, "fillmode": "overlay"}
+        bands.append(_bars(style.label, x, y, step_ns, style.colour, pattern, SECONDS_SHOWN))
     return bands
+
+
+def _bars(
+    name: str,
+    x: Sequence[float | None],
+    y: Sequence[float | None],
+    step_ns: int,
+    colour: str,
+    pattern: Figure,
+    hover: str,
+    **own: str,
+) -> Figure:
+    """A bar each step, with a gap between two."""
+    marker = {"color": colour, "line": {"width": 0}, "pattern": {**pattern, "fgcolor": "var(--pattern)"}}
+    return {
+        "type": "bar", "name": name, "x": x, "y": y, "width": step_ns / 1e6 * 0.92, "marker": marker, "hovertemplate": hover, **own,
+    }  # fmt: skip
 
 
 def _stacked(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile) -> Figure:
@@ -184,21 +182,8 @@ def _labels(points: Sequence[LatencyPoint], q: Quantile, beside: str) -> list[Fi
 
 
 def _counts(column: Sequence[LatencyPoint | None], x: list[float], step_ns: int) -> list[Figure]:
-    def bars(name: str, colour: str, pattern: str, y: list[int | None]) -> Figure:
-        return {
-            "type": "bar",
-            "name": name,
-            "x": x,
-            "y": y,
-            "yaxis": "y3",
-            "width": step_ns / 1e6 * 0.92,
-            "marker": {
-                "color": colour,
-                "line": {"width": 0},
-                "pattern": {"shape": pattern, "size": 4, "fgcolor": "var(--pattern)"},
-            },
-            "hovertemplate": "%{y}",
-        }
+    def bars(name: str, colour: str, shape: str, y: Sequence[int | None]) -> Figure:
+        return _bars(name, x, y, step_ns, colour, {"shape": shape, "size": 4}, "%{y}", yaxis="y3")
 
     traces = [bars("answered", "var(--bar)", "", [_answered(point) for point in column])]
     if any(point and point.errors for point in column):

@@ -8,7 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import vendor
 from controlplane.dashboard.core.screen import link_query
-from controlplane.dashboard.views.common import is_fragment, render_page
+from controlplane.dashboard.views import common
+from controlplane.dashboard.views.common import is_fragment
 from controlplane.dashboard.views.planning.jobs import jobs_context
 from controlplane.planning.models import PlanSettings
 from controlplane.telemetry.query.core.parameters import choice
@@ -21,15 +22,8 @@ def framed(
     request: HttpRequest, title: str, content: str, context: Mapping[str, Any], status: int = 200
 ) -> HttpResponse:
     """The page, or its data alone for htmx. `content` is the template of the data."""
-    whole = {
-        **context,
-        "title": title,
-        "content": f"dashboard/planning/{content}",
-        "path": request.path,
-        "plotly": vendor.plotly(),
-    }
     jobs = {} if is_fragment(request) else jobs_context(request)
-    return render_page(request, "dashboard/planning/page.html", whole | jobs, status)
+    return common.framed(request, "planning", title, content, {**context, "plotly": vendor.plotly(), **jobs}, status)
 
 
 def replaced(pairs: Pairs, **changed: str) -> str:

@@ -9,7 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from controlplane.dashboard import vendor
-from controlplane.dashboard.views.common import freshness_context, render_page
+from controlplane.dashboard.views import common
+from controlplane.dashboard.views.common import freshness_context
 from controlplane.policy import queries
 from controlplane.policy.queries import NewestDecision
 from controlplane.telemetry.query.core.question import Question, parse
@@ -22,14 +23,8 @@ def framed(
     request: HttpRequest, title: str, content: str, context: Mapping[str, Any], status: int = 200
 ) -> HttpResponse:
     """The page, or its data alone for htmx. `content` is the template of the data."""
-    whole = {
-        **context,
-        "title": title,
-        "content": f"dashboard/policies/{content}",
-        "path": request.path,
-        "plotly": vendor.plotly() if context.get("charted") else None,
-    }
-    return render_page(request, "dashboard/policies/page.html", whole, status)
+    charted = {"plotly": vendor.plotly() if context.get("charted") else None}
+    return common.framed(request, "policies", title, content, {**context, **charted}, status)
 
 
 def standing_context(standing: NewestDecision | None, question: Question | None = None) -> dict[str, Any]:
