@@ -18,6 +18,8 @@ from controlplane.telemetry.query.core.slow import DEFAULT_ABOVE, MAX_MS, parse_
 from controlplane.telemetry.query.remedies import remedies
 
 router = Router(tags=["explain"])
+SAME = ("one_in", "chosen", "rest", "stages", "dimensions", "findings")
+"""What an explanation is answered with as it is."""
 
 
 class ExplainParameters(RequestFilters):
@@ -148,15 +150,10 @@ def explain(request: HttpRequest, parameters: Query[ExplainParameters]) -> dict[
             "from_ns": window.from_ns,
             "to_ns": window.to_ns,
         },
-        "one_in": explanation.one_in,
-        "chosen": explanation.chosen,
-        "rest": explanation.rest,
+        **{name: getattr(explanation, name) for name in SAME},
         "chosen_mean_ms": explanation.chosen_mean_ns,
         "rest_mean_ms": explanation.rest_mean_ns,
         "difference_ms": explanation.difference_ns,
-        "stages": explanation.stages,
-        "dimensions": explanation.dimensions,
-        "findings": explanation.findings,
         "nothing": nothing(explanation),
         "causes": causes.named,
         "causes_one_in": causes.one_in,

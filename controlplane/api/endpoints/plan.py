@@ -268,17 +268,8 @@ def plan(request: HttpRequest, parameters: Query[PlanParameters]) -> dict[str, A
     made, work = whole_plan(_inputs(parameters))
     shown = pools_of(made, parameters.pool, parameters.region)
     names = {pool.pool for pool in shown}
-    return {
-        "start_s": made.start_s,
-        "hours": made.hours,
-        "level": made.level,
-        "gpu_hours": made.gpu_hours,
-        "cost_usd": made.cost_usd,
-        "lines_cost_usd": made.lines_cost_usd,
-        "notes": made.notes,
-        "pools": shown,
-        "work": [each for each in work if each.pool in names],
-    }
+    same = {name: getattr(made, name) for name in PlanOut.model_fields if name not in ("pools", "work")}
+    return {**same, "pools": shown, "work": [each for each in work if each.pool in names]}
 
 
 @router.get("/plan.csv", url_name="plan_csv", summary="The same as CSV, a row for each pool and hour")
@@ -313,12 +304,8 @@ def what_if(request: HttpRequest, parameters: Query[WhatIfParameters]) -> dict[s
 def quarters_worksheet(request: HttpRequest, parameters: Query[WorksheetParameters]) -> dict[str, Any]:
     made = _quarter_plan(parameters)
     sheet = worksheet(made)
-    return {
-        "quarter": quarter_of(parameters.quarter or "").name,
-        "level": made.level,
-        "rows": sheet.rows,
-        "notes": sheet.notes,
-    }
+    quarter = quarter_of(parameters.quarter or "").name
+    return {"quarter": quarter, "level": made.level, "rows": sheet.rows, "notes": sheet.notes}
 
 
 @router.get("/worksheet.csv", url_name="worksheet_csv", summary="The same as CSV")

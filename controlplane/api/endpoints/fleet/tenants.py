@@ -76,18 +76,8 @@ def tenant(request: HttpRequest, name: Path[Name], parameters: Query[TenantParam
     get_object_or_404(Tenant, name=name)
     seen = figures.figures(name, question_of(request), timezone.now())
     window = seen.question.range.window
-    return {
-        "name": name,
-        "from_ns": window.from_ns,
-        "to_ns": window.to_ns,
-        "report": report_out(seen.report),
-        "failures": seen.failures,
-        "costs": seen.costs,
-        "keys": seen.keys,
-        "keys_left_out": seen.keys_left_out,
-        "batches": seen.batches,
-        "jobs": seen.jobs,
-    }
+    same = {name: getattr(seen, name) for name in ("failures", "costs", "keys", "keys_left_out", "batches", "jobs")}
+    return {"name": name, "from_ns": window.from_ns, "to_ns": window.to_ns, "report": report_out(seen.report), **same}
 
 
 @router.get("/{name}/texts", summary="The audit of a tenant's texts as JSON lines: hashes and sizes, no text")

@@ -60,17 +60,7 @@ def check_files(request: HttpRequest) -> dict[str, Any]:
 def apply_files(request: HttpRequest, parameters: Query[PolicyApplyParameters]) -> Status[Applied[Any]]:
     """Idempotent. 409 where a file has problems or a policy belongs to another owner; nothing is changed then."""
     rights.require_anywhere(request.user, CHANGE_POLICIES)
-    result = apply(
-        files(request),
-        label=parameters.owner_label,
-        who=request.user.get_username(),
-        source="api",
-        goal=parameters.goal,
-        note=parameters.note,
-        prune=parameters.prune,
-        adopt=parameters.adopt,
-        again=parameters.again,
-        dry_run=parameters.dry_run,
-        guard=rights.guard(request.user, CHANGE_POLICIES),
-    )
+    guard, given = rights.guard(request.user, CHANGE_POLICIES), parameters.dict()
+    label = given.pop("owner_label")
+    result = apply(files(request), label=label, who=request.user.get_username(), source="api", guard=guard, **given)
     return Status(200 if result.possible else 409, result)
