@@ -2,7 +2,7 @@
 
 import re
 
-import msgspec
+from inference.contract.lenient import Exact
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")  # RFC 9110, 5.6.2
 _OF_THE_GATEWAY = frozenset(
@@ -11,7 +11,7 @@ _OF_THE_GATEWAY = frozenset(
 _BY_NAME = "secret:"
 
 
-class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Header(Exact, frozen=True):
     """A header of each call of a pool's servers: with `value`, or with the secret of this name."""
 
     name: str

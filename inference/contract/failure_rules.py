@@ -4,15 +4,15 @@ for each default.
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
+from inference.contract.lenient import Exact
 from inference.contract.rules import AtLeastOne, Count
 
 Percent = Annotated[int, Meta(ge=0, le=100)]
 
 
-class Ejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Ejection(Exact, frozen=True):
     """When a replica that fails gets no calls for a while. The names of Envoy's outlier detection are beside its values
     (api/envoy/config/cluster/v3/outlier_detection.proto).
     """
@@ -30,7 +30,7 @@ class Ejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
-class Retries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Retries(Exact, frozen=True):
     """How often a request is tried, and how many repeats a pool takes (api/envoy/config/cluster/v3/circuit_breaker.proto)."""
 
     attempts: AtLeastOne = 3  # of one request in one pool, with hedges

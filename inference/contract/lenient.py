@@ -8,10 +8,14 @@ from msgspec.inspect import DictType, ListType, StructType, Type, UnionType, Var
 _T = TypeVar("_T")
 
 
+class Exact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A value that has no other fields than its own, where it is decoded by itself."""
+
+
 def decode(raw: bytes | msgspec.Raw, type_: type[_T]) -> tuple[_T, tuple[str, ...]]:
     """The value of `raw`, and the paths of unknown fields, such as `cache.colour`. Raises msgspec.DecodeError.
 
-    The structs forbid unknown fields, so that a document without any, which is the usual one, costs one decoding.
+    `Exact` structs forbid unknown fields, so that a document without any, which is the usual one, costs one decoding.
     """
     try:
         return _decode(raw, type_)

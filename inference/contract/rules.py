@@ -6,8 +6,9 @@ entered, and ends at its expiry.
 
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta
+
+from inference.contract.lenient import Exact
 
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 AtLeastOne = Annotated[int, Meta(ge=1, le=2**31 - 1)]
@@ -18,12 +19,12 @@ Amount = Annotated[float, Meta(ge=0, le=1e9)]
 CacheMode = Literal["as_model", "never", "deterministic", "always"]
 
 
-class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Route(Exact, frozen=True):
     pool: str
     weight: Count = 100
 
 
-class RouteRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RouteRule(Exact, frozen=True):
     """What an owner wants done with some requests for a model. Of the rules that a request matches, the first counts.
 
     An empty tuple matches all. Prompts are measured as `prompt_tokens` in `inference/contract/plan.py` says: the least is
@@ -46,7 +47,7 @@ class RouteRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_output_tokens: Count = 0
 
 
-class Degradation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Degradation(Exact, frozen=True):
     """A step of a ladder that is in force for a model and a tier. Several of the same model and tier count together: what a
     higher step names wins.
     """
@@ -65,7 +66,7 @@ class Degradation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retry_after_s: Amount = 10.0  # what refused clients should wait
 
 
-class Overlay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Overlay(Exact, frozen=True):
     """What the controller has decided. At `expires_ms` (Unix time) gateways go back to what owners entered, by themselves; 0
     means that there is no overlay.
     """

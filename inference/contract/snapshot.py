@@ -9,6 +9,7 @@ import msgspec
 
 from inference.contract import lenient
 from inference.contract.failure_rules import Ejection, Retries
+from inference.contract.lenient import Exact
 from inference.contract.rules import NO_OVERLAY, CacheMode, Count, Degradation, Overlay, Route, RouteRule
 from inference.contract.snapshot_checks import (
     TOKENIZERS,
@@ -84,7 +85,7 @@ SCHEMA = 3
 """The version of the document that `encode` writes."""
 
 
-class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Snapshot(Exact, frozen=True):
     """The whole document as it is obeyed: each pool has its endpoints. `version` is the revision of what owners entered;
     endpoints and overlay have versions of their own. `written_ms` (Unix time, and always more than that of the document before) says
     which of two documents is the newer one; 0, as of a document that somebody writes by hand, is not compared.
@@ -114,14 +115,14 @@ class Checked(NamedTuple):
     unknown: tuple[str, ...] = ()
 
 
-class _Endpoints(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Endpoints(Exact, frozen=True):
     """Where the replicas of each pool are. They change more often than what owners enter."""
 
     version: int = 0
     pools: dict[str, tuple[msgspec.Raw, ...]] = {}
 
 
-class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Document(Exact, frozen=True):
     """The document as it is stored. Its parts are read one by one, so that a bad part spoils no other."""
 
     version: int

@@ -2,11 +2,11 @@
 
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta
 
 from inference.contract.credentials import Header
 from inference.contract.failure_rules import EJECTION, RETRIES, Ejection, Retries
+from inference.contract.lenient import Exact
 from inference.contract.rules import Amount, AtLeastOne, Count, Large, Priority, Route
 from inference.contract.tensor_mapping import TensorMapping
 
@@ -19,7 +19,7 @@ ReasoningField = Literal["reasoning_content", "reasoning"]
 UnknownParameters = Literal["pass", "drop", "refuse"]
 
 
-class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Endpoint(Exact, frozen=True):
     """One replica of a pool: `grpc` is host:port of Triton's gRPC service, `url` the base of OpenAI's API, such as
     `http://10.0.0.7:8000/v1`. `metrics` is the URL of its Prometheus page; empty for none.
     """
@@ -31,7 +31,7 @@ class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     draining: bool = False  # it gets no new request, and finishes those it has
 
 
-class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Tls(Exact, frozen=True):
     """How the servers of a pool are trusted. `enabled` is for gRPC: a URL's scheme says it for the others. `ca` names a PEM
     file beside the credentials; empty trusts what the system trusts. `server_name` is the name in their certificate, where
     it is not the address. `certificate` names a PEM file with a certificate and its key, by which they know the gateway.
@@ -43,7 +43,7 @@ class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     certificate: str = ""
 
 
-class WarmUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WarmUp(Exact, frozen=True):
     """What each gateway sends to a new replica before the replica gets users' requests: `requests` of them, one after the
     other, have to succeed; 0 sends none. After `within_s` from its readiness it gets requests all the same.
     """
@@ -58,7 +58,7 @@ WARM_UP_BOUNDS = {"requests": (0, 100), "max_tokens": (1, 1024), "within_s": (1,
 """The least and the most of each number of a warm-up."""
 
 
-class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Price(Exact, frozen=True):
     """In USD, from `from_ms` until before `until_ms` (Unix time; 0 is no bound). None: as the other tokens of its kind, and an
     image as its tokens alone.
     """
@@ -72,7 +72,7 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     until_ms: Large = 0
 
 
-class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Pool(Exact, frozen=True):
     """The replicas of a variant in one region. `model_name` is what its servers call the model. `credential` names the
     secret that its servers want; the gateway has the secret (`inference/backends/credentials.py`).
     """
@@ -106,7 +106,7 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
-class SemanticRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SemanticRule(Exact, frozen=True):
     """Whether the answer of a similar request may be given. In `shadow` it is only compared with the request's own; `on` serves where this
     has shown that at most `wrong_percent` of what is served is wrong. `embedder` is the model that makes vectors of texts.
     """
@@ -124,7 +124,7 @@ class SemanticRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     embed_ms: Count = 50  # while something may be served: over it, the request is a miss
 
 
-class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CacheRule(Exact, frozen=True):
     """`deterministic` caches answers at temperature 0 or with a seed, `always` all answers, `never` none.
 
     With `scope` `tenant` each tenant has answers of its own. With `all` they are shared, which lets a tenant learn by
@@ -144,7 +144,7 @@ class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     semantic: SemanticRule = SemanticRule()
 
 
-class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Model(Exact, frozen=True):
     """What clients ask for. `prompt_version` is part of the cache key: change it to start with an empty cache."""
 
     name: str
@@ -167,7 +167,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     image_hosts: tuple[str, ...] = ()  # where its servers may fetch images: names, or `*.` and a name; none is nowhere
 
 
-class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Tier(Exact, frozen=True):
     """`priority` 1 is served first, in the gateway's queue within the tier's share and in Triton's. Limits are those of each
     tenant, over all gateways; 0 means no limit.
     """
@@ -181,7 +181,7 @@ class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reserved_percent: Count = 0  # of a pool's places, which worse tiers leave free for it
 
 
-class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Key(Exact, frozen=True):
     """An API key with limits of its own, below those of its tenant's tier (0 means no limit), or one that may say where its
     requests come from.
     """
@@ -197,7 +197,7 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     usd_per_month: Amount = 0
 
 
-class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Tenant(Exact, frozen=True):
     """`key_sha256` are hex digests of the API keys with nothing of their own, `keys` are the others. The keys themselves
     are never stored.
     """
@@ -217,7 +217,7 @@ SigningAlgorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512",
 """All of them with a public key: whoever can check a token cannot make one."""
 
 
-class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Issuer(Exact, frozen=True):
     """Whose JSON Web Tokens are taken beside keys. `issuer` and `audience` have to be in each token; its claims of these names say for
     which tenant it is, and, where they are named, in which tier and by whom. `jwks_url` has the public keys.
     """
@@ -234,7 +234,7 @@ class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     all_tenants: bool = False  # they may name any
 
 
-class StageTimeouts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StageTimeouts(Exact, frozen=True):
     """How long each stage may take, ms. The gateway ends a stage that takes longer with an error that names it. It skips
     the cache instead.
     """
@@ -248,7 +248,7 @@ class StageTimeouts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     egress_ms: Count = 30_000
 
 
-class TimeoutRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TimeoutRule(Exact, frozen=True):
     """Timeouts of the requests for a model, of a tier, or of a tier for a model, ms. Empty is every one, and 0 leaves a timeout as
     it is without the rule. `name` is for messages alone.
     """
@@ -265,7 +265,7 @@ class TimeoutRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     egress_ms: Count = 0
 
 
-class GuardRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GuardRule(Exact, frozen=True):
     """What a tenant wants of its requests, of the answers to them, or of both. A rule is one of three: texts without `patterns`, requests
     of at most `max_chars`, or texts that the moderation at `url` does not flag. In `tiers`, empty for every one, it holds.
     """

@@ -4,12 +4,14 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from inference.contract.lenient import Exact
+
 INTEGERS = ("INT32", "INT64", "UINT32", "UINT64")
 ANSWERS = ("text", "text_so_far", "token_ids", "embedding")
 """The values of outputs that are an answer; a model needs one of them."""
 
 
-class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class InputTensor(Exact, frozen=True):
     """A tensor that a model takes. `value` is what it carries; `constant` is the JSON value of it where that is the same
     for all requests. The tensor has `dims` dimensions.
     """
@@ -24,7 +26,7 @@ class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     constant: str = ""
 
 
-class OutputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OutputTensor(Exact, frozen=True):
     """A tensor that a model answers with. `text` is new text, `text_so_far` the whole text until then, `token_ids` new tokens, and
     `embedding` the vector of the one text that the model was asked for.
     """
@@ -34,7 +36,7 @@ class OutputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: Literal["text", "text_so_far", "finish_reason", "prompt_tokens", "output_tokens", "embedding", "token_ids"]
 
 
-class TensorMapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TensorMapping(Exact, frozen=True):
     """The tensors of a model on Triton that has none of the known signatures."""
 
     inputs: tuple[InputTensor, ...]

@@ -14,7 +14,7 @@ from inference.core.openai.schema import ChatRequest
 from inference.core.question import Role
 
 
-class Item(msgspec.Struct, forbid_unknown_fields=True):
+class Item(schema.Strict):
     """Of `input`: a message, a call of a function, its output, or the reasoning of an earlier turn."""
 
     type: str = "message"
@@ -31,18 +31,18 @@ class Item(msgspec.Struct, forbid_unknown_fields=True):
     encrypted_content: str | None = None
 
 
-class Reasoning(msgspec.Struct, forbid_unknown_fields=True):
+class Reasoning(schema.Strict):
     effort: str | None = None
     summary: str | None = None
     generate_summary: str | None = None
 
 
-class Text(msgspec.Struct, forbid_unknown_fields=True):
+class Text(schema.Strict):
     format: dict[str, Any] | None = None
     verbosity: str | None = None
 
 
-class ResponsesRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class ResponsesRequest(schema.Strict, kw_only=True):
     """Fields typed `Any` are refused or dropped."""
 
     model: str

@@ -12,12 +12,16 @@ from inference.core.openai import errors
 from inference.core.question import Role
 
 
-class ImageUrl(msgspec.Struct, forbid_unknown_fields=True):
+class Strict(msgspec.Struct, forbid_unknown_fields=True):
+    """A part of a request that has no other fields than its own."""
+
+
+class ImageUrl(Strict):
     url: str
     detail: Literal["auto", "low", "high", "original"] | None = None
 
 
-class Part(msgspec.Struct, forbid_unknown_fields=True):
+class Part(Strict):
     """`cache_control` is a hint that some clients send for other services. It cannot change the answer."""
 
     type: str
@@ -32,19 +36,19 @@ class Part(msgspec.Struct, forbid_unknown_fields=True):
     audio_url: Any = None
 
 
-class Function(msgspec.Struct, forbid_unknown_fields=True):
+class Function(Strict):
     name: str
     arguments: str
 
 
-class ToolCall(msgspec.Struct, forbid_unknown_fields=True):
+class ToolCall(Strict):
     id: str
     function: Function
     type: Literal["function"] = "function"
     index: int | None = None  # clients that join a stream's parts send it back
 
 
-class Message(msgspec.Struct, forbid_unknown_fields=True):
+class Message(Strict):
     role: Role
     content: str | list[Part] | None = None
     name: str | None = None
@@ -59,13 +63,13 @@ class Message(msgspec.Struct, forbid_unknown_fields=True):
     function_call: Any = None
 
 
-class StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
+class StreamOptions(Strict):
     include_usage: bool | None = None
     continuous_usage_stats: bool | None = None  # vLLM's: the counts so far in every chunk
     include_obfuscation: bool | None = None
 
 
-class _Common(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class _Common(Strict, kw_only=True):
     """The fields of all endpoints that generate. Fields typed `Any` are looked at in `checks`."""
 
     model: str
@@ -154,7 +158,7 @@ class CompletionRequest(_Common, kw_only=True):
     best_of: Any = None
 
 
-class EmbeddingRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class EmbeddingRequest(Strict, kw_only=True):
     model: str
     input: str | list[str | int | list[int]]
     dimensions: int | None = None
