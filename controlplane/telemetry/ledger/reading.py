@@ -1,7 +1,7 @@
 """The reading that an adapter gives of a span, and the node of a trace's tree that holds both."""
 
 from collections.abc import Callable
-from enum import IntEnum
+from enum import IntEnum, auto
 from typing import NamedTuple
 
 from controlplane.telemetry.core.spans import Span
@@ -26,11 +26,11 @@ class Entry(IntEnum):
     """
 
     NO = 0
-    HTTP = 1  # an HTTP server of whatever kind
-    CALL = 2  # a client's call to a model whose server sends no spans
-    ENGINE = 3  # Triton, vLLM
-    SERVER = 4  # an HTTP or GenAI server that answers inference requests
-    GATEWAY = 5  # Weir's own
+    HTTP = auto()  # an HTTP server of whatever kind
+    CALL = auto()  # a client's call to a model whose server sends no spans
+    ENGINE = auto()  # Triton, vLLM
+    SERVER = auto()  # an HTTP or GenAI server that answers inference requests
+    GATEWAY = auto()  # Weir's own
 
 
 class Reading(NamedTuple):

@@ -98,10 +98,10 @@ class LedgerRow:
     guard: str = ""  # which rules of its tenant did what, such as "acme/cards masked, acme/mail reported"
     unmeasured: bool = False
     """A server's spans are missing, so that the time in its queue and on the network is within `model`, and not known."""
-    origin: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    origin: tuple[str, ...] = field(default=(), compare=False)
     """Where its spans say that they come from: addresses, pods, service names. Only where they name no pool. Not stored."""
-    label_index: tuple[int, ...] = field(default=(), compare=False, repr=False)
-    attribute_index: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    label_index: tuple[int, ...] = field(default=(), compare=False)
+    attribute_index: tuple[int, ...] = field(default=(), compare=False)
     """Hashes of the attributes of its spans (`ledger.attribute_index`): labels, and all others. The store never reads them back."""
 
     @property

@@ -21,7 +21,7 @@ def test_a_server_whose_clock_runs_ahead_is_centred_in_its_client_with_all_benea
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "placed"),
+    ("began", "ended", "placed"),
     [
         (120, 200, (120, 200)),  # within it: left alone
         (100, 180, (100, 180)),
@@ -32,10 +32,10 @@ def test_a_server_whose_clock_runs_ahead_is_centred_in_its_client_with_all_benea
         (130, 250, (130, 250)),
     ],
 )
-def test_where_a_server_is_placed_in_its_client(start: int, end: int, placed: tuple[int, int]) -> None:
+def test_where_a_server_is_placed_in_its_client(began: int, ended: int, placed: tuple[int, int]) -> None:
     caller = span("POST", 100, 200, kind=CLIENT)
-    served = span("chat", start, end, caller, kind=SERVER)
-    step = span("step", start + 1, end - 1, served)
+    served = span("chat", began, ended, caller, kind=SERVER)
+    step = span("step", began + 1, ended - 1, served)
     _, server, within = build([caller, served, step]).nodes
     assert (server.start, server.end) == placed
     assert (within.start - server.start, server.end - within.end) == (1, 1)

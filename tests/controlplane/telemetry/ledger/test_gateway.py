@@ -69,12 +69,12 @@ def test_the_callers_own_span_widens_the_window_and_its_time_is_network() -> Non
     assert row.stages["cache"] == 20
 
 
-@pytest.mark.parametrize(("end", "start"), [(1410, 900), (1001, 900), (1000, 1000)])
-def test_a_client_that_closed_its_span_at_the_headers_does_not_cut_the_stream(end: int, start: int) -> None:
+@pytest.mark.parametrize(("end", "begins"), [(1410, 900), (1001, 900), (1000, 1000)])
+def test_a_client_that_closed_its_span_at_the_headers_does_not_cut_the_stream(end: int, begins: int) -> None:
     caller = span("POST", 900, end, kind=CLIENT)
     (row,) = close([caller, *gateway_trace(parent=caller)])
-    assert (row.start_ns, row.end_ns) == (start, 2000)
-    assert row.stages["network"] == 1000 - start
+    assert (row.start_ns, row.end_ns) == (begins, 2000)
+    assert row.stages["network"] == 1000 - begins
     assert row.stages["model"] == 770
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER, AttrValue, Event, Span
 from controlplane.telemetry.ledger import close
+from controlplane.telemetry.ledger.loads import loads
 from tests.support.telemetry.ledger_traces import assert_closes, gateway, gateway_trace, span, spent
 
 ABSENT = b"\x07" * 8
@@ -102,6 +103,28 @@ def test_where_the_model_ran_is_what_the_engines_resource_says(inside: bool) -> 
     assert (row.model, row.origin) == ("chat", ())
 
 
+def test_where_it_was_served_is_what_its_spans_say_of_it() -> None:
+    said: dict[str, AttrValue] = {"server.address": "a", "server.port": 1, "url.full": "https://u:p@b:2/v1?x=c:3"}
+    call = span("POST", 0, 100, kind=CLIENT, also=said)
+    served = span("llm_request", 10, 90, call, kind=SERVER, service="llm")
+    served = served._replace(resource={"host.name": "h", "k8s.pod.name": "pod", "net.host.name": "n"})
+    (row,) = close([call, served])
+    assert row.origin == ("a:1", "b:2", "pod", "h", "llm")
+
+
+def test_of_two_engines_in_a_request_the_first_says_what_it_took() -> None:
+    front = span("POST", 0, 100, kind=SERVER, http__method="POST", http__route="/v1/completions")
+    engines = [span("llm_request", at, at + 30, front, kind=SERVER, gen_ai__usage__output_tokens=at) for at in (60, 10)]
+    assert [row.output_tokens for row in close([front, *engines])] == [10]
+
+
+def test_a_model_s_load_is_no_request_and_says_whose_it_is() -> None:
+    load = span("Overall Loading", 5, 9, scope="vllm.v1.engine.core_client", service="llm")
+    part = span("Load model", 6, 8, load, scope="vllm.v1.engine.core_client")
+    (found,) = loads([load._replace(resource={"weir.pool": "p", "gen_ai.request.model": "m"}), part])
+    assert (found.start_ns, found.end_ns, found.pool, found.model, found.service) == (5, 9, "p", "m", "llm")
+
+
 @pytest.mark.parametrize(("above", "model"), [(1, "chat"), (16, "chat"), (17, "")])
 def test_a_request_that_names_no_model_has_the_one_of_a_span_around_it(above: int, model: str) -> None:
     spans = [span("agent", 0, 100, gen_ai__request__model="chat")]
@@ -154,12 +177,6 @@ def test_an_orphan_inside_a_request_belongs_to_its_deepest_span_around_it() -> N
     (row,) = close([*spans, orphan])
     assert (row.stages["cache"], row.stages["network"]) == (10, 10)
     assert row.span_count == 9
-
-
-def test_an_orphan_outside_every_request_is_left_out() -> None:
-    spans = gateway_trace()
-    (row,) = close([*spans, span("elsewhere", 5000, 6000, ABSENT)])
-    assert row.span_count == 8
 
 
 def test_an_orphan_that_is_an_entry_is_a_request() -> None:

@@ -39,7 +39,8 @@ def test_where_tritons_clock_differs_its_first_response_is_shifted_as_its_spans_
     call = span("call", 1000, 2000, kind=CLIENT)
     request = triton("InferRequest", 11_210, 11_960, call, events=[("GRPC_SEND_START", 11_390)])
     chat = triton("chat", 11_212, 11_300, request, events=[("QUEUE_START", 11_215)], model=True)
-    (row,) = close([call, request, chat])
+    (row,) = close([call, request, chat, triton("compute", 11_240, 11_300, chat, events=[])])
+    assert (row.stages["queue"], row.stages["egress"]) == (25, 11_960 - 11_390)
     assert (row.ttft_ns, row.ttft_definition, row.start_ns) == (180, "triton-first-response", 1000)
 
 
