@@ -38,3 +38,10 @@ def test_every_folder_of_code_stands_in_the_contract() -> None:
     assert folders == set(settings["root_packages"])
     exhaustive = [contract["containers"] for contract in settings["contracts"] if contract.get("exhaustive")]
     assert ["controlplane"] in exhaustive
+
+
+def test_a_gateway_imports_no_client_that_its_snapshot_may_not_need() -> None:
+    heavy = {"aiohttp", "grpc", "google.protobuf", "numpy", "pandas", "redis", "tritonclient"}
+    program = f"import sys, inference.__main__; print(*{heavy} & sys.modules.keys())"
+    done = subprocess.run((sys.executable, "-c", program), cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

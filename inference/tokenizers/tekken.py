@@ -1,7 +1,6 @@
 """The vocabulary that comes with the gateway: Mistral's of 131k entries, from the mistral-common wheel."""
 
 import asyncio
-import base64
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -48,7 +47,7 @@ class Tekken:
 
 class _Word(msgspec.Struct):
     rank: int
-    token_bytes: str
+    token_bytes: bytes  # base64, which msgspec reads
 
 
 class _Config(msgspec.Struct):
@@ -68,7 +67,7 @@ def load() -> Tekken:
     raw = files("mistral_common").joinpath("data", "tekken_240911.json").read_bytes()
     tekken = msgspec.json.decode(raw, type=_File)
     size = tekken.config.default_vocab_size - tekken.config.default_num_special_tokens
-    ranks = {base64.b64decode(word.token_bytes): word.rank for word in tekken.vocab[:size]}
+    ranks = {word.token_bytes: word.rank for word in tekken.vocab[:size]}
     encoding = tiktoken.Encoding("tekken", pat_str=tekken.config.pattern, mergeable_ranks=ranks, special_tokens={})
     encoding.encode_ordinary("warm")
     return Tekken(encoding)

@@ -138,7 +138,7 @@ def main() -> None:
             sys.exit(1)
     from controlplane.telemetry.ingest.otlp.decode import export_request
 
-    export_request.prepare()
+    export_request.prepare(reading=True)
 
 
 if __name__ == "__main__":

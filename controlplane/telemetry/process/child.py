@@ -4,6 +4,10 @@ The next telemetry process must be able to use the spool and the store's folder 
 gets SIGKILL; it does not need an orderly end. It ignores the terminal's Ctrl-C, which the parent handles.
 """
 
+import gc
+
+gc.disable()  # until the module has imported what it needs
+
 import ctypes
 import os
 import runpy

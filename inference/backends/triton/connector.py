@@ -2,12 +2,15 @@
 
 from collections.abc import Hashable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from inference.backends.credentials import CredentialError, Credentials
 from inference.backends.port import Link
-from inference.backends.triton.model import TritonModel
 from inference.contract.snapshot import Endpoint, Pool
 from inference.wires.grpc import Channel, Tls
+
+if TYPE_CHECKING:
+    from inference.backends.triton.model import TritonModel
 
 
 class TritonConnector:
@@ -23,7 +26,9 @@ class TritonConnector:
         """A certificate that is missing makes the replica go down, with the reason."""
         return Channel(endpoint.grpc, timeout_s, self._tls(pool))
 
-    def backend(self, link: Link, pool: Pool, endpoint: Endpoint) -> TritonModel:
+    def backend(self, link: Link, pool: Pool, endpoint: Endpoint) -> "TritonModel":
+        from inference.backends.triton.model import TritonModel  # and Triton's client, a fifth of a start without it
+
         assert isinstance(link, Channel)
         return TritonModel(link, pool, partial(self._headers, pool))
 

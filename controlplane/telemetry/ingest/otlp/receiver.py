@@ -50,7 +50,7 @@ class Receiver:
         max_series: int = 200_000,
         retention_days: int = 30,
     ) -> None:
-        export_request.prepare()
+        export_request.prepare(reading=False)
         self._spool = spool
         self._retention_ns = retention_days * 86_400 * 10**9
         self.metrics = Intake(spool, max_series=max_series, retention_days=retention_days)

@@ -1,19 +1,24 @@
 """`python -m controlplane.telemetry.ingest.pipeline --shard 0 --shards 1`: only `controlplane.telemetry` starts it."""
 
-import argparse
 import gc
+
+gc.disable()  # it would walk again and again what stays, for a quarter of each start
+
+import argparse
 import logging
 
 from controlplane.telemetry.ingest import native
 
 native.use()  # before the compiled modules are imported
 
-from controlplane.telemetry.config import IngestConfig  # noqa: E402
-from controlplane.telemetry.ingest.pipeline.process import run  # noqa: E402
-from controlplane.telemetry.ingest.pipeline.traces import Limits  # noqa: E402
+from controlplane.telemetry.config import IngestConfig
+from controlplane.telemetry.ingest.pipeline.process import run
+from controlplane.telemetry.ingest.pipeline.traces import Limits
 
 
 def main() -> None:
+    gc.freeze()
+    gc.enable()
     parser = argparse.ArgumentParser(prog="python -m controlplane.telemetry.ingest.pipeline", description=__doc__)
     parser.add_argument("--shard", type=int, default=0)
     parser.add_argument("--shards", type=int, default=1)

@@ -57,7 +57,7 @@ def run(
 ) -> None:
     """Runs until standard input ends."""
     names = NamesInForce(snapshot)
-    export_request.prepare()
+    export_request.prepare(reading=True)
     frontier = Frontier(sys.stdin.fileno())
     reporter = Reporter(sys.stdout.fileno(), shard)
     own = Folder(folder, reporter)
