@@ -102,7 +102,7 @@ def _alike(incident: Incident) -> Alike:
         incident.pk,
         dict(incident.scope),
         stages[0]["stage"] if stages else "",
-        str(errors[0].get("type") or "") if errors else "",
+        str(errors[0]["error_type"]) if errors else "",
         frozenset((segment["dimension"], segment["value"]) for segment in attribution.get("segments") or []),
     )
 

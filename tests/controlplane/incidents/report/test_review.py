@@ -1,6 +1,7 @@
 """The handover's screen and Markdown, and what an incident's screen says of the others."""
 
 import html
+from dataclasses import asdict
 from datetime import timedelta
 
 import pytest
@@ -17,6 +18,7 @@ from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify import changes
 from controlplane.policy.models import DecisionChange, DecisionRecord
+from controlplane.telemetry.core.objective_counts import FailedAs
 from tests.support.incidents.alerts import NOW, UP, after, alert
 from tests.support.web.html import html_of
 from tests.support.web.people import member
@@ -52,6 +54,8 @@ def test_a_shift_is_said_on_the_screen_and_in_markdown(reader: Client) -> None:
 
 def test_an_incident_names_earlier_ones_like_it_what_else_is_open_and_what_policies_did(reader: Client) -> None:
     earlier, again = opened()
+    failed = {"bad": 7, "total": 9, "errors": [asdict(FailedAs("queue_full", 503, "queue", 7))]}
+    Incident.objects.filter(pk__in=[earlier.pk, again.pk]).update(attribution=failed)
     record = DecisionRecord.objects.create(at=after(61), version=1, holder="t", generation=1, packed=b"")
     for kind, shadow, reason in (("scale", False, "the queue grows"), ("scale", True, "only a thought")):
         DecisionChange.objects.create(
@@ -63,7 +67,7 @@ def test_an_incident_names_earlier_ones_like_it_what_else_is_open_and_what_polic
     assert (
         f"/incidents/{earlier.pk}" in similar
         and "a *bad* canary, rolled back" in similar
-        and "the same scope" in similar
+        and "the same scope and error queue_full" in similar
     )
     acted = screen.partition('id="acted"')[2].partition("</section>")[0]
     assert "the queue grows" in acted and "only a thought" not in acted
