@@ -33,6 +33,22 @@ def look(watching_since: datetime, now: datetime) -> None:
     row.save()
 
 
+class Watch:
+    """The looks of one process. `since`: since when it could see observations. While it stood still, or the database did not answer,
+    it could not, and nobody could write any.
+    """
+
+    def __init__(self, now: datetime) -> None:
+        self.since = self.looked_at = now
+
+    def look(self, now: datetime) -> None:
+        """Raises DatabaseError."""
+        if now - self.looked_at > timedelta(seconds=settings.CONFIG.stale_after_s):
+            self.since = now
+        look(self.since, now)
+        self.looked_at = now
+
+
 def component_watch() -> PeriodicThread:
-    watching_since = timezone.now()
-    return PeriodicThread("components", lambda: look(watching_since, timezone.now()), LOOK_S)
+    watch = Watch(timezone.now())
+    return PeriodicThread("components", lambda: watch.look(timezone.now()), LOOK_S)

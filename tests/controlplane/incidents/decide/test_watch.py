@@ -11,7 +11,7 @@ from controlplane.fleet.models import LLMModel, Observation, Pool, Replica, Team
 from controlplane.incidents.act import actions
 from controlplane.incidents.act.actions import retire
 from controlplane.incidents.decide import engine, rows
-from controlplane.incidents.decide.watch import look
+from controlplane.incidents.decide.watch import Watch, look
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.core.notice import Notice
 from tests.support.incidents.alerts import TTFT, UP, alert, outage
@@ -255,3 +255,14 @@ def test_pages_show_a_component_and_not_burn_rates(reader: Client) -> None:
     assert "Gateway is down since 21:50:10 UTC" in listed
     assert "## What was down" in reader.get(f"/incidents/{row.pk}.md").content.decode()
     assert reader.get("/").status_code == 200
+
+
+def test_what_a_database_could_not_take_is_missed_by_nobody_until_it_had_time_to_come_again() -> None:
+    observed(0)
+    watch = Watch(at(-3600))
+    for seconds in (0, 5, 65, 70):  # it was locked for a minute
+        watch.look(at(seconds))
+    assert not Incident.objects.exists()
+    for seconds in range(80, 400, 10):
+        watch.look(at(seconds))
+    assert Incident.objects.filter(component="observer").exists()
