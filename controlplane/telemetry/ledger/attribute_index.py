@@ -7,7 +7,6 @@ column. Key and value alone decide which is which, so the reader and the writer 
 import re
 from bisect import bisect_left
 from collections.abc import Iterable
-from functools import lru_cache
 from hashlib import blake2b
 
 from controlplane.telemetry.core.spans import AttrValue, Span
@@ -18,10 +17,16 @@ MAX_TEXT_CHARS = 256
 """Characters. Longer values are left out, because nobody types one."""
 MAX_LABEL_CHARS = 64
 """Characters."""
+_MAX_KEYS, _MAX_KNOWN = 1_000, 4_096
+_NONE = 2**64
+
 _IDENTIFIES = re.compile(r"^-?\d{4,}$|\d{5}|[0-9a-fA-F]{8}")
 """Whole numbers from 1,000 on; texts with a long run of digits or of hexadecimal ones."""
 _MAX_DIGITS = 16
 """Decimal digits in a label. A timestamp has more digits."""
+
+_known: dict[str, dict[str | int, int]] = {}
+"""Hashes by key and value: most repeat from span to span. A label has its hash, any other value the complement, which is negative."""
 
 
 def attribute_hash(key: str, value: str) -> int:
@@ -48,25 +53,47 @@ def is_label(key: str, value: str) -> bool:
 
 def index_of(spans: Iterable[Span]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The hashes of labels, and those of all other attributes: each distinct, ascending. Each element of a list counts."""
-    hashes: set[int | None] = set()
+    hashes: set[int] = set()
     for span in spans:
         for key, value in span.attributes.items():
+            known = _known.get(key)
+            if known is None:
+                known = _new(key)
             if isinstance(value, tuple):
-                hashes.update([_hash(key, part) for part in value])
-            else:
-                hashes.add(_hash(key, value))
+                for part in value:
+                    if not isinstance(part, tuple | float):
+                        hashes.add(_hash(known, key, part))
+            elif not isinstance(value, float):
+                hashes.add(_hash(known, key, value))
         if len(hashes) > MAX_HASHES:
             break
-    kept = sorted([each for each in hashes if each is not None])[:MAX_HASHES]
+    hashes.discard(_NONE)
+    kept = sorted(hashes)[:MAX_HASHES]
     others = bisect_left(kept, 0)
     return tuple(kept[others:]), tuple([~complement for complement in reversed(kept[:others])])
 
 
-@lru_cache(maxsize=65_536, typed=True)  # most repeat from span to span
-def _hash(key: str, value: AttrValue) -> int | None:
-    """The hash of a label, the complement of any other value's, which is negative; None of what is not in the index."""
-    text = written(key, value)
-    if text is None:
-        return None
-    hashed = attribute_hash(key, text)
-    return hashed if is_label(key, text) else ~hashed
+def _hash(known: dict[str | int, int], key: str, value: str | int) -> int:
+    if isinstance(value, bool):
+        value = "true" if value else "false"  # to a dict, True is 1
+    hashed = known.get(value)
+    if hashed is None:
+        text = written(key, value)
+        if text is None:
+            hashed = _NONE
+        else:
+            hashed = attribute_hash(key, text)
+            if not is_label(key, text):
+                hashed = ~hashed
+        if len(known) >= _MAX_KNOWN:
+            known.clear()
+        known[value] = hashed
+    return hashed
+
+
+def _new(key: str) -> dict[str | int, int]:
+    if len(_known) >= _MAX_KEYS:
+        _known.clear()
+    known: dict[str | int, int] = {}
+    _known[key] = known
+    return known

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.telemetry.core.spans import INTERNAL, SERVER, AttrValue, Span
+from controlplane.telemetry.ledger import attribute_index
 from controlplane.telemetry.ledger.attribute_index import (
     attribute_hash,
     index_of,
@@ -77,6 +78,17 @@ def test_a_request_has_those_of_all_its_spans_once_and_in_order() -> None:
 def test_they_are_bounded() -> None:
     many = [span(1, **{f"key{number}": number for number in range(2_000)})]
     assert len(found(*many)) == 1_000
+
+
+def test_the_hashes_that_are_kept_are_bounded_by_value_and_by_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[str, dict[str | int, int]] = {}
+    monkeypatch.setattr(attribute_index, "_known", kept)
+    for number in range(4_097):
+        attribute_index.index_of([span(1, user=number)])
+        assert len(kept["user"]) == number % 4_096 + 1
+    for number in range(1_001):
+        attribute_index.index_of([span(1, **{f"key{number}": 1})])
+        assert len(kept) == (number + 1) % 1_000 + 1
 
 
 def test_rows_that_differ_in_nothing_else_are_equal() -> None:
