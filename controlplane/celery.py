@@ -43,7 +43,7 @@ app.conf.update(
     beat_scheduler="controlplane.worker.beat:Beat",
     beat_schedule=SCHEDULE,
 )
-app.autodiscover_tasks(["controlplane.fleet", "controlplane.planning", "controlplane.policy"])
+app.autodiscover_tasks(["controlplane.fleet", "controlplane.planning", "controlplane.policy", "controlplane.tenants"])
 metrics.listen()
 
 

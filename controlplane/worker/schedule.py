@@ -17,4 +17,9 @@ SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 60.0,
         "options": {"expires": 60.0},
     },
+    "prune-tenants": {
+        "task": "controlplane.tenants.tasks.prune_tenants",
+        "schedule": 3600.0,
+        "options": {"expires": 3600.0},
+    },
 }

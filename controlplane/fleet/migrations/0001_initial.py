@@ -124,6 +124,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=100, unique=True, validators=[controlplane.fleet.validators.validate_name])),
                 ('enabled', models.BooleanField(default=True, help_text="A disabled tenant's keys are refused.")),
                 ('audits_texts', models.BooleanField(default=False, help_text="Keep a keyed hash and the size of each prompt and answer, never the text. It needs the gateways' WEIR_USER_HASH_KEY.", verbose_name='audit of texts')),
+                ('retention_days', models.PositiveSmallIntegerField(blank=True, help_text="Requests and traces of earlier days are removed within an hour of midnight UTC. Empty, or longer than WEIR_RETENTION_DAYS: they are kept as long as everybody's. Counts of all tenants together stay.", null=True, validators=[django.core.validators.MinValueValidator(1)], verbose_name='retention, days')),
                 ('cache_purges', models.PositiveIntegerField(default=0, editable=False)),
                 ('team', models.ForeignKey(blank=True, help_text="Its owners make and end the tenant's keys, and cancel its batches. Empty: administrators do.", null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='tenants', to='fleet.team')),
             ],

@@ -78,6 +78,14 @@ class Tenant(Named):
         default=False,
         help_text="Keep a keyed hash and the size of each prompt and answer, never the text. It needs the gateways' WEIR_USER_HASH_KEY.",
     )
+    retention_days = models.PositiveSmallIntegerField(
+        "retention, days",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Requests and traces of earlier days are removed within an hour of midnight UTC. Empty, or longer than "
+        "WEIR_RETENTION_DAYS: they are kept as long as everybody's. Counts of all tenants together stay.",
+    )
     cache_purges = models.PositiveIntegerField(default=0, editable=False)
 
 

@@ -5,10 +5,12 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
 
 from controlplane.fleet.models import Tenant
 from controlplane.management.erase import counts, erase
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
+from controlplane.tenants.tasks import kept_since_ns
 
 
 class Command(BaseCommand):
@@ -30,6 +32,9 @@ class Command(BaseCommand):
         store = Store(settings.CONFIG.store_dsn)
         try:
             self._say(counts(tenant, store))
+            if (before_ns := kept_since_ns(row, timezone.now())) is not None:
+                self.stdout.write(f"of these older than the {row.retention_days} days that it is to be kept:")
+                self._say(store.eraser.counts(tenant, before_ns))
             if not options["erase"]:
                 return
             left = erase(row, store)

@@ -1,5 +1,6 @@
 """`manage.py erase_tenant`."""
 
+import time
 from io import StringIO
 from pathlib import Path
 
@@ -8,11 +9,13 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from controlplane.audit.models import Entry
+from controlplane.celery import app
 from controlplane.fleet.models import GatewayKey, Tenant, Tier
 from controlplane.lane.models import Batch, Line
 from controlplane.lane.objects.folder import Folder
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.write.arrow_columns import span_table
+from controlplane.worker.schedule import SCHEDULE
 from tests.support.lane.stored import begun, new_job
 from tests.support.telemetry.samples import row, span
 
@@ -23,7 +26,7 @@ def erase_tenant(*arguments: str) -> dict[str, int]:
     """What the last table of the command says."""
     out = StringIO()
     call_command("erase_tenant", *arguments, stdout=out)
-    lines = out.getvalue().rpartition("left:\n")[2].splitlines()
+    lines = out.getvalue().rpartition(":\n")[2].splitlines()
     return {name: int(count.replace(",", "")) for count, name in (line.split(maxsplit=1) for line in lines)}
 
 
@@ -52,6 +55,20 @@ def test_all_of_a_tenant_is_erased_and_counted_and_nothing_of_another(kept: None
     [entry] = Entry.objects.filter(action="erased")
     assert (entry.subject, entry.before) == ("alice", before)
     assert Tenant.objects.get(name="alice").cache_purges == 1
+
+
+def test_what_is_older_than_a_tenant_wants_it_kept_is_removed_by_the_worker(kept: None, store: Store) -> None:
+    Tenant.objects.filter(name="alice").update(retention_days=1)
+    Tenant.objects.filter(name="bob").update(retention_days=3_000)
+    store.writer.insert_requests([row(9, tenant="alice", entry_start_ns=time.time_ns())], version=1)
+    of_bob, before = erase_tenant("bob"), erase_tenant("alice")
+    assert before["requests"] == 1
+    app.loader.import_default_modules()
+    app.tasks[SCHEDULE["prune-tenants"]["task"]]()
+    assert set(erase_tenant("alice").values()) == {0}
+    assert store.eraser.counts("alice")["requests"] == 1
+    assert erase_tenant("bob") == of_bob
+    assert Batch.objects.filter(tenant="alice").exists()
 
 
 def test_nothing_is_erased_while_something_may_come(kept: None) -> None:
