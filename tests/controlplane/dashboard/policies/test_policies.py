@@ -184,7 +184,7 @@ def test_a_pause_is_made_with_an_end_and_ended_again(owner: Client, teammate: Cl
         {"what": "pause", "scope": "policy", "target": "ladder-chat-large", "length": "2h", "reason": "A drill"},
         follow=True,
     )
-    assert "◼ 1 pause in force or to come" in text(made)
+    assert "◼ 1 pause in force, to come or waiting" in text(made)
     assert "A drill" in text(teammate.get("/pauses"))
     assert "◼ Paused until" in text(teammate.get("/policies/ladder-chat-large"))
     number = Pause.objects.get().pk
