@@ -34,13 +34,16 @@ class Capabilities(NamedTuple):
     operations: frozenset[Operation] = OPERATIONS
     listed: Listed = MappingProxyType({})
 
-    def check(self, used: Iterable[str]) -> list[str]:
-        """The parameters of `used` that are dropped. Raises ApiError for the first that is refused."""
+    def check(self, used: Iterable[str], text: str = "prompt") -> list[str]:
+        """The parameters of `used` that are dropped. Raises ApiError for the first that is refused. `text`: the parameter that has the
+        request's texts.
+        """
         dropped = []
         for name in used:
             handling = self.parameters.get(name, "refused")
             if handling == "refused":
                 param, *how = _SENT_AS.get(name, (name,))
+                param = text if param == "prompt" else param
                 raise errors.not_offered(param, self.server, *how)
             if handling == "dropped":
                 dropped.append(name)
@@ -96,5 +99,6 @@ class Offers:
 
 def fit(question: Question, capabilities: Capabilities) -> tuple[Question, list[str]]:
     """The question without what the server drops, and the names of that. Raises ApiError where it refuses a parameter."""
-    dropped = capabilities.check(questions.parameters(question))
+    text = "input" if question.operation == "embeddings" else "prompt"
+    dropped = capabilities.check(questions.parameters(question), text)
     return (questions.without(question, dropped), dropped) if dropped else (question, dropped)

@@ -119,7 +119,7 @@ async def test_an_image_is_refused_by_a_model_that_takes_none(gateway: Gateway) 
     ]
     with pytest.raises(openai.BadRequestError) as caught:
         await gateway.client().chat.completions.create(model=SMALL, messages=[{"role": "user", "content": parts}])
-    assert caught.value.param == "image_url"
+    assert caught.value.param == "messages" and "`messages` with an image is not supported" in str(caught.value)
 
 
 def test_a_wrong_type_names_the_parameter(gateway: Gateway) -> None:
