@@ -10,7 +10,7 @@ import pytest
 from _pytest._code.code import ExceptionRepr
 from hypothesis import HealthCheck, settings
 
-from deploy.local.ports import free_port, free_ports
+from deploy.local.ports import confine, free_port, free_ports
 from deploy.local.process import ROOT, Managed
 from deploy.local.redis import Redis, redis
 from deploy.local.triton import Triton, triton
@@ -47,7 +47,9 @@ TIME_SCALE = "0.1"  # the session's models answer ten times as fast as the GPUs 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    step_aside(getattr(config, "workerinput", {}).get("workerid", ""))
+    worker = getattr(config, "workerinput", {"workerid": "gw0", "workercount": 1})
+    confine(int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+    step_aside(worker["workerid"])
 
 
 @pytest.hookimpl(tryfirst=True)

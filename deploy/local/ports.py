@@ -9,8 +9,17 @@ LOOPBACK = "127.0.0.1"
 OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
 MIN_PORT, MAX_PORTS = 1_024, 12_000
 
+_part = (0, 1)
 _given: deque[int] = deque(maxlen=1_000)
 _random = random.SystemRandom()  # processes that begin alike, as those of tests do, must not choose alike
+
+
+def confine(number: int, parts: int) -> None:
+    """Choose from now on among the `number`th of so many parts of the ports. Processes with a part each never choose the same one before
+    either uses it.
+    """
+    global _part
+    _part = (number, parts)
 
 
 def free_ports(count: int) -> list[int]:
@@ -18,10 +27,12 @@ def free_ports(count: int) -> list[int]:
 
     They are below those that the kernel gives to outgoing connections: so none of these takes a port between this call and its use.
     """
-    end = max(_first_outgoing(), MIN_PORT + MAX_PORTS)
+    number, parts = _part
+    first = max(_first_outgoing(), MIN_PORT + MAX_PORTS) - MAX_PORTS
+    size = MAX_PORTS // parts
     ports: list[int] = []
     while len(ports) < count:
-        port = _random.randrange(max(end - MAX_PORTS, MIN_PORT), end)
+        port = first + number * size + _random.randrange(size)
         if port not in _given and is_free(port):
             _given.append(port)
             ports.append(port)

@@ -25,6 +25,14 @@ def test_no_outgoing_connection_takes_them(tmp_path: Path, monkeypatch: pytest.M
     assert min(ports.free_ports(50)) >= 1_024
 
 
+def test_processes_with_a_part_each_never_choose_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = []
+    for number in range(4):
+        monkeypatch.setattr(ports, "_part", (number, 4))
+        chosen.append(set(ports.free_ports(300)))
+    assert len(set().union(*chosen)) == 1_200
+
+
 def test_a_port_that_somebody_listens_on_is_not_free() -> None:
     with socket.create_server((ports.LOOPBACK, 0)) as server:
         assert not ports.is_free(server.getsockname()[1])

@@ -54,7 +54,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.local", f"--service-account-key-file={public}",
             f"--service-account-signing-key-file={private}", "--disable-admission-plugins=ServiceAccount",
         )  # fmt: skip
-        eventually(self.is_ready, self.server.log_tail)
+        eventually(self._comes_up, self.server.log_tail)
         own = f"--kubeconfig={self.kubeconfig}"
         loopback = ("--leader-elect=false", "--bind-address=127.0.0.1")
         self._run(
@@ -116,6 +116,11 @@ class ControlPlane:
         with contextlib.suppress(OSError):
             return self.get("/readyz", text=True) == "ok"
         return False
+
+    def _comes_up(self) -> bool:
+        ended = [process.log_tail() for process in self._running if not process.alive]
+        assert not ended, ended[0]
+        return self.is_ready()
 
     def ready_nodes(self) -> int:
         listed = self.get("/api/v1/nodes")["items"]
