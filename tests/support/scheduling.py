@@ -37,7 +37,9 @@ KUBERNETES = (
     "tests/deploy/kubernetes/",
     "tests/controlplane/fleet/clusters/",
     "tests/controlplane/policy/test_on_kubernetes.py",
+    "tests/controlplane/policy/test_pods_that_do_not_run.py",
     "tests/controlplane/policy/test_tiers_on_kubernetes.py",
+    "tests/controlplane/sources/test_on_kubernetes.py",
 )
 """One system too, which comes first: its control plane is started once."""
 
