@@ -95,9 +95,12 @@ def find(text: str, patterns: Collection[Pattern]) -> list[Found]:
     if "key" in patterns:
         for word in _long_words(plain.translate(_AS_WORDS)):
             matches += (Found(*match.span(), "key") for match in _matches(_KEY, text, *word))
-        matches += _blocks(text)
+        if _BLOCK_BEGINS in text:
+            matches += _blocks(text)
     if "mail" in patterns and "@" in text:
         matches += _mails(text)
+    if len(matches) < 2:  # nearly always, and in most texts none
+        return matches
     matches.sort()
     apart = matches[:1]
     for each in matches[1:]:
