@@ -58,6 +58,11 @@ def counts(pool: PoolSeen) -> tuple[int, int, int]:
     return sum(it.ready for it in its), sum(bool(it.pending_reason) for it in its), sum(bool(it.fault) for it in its)
 
 
+def reasons(pool: PoolSeen) -> set[str]:
+    """Of replicas without a node. The scheduler may say them of one before it knows all of the nodes."""
+    return {it.pending_reason for it in pool.replicas if it.pending_reason}
+
+
 def on(node: str, manifest: dict[str, Any]) -> dict[str, Any]:
     """The Deployment with pods that are bound to the node."""
     manifest["spec"]["template"]["spec"]["nodeName"] = node
@@ -289,8 +294,8 @@ def test_a_taint_that_nobody_tolerates_is_the_reason_of_replicas_without_a_node(
         wait_for(near, "chat", lambda pool: counts(pool) == (1, 0, 0))
         with taint(hollow):
             hollow.set_count("chat", 3)
-            pool = wait_for(near, "chat", lambda pool: counts(pool) == (1, 2, 0))
-            [reason] = {it.pending_reason for it in pool.replicas if it.pending_reason}
+            pool = wait_for(near, "chat", lambda pool: counts(pool) == (1, 2, 0) and len(reasons(pool)) == 1)
+            [reason] = reasons(pool)
             assert reason.startswith("Unschedulable: 0/2 nodes are available: 2 node(s) had untolerated taint")
             text = (
                 f"2 replicas of chat-eu got no node within 10 s: {reason.rstrip('.')}. "
