@@ -5,8 +5,9 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Subquery
 from django.http import HttpRequest
+from django.utils import timezone
 
 from controlplane.accounts.admin_parts import ShownInline, Suggesting
 from controlplane.accounts.core.actions import EDIT_OBJECTIVES
@@ -137,12 +138,15 @@ class ObjectiveAdmin(ScopedAdmin):
     ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[StoredObjective]:
-        return super().get_queryset(request).select_related("owner").prefetch_related("states")
+        judged_at = Subquery(queries.ticks().values("observed_at")[:1])
+        rows: QuerySet[StoredObjective] = super().get_queryset(request).annotate(judged_at=judged_at)
+        return rows.select_related("owner").prefetch_related("states")
 
     @admin.display(description="now")
     def standing(self, row: StoredObjective) -> str:
         """Of its scopes the most urgent: what it does now, and what is left of its budget."""
-        worst = min(queries.statuses(row, row.states.all(), queries.present()), key=queries.urgency)
+        at = queries.Present(timezone.now(), row.judged_at)  # type: ignore[attr-defined]  # read with the rows, once
+        worst = min(queries.statuses(row, row.states.all(), at), key=queries.urgency)
         state = (
             "no requests" if worst.is_empty else "broken" if worst.is_broken and worst.state == "quiet" else worst.state
         )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from controlplane.core.formatting import TEXT
@@ -86,9 +87,13 @@ def urgency(status: ObjectiveStatus) -> tuple[int, float, str]:
     return order, 2.0 if status.budget_left is None else status.budget_left, status.key
 
 
+def ticks() -> QuerySet[Observation]:
+    """What the controller reported at its last tick: one row, or none."""
+    return Observation.objects.filter(component="controller")
+
+
 def newest_tick() -> Observation | None:
-    """What the controller reported at its last tick."""
-    return Observation.objects.filter(component="controller").first()
+    return ticks().first()
 
 
 def maintenance_in(objective: Objective, span: Span) -> list[tuple[MaintenanceWindow, Span]]:

@@ -5,13 +5,17 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from controlplane.fleet.models import LLMModel, Team
 from controlplane.management.bootstrap import bootstrap
 from controlplane.slo import seed
+from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Latency
 from controlplane.slo.models import Maintenance, StoredObjective
+from controlplane.slo.save import save_objective
 
 pytestmark = pytest.mark.django_db
 
@@ -58,6 +62,16 @@ def test_an_objective_made_in_the_admin_has_a_first_revision_by_its_maker(owner:
     assert wanted.indicator == Latency("ttft", 300)
     assert (wanted.scope, wanted.split_by) == ({"model": "chat-large", "tier": "premium"}, ("region",))
     assert list(row.revisions.values_list("number", "who")) == [(1, "olga")]
+
+
+def test_the_list_asks_as_much_of_three_objectives_as_of_one(owner: Client) -> None:
+    asked = []
+    for number in range(3):
+        save_objective(Objective(f"chat-{number}", "Chat", Latency("ttft", 300), 0.95), who="olga")
+        with CaptureQueriesContext(connection) as queries:
+            assert owner.get("/admin/slo/storedobjective/").status_code == 200
+        asked.append(len(queries))
+    assert asked[1] == asked[2]
 
 
 def test_an_edit_is_the_next_revision_and_the_slug_stays(owner: Client) -> None:
