@@ -34,7 +34,7 @@ class MetricsPages:
                 status, page = await self._get(url)
         except (NotConnectedError, LostError, NotHttpError, TooLongError, TimeoutError, ValueError):
             return ServerLoad(at_s)
-        return read(page, at_s) if status == 200 else ServerLoad(at_s)
+        return read(page, at_s)._replace(page=hash(page)) if status == 200 else ServerLoad(at_s)
 
     async def _get(self, url: str) -> tuple[int, bytes]:
         parts = parse_url(url, link_local=True)  # the resolver looks at what its name points at

@@ -6,6 +6,7 @@ and Triton's TensorRT-LLM backend (inflight_batcher_llm/src/custom_metrics_repor
 them, such as Triton with vLLM, is unknown.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -15,7 +16,7 @@ class ServerLoad(NamedTuple):
     """What a model server says of its load. None is not known, which is never the same as 0.
 
     `at_s` is when it was read, on the event loop's clock. `adapters` are the LoRA adapters that it has loaded, of which it has room for
-    `most_adapters`.
+    `most_adapters`. `page` is the hash of the page that said it: 0 is not known.
     """
 
     at_s: float
@@ -24,6 +25,7 @@ class ServerLoad(NamedTuple):
     kv_use: float | None = None  # share of its KV cache that is in use, 0 to 1
     adapters: frozenset[str] | None = None
     most_adapters: int = 0
+    page: int = 0
 
     @property
     def known(self) -> bool:
@@ -125,23 +127,29 @@ _SEARCHED = [
 
 
 def read_load(page: bytes, at_s: float) -> ServerLoad:
-    """The signals of a Prometheus page. Requests are added up over the engines of one server, KV use is their mean.
+    """The signals of a Prometheus page. Requests are added up over the engines of one server, KV use is their mean: unknown where one
+    of them has no number. A last line without an end was cut, and does not count.
 
     A page is searched for few names instead of parsed, because it has up to 100 kB and is read several times a second.
     """
-    page = b"\n" + page
+    page = b"\n" + page[: page.rfind(b"\n") + 1]
     for waits, runs, uses in _SEARCHED:
         waiting, running = list(_values(page, waits)), list(_values(page, runs))
         if waiting or running:
             kv_use = list(_values(page, uses)) if uses else []
+            mean = _total(kv_use)
             return ServerLoad(
                 at_s,
-                sum(waiting) if waiting else None,
-                sum(running) if running else None,
-                min(1.0, sum(kv_use) / len(kv_use)) if kv_use else None,
+                _total(waiting),
+                _total(running),
+                min(1.0, mean / len(kv_use)) if mean is not None else None,
                 *_adapters(page),
             )
     return ServerLoad(at_s)
+
+
+def _total(values: list[float]) -> float | None:
+    return sum(values) if values and all(map(math.isfinite, values)) else None
 
 
 _IN_GATEWAY = _searched(Series("weir_gateway_requests_in_flight"))
@@ -150,8 +158,8 @@ _IN_GATEWAY = _searched(Series("weir_gateway_requests_in_flight"))
 def read_load_or_gateway(page: bytes, at_s: float) -> ServerLoad:
     """As `read_load`, also of a gateway's own page, which has requests in flight and none that wait."""
     load = read_load(page, at_s)
-    in_flight = [] if load.known else list(_values(b"\n" + page, _IN_GATEWAY))
-    return ServerLoad(at_s, running=sum(in_flight)) if in_flight else load
+    in_flight = None if load.known else _total(list(_values(b"\n" + page, _IN_GATEWAY)))
+    return load if in_flight is None else ServerLoad(at_s, running=in_flight)
 
 
 def read_kv_tokens(page: bytes) -> int | None:
@@ -185,7 +193,7 @@ def _adapters(page: bytes) -> tuple[frozenset[str] | None, int]:
 
 
 def _values(page: bytes, series: _Searched) -> Iterator[float]:
-    """The values of `series` that are numbers of at least 0. A label's value may have any character but a line's end."""
+    """The values of `series`, NaN where one is no number of at least 0. A label's value may have any character but a line's end."""
     start = series.name
     at = page.find(start)
     while at >= 0:
@@ -199,6 +207,6 @@ def _values(page: bytes, series: _Searched) -> Iterator[float]:
                 value = float(number[0]) if number else -1.0
             except ValueError:
                 value = -1.0
-            if 0 <= value < float("inf") and series.label in labels:
-                yield value
+            if series.label in labels:
+                yield value if 0 <= value < math.inf else math.nan
         at = page.find(start, rest)

@@ -40,7 +40,7 @@ CALL_SECONDS = Histogram(
 
 def retry_in_s(error: RetryableClusterError, failures: int) -> float:
     """As late as the cluster says, and later the more often it failed in a row."""
-    return min(MAX_RETRY_S, max(error.retry_after_s, doubled_s(FIRST_RETRY_S, failures, MAX_RETRY_S)))
+    return max(error.retry_after_s, doubled_s(FIRST_RETRY_S, failures, MAX_RETRY_S))
 
 
 class Stepper:

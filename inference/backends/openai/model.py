@@ -211,7 +211,7 @@ class OpenAIModel:
         headers = self._headers() if url[:3] == self._base[:3] else {}  # scheme, host and port
         async with asyncio.timeout(timeout_s):
             status, page = await self.link.get(url, headers, self._trust, MAX_PAGE)
-        return read_load(page, at_s) if status == 200 else ServerLoad(at_s)
+        return read_load(page, at_s)._replace(page=hash(page)) if status == 200 else ServerLoad(at_s)
 
     async def detect(self, timeout_s: float) -> Detected:
         """What it is. Raises BackendError, TimeoutError."""

@@ -2,6 +2,9 @@
 
 from inference.contract.server_metrics import ServerLoad
 
+SAID_WITHIN_S = 2.0
+"""A server's page shows an answer that has begun at most so much later."""
+
 
 class Rate:
     """Seconds per unit of work: the sum of the times over the sum of the units, where what is older counts less."""
@@ -24,18 +27,27 @@ class ReplicaLoad:
     `pending_tokens` the prompt tokens of these that are probably not in the replica's KV cache.
     """
 
-    __slots__ = ("_own_at", "_pending_at", "first", "own", "pending", "pending_tokens", "signals", "token")
+    __slots__ = ("_own_at", "_page_s", "_pending_at", "first", "own", "pending", "pending_tokens", "signals", "token")
 
     def __init__(self) -> None:
         self.own = self.pending = 0
         self.pending_tokens = 0.0
         self.signals: ServerLoad | None = None
         self._own_at = self._pending_at = 0
+        self._page_s = 0.0  # when what the server says now was read first
         self.first = Rate()  # until the first token, per prompt token to compute
         self.token = Rate()  # between tokens, per sequence in the batch
 
     def sampled(self, signals: ServerLoad, own: int, pending: int) -> None:
-        """The server has said how busy it is. `own` and `pending` are what they were when it was asked."""
+        """The server has said how busy it is. `own` and `pending` are what they were when it was asked.
+
+        A page that is the same to the letter, though an answer has begun since, is an old one: somebody keeps it, or counting has
+        stopped. What was known before gets older then.
+        """
+        if self.signals is None or signals.page != self.signals.page:
+            self._page_s = signals.at_s
+        elif signals.page and self.first.at_s > self._page_s + SAID_WITHIN_S:
+            return
         self.signals, self._own_at, self._pending_at = signals, own, pending
 
     def others(self, since_s: float) -> float | None:

@@ -96,13 +96,13 @@ def test_a_throttled_call_waits_as_long_as_the_cluster_says(world: World) -> Non
     revision(scaling())
     world.rps[POOL] = 45
     world.tick(3)
-    world.cluster.failing = ThrottledError("too many requests", retry_after_s=4)
+    world.cluster.failing = ThrottledError("too many requests", retry_after_s=20)
     world.tick(2)
     world.cluster.failing = None
     before = len(world.cluster.writes)
-    world.tick(1)
+    world.tick(16)
     assert len(world.cluster.writes) == before
-    world.tick(5)
+    world.tick(6)
     assert world.cluster.workloads[POOL].count == 5
 
 

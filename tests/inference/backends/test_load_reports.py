@@ -70,6 +70,22 @@ async def test_a_pool_whose_server_has_requests_waiting_has_no_room(page: Metric
     await eventually_async(lambda: pool.room(3) == pool.pool.max_concurrency)
 
 
+async def test_a_page_that_stands_still_while_answers_begin_is_as_old_as_its_first_reading(
+    page: MetricsPage, follow: Follow
+) -> None:
+    page.body = FREE
+    replica = follow()
+    await eventually_async(lambda: others(replica) == (1, 0))
+    now_s, answered = asyncio.get_running_loop().time(), page.reads
+    replica.load.first.observe(1.0, 1.0, now_s + 10)
+    await eventually_async(lambda: page.reads > answered + 3)
+    since_s = asyncio.get_running_loop().time()
+    await eventually_async(lambda: page.reads > answered + 6)
+    assert others(replica, since_s) == (None, None), "nothing is known since then"
+    page.body = BUSY
+    await eventually_async(lambda: others(replica, since_s) == (11, 3))
+
+
 @pytest.mark.parametrize("after", ["gone", "404", "silent", "garbage", "too large"])
 async def test_a_page_that_says_nothing_any_more_leaves_the_load_unknown_and_not_zero(
     page: MetricsPage, follow: Follow, after: str

@@ -89,7 +89,7 @@ def test_no_more_than_all_of_a_cache_is_in_use() -> None:
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "x", ""])
 def test_what_is_missing_or_no_number_is_unknown_and_not_zero(value: str) -> None:
-    page = f"vllm:num_requests_waiting {value}\nvllm:num_requests_running 4\n"
+    page = f"vllm:num_requests_waiting 2\nvllm:num_requests_waiting {value}\nvllm:num_requests_running 4\nvllm:num_requests_running 1"
     assert read_load(page.encode(), 0.0) == ServerLoad(0.0, None, 4.0)
 
 
@@ -102,7 +102,9 @@ def test_any_other_page_is_unknown(page: bytes) -> None:
     st.floats(0, 1e6), st.floats(0, 1e6), st.text(st.characters(codec="utf-8", exclude_characters='"\\\n'), max_size=20)
 )
 def test_labels_do_not_matter(waiting: float, running: float, label: str) -> None:
-    page = f'vllm:num_requests_waiting{{m="{label}"}} {waiting!r}\nvllm:num_requests_running{{m="{label}"}} {running!r}'
+    page = (
+        f'vllm:num_requests_waiting{{m="{label}"}} {waiting!r}\nvllm:num_requests_running{{m="{label}"}} {running!r}\n'
+    )
     signals = read_load(page.encode(), 0.0)
     assert signals.waiting is not None
     assert signals.running is not None

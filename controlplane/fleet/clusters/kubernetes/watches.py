@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from controlplane.fleet.clusters.errors import ClusterError
+from controlplane.fleet.clusters.errors import ClusterError, ThrottledError
 from controlplane.fleet.clusters.kubernetes import paths
 from controlplane.fleet.clusters.kubernetes.client import Api
 from controlplane.fleet.clusters.kubernetes.objects import (
@@ -102,14 +102,17 @@ class Watches:
 
     def _confirm(self) -> None:
         """A list of a single object is read through to the store, so it fails where events would not come either."""
-        while not self._stopped.wait(CONFIRM_EVERY_S):
-            began = time.monotonic()
+        wait_s = CONFIRM_EVERY_S
+        while not self._stopped.wait(wait_s):
+            began, wait_s = time.monotonic(), CONFIRM_EVERY_S
             try:
                 self._api.request("GET", self.deployments.path, _Page, query={"limit": "1"})
             except ClusterError as error:
                 if not self._unconfirmed:
                     log.warning("cluster.not_confirmed", path=self.deployments.path, reason=str(error))
                 self._unconfirmed = str(error)
+                if isinstance(error, ThrottledError):
+                    wait_s = max(wait_s, error.retry_after_s)
             else:
                 self._unconfirmed = ""
                 for watched in self.all:

@@ -98,6 +98,8 @@ class Heard:
         before = self.signals
         if before is None or self.at_ms is None or at_ms <= self.at_ms:
             return Heard(self.url, at_ms, signals)
+        if signals == before:  # each answer has its own time: totals that stand still here are no traffic of 0
+            return self.failed(f"{self.url}/signals repeats an answer: what lies between must not keep it")
         if _restarted(before, signals):  # what it has counted since its start is no rate: the last ones count on
             return replace(self, at_ms=at_ms, signals=signals, problem="", missing_ms=None)
         growth = _Growth((at_ms - self.at_ms) / MS_PER_S)

@@ -54,6 +54,9 @@ def _read(body: bytes, is_openmetrics: bool) -> list[Sample]:
     except Exception as error:  # the parsers raise errors of any kind
         what = "OpenMetrics" if is_openmetrics else "Prometheus' text format"
         raise PageError(f"the page is not {what}: {_short(error)}") from error
+    # What is lacking ends no series, and a part of a number does not count.
+    if not is_openmetrics and body[-1:] not in (b"", b"\n"):
+        raise PageError("the page was cut: its last line has no end")
     created = _created(families)
     bare = frozenset() if is_openmetrics else frozenset(_BARE.findall(body.decode()))
     samples = []

@@ -113,6 +113,20 @@ def test_a_throttled_write_says_when_to_come_back_and_writes_nothing(
         assert hollow.count("chat") == 1
 
 
+def test_a_server_that_has_too_much_to_do_is_left_alone_as_long_as_it_says(
+    hollow: Namespace, proxy: Proxy, tmp_path: Path
+) -> None:
+    hollow.create(deployment("chat", 1))
+    with opened(proxy.kubeconfig(tmp_path), hollow.name, "chat") as near:
+        wait_for(near, "chat", lambda pool: pool.wanted == 1)
+        with proxy.fault(everything, 429, Retry_After="20"):
+            proxy.cut_watches()
+            before = len(proxy.requests)
+            eventually(lambda: (near.seen().age_ms or 0) > 5_000)
+            asked = [(request.path, request.watch) for request in proxy.requests[before:]]
+            assert len(asked) == len(set(asked)) and "429" in near.seen().problem
+
+
 def test_a_write_whose_answer_is_lost_is_written_once(hollow: Namespace, proxy: Proxy, tmp_path: Path) -> None:
     hollow.create(deployment("chat", 1))
     with opened(proxy.kubeconfig(tmp_path), hollow.name, "chat") as near:

@@ -1,6 +1,7 @@
 """Rates and sums of several gateways' answers."""
 
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -11,11 +12,12 @@ from controlplane.policy.observe.core.traffic import NoGateway, Traffic, pool_tr
 from inference.contract.gateway_signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
 
 A, B = "http://a", "http://b"
+_TIMES = count()
 
 
 def _signals(arrived: int, started_ms: int = 1, version: int = 1, **pool: Any) -> GatewaySignals:
     return GatewaySignals(
-        at_ms=0,
+        at_ms=next(_TIMES),
         started_ms=started_ms,
         gateway="",
         region="",
@@ -72,6 +74,17 @@ def test_a_gateway_that_falls_silent_counts_on_with_its_age() -> None:
     assert (seen.arrived_rps, seen.traffic_age_ms) == (15.0, 3_000), "never read as idle"
     assert seen.silent is not None and seen.silent.arrived_rps == 5.0
     assert pool_traffic(_heard(*rounds[:2]), "large", 2_000).silent is None
+
+
+def test_an_answer_that_is_repeated_is_no_answer() -> None:
+    kept = _signals(25)
+    traffic = _heard({A: _signals(10)}, {A: kept}, *({A: kept} for _ in range(3)))
+    seen = pool_traffic(traffic, "large", 5_000)
+    assert (seen.arrived_rps, seen.traffic_age_ms) == (15.0, 3_000), "never read as idle"
+    assert seen.traffic_problem == "http://a/signals repeats an answer: what lies between must not keep it"
+    later = pool_traffic(traffic.next(6_000, {A: _signals(65)}), "large", 6_000)
+    assert (later.traffic_age_ms, later.traffic_problem) == (0, "")
+    assert traffic.next(6_000, {A: _signals(65)}).gateways[A].requests_per_s == 10.0, "over all the time"
 
 
 def test_a_gateway_that_no_cluster_has_any_more_counts_on_until_it_is_gone_for_good() -> None:

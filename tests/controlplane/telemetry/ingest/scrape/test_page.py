@@ -67,6 +67,8 @@ def test_what_is_no_page_is_said_to_be_none(body: bytes, content_type: str) -> N
 
 
 def test_a_page_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PageError, match="was cut"):
+        read(b"x 12\ny 1", TEXT)
     monkeypatch.setattr(page, "MAX_SAMPLES", 100)
     for lines, says in ((101, "more than 100 samples"), (401, "more than 400 lines")):
         with pytest.raises(PageError, match=says):
