@@ -6,6 +6,7 @@ conversion. A variable whose value is unknown is absent: the condition is unknow
 
 import difflib
 import functools
+import itertools
 import math
 import re
 from collections.abc import Mapping
@@ -100,29 +101,27 @@ def fault_of(condition: str, where: Where) -> str:
     return ""
 
 
-def _at_bound(values: Mapping[str, Value], bound: Literal["low", "high"]) -> dict[str, Value]:
-    return {name: getattr(value, bound) if isinstance(value, Between) else value for name, value in values.items()}
-
-
 def holds(condition: str, where: Where, values: Mapping[str, Value]) -> Truth:
-    """Whether the condition holds with these values. A value of None is unknown, and so is a condition that holds at one bound only of
-    values that lie between two. An empty condition never holds.
+    """Whether the condition holds with these values. A value of None is unknown, and so is a condition that holds at some bounds only
+    of values that lie between two. An empty condition never holds.
     """
     if not condition.strip():
         return Truth(False)
-    unsure = [name for name, value in values.items() if isinstance(value, Between)]
-    if unsure:
-        low, high = (holds(condition, where, _at_bound(values, bound)) for bound in ("low", "high"))
-        used = tuple(name for name in names_in(condition, where) if name in unsure)
-        return high if low.holds == high.holds else Truth(None, used)
-    known = {name: value for name, value in values.items() if value is not None and not _is_nan(value)}
+    used = {name: values.get(name) for name in names_in(condition, where)}
+    between = {name: value for name, value in used.items() if isinstance(value, Between)}
+    if between:
+        corners = itertools.product(*between.values())
+        truths = [holds(condition, where, {**used, **dict(zip(between, corner, strict=True))}) for corner in corners]
+        same = all(truth.holds == truths[0].holds for truth in truths)
+        return truths[0] if same else Truth(None, tuple(between))
+    known = {name: value for name, value in used.items() if value is not None and not _is_nan(value)}
     try:
         result = _compile(condition, where).eval(data=known)
     except RuntimeError:
         return Truth(None, ("a condition that cannot be read",))
     if result.type() == cel.Type.BOOL:
         return Truth(bool(result.value()))
-    return Truth(None, tuple(name for name in names_in(condition, where) if name not in known))
+    return Truth(None, tuple(name for name in used if name not in known))
 
 
 @functools.cache

@@ -22,6 +22,8 @@ class BurnFacts(Facts, frozen=True, omit_defaults=True):
     burn_rate: float | None = None
     """Over the shortest pair of burn windows."""
     age_ms: int | None = None
+    unjudged: bool = False
+    """Part of it is not judged now: it may burn faster."""
     stage: str = ""
     """In which the pool's bad requests of the last minutes differ most from the others. Empty: not known, or not asked."""
     bad_share: float | None = None
@@ -163,6 +165,8 @@ class TierFacts(Facts, frozen=True, omit_defaults=True):
     arrived_rps: float | None = None
     shed_share: float | None = None
     age_ms: int | None = None
+    unjudged: tuple[str, ...] = ()
+    """Of its objectives, those that are not judged now: they may stand worse."""
 
 
 class ModelFacts(Facts, frozen=True, omit_defaults=True):

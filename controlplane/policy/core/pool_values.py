@@ -1,15 +1,17 @@
-"""The variables of conditions, from what was seen of pools. Unknown stays None."""
+"""The variables of conditions, from what was seen of pools and objectives. Unknown stays None."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
 from controlplane.policy.core.conditions import Between, Value
-from controlplane.policy.core.observation import ClusterFacts, PoolFacts, fresh
+from controlplane.policy.core.observation import ClusterFacts, PoolFacts, TierFacts, fresh
 
 SUMS = ("arrived_rps", "waiting", "running", "in_flight", "ready", "starting", "pending", "wanted")
 WORST = ("queue_delay_s", "kv_use")
+OBJECTIVES = ("burn_rate_fast", "burn_rate_slow", "budget_left", "attainment")
 OF_SERVERS = ("running", "kv_use", "cpu_use")
 OF_CLUSTER = ("ready", "starting", "pending", "wanted", "draining")
 
@@ -79,6 +81,22 @@ def saturation(pools: Sequence[PoolFacts]) -> float | None:
     if places == 0:
         return float(load > 0)
     return load / places
+
+
+def objective_values(tiers: Sequence[TierFacts], stale_after_s: float) -> dict[str, Value]:
+    """The worst of the tiers' objectives. While one of them is not known it may be worse than those that are."""
+    known = [tier for tier in tiers if fresh(tier.age_ms, stale_after_s)]
+    is_whole = not any(tier.unjudged or (tier.age_ms is not None and tier not in known) for tier in tiers)
+    return {name: _worst(name, known, is_whole=is_whole) for name in OBJECTIVES}
+
+
+def _worst(name: str, tiers: Sequence[TierFacts], *, is_whole: bool) -> Value:
+    numbers = [number for tier in tiers if (number := getattr(tier, name)) is not None]
+    if not numbers:
+        return None
+    if name.startswith("burn_rate"):
+        return float(max(numbers)) if is_whole else Between(max(numbers), math.inf)
+    return float(min(numbers)) if is_whole else Between(-math.inf, min(numbers))
 
 
 def clock(now_ms: int) -> dict[str, Value]:

@@ -261,7 +261,8 @@ def _by_burn(spec: ScalingSpec, facts: PoolFacts) -> Iterator[_Needed]:
     """
     accepted, burn = spec.reactive, facts.burns.get(spec.objective or "", BurnFacts())
     said = []
-    if accepted.burn_rate is not None and (burn.burn_rate or 0.0) > accepted.burn_rate:
+    is_fresh = fresh(burn.age_ms, BURN_STALE_AFTER_S)
+    if is_fresh and accepted.burn_rate is not None and (burn.burn_rate or 0.0) > accepted.burn_rate:
         rate = f"{burn.burn_rate:.3g} times as fast as it may, and {accepted.burn_rate:g} is accepted"
         said.append(f"{spec.objective} burns {rate}")
     is_fresh = fresh(burn.bad_share_age_ms, BURN_STALE_AFTER_S)

@@ -179,13 +179,13 @@ def _burning(
         rates = [
             burn
             for scope, burn in burns.get(slug, ())
-            if burn.fast is not None and all(own.get(key, value) == value for key, value in scope.items())
+            if all(own.get(key, value) == value for key, value in scope.items())
         ]
         lost = stages.get((name, slug))
         if rates or lost:
-            worst = max((burn.fast or 0.0 for burn in rates), default=None)
-            ages_ms = [max(0, now_ms - int(burn.at.timestamp() * MS_PER_S)) for burn in rates]
-            burn = BurnFacts(worst, max(ages_ms, default=None))
+            known = [burn for burn in rates if burn.fast is not None]
+            worst = max((burn.fast or 0.0 for burn in known), default=None)
+            burn = BurnFacts(worst, _oldest_ms(known, now_ms), unjudged=len(known) < len(rates))
             if lost:
                 age_ms = max(0, now_ms - lost.at_ms)
                 burn = structs.replace(burn, stage=lost.stage, bad_share=lost.bad_share, bad_share_age_ms=age_ms)
@@ -283,7 +283,7 @@ def _cluster(seen: ClusterSeen, per_replica: Mapping[str, int], now_ms: int) -> 
 def _models(
     names: Iterable[str],
     rows: Mapping[str, PoolRow],
-    burns: Mapping[tuple[str, str], TierBurn],
+    burns: Mapping[tuple[str, str], list[TierBurn]],
     traffic: Traffic,
     now_ms: int,
 ) -> dict[str, ModelFacts]:
@@ -316,19 +316,25 @@ def _models(
     return facts
 
 
-def _tier(model: str, tier: str, burns: Mapping[tuple[str, str], TierBurn], traffic: Traffic, now_ms: int) -> TierFacts:
-    burn = objectives.find_burn(burns, model, tier)
+def _tier(
+    model: str, tier: str, burns: Mapping[tuple[str, str], list[TierBurn]], traffic: Traffic, now_ms: int
+) -> TierFacts:
     arrived_rps, shed_share = tier_traffic(traffic, model, tier)
-    if burn is None:
-        return TierFacts(tier=tier, arrived_rps=arrived_rps, shed_share=shed_share)
+    every = objectives.burns_of(burns, model, tier)
+    known = [burn for burn in every if burn.is_judged]
     return TierFacts(
         tier=tier,
-        objective=burn.objective,
-        burn_rate_fast=burn.fast,
-        burn_rate_slow=burn.slow,
-        budget_left=burn.budget_left,
-        attainment=burn.attainment,
+        objective=max(known, key=lambda burn: burn.fast or 0.0).objective if known else "",
+        burn_rate_fast=max((burn.fast for burn in known if burn.fast is not None), default=None),
+        burn_rate_slow=max((burn.slow for burn in known if burn.slow is not None), default=None),
+        budget_left=min((burn.budget_left for burn in known if burn.budget_left is not None), default=None),
+        attainment=min((burn.attainment for burn in known if burn.attainment is not None), default=None),
         arrived_rps=arrived_rps,
         shed_share=shed_share,
-        age_ms=max(0, now_ms - int(burn.at.timestamp() * MS_PER_S)),
+        age_ms=_oldest_ms(known, now_ms),
+        unjudged=tuple(sorted(burn.objective for burn in every if not burn.is_judged)),
     )
+
+
+def _oldest_ms(burns: Iterable[TierBurn], now_ms: int) -> int | None:
+    return max((max(0, now_ms - int(burn.at.timestamp() * MS_PER_S)) for burn in burns), default=None)

@@ -1,6 +1,6 @@
 """How objectives stand for each model and tier, as the controller has written it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from controlplane.slo.models import ObjectiveState
 
 @dataclass(frozen=True, slots=True)
 class TierBurn:
-    """Of the objective that burns fastest for a model's tier. None is unknown."""
+    """Of an objective, for a model's tier. None is unknown."""
 
     objective: str
     fast: float | None
@@ -18,19 +18,15 @@ class TierBurn:
     budget_left: float | None
     attainment: float | None
     at: datetime
+    is_judged: bool = True
 
 
-def read() -> dict[tuple[str, str], TierBurn]:
+def read() -> dict[tuple[str, str], list[TierBurn]]:
     """By model and tier. An objective for all tiers of a model counts for each of them (its tier is empty), one for all models too."""
-    burns: dict[tuple[str, str], TierBurn] = {}
-    rows = ObjectiveState.objects.filter(objective__enabled=True).exclude(state=ObjectiveState.State.UNKNOWN)
-    for slug, scope, at, document in rows.values_list("objective__slug", "scope", "at", "document"):
-        if set(scope) - {"model", "tier"}:
-            continue  # of a part of the tier's traffic, such as a region or a tenant
-        key = (scope.get("model", ""), scope.get("tier", ""))
-        burn = _burn(slug, document, at)
-        if key not in burns or (burn.fast or 0.0) > (burns[key].fast or 0.0):
-            burns[key] = burn
+    burns: dict[tuple[str, str], list[TierBurn]] = {}
+    for scope, burn in _read():
+        if not set(scope) - {"model", "tier"}:  # else of a part of the tier's traffic, such as a region or a tenant
+            burns.setdefault((scope.get("model", ""), scope.get("tier", "")), []).append(burn)
     return burns
 
 
@@ -38,19 +34,21 @@ def burning(slugs: Collection[str]) -> dict[str, list[tuple[Mapping[str, str], T
     """Of each of these objectives, how fast it burns by scope."""
     burns: dict[str, list[tuple[Mapping[str, str], TierBurn]]] = {}
     if slugs:
-        rows = ObjectiveState.objects.filter(objective__enabled=True, objective__slug__in=slugs)
-        rows = rows.exclude(state=ObjectiveState.State.UNKNOWN)
-        for slug, scope, at, document in rows.values_list("objective__slug", "scope", "at", "document"):
-            burns.setdefault(slug, []).append((scope, _burn(slug, document, at)))
+        for scope, burn in _read(objective__slug__in=slugs):
+            burns.setdefault(burn.objective, []).append((scope, burn))
     return burns
 
 
-def find_burn(burns: Mapping[tuple[str, str], TierBurn], model: str, tier: str) -> TierBurn | None:
-    """The most specific."""
-    for key in ((model, tier), (model, ""), ("", tier), ("", "")):
-        if key in burns:
-            return burns[key]
-    return None
+def burns_of(burns: Mapping[tuple[str, str], list[TierBurn]], model: str, tier: str) -> list[TierBurn]:
+    """The most specific, whether they are judged or not."""
+    return next((burns[key] for key in ((model, tier), (model, ""), ("", tier), ("", "")) if key in burns), [])
+
+
+def _read(**of: Any) -> Iterator[tuple[Mapping[str, str], TierBurn]]:
+    rows = ObjectiveState.objects.filter(objective__enabled=True, **of)
+    for slug, scope, at, state, document in rows.values_list("objective__slug", "scope", "at", "state", "document"):
+        is_judged = state != ObjectiveState.State.UNKNOWN
+        yield scope, _burn(slug, document, at) if is_judged else TierBurn(slug, None, None, None, None, at, False)
 
 
 def _burn(slug: str, document: Mapping[str, Any], at: datetime) -> TierBurn:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from controlplane.policy.core import scaling, targets
+from controlplane.policy.core import pool_values, scaling, targets
 from controlplane.policy.core.conditions import Truth
 from controlplane.policy.core.overlay import failover, ladder
 from controlplane.policy.core.rails.rails import RAILS
@@ -54,6 +54,9 @@ PROTECTIONS: dict[str, Patch] = {
     "an unknown condition ends no failover": _unknown_is_false(failover),
     "an unknown condition begins no failover": _unknown_is_true(failover),
     "an unknown condition ends no step of a ladder": _unknown_is_true(ladder),
+    "an objective that is not judged may stand worse": lambda: patch.object(
+        pool_values, "_worst", lambda name, tiers, is_whole, known=pool_values._worst: known(name, tiers, is_whole=True)
+    ),
     "a gateway that is silent counts on": lambda: patch.object(
         Heard, "counts", property(lambda heard: not heard.problem)
     ),

@@ -29,6 +29,8 @@ UNKNOWNS = (
     "cluster_problem", "cluster_old", "cluster_never", "capacity", "servers_old", "in_flight", "plan", "reachable", "tiers", "spent",
     "gpus_of_replica", "canary_counts", "limit_of_replica",
 )  # fmt: skip
+PARTLY = ("objective_of_tier", "demand_of_plan", "plan_old")
+"""Drawn apart, so that histories which once went wrong stay what they were."""
 TROUBLES = ("crash", "crash_of_all", "pending", "rollout", "unreachable", "burning", "bad_candidate")
 """Things that happen, and are seen unless they are unknown."""
 OF_CLUSTER = (
@@ -86,6 +88,11 @@ class Truth:
             truth.loads.append(max(0.0, draw.gauss(base, math.sqrt(base / TICK_S))))
         for _ in range(draw.choice((0, 0, 1, 2))):
             truth.by_hand[draw.randrange(TICKS)] = draw.randint(1, most)
+        apart = random.Random(truth.capacity_rps)
+        for name in PARTLY:
+            if apart.random() < 0.25:
+                first = apart.randrange(TICKS)
+                truth.spans[name] = (first, first + apart.randint(1, LONGEST))
         return truth
 
     def during(self, name: str, tick: int) -> int | None:
@@ -160,8 +167,8 @@ class Truth:
         )
         burn = 20.0 if self.during("burning", tick) is not None else 0.5
         tiers = {
-            name: TierFacts(name, burn_rate_fast=burn, burn_rate_slow=burn, budget_left=0.5, arrived_rps=1.0, age_ms=0)
-            for name in ("batch", "standard")
+            name: TierFacts(name, burn_rate_fast=rate, burn_rate_slow=rate, budget_left=0.5, arrived_rps=1.0, age_ms=0)
+            for name, rate in (("batch", burn), ("premium", burn), ("standard", 0.5))
         }
         warm = (math.ceil(load_rps / self.capacity_rps),) * 12
         plan = PoolPlan(POOL, now_ms, now_ms, 300_000, 300_000, warm, warm, warm, "seasonal", 0.3, 0.9, "as planned")
@@ -189,7 +196,7 @@ class Truth:
     def blind(self, tick: int, known: Observation, before: Observation) -> Observation:
         """What is seen of it. `before` was seen a tick ago: what is not read any more stays, and gets older."""
         pool, last = known.pools[POOL], before.pools[POOL]
-        unknown = {name for name in UNKNOWNS if self.during(name, tick) is not None}
+        unknown = {name for name in (*UNKNOWNS, *PARTLY) if self.during(name, tick) is not None}
         pool = structs.replace(pool, **self.gateways.facts(POOL, known.now_ms))
         for name, fields in (
             ("capacity", ("capacity_rps", "capacity_age_ms")), ("in_flight", ("in_flight",)), ("reachable", ("reachable",)),
@@ -211,12 +218,22 @@ class Truth:
         model = known.models["chat"]
         if "tiers" in unknown:
             model = structs.replace(model, tiers={})
+        elif "objective_of_tier" in unknown:  # of the one that burns while any does
+            model = structs.replace(model, tiers=model.tiers | {"premium": TierFacts("premium", unjudged=("first",))})
         return structs.replace(
             known,
             pools={**known.pools, POOL: pool},
             models={"chat": model},
             clusters=clusters,
-            plans={} if "plan" in unknown else known.plans,
+            plans={} if "plan" in unknown else {POOL: _plan_without(unknown, known.plans[POOL])},
             spent={} if "spent" in unknown else known.spent,
             canaries={} if "canary_counts" in unknown else known.canaries,
         )
+
+
+def _plan_without(unknown: set[str], plan: PoolPlan) -> PoolPlan:
+    """A plan that takes gaps for no demand, or whose worker has stopped: its forecasts are over."""
+    if "demand_of_plan" in unknown:
+        nothing = (0,) * len(plan.warm)
+        plan = structs.replace(plan, warm=nothing, started=nothing, kept=nothing)
+    return structs.replace(plan, start_ms=plan.start_ms - 3_600_000) if "plan_old" in unknown else plan

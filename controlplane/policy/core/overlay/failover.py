@@ -7,7 +7,7 @@ from controlplane.policy.core.conditions import Truth, Value, holds
 from controlplane.policy.core.decision import Alarm, Transition
 from controlplane.policy.core.memory import FailoverMemory
 from controlplane.policy.core.observation import ClusterFacts, ModelFacts, PoolFacts, fresh
-from controlplane.policy.core.pool_values import clock, pool_values
+from controlplane.policy.core.pool_values import clock, objective_values, pool_values
 from controlplane.policy.core.spec import Failover, RoutingSpec
 from inference.contract.plan import allowed_regions
 from inference.contract.snapshot import Model, Tenant
@@ -128,12 +128,7 @@ def failover_values(
     values["reachable"] = True if False in downs else None if None in downs else False
     names = sorted({pool.cluster for pool in seen if pool.cluster})
     values["cluster_up"] = _all_up([clusters.get(name) for name in names])
-    tiers = [tier for tier in model.tiers.values() if fresh(tier.age_ms, 120.0)]
-    for name in ("burn_rate_fast", "burn_rate_slow", "budget_left", "attainment"):
-        numbers = [number for tier in tiers if (number := getattr(tier, name)) is not None]
-        worst = max if name.startswith("burn_rate") else min
-        values[name] = float(worst(numbers)) if numbers else None
-    return values
+    return values | objective_values(list(model.tiers.values()), 120.0)
 
 
 def _all_up(clusters: Sequence[ClusterFacts | None]) -> bool | None:

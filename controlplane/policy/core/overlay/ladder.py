@@ -7,15 +7,15 @@ important. A model's ladder moves by one step at a time, and then stays for the 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from controlplane.policy.core.conditions import Value, holds
+from controlplane.policy.core.conditions import Truth, Value, holds
 from controlplane.policy.core.decision import Alarm, TierStep, Transition
 from controlplane.policy.core.memory import LadderMemory
-from controlplane.policy.core.observation import ModelFacts, Override, TierFacts, fresh
+from controlplane.policy.core.observation import ModelFacts, Override, TierFacts
+from controlplane.policy.core.pool_values import OBJECTIVES, objective_values
 from controlplane.policy.core.spec import DegradationSpec, LadderStep
 from controlplane.policy.core.words import seconds
 
 STAYS = "stays: "
-OBJECTIVES = ("burn_rate_fast", "burn_rate_slow", "budget_left", "attainment")
 
 
 class Climbed(NamedTuple):
@@ -103,7 +103,7 @@ def _down(
             condition = spec.steps[level - 1].exit
             truth = holds(condition, "ladder", tier_values(spec, place, facts, values))
             if truth.holds is None and values.get("arrived_rps") != 0:
-                reasons[tier] = f"{STAYS}{condition!r} is unknown without {', '.join(truth.unknown)}"
+                reasons[tier] = f"{STAYS}{condition!r} is unknown without {_lacking(truth, facts)}"
             elif truth.holds is not False and level > higher:
                 yield tier, level - 1, f"{condition} holds" if truth.holds else "no request arrives"
         higher = max(higher, level)
@@ -124,11 +124,21 @@ def _up(
             condition = spec.steps[level].enter
             truth = holds(condition, "ladder", tier_values(spec, place, facts, values))
             if truth.holds is None:
-                unknown = f"does not enter: {condition!r} is unknown without {', '.join(truth.unknown)}"
+                unknown = f"does not enter: {condition!r} is unknown without {_lacking(truth, facts)}"
                 reasons[tier] = reasons[tier] or unknown
             elif truth.holds:
                 yield tier, level + 1, f"{condition} holds"
         lower = min(lower, level)
+
+
+def _lacking(truth: Truth, facts: ModelFacts) -> str:
+    unjudged = sorted({objective for tier in facts.tiers.values() for objective in tier.unjudged})
+    why = (
+        f" (not judged: {', '.join(unjudged)})"
+        if unjudged and any(name.removeprefix("own_") in OBJECTIVES for name in truth.unknown)
+        else ""
+    )
+    return f"{', '.join(truth.unknown)}{why}"
 
 
 def tier_values(spec: DegradationSpec, place: int, facts: ModelFacts, values: Mapping[str, Value]) -> dict[str, Value]:
@@ -139,21 +149,11 @@ def tier_values(spec: DegradationSpec, place: int, facts: ModelFacts, values: Ma
     sacrificed = spec.tiers[: place + 1]
     protected = [of for name, of in sorted(facts.tiers.items()) if name not in sacrificed]
     own = facts.tiers.get(tier, TierFacts(tier))
-    known = [of for of in protected if fresh(of.age_ms, spec.stale_after_s)]
-    own_known = [own] if fresh(own.age_ms, spec.stale_after_s) else []
-    result: dict[str, Value] = dict(values)
-    for name in OBJECTIVES:
-        result[name] = _worst(name, known if protected else own_known)
-        result[f"own_{name}"] = _worst(name, own_known)
+    its_own = objective_values([own], spec.stale_after_s)
+    result = {**values, **(objective_values(protected, spec.stale_after_s) if protected else its_own)}
+    result |= {f"own_{name}": value for name, value in its_own.items()}
     result["own_arrived_rps"] = own.arrived_rps if values.get("arrived_rps") is not None else None
     return result
-
-
-def _worst(name: str, tiers: Sequence[TierFacts]) -> float | None:
-    numbers = [number for tier in tiers if (number := getattr(tier, name)) is not None]
-    if not numbers:
-        return None
-    return float(max(numbers) if name.startswith("burn_rate") else min(numbers))
 
 
 def tier_step(spec: DegradationSpec, tier: str, at: LadderMemory, policy: str) -> TierStep:

@@ -61,7 +61,8 @@ def metrics(case: Case, count: int) -> Verdict | None:
     ]
     missing += [key for key in spec.reactive.stored if level(facts, key) is None]
     burn = facts.burns.get(spec.objective or "", BurnFacts())
-    if spec.reactive.burn_rate is not None and (burn.burn_rate is None or not fresh(burn.age_ms, BURN_STALE_AFTER_S)):
+    burn_known = burn.burn_rate is not None and not burn.unjudged and fresh(burn.age_ms, BURN_STALE_AFTER_S)
+    if spec.reactive.burn_rate is not None and not burn_known:
         missing.append(f"the burn rate of {spec.objective}")
     is_known = burn.bad_share is not None and fresh(burn.bad_share_age_ms, BURN_STALE_AFTER_S)
     if spec.reactive.bad_share is not None and not is_known and (facts.arrived_rps or facts.in_flight):

@@ -156,6 +156,8 @@ def test_signals_that_a_policy_names_ask_for_replicas(reactive: Reactive, seen: 
         ({}, 4, "in which stage is not known, so none is added"),
         ({"burn_rate": 5.0, "stage": "queue"}, None, ""),
         ({"burn_rate": None}, None, ""),
+        ({"unjudged": True, "stage": "model"}, 5, "burns 20 times as fast as it may, and 6 is accepted"),
+        ({"age_ms": 61_000, "stage": "model"}, None, ""),
     ],
 )
 def test_an_objective_that_burns_adds_replicas_where_its_stage_says_that_they_help(

@@ -20,6 +20,7 @@ FOUND_IN = {
     "an unknown condition ends no failover": 4,
     "an unknown condition begins no failover": 0,
     "an unknown condition ends no step of a ladder": 0,
+    "an objective that is not judged may stand worse": 438,
     "a gateway that is silent counts on": 120,
     "unreachable is what every gateway says": 9,
 }

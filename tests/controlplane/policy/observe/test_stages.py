@@ -2,11 +2,12 @@
 
 import time
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
-from controlplane.policy.core.observation import BurnFacts
+from controlplane.policy.core.observation import TierFacts
 from controlplane.policy.observe.gather import Background, gather
 from controlplane.policy.observe.stages import Lost, lost_in, wanted_of
 from controlplane.slo.core.objective import Objective
@@ -30,11 +31,11 @@ def objective() -> StoredObjective:
     return stored
 
 
-def state(objective: StoredObjective, scope: dict[str, str], rate: float, age_s: int = 4) -> None:
+def state(objective: StoredObjective, scope: dict[str, str], rate: float, age_s: int = 4, **more: Any) -> None:
     pairs = [{"long_s": 3_600, "long": rate, "short": rate + 1}, {"long_s": 86_400, "long": 0.1, "short": 0.1}]
     ObjectiveState.objects.create(
         objective=objective, key=str(scope), scope=scope, at=timezone.now() - timedelta(seconds=age_s), state="firing",
-        since=timezone.now(), document={"verdicts": pairs},
+        since=timezone.now(), document={"verdicts": pairs, **more},
     )  # fmt: skip
 
 
@@ -54,10 +55,51 @@ def test_a_pool_burns_as_the_worst_scope_that_has_its_requests(objective: Stored
     assert wanted_of(calm, observation) == set()
     assert wanted_of([scaling(objective="whole", reactive={"bad_share": 0.1})], observation) == {(POOL, "whole")}
     assert gather(int(time.time() * 1_000), [scaling()], known).pools[POOL].burns == {}
+    tiers = observation.models["chat"].tiers
+    assert {name: (tier.burn_rate_fast, tier.unjudged) for name, tier in tiers.items()} == {
+        "batch": (3.0, ()),
+        "premium": (20.0, ()),
+    }
+    ObjectiveState.objects.filter(scope__tier="premium").update(state="unknown")
+    observation = gather(now_ms, policies, known)
+    burn = observation.pools[POOL].burns["whole"]
+    assert (burn.burn_rate, burn.unjudged) == (3.0, True)
+    silent = observation.models["chat"].tiers["premium"]
+    assert (silent.burn_rate_fast, silent.budget_left, silent.unjudged) == (None, None, ("whole",))
     ObjectiveState.objects.update(state="unknown")
-    assert (
-        gather(int(time.time() * 1_000), policies, known).pools[POOL].burns.get("whole", BurnFacts()).burn_rate is None
+    assert gather(now_ms, policies, known).pools[POOL].burns["whole"].burn_rate is None
+
+
+def test_of_two_objectives_of_a_tier_each_number_is_the_worst_and_one_that_is_silent_is_named(
+    objective: StoredObjective,
+) -> None:
+    other = StoredObjective()
+    other.take(Objective("other", "Other", Latency("ttft", 300), 0.9, {"model": "chat", "tier": "premium"}))
+    other.save()
+    state(objective, {"model": "chat"}, 50.0)  # a more specific one counts
+    state(other, {"model": "chat", "tier": "premium"}, 2.0, budget={"left_share": 0.2}, sli=0.8)
+    third = StoredObjective()
+    third.take(Objective("third", "Third", Latency("e2e", 900), 0.9, {"model": "chat", "tier": "premium"}))
+    third.save()
+    state(third, {"tier": "premium", "model": "chat"}, 5.0, budget={"left_share": 0.9}, sli=0.9)
+
+    def premium() -> TierFacts:
+        return gather(int(time.time() * 1_000), [scaling()], Background()).models["chat"].tiers["premium"]
+
+    both = premium()
+    assert (both.objective, both.burn_rate_fast, both.budget_left, both.attainment, both.unjudged) == (
+        "third",
+        5.0,
+        0.2,
+        0.8,
+        (),
     )
+    ObjectiveState.objects.filter(objective=third).update(state="unknown")
+    left = premium()
+    assert (left.objective, left.burn_rate_fast, left.unjudged) == ("other", 2.0, ("third",))
+    ObjectiveState.objects.exclude(objective=objective).update(state="unknown")
+    left = premium()
+    assert (left.objective, left.burn_rate_fast, left.unjudged) == ("", None, ("other", "third"))
 
 
 @pytest.mark.parametrize("stage", ["queue", "network"])

@@ -122,6 +122,13 @@ def test_an_owners_condition_decides_where_there_is_one() -> None:
     burning = Failovers({**EDGE, "when": "burn_rate_fast > 14.0"})
     tiers = {"batch": TierFacts("batch", burn_rate_fast=20.0, age_ms=0), "premium": TierFacts("premium", age_ms=0)}
     assert burning.tick(tiers=tiers, edge=UP, central=UP, far=UP).moved
+    silent = {
+        "batch": TierFacts("batch", unjudged=("whole",)),
+        "premium": TierFacts("premium", burn_rate_fast=0.0, age_ms=0),
+    }
+    for _ in range(2):
+        after = burning.tick(300, tiers=silent, edge=UP, central=UP, far=UP)
+        assert after.moved and "unknown are burn_rate_fast" in after.transitions[0].reason
 
 
 def test_while_paused_it_stays_as_it_is() -> None:

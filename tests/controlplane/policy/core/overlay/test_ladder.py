@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -189,6 +190,37 @@ def test_the_last_tier_protects_itself_and_old_burn_rates_are_unknown() -> None:
     assert tier_values(ladder("batch"), 0, facts, {})["burn_rate_fast"] == 9.0
     facts = ModelFacts("chat", tiers={"batch": TierFacts("batch", burn_rate_fast=9.0, age_ms=120_001)})
     assert tier_values(ladder("batch"), 0, facts, {})["burn_rate_fast"] is None
+
+
+@pytest.mark.parametrize("silent", [{"unjudged": ("whole",), "age_ms": 0}, {"burn_rate_fast": 0.0, "age_ms": 120_001}])
+def test_an_objective_that_falls_silent_leaves_no_step_and_one_that_is_known_to_burn_enters(
+    silent: dict[str, Any],
+) -> None:
+    steps = [
+        {
+            "name": "short",
+            "enter": "burn_rate_fast > 14.0",
+            "exit": "burn_rate_fast < 1.0 && budget_left > 0.1",
+            "shed": {},
+        }
+    ]
+    moved = Ladder(ladder("batch", steps=steps))
+
+    def tiers(rate: float, **premium: Any) -> ModelFacts:
+        standard = TierFacts("standard", burn_rate_fast=rate, budget_left=0.5, age_ms=0)
+        return ModelFacts("chat", tiers={"standard": standard, "premium": TierFacts("premium", **premium)})
+
+    busy: dict[str, Value] = {"arrived_rps": 5.0}
+    moved.tick(busy, facts=tiers(3.0, **silent))
+    assert moved.levels == [0]
+    moved.tick(busy, facts=tiers(20.0, **silent))
+    assert moved.levels == [1]
+    climbed = moved.tick(busy, 600, tiers(0.0, **silent))
+    assert moved.levels == [1]
+    assert "is unknown without burn_rate_fast, budget_left" in climbed.alarms[0].text
+    assert ("not judged: whole" in climbed.alarms[0].text) == ("unjudged" in silent)
+    moved.tick(busy, 600, tiers(0.0))  # a tier without an objective is not silent
+    assert moved.levels == [0]
 
 
 DELAYS = st.lists(st.tuples(st.none() | st.floats(0, 10), st.integers(0, 60)), max_size=40)

@@ -140,7 +140,7 @@ def test_replicas_that_crash_are_said() -> None:
         assert "cannot run: container main waits with CrashLoopBackOff." in verdict.alarm.text
 
 
-@pytest.mark.parametrize("burn", [None, BurnFacts(None, 0), BurnFacts(0.0, 61_000)])
+@pytest.mark.parametrize("burn", [None, BurnFacts(None, 0), BurnFacts(0.0, 61_000), BurnFacts(0.0, 0, unjudged=True)])
 def test_a_burn_rate_that_is_missing_or_old_holds_a_step_down_alone(burn: BurnFacts | None) -> None:
     spec = {"objective": "first", "reactive": {"burn_rate": 6.0}}
     blind = pool(burns={} if burn is None else {"first": burn})
