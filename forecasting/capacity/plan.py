@@ -132,6 +132,11 @@ class PoolPlan:
         return self.replicas.astype(np.float64) * self.gpus_per_replica
 
     @property
+    def unpriced(self) -> bool:
+        """Nobody has entered what its GPUs cost: `cost_usd` is 0."""
+        return not self.usd_per_gpu_hour and self.gpus_per_replica > 0
+
+    @property
     def cost_usd(self) -> F64:
         cost: F64 = self.gpu_hours * self.usd_per_gpu_hour
         return cost

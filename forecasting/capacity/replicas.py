@@ -180,7 +180,7 @@ def _judged(plan: PoolPlan, need: PoolNeed, grid: Grid) -> PoolPlan:
 def _assumed(plan: PoolPlan) -> tuple[str, ...]:
     """What this pool's plan rests on that was not measured."""
     pool, capacity, notes = plan.assumptions, plan.capacity, []
-    if not plan.usd_per_gpu_hour and plan.gpus_per_replica:
+    if plan.unpriced:
         notes.append(f"{plan.gpu} has no price: its cost is counted as 0. Enter USD per GPU-hour.")
     if pool.cold_start.source != "ledger":
         how = "was entered, not measured" if pool.cold_start.source == "entered" else "is assumed: enter or measure one"

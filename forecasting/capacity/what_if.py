@@ -16,7 +16,7 @@ from forecasting.capacity.scenario import MAX_SCENARIOS, Scenario
 @dataclass(frozen=True, slots=True)
 class Totals:
     """A plan in figures. `shortfall_hours` counts hours of pools in which the objective would not be kept. Of `unforecast` pools
-    nothing says what is to come: `peak_rps` is of the others, None where there are none.
+    nothing says what is to come: `peak_rps` is of the others, None where there are none. Of `unpriced` pools no cost is counted.
     """
 
     peak_rps: float | None
@@ -30,6 +30,7 @@ class Totals:
     binding: Binding  # what binds most often, of pools and hours
     binding_share: float  # 0..1
     unforecast: int = 0
+    unpriced: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,4 +92,5 @@ def totals(plan: Plan) -> Totals:
         binding=BINDINGS[most],
         binding_share=float(counts[most] / counts.sum()),
         unforecast=len(unforecast),
+        unpriced=sum(pool.unpriced for pool in plan.pools),
     )

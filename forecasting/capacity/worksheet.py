@@ -14,7 +14,7 @@ from forecasting.series import F64, I64
 @dataclass(frozen=True, slots=True)
 class WorksheetRow:
     """A region in a month of UTC, or in the whole quarter. Figures are of requests that replicas answer. Of `unforecast` pools nothing
-    says what is to come: peak and tokens are of the others, None where there are none.
+    says what is to come: peak and tokens are of the others, None where there are none. Of `unpriced` pools no cost is counted.
 
     `batching_factor` is the mean number of requests that a replica works on in the busiest hour, None where no capacity was
     measured with one. `lines_cost_usd` is of it that of replicas for work that is open now and can wait. `covered_hours` is how many
@@ -35,6 +35,7 @@ class WorksheetRow:
     covered_hours: int
     basis: Basis = NO_BASIS
     unforecast: int = 0
+    unpriced: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ def _row(pools: Sequence[PoolPlan], region: str, month: str, hours: slice, unfor
         covered_hours=count,
         basis=Basis.together(pool.basis for pool in pools),
         unforecast=len(pools) - len(forecast),
+        unpriced=sum(pool.unpriced for pool in pools),
     )
 
 

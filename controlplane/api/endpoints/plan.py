@@ -212,6 +212,7 @@ class TotalsOut(Schema):
     binding: Binding = Field(description="What binds most often")
     binding_share: float
     unforecast: int = Field(description="Pools of which nothing says what is to come")
+    unpriced: int = Field(description="Pools whose GPUs have no price: their cost is not counted")
 
 
 class ScenarioOut(Schema):
@@ -251,6 +252,7 @@ class WorksheetRowOut(Schema):
     lines_cost_usd: float = Field(description="Of it that of replicas for work that is open now and can wait")
     covered_hours: int
     unforecast: int = Field(description="Pools of which nothing says what is to come")
+    unpriced: int = Field(description="Pools whose GPUs have no price: their cost is not counted")
     forecaster: str = Field(validation_alias="basis.forecaster")
     skill: float | None = Field(validation_alias="basis.skill")
     history_days: float | None = Field(validation_alias="basis.history_days")

@@ -9,7 +9,7 @@ from forecasting.capacity.replicas import make_plan
 from forecasting.capacity.scenario import AS_FORECAST, parse_scenario
 from forecasting.capacity.what_if import compare
 from forecasting.capacity.worksheet import worksheet
-from tests.support.capacity import HOUR_S, capacity, demand, forecast, inputs, pool, steady
+from tests.support.capacity import HOUR_S, MONDAY_S, capacity, demand, forecast, inputs, pool, steady
 
 
 def test_scenarios_are_compared_side_by_side_and_a_bad_one_spoils_no_other() -> None:
@@ -45,6 +45,19 @@ def test_a_demand_that_nobody_has_forecast_is_not_zero() -> None:
         assert (total.peak_rps, total.unforecast, total.input_tokens is None) == (peak, unforecast, peak is None)
     [unknown] = make_plan(inputs([], [pool()], start_s=start_s, hours=1)).pools[0].hours()
     assert unknown.requests_per_s is None and "the demand is not known" in unknown.reason
+
+
+def test_gpus_without_a_price_are_not_free() -> None:
+    pools = [
+        pool("here"),
+        pool("cpu", gpus_per_replica=0, gpu="cpu"),
+        pool("there", gpu="A100", region="us", capacities={"A100": capacity()}),
+    ]
+    given = inputs([demand(steady(10, 2))], pools, usd_per_gpu_hour={"H100": 4.0}, start_s=MONDAY_S, hours=1)
+    plain, other = compare(given, [parse_scenario(text) for text in ("", "gpu=A100")])
+    assert plain.totals is not None and other.totals is not None and plain.plan is not None
+    assert (plain.totals.unpriced, other.totals.unpriced) == (1, 2)
+    assert [row.unpriced for row in worksheet(plain.plan).rows if not row.month] == [0, 1, 1]
 
 
 def test_too_many_scenarios_are_refused() -> None:

@@ -216,8 +216,21 @@ def figures(made: Sequence[WhatIf], priced: bool) -> list[dict[str, Any]]:
     if priced:
         money = [("cost_usd", "cost")]
         money += [("lines_cost_usd", "of it for work that can wait")] if any(of("lines_cost_usd")) else []
-        rows += [row(words, of(name), [PAGE.usd(value) for value in of(name)]) for name, words in money]
+        whole = [totals is not None and not totals.unpriced for totals in every]
+        for name, words in money:
+            values = of(name)
+            comparable = [value if known else None for value, known in zip(values, whole, strict=True)]
+            rows.append(
+                row(words, comparable, [cost(value, totals) for value, totals in zip(values, every, strict=True)])
+            )
     return rows
+
+
+def cost(usd: float | None, totals: Totals | None) -> str:
+    """What is known of it: GPUs of a type without a price are not free."""
+    if usd is None or totals is None or not totals.unpriced:
+        return PAGE.usd(usd)
+    return f"≥ {PAGE.usd(usd)}" if totals.cost_usd else "no price"
 
 
 def delta(value: float, first: float) -> str:
@@ -251,6 +264,7 @@ def pool_rows(made: Sequence[WhatIf]) -> list[dict[str, Any]]:
 
 def dearest(made: Sequence[WhatIf], base: Totals, priced: bool) -> dict[str, str] | None:
     """The scenario that adds most cost (or GPU-hours), for the sentence above the table; None where none adds any."""
+    priced = priced and not any(each.totals.unpriced for each in made if each.totals is not None)
     name = "cost_usd" if priced else "gpu_hours"
     others = [each for each in made[1:] if each.totals is not None]
     most = max(others, key=lambda each: getattr(each.totals, name), default=None)

@@ -97,7 +97,9 @@ def sheet_row(row: WorksheetRow, priced: bool) -> dict[str, Any]:
         "output_tokens": least(row.output_tokens, amount(row.output_tokens)),
         "forecast": basis_words(row.basis),
         "batching_factor": PAGE.number(row.batching_factor),
-        "cost": PAGE.usd(row.cost_usd) if priced else "no price",
+        "cost": f"{'≥ ' if row.unpriced else ''}{PAGE.usd(row.cost_usd)}"
+        if priced and (row.cost_usd or not row.unpriced)
+        else "no price",
         "lines_cost": PAGE.usd(row.lines_cost_usd) if row.lines_cost_usd else "",
     }
 

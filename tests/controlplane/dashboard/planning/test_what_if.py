@@ -1,11 +1,12 @@
 """What-ifs as a page: scenarios in the URL, side by side, and the form that adds one."""
 
+import re
 from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
 from django.test import Client
 
-from controlplane.planning.models import ReplicaCapacityEntry
+from controlplane.planning.models import GpuType, ReplicaCapacityEntry
 from tests.support.web.html import shown
 
 get = partial(shown, "/planning/what-if")
@@ -33,6 +34,19 @@ def test_the_url_holds_every_scenario(reader: Client, planned: None, served: obj
     assert '<th scope="col">us lost</th>' in text
     assert '<th scope="col">peak × 1.5, on a100</th>' in text
     assert '<th scope="col">outputs +30 %</th>' not in text
+
+
+def test_a_gpu_without_a_price_is_not_free(reader: Client, planned: None, served: object) -> None:
+    def costs() -> list[str]:
+        text = get(reader, scenario="gpu=l40s")[1]
+        row = re.search(r'<th scope="row">cost</th>(.*?)</tr>', text, re.DOTALL)
+        return re.findall(r"<td><strong>(.*?)</strong>(.*?)</td>", row[1], re.DOTALL) if row else []
+
+    GpuType.objects.create(name="l40s", usd_per_hour=0)
+    [as_forecast, other] = costs()
+    assert "USD" in as_forecast[0] and other == ("no price", "")
+    GpuType.objects.filter(name="l40s").update(usd_per_hour=1)
+    assert costs()[1][0].endswith("USD")
 
 
 def test_an_empty_scenario_means_none(reader: Client, planned: None, served: object) -> None:
