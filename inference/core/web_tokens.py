@@ -151,7 +151,7 @@ def _fits(key: dict[str, Any], algorithm: str) -> bool:
     kind = key.get("kty")
     if not isinstance(kind, str) or not algorithm.startswith(_FAMILIES.get(kind, ())):
         return False
-    if kind == "EC" and _CURVES.get(key.get("crv", "")) != algorithm:
+    if kind == "EC" and _CURVES.get(str(key.get("crv"))) != algorithm:
         return False
     return bool(key.get("alg", algorithm) == algorithm)
 

@@ -36,7 +36,7 @@ def count(files: ModelFiles, job: Count) -> Result:
             return _mistral(files, job, own)
         if own is None:
             return _chat(files, job, files.chatml, exact=job.wants_prompt)
-        return _chat(files, job, own, exact=not conversation.has_images(question))
+        return _chat(files, job, own, exact=not question.images)
     except ForgedTokenError as error:
         return Result(error=str(error))
     except ChatTemplateError as error:
@@ -80,7 +80,7 @@ def _mistral(files: ModelFiles, job: Count, template: ChatTemplate | None) -> Re
         prompt = text.removeprefix(files.bos_if_added)
     question: Question = job.question
     ids = files.mistral.chat(*conversation.as_openai(question))
-    exact = not conversation.has_images(question)
+    exact = not question.images
     return Result(len(ids), prompt, exact, ids=ids if job.wants_ids else [])
 
 

@@ -62,7 +62,7 @@ class ServerCertificate:
         made.sni_callback = use_latest
         return made
 
-    def _stat(self) -> list[tuple[int, int, int]]:
+    def _stat(self) -> list[tuple[int, int, int] | None]:
         return [_identity(path) for path in self._files if path is not None]
 
     def _load(self) -> ssl.SSLContext:
@@ -100,11 +100,11 @@ def check_whole(certificate: Path | None, key: Path | None, client_ca: Path | No
     )
 
 
-def _identity(path: Path) -> tuple[int, int, int]:
+def _identity(path: Path) -> tuple[int, int, int] | None:
     try:
         stat = path.stat()
     except OSError:
-        return 0, 0, 0
+        return None
     return stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 

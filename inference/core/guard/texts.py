@@ -28,7 +28,7 @@ _MAX_DEPTH = 300  # far beyond what any API has; what is deeper is no text of on
 
 def texts(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
     if isinstance(value, str):
-        if name not in NAMES and not (name in MEDIA and value):
+        if name not in NAMES and name not in MEDIA:
             yield value
     elif depth >= _MAX_DEPTH:
         return

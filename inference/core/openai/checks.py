@@ -236,13 +236,12 @@ def _check_tools(request: ChatRequest) -> None:
         where = f"tools[{index}]"
         if tool.get("type") != "function":
             raise errors.unsupported(f"{where}.type", "only tools of type `function` are taken")
-        function = tool.get("function")
-        name = function.get("name") if isinstance(function, dict) else None
+        function = _function(tool)
+        name = function.get("name")
         if not isinstance(name, str) or not _function_name.fullmatch(name):
             message = f"`{where}.function.name` must be 1 to 64 letters, digits, `_`, `.` or `-`."
             raise errors.invalid(message, f"{where}.function.name")
-        parameters = function.get("parameters") if isinstance(function, dict) else None
-        if parameters is not None and not isinstance(parameters, dict):
+        if not isinstance(function.get("parameters"), dict | None):
             raise errors.invalid(
                 f"`{where}.function.parameters` must be a JSON Schema.", f"{where}.function.parameters"
             )
@@ -253,14 +252,16 @@ def _check_tools(request: ChatRequest) -> None:
             raise errors.invalid(
                 f"`tool_choice` is {choice[:40]!r}: use none, auto, required or a function.", "tool_choice"
             )
-    elif choice is not None:
-        function = choice.get("function")
-        name = function.get("name") if isinstance(function, dict) else None
-        if choice.get("type") != "function" or name not in names:
-            message = "`tool_choice` must be {type: function, function: {name}} with the name of one of `tools`."
-            raise errors.invalid(message, "tool_choice")
+    elif choice is not None and (choice.get("type") != "function" or _function(choice).get("name") not in names):
+        message = "`tool_choice` must be {type: function, function: {name}} with the name of one of `tools`."
+        raise errors.invalid(message, "tool_choice")
     if choice not in (None, "none", "auto") and not names:
         raise errors.invalid("`tool_choice` wants a call, and there are no `tools`.", "tool_choice")
+
+
+def _function(given: dict[str, Any]) -> dict[str, Any]:
+    function = given.get("function")
+    return function if isinstance(function, dict) else {}
 
 
 def _check_message(where: str, message: Message) -> None:
@@ -273,11 +274,9 @@ def _check_message(where: str, message: Message) -> None:
         raise errors.invalid(
             f"`{where}` needs the `tool_call_id` of the call that it answers.", f"{where}.tool_call_id"
         )
-    if message.content is None and not message.tool_calls and not message.refusal:
+    if message.content == [] or (message.content is None and not message.tool_calls and not message.refusal):
         raise errors.invalid(f"`{where}.content` needs a text.", f"{where}.content")
     if isinstance(message.content, list):
-        if not message.content:
-            raise errors.invalid(f"`{where}.content` needs a text.", f"{where}.content")
         for number, part in enumerate(message.content):
             _check_part(f"{where}.content[{number}]", part, message)
 
@@ -306,11 +305,9 @@ def check_image(where: str, url: str) -> None:
         raise errors.invalid(f"`{where}` is longer than {_MAX_URL_CHARS} characters.", where)
     try:
         parts = urlsplit(url)
-        host = parts.hostname or ""
     except ValueError:
-        host = ""
         parts = urlsplit("")
-    if parts.scheme != "https" or not host or parts.username is not None or not _public(host):
+    if parts.scheme != "https" or parts.username is not None or not _public(parts.hostname or ""):
         raise errors.invalid(f"`{where}` must be a `data:` URL, or an `https:` URL of a public host.", where)
 
 

@@ -42,15 +42,6 @@ def text_of(message: Message) -> str:
     return message.content or ""
 
 
-def has_images(question: Question) -> bool:
-    return any(
-        part.image_url is not None
-        for message in question.messages
-        if isinstance(message.content, tuple)
-        for part in message.content
-    )
-
-
 def as_openai(question: Question) -> tuple[list[dict[str, Any]], list[dict[str, Any]], bool]:
     """Messages in OpenAI's form, without images; tools; and whether the last message is to be continued."""
     messages = [

@@ -5,7 +5,7 @@ import pytest
 from inference.contract.stages import OPERATIONS
 from inference.core.capabilities import ANYTHING, Capabilities, Offers
 from inference.core.openai.errors import ApiError
-from inference.core.question import GENERATION
+from inference.core.question import GENERATION, Message, Question, parameters, without
 
 ONE = Capabilities("one", {"seed": "forwarded", "n": "forwarded", "stop": "gateway"})
 SAME = Capabilities("one", {"seed": "forwarded", "n": "forwarded", "stop": "gateway"})
@@ -45,3 +45,19 @@ def test_it_follows_servers_that_come_and_go() -> None:
     assert offers.in_common([ONE]) is ONE
     three = Capabilities("three", {"seed": "forwarded", "n": "dropped", "stop": "forwarded"})
     assert offers.in_common([ONE, three]).parameters == {"seed": "forwarded", "n": "dropped", "stop": "gateway"}
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        (Question(operation="text_completion", prompt=("a",)), []),
+        (Question(operation="text_completion", prompt=("a", (1,)), max_tokens=1), ["max_tokens", "token_ids", "batch"]),
+        (Question(operation="embeddings", input=((1,), "a")), ["token_ids"]),
+        (Question(operation="chat", messages=(Message("tool", "a", tool_call_id="1"),), n=2), ["n", "tool_calls"]),
+    ],
+)
+def test_what_a_question_uses_beyond_plain_text_is_named(question: Question, names: list[str]) -> None:
+    assert parameters(question) == names
+    assert parameters(without(question, ["n", "max_tokens", "batch"])) == [
+        name for name in names if name not in ("n", "max_tokens")
+    ]

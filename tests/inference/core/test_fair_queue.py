@@ -216,3 +216,30 @@ def test_in_a_tier_a_tenant_is_first_come_first_served(given_claims: list[Claim]
     for mine in set(given_claims):
         same = [n for n in order if given_claims[n][:2] == mine[:2]]
         assert same == sorted(same)
+
+
+def test_only_whoever_may_be_served_now_is_next() -> None:
+    queue: FairQueue[str] = FairQueue(9, 0)
+    queue.push(claim(1), "first")
+    queue.push(claim(2), "second")
+    assert (queue.waiting_in("tier 1"), queue.waiting_in("tier 3")) == (1, 0)
+    assert queue.pop_of(lambda priority: priority > 2) is None
+    assert queue.pop_of(lambda priority: priority > 1) == "second"
+    assert queue.pop() == "first"
+    with pytest.raises(ValueError, match="nobody waits"):
+        queue.pop()
+
+
+def test_tenants_that_wait_no_more_are_forgotten_once_they_are_many_unless_they_got_more() -> None:
+    queue: FairQueue[object] = FairQueue(1000, 0)
+    for tenant in ("got", "waits"):
+        queue.push(claim(2, tenant), tenant)
+    assert queue.pop() == "got"
+    kept = []
+    for number in range(64):
+        queue.push(claim(2, f"{number}"), number)
+        assert queue.remove(claim(2, f"{number}"), number)
+        kept.append(len(queue._tiers["tier 2"].flows))
+    assert kept == [*range(3, 66), 2]
+    queue.push(claim(2, "got"), "again")
+    assert [queue.pop(), queue.pop()] == ["waits", "again"]

@@ -106,3 +106,22 @@ def test_any_bytes_are_read_or_refused(body: bytes, start: bytes) -> None:
     except ApiError:
         return
     multipart.document(whole, read)
+
+
+def test_lists_and_numbers_of_a_form_are_read_and_the_largest_form_is() -> None:
+    fields = [
+        ("a[]", "1"),
+        ("a[]", "2"),
+        ("a[]", "3"),
+        ("seed", "x"),
+        ("temperature", "0.5"),
+        ("stream", " on "),
+        ("model", "m"),
+    ]
+    part = b'%s\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+    body = b"".join(part % (LINE, name.encode(), value.encode()) for name, value in fields) + LINE + b"--"
+    said = multipart.document(body, multipart.read(body, TYPE))
+    expected = {"a[]": ["1", "2", "3"], "seed": "x", "temperature": 0.5, "stream": True, "model": "m"}
+    assert said == expected
+    most = b"".join(part % (LINE, b"%d" % number, b"") for number in range(multipart.MAX_PARTS)) + LINE + b"--"
+    assert len(multipart.read(b"preamble\r\n" + most, TYPE).parts) == multipart.MAX_PARTS

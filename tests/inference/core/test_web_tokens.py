@@ -185,3 +185,36 @@ def test_a_user_is_known_by_a_hash_that_needs_the_key() -> None:
     }
     assert len(hashes) == 4 and web_tokens.user_hash(b"k", "i", "rita") in hashes
     assert not any("rita" in each for each in hashes)
+
+
+def test_keys_that_cannot_be_used_spoil_no_other() -> None:
+    first, second, third = json.loads(HERE.keys())["keys"]
+
+    def names(*keys: dict[str, Any]) -> list[str]:
+        return [name for name, _ in web_tokens.read_keys(json.dumps({"keys": keys}).encode(), KNOWN)]
+
+    odd = [
+        first | change for change in ({"use": "enc"}, {"kid": 1}, {"kid": "a" * 257}, {"n": "x"}, {"n": 1}, {"kty": 1})
+    ]
+    odd += [second | change for change in ({"crv": "P-384"}, {"crv": ["P-256"]}, {"crv": None}, {"x": "AA"})]
+    assert names(*odd, third, first | {"kid": "a" * 256}, second | {"use": "sig"}) == ["EdDSA", "a" * 256, "ES256"]
+    assert names(*[third] * web_tokens.MAX_KEYS) == ["EdDSA"]
+    for keys in ([third] * (web_tokens.MAX_KEYS + 1), odd, []):
+        with pytest.raises(ValueError, match=r"at most 100|none of its"):
+            names(*keys)
+    two = json.dumps({"keys": [first, first | {"kid": "b"}]}).encode()
+    assert web_tokens.key_of(web_tokens.Signed("RS256"), web_tokens.read_keys(two, KNOWN)) is None
+
+
+def test_tokens_have_a_form_and_a_length() -> None:
+    assert [web_tokens.is_token(text) for text in ("ey.a.b", "ey.a", "ey.a.b.c", "xy.a.b")] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    token = written({"alg": "RS256"}, {"iss": "i"})
+    longest = token + "a" * (web_tokens.MAX_TOKEN_CHARS - len(token))
+    assert web_tokens.read(longest) == (web_tokens.Signed("RS256"), "i")
+    with pytest.raises(BadTokenError):
+        web_tokens.read(longest + "a")

@@ -1,6 +1,7 @@
 import pytest
+from structlog.testing import capture_logs
 
-from inference.contract.tls.clear_text import connection, connections, reached
+from inference.contract.tls.clear_text import connection, connections, reached, warn
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,9 @@ def test_what_listens_beyond_loopback_is_in_the_clear_without_a_certificate(host
 
 def test_a_setting_that_is_empty_is_no_connection() -> None:
     assert [made.to for made in connections([("a", ""), ("b", "http://b")])] == ["b"]
+
+
+def test_each_connection_in_the_clear_is_logged() -> None:
+    with capture_logs() as logs:
+        warn(connections([("a", "http://10.0.0.1"), ("b", "https://10.0.0.1"), ("c", "http://127.0.0.1")]))
+    assert [(log["event"], log["to"], log["where"]) for log in logs] == [("connection.in_the_clear", "a", "10.0.0.1")]

@@ -282,3 +282,10 @@ def test_what_is_learnt_of_a_call_is_its_time_for_each_unit_of_work() -> None:
 def test_requests_that_wait_are_of_the_servers_that_said_so_lately(at_s: float, waiting: int) -> None:
     replicas = [says(up(), 0.0, 4, 1), says(up(), 2.0, 2, None), says(up(), 2.0, None, 5), up()]
     assert Balancer(STALE_S).waiting(replicas, at_s) == waiting
+
+
+def test_servers_are_idle_where_each_that_may_be_up_says_that_nobody_waits() -> None:
+    balancer, idle, busy, silent = Balancer(STALE_S), says(up(3), 0.0, 0, 3), says(up(), 0.0, 1, 0), up()
+    given = ([idle], [idle, down()], [idle, busy], [idle, silent], [idle, says(up(), 0.0, None, 1)], [down()], [])
+    assert [balancer.idle(replicas, 1.0) for replicas in given] == [True, True] + [False] * 5
+    assert not balancer.idle([idle], 1.1), "what is old is unknown"

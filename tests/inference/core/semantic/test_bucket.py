@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inference.contract.snapshot import CacheRule, Model, Pool
 from inference.core.cache_key import cache_key
 from inference.core.passing.request import Passed, read
-from inference.core.question import Message, Question
+from inference.core.question import Message, Part, Question
 from inference.core.semantic.bucket import Fuzzy, Query, bucket, split
 
 TEXT = "how does a weir hold the level of a river"
@@ -143,3 +143,15 @@ def test_a_text_may_have_2048_bytes() -> None:
 def test_other_operations_are_not_for_it() -> None:
     assert split(sent(BASE, "/v1/messages")) == "operation"
     assert split(Question(operation="embeddings", input=(TEXT,))) == "operation"
+
+
+def test_a_question_of_which_no_text_is_the_last_has_its_reason() -> None:
+    *before, ends = QUESTION.messages
+    for change, reason in (
+        ({"n": 2}, "choices"),
+        ({"logprobs": 1}, "choices"),
+        ({"messages": ()}, "last_message"),
+        ({"messages": tuple(before)}, "last_message"),
+        ({"messages": (msgspec.structs.replace(ends, content=(Part("text", TEXT),)),)}, "images"),
+    ):
+        assert split(msgspec.structs.replace(QUESTION, **change)) == reason

@@ -32,6 +32,9 @@ def of_stream(*deltas: dict[str, Any]) -> WholeAnswer:
 CALL = {"index": 0, "id": "a", "function": {"name": "find", "arguments": '{"a": 1,'}}
 
 
+ODD = [{"function": {"name": 1, "arguments": ""}}]
+
+
 @pytest.mark.parametrize(
     ("answer", "other"),
     [
@@ -65,6 +68,10 @@ def test_the_same(answer: WholeAnswer, other: WholeAnswer) -> None:
         (handed(b"not JSON"), handed(b"not JSON")),
         (handed(b"data: {broken\n\n"), handed(b"data: {broken\n\n")),
         (handed(b'{"choices": [1]}'), handed(b'{"choices": [1]}')),
+        (of_json(["Paris"]), of_json(["Paris"])),  # type: ignore[arg-type]
+        (of_json(None, 1), of_json(None, 1)),  # type: ignore[arg-type]
+        (of_json("", tool_calls=ODD), of_json("", tool_calls=ODD)),
+        (of_stream({"tool_calls": [CALL]}), of_stream({"tool_calls": [CALL | {"index": 1, "function": {"name": "find"}}]})),
     ],
 )  # fmt: skip
 def test_not_the_same(answer: WholeAnswer, other: WholeAnswer) -> None:

@@ -137,10 +137,8 @@ def test_the_forms_for_servers_that_apply_a_template_themselves() -> None:
     question = Question(
         operation="chat", messages=(Message("user", (*TWO, IMAGE)), Message("assistant", reasoning="r")), tools=(TOOL,)
     )
-    assert conversation.has_images(question)
-    assert not conversation.has_images(
-        Question(operation="chat", messages=(Message("user", TWO), Message("user", "a")))
-    )
+    assert question.images == 1
+    assert not Question(operation="chat", messages=(Message("user", TWO), Message("user", "a"))).images
     plain = [{"role": "user", "content": "a\n\nb"}, {"role": "assistant", "content": ""}]
     assert conversation.as_openai(question) == (plain, [TOOL], False)
     assert (
