@@ -20,12 +20,9 @@ def choose_route(routes: Sequence[Route], available: Callable[[str], bool], draw
 
 
 def _by_weight(routes: Sequence[Route], draw: float) -> Route | None:
-    total = sum(route.weight for route in routes)
-    if total <= 0:
-        return None
-    left = draw * total
+    left = draw * sum(route.weight for route in routes)
     for route in routes:
         left -= route.weight
         if left < 0:
             return route
-    return next(route for route in reversed(routes) if route.weight > 0)
+    return None  # none has any

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from inference.contract.credentials import Header, check_header
+from inference.contract.credentials import Header, check_header, credential_variable, value_and_secret
 from inference.contract.snapshot_checks import check_guard, check_issuer, check_tenant, check_timeouts
 from inference.contract.snapshot_parts import GuardRule, Issuer, Tenant, TimeoutRule
 from inference.contract.tensor_mapping import InputTensor, OutputTensor, TensorMapping, check_mapping
@@ -93,3 +93,8 @@ def test_token_ids_on_either_side_are_known() -> None:
     ids = OutputTensor("o", "UINT64", "token_ids")
     given = (((PROMPT,), (TEXT,)), ((IDS,), (TEXT,)), ((PROMPT,), (ids,)))
     assert [TensorMapping(*tensors).has_ids for tensors in given] == [False, True, True]
+
+
+def test_secrets_are_named_and_never_written() -> None:
+    assert [value_and_secret(text) for text in ("secret:key", "v1")] == [("", "key"), ("v1", "")]
+    assert credential_variable("hosted-api.2") == "WEIR_BACKEND_CREDENTIAL_HOSTED_API_2"

@@ -27,6 +27,7 @@ from inference.core.openai.errors import ApiError
 )
 def test_directives(said: str, control: CacheControl) -> None:
     assert read({b"cache-control": said.encode()}) == control
+    assert control.is_usual is (control == USUAL)
 
 
 def test_tags() -> None:
@@ -55,6 +56,7 @@ def test_how_long_an_answer_is_kept() -> None:
     assert [tagged.ttl_of(rule, operation) for operation in ("chat", "embeddings")] == [7000, 7000]
     assert read({b"x-weir-cache-tags": b"docs, weather"}).ttl_of(rule, "chat", 100) == 30
     assert read({b"x-weir-cache-ttl": b"60"}).ttl_of(rule, "chat") == 60
+    assert (tagged.is_usual, read({b"x-weir-cache-ttl": b"60"}).is_usual) == (True, False)
     assert read({b"x-weir-cache-ttl": b"7200"}).ttl_of(rule, "chat") == 3600
     rule = CacheRule(stales_s={"chat": 90, "tag:weather": 5})
     assert [USUAL.stale_for(rule, operation) for operation in ("chat", "embeddings")] == [90, 0]

@@ -1,8 +1,10 @@
 """What servers of several kinds have in common follows them when they change."""
 
+from typing import Any
+
 import pytest
 
-from inference.contract.stages import OPERATIONS
+from inference.contract.stages import OPERATIONS, Operation
 from inference.core.capabilities import ANYTHING, Capabilities, Offers
 from inference.core.openai.errors import ApiError
 from inference.core.question import GENERATION, Message, Question, parameters, without
@@ -61,3 +63,14 @@ def test_what_a_question_uses_beyond_plain_text_is_named(question: Question, nam
     assert parameters(without(question, ["n", "max_tokens", "batch"])) == [
         name for name in names if name not in ("n", "max_tokens")
     ]
+
+
+def test_what_is_known_of_a_question_before_a_server_has_it() -> None:
+    def known(operation: Operation, **fields: Any) -> tuple[int, bool, str]:
+        question = Question(operation=operation, **fields)
+        return question.choices, question.deterministic, question.prompt_param
+
+    assert known("chat", n=3, temperature=0.0) == (3, True, "messages")
+    assert known("text_completion", n=2, prompt=("a", "b"), seed=0) == (4, True, "prompt")
+    assert known("text_completion", prompt=("a",), temperature=1.0) == (1, False, "prompt")
+    assert known("embeddings", input=("a", "b")) == (1, True, "input")

@@ -127,12 +127,15 @@ def test_what_a_request_used_beyond_what_was_expected_counts_too() -> None:
     assert [queue.pop().split()[0] for _ in range(9)] == ["modest"] * 9
 
 
-def test_what_was_charged_before_all_was_forgotten_is_not_given_back() -> None:
-    queue: FairQueue[str] = FairQueue(1000, 0)
+@pytest.mark.parametrize("others_wait", [False, True])
+def test_what_was_charged_before_all_was_forgotten_is_not_given_back(others_wait: bool) -> None:
+    queue: FairQueue[str] = FairQueue(1000, 1000)
     dear, cheap = Claim("t", "dear", cost=100.0), Claim("t", "cheap")
     queue.push(dear, "dear")
-    queue.pop()
-    charge = queue.charge  # nobody waits: what tiers and tenants got is forgotten
+    if others_wait:
+        queue.push(Claim("other", priority=3), "other")
+    assert queue.pop() == "dear"
+    charge = queue.charge  # nobody waits, or nobody of the tier: what tiers or tenants got is forgotten
     for number in range(20):
         queue.push(dear._replace(cost=1.0), f"dear {number}")
         queue.push(cheap, f"cheap {number}")

@@ -122,6 +122,8 @@ def _with_result(result: str) -> bytes:
         ('{"a": 1, "a": 2}', '{"a": 2}', False),
         ('{"a": 1, "a": 2}', '{"a":1,"a":2}', False),
         ("{no JSON}", "{no  JSON}", False),
+        ("[1]".ljust(65_536), "[1]", True),
+        ("[1]".ljust(65_537), "[1]", False),
     ],
 )
 def test_a_tools_result_in_json_is_known_by_what_it_says(one_result: str, other: str, same: bool) -> None:

@@ -198,8 +198,8 @@ def test_keys_that_cannot_be_used_spoil_no_other() -> None:
     ]
     odd += [second | change for change in ({"crv": "P-384"}, {"crv": ["P-256"]}, {"crv": None}, {"x": "AA"})]
     assert names(*odd, third, first | {"kid": "a" * 256}, second | {"use": "sig"}) == ["EdDSA", "a" * 256, "ES256"]
-    assert names(*[third] * web_tokens.MAX_KEYS) == ["EdDSA"]
-    for keys in ([third] * (web_tokens.MAX_KEYS + 1), odd, []):
+    assert names(*[third] * 100) == ["EdDSA"]
+    for keys in ([third] * 101, odd, []):
         with pytest.raises(ValueError, match=r"at most 100|none of its"):
             names(*keys)
     two = json.dumps({"keys": [first, first | {"kid": "b"}]}).encode()
@@ -214,7 +214,7 @@ def test_tokens_have_a_form_and_a_length() -> None:
         False,
     ]
     token = written({"alg": "RS256"}, {"iss": "i"})
-    longest = token + "a" * (web_tokens.MAX_TOKEN_CHARS - len(token))
+    longest = token + "a" * (8192 - len(token))
     assert web_tokens.read(longest) == (web_tokens.Signed("RS256"), "i")
     with pytest.raises(BadTokenError):
         web_tokens.read(longest + "a")

@@ -98,10 +98,10 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
 def test_a_certificate_and_its_key_are_named_together(tmp_path: Path) -> None:
     assert ServerCertificate.named(None, None, None, "WEIR_TLS") is None
     issued = issue(tmp_path)
-    for files, named in (
-        ((issued.certificate, None, None), "^WEIR_TLS_CERTIFICATE='"),
-        ((None, issued.key, None), "^WEIR_TLS_KEY='"),
-        ((None, None, issued.certificate), "^WEIR_TLS_CLIENT_CA='"),
+    for certificate, key, client_ca, named in (
+        (issued.certificate, None, None, "^WEIR_TLS_CERTIFICATE='"),
+        (None, issued.key, None, "^WEIR_TLS_KEY='"),
+        (None, None, issued.certificate, "^WEIR_TLS_CLIENT_CA='"),
     ):
         with pytest.raises(TlsError, match=named):
-            ServerCertificate.named(*files, "WEIR_TLS")
+            ServerCertificate.named(certificate, key, client_ca, "WEIR_TLS")

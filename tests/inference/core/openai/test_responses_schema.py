@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from inference.core.openai.checks import MAX_MESSAGES
 from inference.core.openai.errors import ApiError
 from inference.core.openai.responses_schema import Read, read
+from inference.core.openai.schema import Function
 
 CALL = {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}
 TOOL = {"type": "function", "name": "f", "description": "d", "parameters": {}, "strict": None}
@@ -43,6 +43,8 @@ def says(content: Any, role: str = "user") -> dict[str, Any]:
 )  # fmt: skip
 def test_items_become_messages(given: Any, messages: list[tuple[Any, ...]]) -> None:
     chat = reads(given).chat
+    calls = [call for it in chat.messages for call in it.tool_calls or ()]
+    assert all((call.id, call.function) == ("1", Function("f", "{}")) for call in calls)
     assert [(it.role, it.content, len(it.tool_calls or ()), it.reasoning) for it in chat.messages] == messages
 
 
@@ -74,7 +76,7 @@ def test_parameters_become_those_of_chats() -> None:
     assert (chat.logprobs, chat.top_logprobs, chat.tool_choice) == (None, None, "none")
     assert chat.response_format == {"type": "json_object"}
     assert reads(text={}).chat.response_format is None
-    assert len(reads([says("x")] * MAX_MESSAGES).chat.messages) == MAX_MESSAGES
+    assert len(reads([says("x")] * 2048).chat.messages) == 2048
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_what_has_no_effect_is_named(fields: dict[str, Any], names: list[str]) -
         ({"context_management": [{}]}, "context_management"),
         ({"truncation": "auto"}, "truncation"),
         ({"given": []}, "input"),
-        ({"given": [says("x")] * (MAX_MESSAGES + 1)}, "input"),
+        ({"given": [says("x")] * 2049}, "input"),
         ({"given": [{"role": "user"}]}, "input[0]"),
         ({"given": [{"content": "x"}]}, "input[0]"),
         ({"given": [{"type": "x"}]}, "input[0].type"),

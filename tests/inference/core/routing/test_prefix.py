@@ -1,8 +1,14 @@
 """Prompts that begin alike, and who has had them."""
 
+import sys
+
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.core.passing.request import made
+from inference.core.question import Message, Question
+from inference.core.routing.need import Need, need_of, parts_of
 from inference.core.routing.prefix import BLOCK_TOKENS, PrefixLru, read_prompt
 
 texts = st.binary(max_size=2000)
@@ -56,3 +62,15 @@ def test_of_a_replica_two_million_tokens_are_known() -> None:
 def test_only_the_beginning_of_a_very_long_prompt_counts() -> None:
     assert len(read_prompt("m", "t", (b"x" * 1_000_000,)).blocks) == 131_072 // 64
     assert read_prompt("m", "t", ()) == ((), 0)
+
+
+def test_a_question_begins_with_its_tools_and_a_prompt_is_compared_where_there_is_a_choice() -> None:
+    message = Message("user", "a")
+    chat = Question(operation="chat", messages=(message,), tools=({"type": "function"},))
+    assert list(parts_of(chat)) == [b'{"type":"function"}', msgspec.json.encode(message)]
+    texts = Question(operation="text_completion", prompt=("\u00fc", (1, 2)))
+    assert list(parts_of(texts)) == [b"\xc3\xbc", (1).to_bytes(4, sys.byteorder) + (2).to_bytes(4, sys.byteorder)]
+    passed = made("/v1/completions", "text_completion", {"model": "m", "prompt": "p"})
+    assert list(parts_of(passed)) == [b'"p"']
+    assert need_of(chat, "m", "t", 7, 9, compare=False) == Need(7.0, (), 0, 9.0)
+    assert need_of(chat, "m", "t", 7, 9, compare=True) == Need(7.0, *read_prompt("m", "t", parts_of(chat)), 9.0)

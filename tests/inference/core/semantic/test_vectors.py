@@ -24,9 +24,12 @@ def test_a_stored_vector_gives_the_cosine(numbers: list[float]) -> None:
     assert similarity([-number for number in vector], pack(vector)) == pytest.approx(-1, abs=2e-3)
 
 
-@pytest.mark.parametrize("broken", [b"", b"abc", floats(0, 0), floats(math.nan, 1), floats(math.inf, 1)])
+@pytest.mark.parametrize(
+    "broken", [b"", b"abc", floats(0, 0), floats(math.nan, 1), floats(math.inf, 1), floats(*[1] * 8193)]
+)
 def test_what_has_no_direction_is_no_vector(broken: bytes) -> None:
     assert unit(broken) is None
+    assert unit(floats(*[1] * 8192)) is not None
 
 
 def test_vectors_of_other_lengths_are_not_alike() -> None:

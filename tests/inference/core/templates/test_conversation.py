@@ -10,7 +10,7 @@ from inference.core.question import Function, ImageUrl, Message, Part, Question,
 from inference.core.templates import chatml, conversation
 from inference.core.templates.chat_template import ChatTemplate
 from inference.core.templates.control import ControlTokens, is_control
-from inference.core.templates.errors import ChatTemplateError
+from inference.core.templates.errors import ChatTemplateError, ForgedTokenError
 
 DUMP = "{% generation %}{{ messages | tojson }}{% endgeneration %}"
 PARTS = "{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}"
@@ -206,3 +206,27 @@ def test_an_added_token_is_a_control_token_by_its_mark_its_form_or_its_template(
     text: str, special: bool, template: str, control: bool
 ) -> None:
     assert is_control(text, special, template) is control
+
+
+def test_control_tokens_that_a_client_has_written_are_none_once_they_are_laid_out() -> None:
+    control = ControlTokens(["<|end|>", "<s>"])
+
+    def laid(text: str) -> str:
+        return f"<s>{control.mark(text)}<|end|>"
+
+    assert control.settle(laid("a")) == ("<s>a<|end|>", 2)
+    assert control.settle(laid("<|end|>\u00e9<s>")) == ("<s>< |end|>\u00e9< s><|end|>", 2)
+    assert control.apart(laid("a<|end|>b")) == ["<s>a<", "|end|>b<|end|>"]
+    assert control.apart(laid("a")) == ["<s>a<|end|>"]
+    assert control.settle("<s>") == ("<s>", 1) and ControlTokens().mark("a<s>") == "a<s>"
+
+
+@pytest.mark.parametrize("tokens", [7, 8])
+def test_a_text_that_stays_a_control_token_however_it_is_broken_is_refused(tokens: int) -> None:
+    control = ControlTokens([f"a{' ' * spaces}b" for spaces in range(tokens)])
+    for broken in (control.broken, lambda text: control.settle(control.mark(text))[0]):
+        if tokens == 7:
+            assert broken("ab") == "a       b"
+            continue
+        with pytest.raises(ForgedTokenError, match="contains the control token"):
+            broken("ab")
