@@ -276,7 +276,7 @@ class Worker:
         try:
             async with self._session.post(f"{self._url}{line.endpoint}", data=body, headers=headers) as answer:
                 parts, size = [], 0
-                streamed = events if answer.status == 200 and answer.content_type == "text/event-stream" else None
+                streamed = events if answer.status in states.OK and answer.content_type == "text/event-stream" else None
                 async for part in answer.content.iter_any():
                     if streamed is not None:
                         self._streams.add(line, streamed.feed(part))

@@ -56,6 +56,7 @@ class Head(NamedTuple):
 
     streams: bool
     headers: tuple[tuple[bytes, bytes], ...]
+    status: int = 200
 
 
 class ToolCall(msgspec.Struct, frozen=True, array_like=True):

@@ -170,8 +170,8 @@ class Answer:
         """Send the answer of a flight that has landed."""
         head = flight.head
         headers = self._headers((JSON,) if head is None else head.headers, flight)
-        self._out.respond(200, headers, self._writer(head is not None).whole(flight.answer()))
-        self._trace.http_status = 200
+        self._out.respond(flight.status, headers, self._writer(head is not None).whole(flight.answer()))
+        self._trace.http_status = flight.status
 
     async def stream(self, flight: Flight, egress_ms: int) -> None:
         """Send the flight's events as they come; where the server gives no stream, its answer. Raises ApiError."""
@@ -280,8 +280,8 @@ class Answer:
     def _begin(self, flight: Flight) -> None:
         """Send the status with the first token, not before: until then a failure can still have a status of its own."""
         head = flight.head
-        self._out.start_stream(self._headers((EVENT_STREAM,) if head is None else head.headers, flight))
-        self._trace.http_status = 200
+        self._out.start_stream(self._headers((EVENT_STREAM,) if head is None else head.headers, flight), flight.status)
+        self._trace.http_status = flight.status
 
     def _landed(self, flight: Flight) -> None:
         trace = self._trace

@@ -76,6 +76,11 @@ class Flight:
         return self.whole_tokens if self.whole_tokens >= 0 else self.prompt_tokens
 
     @property
+    def status(self) -> int:
+        """With which the answer begins."""
+        return 200 if self.head is None else self.head.status
+
+    @property
     def says_its_error(self) -> bool:
         """Whether its error is the server's own, in the stream that is handed on."""
         error = self.error

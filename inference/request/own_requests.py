@@ -46,7 +46,7 @@ async def answer_of(
         await work
         if flight.error is not None:
             raise flight.error
-        trace.http_status, trace.finish_reason = 200, flight.finish_reason
+        trace.http_status, trace.finish_reason = flight.status, flight.finish_reason
         return flight.answer()
     except ApiError as error:
         trace.status, trace.http_status = "rejected" if error.status < 500 else "error", error.status

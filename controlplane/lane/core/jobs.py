@@ -76,7 +76,7 @@ def going_on(wanted: NewJob, request: Mapping[str, Any], answer: tuple[int, Any]
     Raises RefusedError.
     """
     status_code, body = answer
-    if status_code != states.OK or not isinstance(body, dict):
+    if status_code not in states.OK or not isinstance(body, dict):
         message = f"{wanted.previous} has no answer to go on from: wait until it is completed, or send all as `input`."
         raise RefusedError(message, PREVIOUS, "previous_response_not_answered")
     sent = msgspec.json.decode(lines.decode(wanted.text).body, type=dict[str, msgspec.Raw])
@@ -167,7 +167,7 @@ def response(
 ) -> dict[str, Any]:
     """OpenAI's response object. `about` is what the lane says of it; `code` is of an error without an answer."""
     status_code, body = answer
-    if status_code == states.OK and isinstance(body, dict):
+    if status_code in states.OK and isinstance(body, dict):
         return {**body, **about, "status": status}
     out = {**_repeated(request), **_NOTHING, **about, "status": status}
     if status == states.FAILED:

@@ -53,7 +53,7 @@ FIRST_WAIT_S, MAX_WAIT_S = 1.0, 300.0
 FINAL_FROM_TRIES = 3
 """A server error that the gateway calls final is believed after so many tries: one may be a server that was about to end."""
 _TRANSIENT = (408, 409, 425, 429)
-OK, _CLIENT, _SERVER = 200, 400, 500
+OK, _CLIENT, _SERVER = range(200, 300), 400, 500
 
 
 class Again(NamedTuple):
@@ -69,7 +69,7 @@ def judge(status: int, headers: Mapping[str, str], tries: int, chance: float) ->
     """What follows from an answer of the gateway, or from none (status 0), to the try number `tries`. `chance` from 0 to 1 spreads the
     waits of lines that failed together.
     """
-    if status == OK:
+    if status in OK:
         return "done"
     if _CLIENT <= status < _SERVER and status not in _TRANSIENT:
         return "refused"

@@ -100,7 +100,7 @@ class OpenAIModel:
         wants_counts = "stream_options" in additions
         response = await self._post(self._url_of(passed.path), passed, passed.rendered(additions), call, headers)
         streams = response.headers.get(b"content-type", b"").lower().startswith(b"text/event-stream")
-        head = Head(streams, _handed_on(response.headers))
+        head = Head(streams, _handed_on(response.headers), response.status)
         reader = reader_of(passed.path, passed.choices)
         answer = HttpStream(self.link, response, head, reader, self._rename(passed), counts_are_ours=wants_counts)
         if not streams:
@@ -256,7 +256,7 @@ class OpenAIModel:
         return await self.link.get(url, self._headers(), self._trust)
 
     async def _post(self, url: Url, passed: Passed, body: bytes, call: CallInfo, more: Headers) -> Response:
-        """The answer to a call, whose status is 200. Raises BackendError."""
+        """The answer to a call, whose status says success. Raises BackendError."""
         headers = self._headers() | more
         traceparent = call.traceparent.decode()
         headers["Content-Type"] = passed.content_type

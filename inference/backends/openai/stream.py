@@ -198,7 +198,7 @@ class HttpStream:
                 self._ready.append(Event(tokens=0, raw=tail))
                 error.answer = ServerAnswer(0)
             else:
-                error.answer = ServerAnswer(200, self.head.headers, b"".join(self._kept_back) + tail)
+                error.answer = ServerAnswer(self.head.status, self.head.headers, b"".join(self._kept_back) + tail)
             self._fail(error)
         elif not self._reader.whole:
             self._fail(FailedError("it ended its answer without saying why", "no_finish_reason"))

@@ -173,7 +173,7 @@ class ByInput:
         self, listed: Listed, numbers: Sequence[int], work: Work, answered: Flight, counts: list[int] | None = None
     ) -> None:
         """Keep what an answer has of each of these inputs. No request waits for it."""
-        if len(self._learning) >= MAX_LEARNING or not self._store.up or work.ttl_s <= 0:
+        if answered.status != 200 or len(self._learning) >= MAX_LEARNING or not self._store.up or work.ttl_s <= 0:
             return
         task = asyncio.get_running_loop().create_task(self._keep(listed, numbers, work, answered, counts))
         self._learning.add(task)

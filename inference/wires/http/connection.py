@@ -338,14 +338,14 @@ class Connection(asyncio.Protocol):
         else:
             self._send(begin + body)
 
-    def start_stream(self, headers: Headers) -> None:
-        """Begin a 200 whose length is not known. The head goes out with the first data."""
+    def start_stream(self, headers: Headers, status: int = 200) -> None:
+        """Begin an answer whose length is not known. The head goes out with the first data."""
         self.started = True
         self._chunked = self._version != "1.0"
         if not self._chunked:
             self._keep_alive = False
         framing = (b"transfer-encoding: chunked\r\n",) if self._chunked else ()
-        self._pending = head(200, headers + self.more, *framing, *self._connection_header())
+        self._pending = head(status, headers + self.more, *framing, *self._connection_header())
 
     def write(self, data: bytes) -> None:
         chunk = b"%x\r\n%s\r\n" % (len(data), data) if self._chunked else data

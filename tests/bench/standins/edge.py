@@ -50,7 +50,7 @@ class Out:
         self.started = True
         self._protocol.response_bytes(status, _text(headers), body)
 
-    def start_stream(self, headers: Headers) -> None:
+    def start_stream(self, headers: Headers, status: int = 200) -> None:
         self.started = True
         self._queue = asyncio.Queue()
         self.pump = asyncio.get_running_loop().create_task(self._pump(_text(headers), self._queue))

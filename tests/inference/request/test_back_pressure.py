@@ -59,7 +59,7 @@ class Slow:
         async with asyncio.timeout(timeout_s):
             await self.reads.wait()
 
-    def start_stream(self, _: object) -> None:
+    def start_stream(self, _: object, status: int) -> None:
         self.started = True
 
     def write(self, data: bytes) -> None:

@@ -91,6 +91,14 @@ async def test_the_ledger_has_the_status_that_the_client_got(
     [root] = [span for span in spans if "weir.request" in span.attributes]
     assert (failed.value.status_code, root.attributes["http.response.status_code"]) == (500, 500)
     assert (root.attributes["weir.status"], root.attributes["error.type"]) == ("error", "model_error")
+    server.fault, server.status = "", 206
+    async with gateway.client() as client:
+        for stream in (False, True):
+            raw = await client.chat.completions.with_raw_response.create(model="weir", messages=unique(), stream=stream)
+            assert not stream or [chunk async for chunk in raw.parse()]  # type: ignore[attr-defined]
+            spans = await receiver.trace(raw.headers["x-request-id"], spans=2)
+            [root] = [span for span in spans if "weir.request" in span.attributes]
+            assert (raw.status_code, root.attributes["http.response.status_code"]) == (206, 206)
 
 
 @pytest.mark.parametrize("kind", ["vllm", "llamacpp"])

@@ -25,7 +25,7 @@ STYLES: dict[str, dict[str, Any]] = {
 
 class Embedder(ThreadedServer):
     """`sent` are the inputs of each request. `mends` changes a document before it is written. `most_tokens` is where a text is cut,
-    and `refuses` an input that no list may have.
+    `refuses` an input that no list may have, and `status` is that of what it makes.
     """
 
     path = "/v1"
@@ -36,6 +36,7 @@ class Embedder(ThreadedServer):
         self.style = "vLLM"
         self.mends: Callable[[dict[str, Any]], object] = lambda document: None
         self.refuses: object = None
+        self.status = 200
         self.most_tokens = 1 << 20
         self.folder = folder.parent
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -64,7 +65,7 @@ class Embedder(ThreadedServer):
         usage = {"prompt_tokens": tokens, "total_tokens": tokens, "completion_tokens": 0, "prompt_tokens_details": None}
         document = {"id": "embd-1", "object": "list", "created": 1, "model": MODEL, "data": data, "usage": usage}
         self.mends(document)
-        return 200, json.dumps(document, **STYLES[self.style]).encode()
+        return self.status, json.dumps(document, **STYLES[self.style]).encode()
 
     def tokens(self, one: Any) -> int:
         return min(self.most_tokens, len(self._tokenizer.encode(one).ids) if isinstance(one, str) else len(one))

@@ -47,6 +47,7 @@ class ModelServer(LoopServer):
     def __init__(self) -> None:
         self.model = MODEL
         self.fault = ""
+        self.status = 200  # of what it makes
         self.operations = GENERATION | EMBEDDING  # what its model is for
         self.tokens: tuple[str, ...] = _TOKENS
         self.finish_reason = "stop"
@@ -170,7 +171,7 @@ class ModelServer(LoopServer):
         return {"prompt_tokens": 7, "completion_tokens": output, "total_tokens": 7 + output}
 
     async def _stream(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+        response = web.StreamResponse(status=self.status, headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
         chat = "messages" in body
         if chat:
@@ -222,7 +223,8 @@ class ModelServer(LoopServer):
             message |= {"tool_calls": [call]}
         carried = {"message": message} if "messages" in body else {"text": text}
         choice = {"index": 0, **carried, "logprobs": None, "finish_reason": self.finish_reason}
-        return web.json_response({"id": "x", "model": self.model, "choices": [choice], "usage": self._usage()})
+        answer = {"id": "x", "model": self.model, "choices": [choice], "usage": self._usage()}
+        return web.json_response(answer, status=self.status)
 
 
 class VLlm(ModelServer):

@@ -12,6 +12,8 @@ NOT_AGAIN = {"x-should-retry": "false"}
     ("status", "headers", "tries", "verdict"),
     [
         (200, {}, 1, "done"),
+        (299, {}, 1, "done"),
+        (300, {}, 1, Again(1.0)),
         (400, {}, 1, "refused"),
         (401, {}, 1, "refused"),
         (422, {}, 1, "refused"),

@@ -65,6 +65,7 @@ def embeds(server: Embedder, start_once: Start, redis_url: str, tmp_path_factory
 def as_it_was(server: Embedder) -> Iterator[None]:
     yield
     server.style, server.mends, server.refuses, server.most_tokens = "vLLM", lambda _: None, None, 1 << 20
+    server.status = 200
 
 
 def ask(gateway: Gateway, inputs: list[Any], key: str = KEY, **options: Any) -> tuple[str, str]:
@@ -182,6 +183,17 @@ def test_a_refusal_is_of_the_list_that_the_client_sent(server: Embedder, embeds:
     body = json.dumps({"model": OWN, "input": [*known, *bad]}).encode()
     status, _, text = embeds.ask("POST", "/v1/embeddings", body)
     assert (status, json.loads(text)["error"]["message"]) == (400, "input[3] is too long")
+
+
+def test_what_comes_with_another_status_of_success_is_not_kept(server: Embedder, embeds: Gateway) -> None:
+    server.status, asked = 206, texts(3)
+    body = json.dumps({"model": OWN, "input": asked}).encode()
+    for _ in range(2):
+        status, headers, _ = embeds.ask("POST", "/v1/embeddings", body)
+        assert (status, headers["x-weir-cache"]) == (206, "miss")
+    server.status = 200
+    keep(embeds, texts(1))  # by then the parts of those before would be kept too
+    assert ask(embeds, asked[::-1])[0] == "miss"
 
 
 def test_texts_that_the_server_cuts_are_not_kept(server: Embedder, embeds: Gateway) -> None:
