@@ -38,15 +38,17 @@ class FileSource:
         self._seen: tuple[int, int, int] | None = None
 
     def begin(self) -> None:
-        self._look()
+        if (raw := self._changed()) is not None:
+            self._watch.offer(raw)
 
     async def run(self) -> None:
         while True:
-            self._look()
+            if (raw := self._changed()) is not None:
+                await self._watch.take(raw)
             await asyncio.sleep(self._poll_s)
 
-    def _look(self) -> None:
-        """Read the file if it has changed."""
+    def _changed(self) -> bytes | None:
+        """What the file has, if it has changed."""
         path = self._path
         try:
             if path.is_dir():
@@ -54,13 +56,13 @@ class FileSource:
             stat = path.stat()
             seen = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
             if seen == self._seen:
-                return
+                return None
             raw = path.read_bytes()
         except OSError as error:
             self._watch.refuse(f"cannot read {path}: {error.strerror or error}", count=False)
-            return
+            return None
         self._seen = seen
-        self._watch.offer(raw)
+        return raw
 
 
 class HttpSource:
@@ -105,5 +107,5 @@ class HttpSource:
                 return f"status {answer.status}"
             raw = await answer.read()
             self._etag = answer.headers.get("ETag", "")
-            self._watch.offer(raw)
+            await self._watch.take(raw)
             return "" if self._etag else "its answer has no ETag"

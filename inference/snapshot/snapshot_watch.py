@@ -10,12 +10,21 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from inference.backends.triton import connector
 from inference.contract import snapshot, snapshot_file
 from inference.contract.rules import NO_OVERLAY
 
 _log = structlog.get_logger()
 _LOOK_S = 0.2
 _NO_PARTS: tuple[snapshot.Fault, ...] = ()
+
+
+class _Pool(msgspec.Struct):
+    protocol: str = "triton"  # unless the document says something else
+
+
+class _Document(msgspec.Struct):
+    pools: list[_Pool] = []
 
 
 def unix_ms() -> int:
@@ -42,6 +51,14 @@ class SnapshotWatch:
         self._raw = b""
         self._bad = ""  # why the newest document was refused; empty if it is obeyed
         self._said_kept = ""
+        self._knows_triton = False
+
+    async def take(self, raw: bytes) -> None:
+        """As `offer`, while requests are served: what the first Triton needs is imported before, beside the event loop."""
+        if not self._knows_triton and _has_triton(raw):
+            self._knows_triton = True
+            await asyncio.to_thread(connector.load)
+        self.offer(raw)
 
     def offer(self, raw: bytes, *, keep: bool = True) -> bool:
         """Obey the document, if it can be. Returns whether it is."""
@@ -156,6 +173,13 @@ class SnapshotWatch:
                     reason=reason,
                     effect="a restart needs the snapshot from elsewhere",
                 )
+
+
+def _has_triton(raw: bytes) -> bool:
+    try:
+        return any(pool.protocol == "triton" for pool in msgspec.json.decode(raw, type=_Document).pools)
+    except msgspec.DecodeError:
+        return False  # `offer` says what is wrong with it
 
 
 def _expired(checked: snapshot.Checked, now_ms: int) -> bool:

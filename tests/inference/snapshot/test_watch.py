@@ -1,5 +1,6 @@
 """Whatever arrives, a gateway that runs goes on with the last document that can be obeyed, also after a restart."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,12 @@ import msgspec
 import pytest
 
 from inference.app import Gateway
+from inference.backends.triton import connector
 from inference.config import Config
 from inference.contract import snapshot as policy
 from inference.contract import snapshot_file
 from inference.contract.rules import Degradation, Overlay, RouteRule
+from inference.contract.snapshot import Endpoint
 from inference.snapshot import snapshot_watch
 from inference.wires.grpc import Channel
 from tests.support.gateway.documents import random_documents
@@ -55,6 +58,20 @@ async def test_a_folder_may_hold_the_file_as_a_mounted_config_map_does(tmp_path:
     gateway.source.begin()
     assert gateway.watch.version == 2
     await gateway.close()
+
+
+async def test_what_the_first_triton_needs_is_imported_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = list[Any]()
+    monkeypatch.setattr(connector, "load", lambda: events.append(threading.current_thread()))
+    watch = snapshot_watch.SnapshotWatch(None, lambda checked: events.append(checked.snapshot.version) or (), False)
+    hosted = msgspec.structs.replace(GIVEN.pools[0], protocol="openai", endpoints=(Endpoint("r", url="http://a/v1"),))
+    for version, pools in ((1, (hosted,)), (2, GIVEN.pools), (3, GIVEN.pools)):
+        await watch.take(policy.encode(msgspec.structs.replace(GIVEN, version=version, pools=pools)))
+    first, imported, *rest = events
+    assert (first, rest) == (1, [2, 3])
+    assert imported is not threading.current_thread()
 
 
 async def test_an_overlay_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
