@@ -1,12 +1,11 @@
 """Query parameters that choose requests."""
 
 import time
-from typing import Literal
 
 from django.http import HttpRequest
 from ninja import Field, Schema
 
-from controlplane.api.formats import TIME, Attribute, Instant, Name, TokenBound
+from controlplane.api.formats import TIME, Attribute, Bucket, Cache, Instant, Name, Status, TokenBound, Unwanted
 from controlplane.telemetry.query.core.question import (
     DEFAULT_FROM,
     DEFAULT_TO,
@@ -29,13 +28,11 @@ class RequestFilters(Schema):
     region: list[Name] = Field([], max_length=MAX_VALUES)
     tier: list[Name] = Field([], max_length=MAX_VALUES)
     tenant: list[Name] = Field([], max_length=MAX_VALUES)
-    cache: list[Literal["hit", "semantic", "partial", "miss", "coalesced", "bypass", "skipped", "(unknown)"]] = Field(
-        [], max_length=MAX_VALUES
-    )
-    prompt_bucket: list[Name] = Field(
+    cache: list[Cache] = Field([], max_length=MAX_VALUES)
+    prompt_bucket: list[Bucket] = Field(
         [], max_length=MAX_VALUES, description="Prompt length in tokens, such as 512-1023"
     )
-    status: list[Literal["ok", "error", "cancelled", "rejected", "(unknown)"]] = Field([], max_length=MAX_VALUES)
+    status: list[Status] = Field([], max_length=MAX_VALUES)
     operation: list[Name] = Field([], max_length=MAX_VALUES)
     service: list[Name] = Field([], max_length=MAX_VALUES)
     policy_rule: list[Name] = Field([], max_length=MAX_VALUES, description="The routing rule that it followed")
@@ -48,7 +45,7 @@ class RequestFilters(Schema):
         max_length=MAX_ATTRIBUTES,
         description="key=value of an attribute that some span of the request has, such as user.id=42; all given must hold",
     )
-    not_: list[Attribute] = Field(
+    not_: list[Unwanted] = Field(
         [],
         alias="not",
         max_length=MAX_ATTRIBUTES,

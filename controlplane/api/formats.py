@@ -3,7 +3,7 @@
 import math
 import re
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
 from pydantic_core import PydanticCustomError
@@ -14,9 +14,11 @@ from controlplane.incidents.core.silences import LONGEST as MAX_MATCHER_CHARS
 from controlplane.incidents.core.silences import PATTERN as _MATCHER
 from controlplane.planning.quarter import PATTERN as _QUARTER
 from controlplane.slo.core.sli import MEASURES
+from controlplane.telemetry.ledger.row import PROMPT_BUCKETS
 from controlplane.telemetry.query.core import timerange
 from controlplane.telemetry.query.core.metric_question import MAX_MATCH_CHARS
 from controlplane.telemetry.query.core.parameters import ATTRIBUTE, MATCH, NAME, TEXT, TOKENS
+from controlplane.telemetry.query.core.question import UNKNOWN
 from controlplane.telemetry.query.core.timerange import INSTANT as _INSTANT
 from controlplane.telemetry.query.core.timerange import MOMENT as _MOMENT
 from inference.contract.stages import STAGES
@@ -33,6 +35,19 @@ _WORDS = r"^[^\x00]*$"
 _TRACE_ID = r"^[0-9a-fA-F]{32}$"
 _LINK = r"^(https?://[^\s\x00-\x1f\x7f-\x9f]+)?$"
 _CURSOR = r"^[A-Za-z0-9_-]+$"
+Cache = Literal["hit", "semantic", "partial", "miss", "coalesced", "bypass", "skipped", "(unknown)"]
+Status = Literal["ok", "error", "cancelled", "rejected", "(unknown)"]
+_ONE_OF = {
+    name: "|".join(map(re.escape, values))
+    for name, values in {
+        "cache": get_args(Cache),
+        "prompt_bucket": (*PROMPT_BUCKETS, UNKNOWN),
+        "status": get_args(Status),
+    }.items()
+}
+"""What a request can have, by filter."""
+_BUCKET = f"^({_ONE_OF['prompt_bucket']})$"
+_UNWANTED = "".join(f"^(?!{name}=(?!({values})$))" for name, values in _ONE_OF.items()) + ATTRIBUTE.pattern
 DECISION_KEY = "^[0-9a-f]{16}$"
 _CACHE_KEY = f"^{_CACHE_KEY_OF.pattern}$"
 _WALL_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?$"
@@ -42,6 +57,7 @@ REMEDIES = {
     **dict((NAME, TEXT, ATTRIBUTE, MATCH, TOKENS)),
     _SLUG: "Use lower-case letters, digits, “.”, “-” and “_”, such as chat-ttft",
     _MEASURED: f"Use one of {', '.join((*MEASURES, *STAGES))}",
+    _BUCKET: f"Use one of {', '.join(PROMPT_BUCKETS)}",
     _WORDS: "Leave out the character NUL",
     _MATCHER: "Write NAME=VALUE or NAME!=VALUE, such as tier=batch",
     _TRACE_ID: "Give 32 hexadecimal digits",
@@ -58,6 +74,7 @@ Instant = Annotated[str, Field(pattern=_INSTANT)]
 Name = Annotated[str, Field(pattern=NAME.pattern)]
 Text = Annotated[str, Field(pattern=TEXT.pattern)]
 Attribute = Annotated[str, Field(pattern=ATTRIBUTE.pattern)]
+Bucket = Annotated[str, Field(pattern=_BUCKET)]
 TokenBound = Annotated[str, Field(pattern=TOKENS.pattern)]
 Match = Annotated[str, Field(max_length=MAX_MATCH_CHARS, pattern=MATCH.pattern)]
 Matcher = Annotated[str, Field(max_length=MAX_MATCHER_CHARS, pattern=_MATCHER)]
@@ -83,6 +100,12 @@ def _moment(given: Any) -> Any:
     return datetime.fromisoformat(given)
 
 
+def _unwanted(given: str) -> str:
+    if not re.match(_UNWANTED, given):
+        raise PydanticCustomError("unwanted", f"{ATTRIBUTE.remedy}, with a value that requests can have")
+    return given
+
+
 def _finite(value: Any) -> Any:
     """JSON knows neither infinity nor NaN."""
     return value if value is None or math.isfinite(value) else None
@@ -93,6 +116,8 @@ Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "
 """With its offset: without one, it would depend on the time zone."""
 
 
+Unwanted = Annotated[str, AfterValidator(_unwanted), WithJsonSchema({"type": "string", "pattern": _UNWANTED})]
+"""An attribute, or a filter with a value that requests can have."""
 DECIMALS = 6
 """Of a millisecond: measurements are in nanoseconds."""
 Rounded = Annotated[float, AfterValidator(lambda value: round(value, DECIMALS))]

@@ -27,6 +27,9 @@ def prompt_bucket(tokens: int | None) -> str:
     return f"{low}+"
 
 
+PROMPT_BUCKETS = tuple(map(prompt_bucket, (0, *PROMPT_BUCKET_EDGES)))
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One call to one replica."""

@@ -23,6 +23,9 @@ PROBLEM = "application/problem+json"
         ("series?metric=up&match=nothing", "match", "nothing"),
         ("latency?status=failed", "status", "failed"),
         ("requests?cache=cached", "cache", "cached"),
+        ("requests?prompt_bucket=512", "prompt_bucket", "512"),
+        ("requests?not=status=failed", "not", "status=failed"),
+        ("requests?not=prompt_bucket=512-1024", "not", "prompt_bucket=512-1024"),
     ],
 )
 def test_a_bad_parameter_is_a_422_that_names_it(
