@@ -13,13 +13,13 @@ Handling = Literal["forwarded", "translated", "gateway", "dropped", "refused"]
 """`gateway`: the gateway does it itself. `dropped`: left out, and named in the answer's `x-weir-dropped`."""
 Listed = Mapping[str, frozenset[str]]
 """By URL, the parameters that a server lists; without those URLs of which it lists none."""
-_SENT_AS = {
-    "token_ids": ("prompt", " as token ids", "send a text"),
-    "batch": ("prompt", " as a list of several", "send one at a time"),
-    "image_url": ("messages", " with an image"),
-    "tool_calls": ("messages", " with calls of tools"),
+_OF_THE_PROMPT = {
+    "token_ids": (" as token ids", "send a text"),
+    "batch": (" as a list of several", "send one at a time"),
+    "image_url": (" with an image",),
+    "tool_calls": (" with calls of tools",),
 }
-"""How clients know what is no parameter of its own: its parameter, what of it, and the remedy."""
+"""What is no parameter of its own, but a form of the prompt: how clients know it, and the remedy."""
 _STRICTNESS: tuple[Handling, ...] = ("forwarded", "translated", "gateway", "dropped", "refused")
 
 
@@ -34,17 +34,14 @@ class Capabilities(NamedTuple):
     operations: frozenset[Operation] = OPERATIONS
     listed: Listed = MappingProxyType({})
 
-    def check(self, used: Iterable[str], text: str = "prompt") -> list[str]:
-        """The parameters of `used` that are dropped. Raises ApiError for the first that is refused. `text`: the parameter that has the
-        request's texts.
-        """
+    def check(self, used: Iterable[str], prompt_param: str) -> list[str]:
+        """The parameters of `used` that are dropped. Raises ApiError for the first that is refused."""
         dropped = []
         for name in used:
             handling = self.parameters.get(name, "refused")
             if handling == "refused":
-                param, *how = _SENT_AS.get(name, (name,))
-                param = text if param == "prompt" else param
-                raise errors.not_offered(param, self.server, *how)
+                how = _OF_THE_PROMPT.get(name, ())
+                raise errors.not_offered(prompt_param if how else name, self.server, *how)
             if handling == "dropped":
                 dropped.append(name)
         return dropped
@@ -97,8 +94,7 @@ class Offers:
         return self._common
 
 
-def fit(question: Question, capabilities: Capabilities) -> tuple[Question, list[str]]:
+def fit(question: Question, capabilities: Capabilities, prompt_param: str) -> tuple[Question, list[str]]:
     """The question without what the server drops, and the names of that. Raises ApiError where it refuses a parameter."""
-    text = "input" if question.operation == "embeddings" else "prompt"
-    dropped = capabilities.check(questions.parameters(question), text)
+    dropped = capabilities.check(questions.parameters(question), prompt_param)
     return (questions.without(question, dropped), dropped) if dropped else (question, dropped)

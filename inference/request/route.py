@@ -61,7 +61,7 @@ def for_pool(request: Request, model: Model, state: PoolState, most: int = 0) ->
     dropped: list[str] = []
     unknown = state.pool.unknown_parameters
     if not state.passes:
-        query, unused = fit(request.question(model, unknown), capabilities)
+        query, unused = fit(request.question(model, unknown), capabilities, request.passed.prompt_param)
         dropped = [*request.understood.dropped, *unused]
     elif unknown != "pass":
         query, dropped = _known(request, capabilities, refuses=unknown == "refuse")

@@ -31,7 +31,7 @@ def test_servers_of_two_kinds_do_what_the_stricter_one_does() -> None:
 def test_what_is_refused_is_named_as_clients_know_it() -> None:
     for name in ("token_ids", "batch"):
         with pytest.raises(ApiError, match=r"`prompt` as .* is not supported") as refused:
-            ONE.check([name])
+            ONE.check([name], "prompt")
         assert refused.value.param == "prompt"
 
 

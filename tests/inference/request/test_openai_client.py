@@ -1,6 +1,7 @@
 """The official client works unchanged."""
 
 import json
+from typing import Any
 
 import openai
 import pytest
@@ -117,9 +118,12 @@ async def test_an_image_is_refused_by_a_model_that_takes_none(gateway: Gateway) 
         {"type": "text", "text": "look"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
     ]
-    with pytest.raises(openai.BadRequestError) as caught:
+    with pytest.raises(openai.BadRequestError, match="`messages` with an image is not supported"):
         await gateway.client().chat.completions.create(model=SMALL, messages=[{"role": "user", "content": parts}])
-    assert caught.value.param == "messages" and "`messages` with an image is not supported" in str(caught.value)
+    asked: Any = [{"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]}]
+    with pytest.raises(openai.BadRequestError, match="`input` with an image is not supported") as caught:
+        await gateway.client().responses.create(model=SMALL, input=asked)
+    assert caught.value.param == "input"
 
 
 def test_a_wrong_type_names_the_parameter(gateway: Gateway) -> None:
