@@ -15,7 +15,7 @@ from inference.core.passing.inputs import Inputs, inputs_of
 from inference.core.passing.json_members import Member
 from inference.core.passing.multipart import Form
 from inference.core.passing.routes import ROUTES, prompt_of
-from inference.core.passing.texts import texts_of, token_ids, tokens_of, written
+from inference.core.passing.texts import is_true, texts_of, token_ids, tokens_of, written
 from inference.core.question import GENERATION
 
 Changes = Mapping[str, bytes | None]
@@ -112,7 +112,7 @@ class Passed:
 
     @property
     def streams(self) -> bool:
-        return self.document.get("stream") is True
+        return is_true(self.document.get("stream"))
 
     @property
     def max_tokens(self) -> int | None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 _NUMBERS = (int, float, str)
+_TRUE = frozenset(("1", "1.0", "t", "true", "y", "yes", "on"))
 _MAX_DEPTH = 6  # of lists and objects: messages, their parts, and those of a tool's result
 _encode = msgspec.json.encode
 
@@ -39,6 +40,11 @@ def tokens_of(value: Any) -> int:
         return max(0, int(float(value) if isinstance(value, str) else value)) if type(value) in _NUMBERS else 0
     except (ValueError, OverflowError):
         return 0
+
+
+def is_true(value: Any) -> bool:
+    """Whether servers in Python read it as true, as they do `"true"` and 1."""
+    return value is True or (type(value) in _NUMBERS and str(value).lower() in _TRUE)
 
 
 def token_ids(value: Any, depth: int = 0) -> int:

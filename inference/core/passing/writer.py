@@ -7,6 +7,16 @@ from inference.core.openai.errors import ApiError
 from inference.core.openai.writers import MESSAGE, PROMPT, Writer
 
 _encode = msgspec.json.encode
+_ANTHROPICS = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+"""Anthropic's types of errors, by status."""
 
 
 class PassWriter(Writer):
@@ -52,4 +62,6 @@ def error_body(path: str, error: ApiError) -> bytes:
     """An error as the client of the URL reads it: Anthropic's, or OpenAI's."""
     if path != "/v1/messages":
         return error.body()
-    return _encode({"type": "error", **msgspec.json.decode(error.body())})
+    said = msgspec.json.decode(error.body())["error"]
+    kind = _ANTHROPICS.get(error.status, "api_error" if error.status >= 500 else "invalid_request_error")
+    return _encode({"type": "error", "error": said | {"type": kind}})

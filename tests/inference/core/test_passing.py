@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from inference.contract.plan import Step
 from inference.core.events import Handed, WholeAnswer
+from inference.core.openai import errors
 from inference.core.openai.errors import ApiError, invalid
 from inference.core.passing import json_members, media, parts
 from inference.core.passing.answers import ChoicesReader
 from inference.core.passing.blocks import Blocks
 from inference.core.passing.request import Passed, made, read
 from inference.core.passing.routes import ROUTES
-from inference.core.passing.writer import PassWriter
+from inference.core.passing.writer import PassWriter, error_body
 
 texts = st.text(max_size=12)
 values = st.recursive(
@@ -191,6 +192,20 @@ def test_images_are_looked_for_eight_levels_deep() -> None:
     urls = [media.remote({"messages": _nested(image, levels)}, ("messages",)) for levels in (0, 1, 8, 9)]
     assert found == [len(each) for each in urls] == [1, 1, 1, 0]
     assert media.images([{"role": "user", "content": [image, image, {"type": "text"}]}, "x"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (invalid("so", "n"), "invalid_request_error"),
+        (errors.no_such_model("m"), "not_found_error"),
+        (errors.unavailable("so", 1.0, "model"), "overloaded_error"),
+        (errors.internal("r"), "api_error"),
+    ],
+)
+def test_an_error_has_anthropics_type_where_its_clients_ask(error: ApiError, kind: str) -> None:
+    said = json.loads(error_body("/v1/messages", error))["error"]
+    assert said == json.loads(error.body())["error"] | {"type": kind}
 
 
 @pytest.mark.parametrize("path", ROUTES)

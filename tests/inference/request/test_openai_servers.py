@@ -58,7 +58,13 @@ async def test_whole_answers_and_streams(start_server: StartServer, serve: Serve
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == "A weir."
     assert chunks[-1].usage is not None
     assert chunks[-1].usage.total_tokens == 10
-    assert [body["model"] for body in server.bodies] == [MODEL, MODEL]
+    async with gateway.client() as client:
+        raw = await client.chat.completions.with_raw_response.create(
+            model="weir", messages=unique(), stream=True, extra_body={"stream": "true"}
+        )
+        assert [chunk async for chunk in raw.parse()]  # type: ignore[attr-defined]
+    assert "content-length" not in raw.headers, "servers in Python take a text for true"
+    assert [body["model"] for body in server.bodies] == [MODEL, MODEL, MODEL]
     assert KEY not in str(server.headers)
 
 
