@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from inference.core.openai import errors
+from inference.core.passing.texts import is_true
 
 MAX_PARTS = 256
 _MAX_HEAD_BYTES = 8 << 10  # the headers of one part
-_TRUE = frozenset(("true", "1", "on"))
 _NUMBERS = frozenset(("temperature", "seed"))
 
 
@@ -108,7 +108,7 @@ def changed(body: bytes, form: Form, changes: Mapping[str, bytes | None]) -> byt
 
 def _value(name: str, text: str) -> Any:
     if name == "stream":
-        return text.strip().lower() in _TRUE
+        return is_true(text.strip())
     if name in _NUMBERS:
         try:
             return float(text)
