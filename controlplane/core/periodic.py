@@ -7,14 +7,16 @@ from collections.abc import Callable
 import structlog
 from django.db import DatabaseError, close_old_connections
 
+from controlplane.core.seldom import Seldom
+
 log = structlog.get_logger(__name__)
 
 
 class PeriodicThread(threading.Thread):
     """Daemon thread that calls `work` at once and then every `every_s` seconds, or whenever it is woken. None: only when it is woken.
 
-    An exception is logged, and does not end the thread. Before each call, connections to the database that have failed are closed: it may
-    have restarted since.
+    An exception is logged, each minute while it comes, and does not end the thread. Before each call, connections to the database that
+    have failed are closed: it may have restarted since.
     """
 
     def __init__(self, name: str, work: Callable[[], None], every_s: float | None) -> None:
@@ -22,6 +24,7 @@ class PeriodicThread(threading.Thread):
         self._work, self._every_s = work, every_s
         self._woken = threading.Event()
         self._stopping = threading.Event()
+        self._seldom = Seldom()
 
     def wake(self) -> None:
         """Have `work` called at once, or once more after the call it is at."""
@@ -49,6 +52,11 @@ class PeriodicThread(threading.Thread):
             close_old_connections()
             self._work()
         except DatabaseError as error:
-            log.warning("thread.database_failed", thread=self.name, reason=str(error))
-        except Exception:
-            log.exception("thread.failed", thread=self.name)
+            if self._seldom.fails(error):
+                log.warning("thread.database_failed", thread=self.name, reason=str(error))
+        except Exception as error:
+            if self._seldom.fails(error):
+                log.exception("thread.failed", thread=self.name)
+        else:
+            if self._seldom.works():
+                log.info("thread.works_again", thread=self.name)

@@ -30,10 +30,11 @@ def configure(service: Literal["weir-web", "weir-worker", "weir-controller"], co
     if not is_wanted(config):
         return
     # Half a second of importing, in processes that send something.
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    from controlplane.observability.span_export import SpanExporter
 
     named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": service}
     provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
@@ -41,10 +42,10 @@ def configure(service: Literal["weir-web", "weir-worker", "weir-controller"], co
         headers = {"authorization": f"Bearer {config.otlp_token}"} if config.otlp_token else {}
         trusted = os.environ.get("SSL_CERT_FILE")  # the exporter's own default is no file of this system
         url = f"{config.otlp_endpoint.rstrip('/')}/v1/traces"
-        own = OTLPSpanExporter(endpoint=url, certificate_file=trusted, headers=headers, timeout=5)
+        own = SpanExporter(endpoint=url, certificate_file=trusted, headers=headers, timeout=5)
         provider.add_span_processor(BatchSpanProcessor(own, schedule_delay_millis=1_000, export_timeout_millis=5_000))
     if _names_a_collector():
-        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))  # configured by OTEL_*
+        provider.add_span_processor(BatchSpanProcessor(SpanExporter()))  # configured by OTEL_*
     trace.set_tracer_provider(provider)
     atexit.register(provider.shutdown)
 

@@ -14,6 +14,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from controlplane.config import Config
 from controlplane.core import lease
+from controlplane.core.seldom import Seldom
 from controlplane.fleet.clusters.port import Cluster
 from controlplane.fleet.clusters.registry import Clusters
 from controlplane.fleet.models import Observation
@@ -82,6 +83,7 @@ class PolicyLoop(threading.Thread):
         self._engine = Engine(self._background, self._refreshed)
         self._stopping = stopping
         self._beat_s = float("-inf")
+        self._seldom = Seldom()
 
     def run(self) -> None:
         for reader in self._readers:
@@ -91,13 +93,17 @@ class PolicyLoop(threading.Thread):
             close_old_connections()
             try:
                 self._tick()
+                if self._seldom.works():
+                    log.info("policies.ticks_again")
             except lease.LeaseLostError as lost:
                 log.warning("policies.lease_lost", reason=str(lost))
             except DatabaseError as error:
-                log.warning("policies.database_failed", reason=str(error))
+                if self._seldom.fails(error):
+                    log.warning("policies.database_failed", reason=str(error))
                 TICKS.labels("failed").inc()
             except Exception as error:
-                log.exception("policies.tick_failed")
+                if self._seldom.fails(error):
+                    log.exception("policies.tick_failed")
                 TICKS.labels("failed").inc()
                 note_failure(error)
         self._engine.stop()

@@ -4,6 +4,9 @@ workers; they begin again at 0 when it restarts, and `started_ms` then differs.
 
 import msgspec
 
+SPANS_REFUSED_AFTER_S = 30.0
+"""For so long telemetry must have taken none of a gateway's spans before the gateway says so. Longer than its restart."""
+
 
 class ReplicaSignals(msgspec.Struct, frozen=True):
     """What the gateway knows of one replica. `waiting`, `running` and `kv_use` (0 to 1) are what its server said `age_s`

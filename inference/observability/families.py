@@ -47,6 +47,7 @@ _MOST = frozenset(
         "weir_gateway_replica_waiting",
         "weir_gateway_replica_warming",
         "weir_gateway_semantic_broke",
+        "weir_gateway_spans_refused",
         "weir_gateway_semantic_changes",
         "weir_gateway_semantic_labels_wanted",
         "weir_gateway_semantic_threshold",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from inference.contract.gateway_signals import SPANS_REFUSED_AFTER_S
 from inference.core import otlp
 from inference.observability.span_encoding import encode_own_call, encode_trace, encode_write
 from inference.observability.spans import OwnCall, Trace, Written, now_ns
@@ -28,6 +29,7 @@ _TIMEOUT_S = 10.0
 _MAX_WAITING = 20_000  # traces kept while the receiver is away, about 1 kB each; more are dropped and counted
 _HEADERS = {"Content-Type": "application/x-protobuf"}
 _LAST_TRY_S = 0.05  # between tries while closing
+_SAY_EVERY_S = 60.0
 _ANCHOR_DRIFT_NS = 1_000_000  # a wall clock that was set or has drifted by more gets a new anchor
 
 Item = Trace | Written | OwnCall
@@ -50,12 +52,20 @@ class SpanExport:
         self._task: asyncio.Task[None] | None = None
         self._session: aiohttp.ClientSession | None = None
         self._closing = asyncio.Event()
-        self._delayed = False
+        self._failing_since_s: float | None = None
+        self._reason = ""
+        self._said_s = float("-inf")
         self._resource = (("service.name", "weir-gateway"), ("service.instance.id", socket.gethostname()))
 
     @property
     def waiting(self) -> int:
         return len(self._queue)
+
+    @property
+    def refusal(self) -> str:
+        """Why the receiver has taken nothing for SPANS_REFUSED_AFTER_S; empty where it has, or was sent nothing."""
+        since_s = self._failing_since_s
+        return "" if since_s is None or time.monotonic() - since_s < SPANS_REFUSED_AFTER_S else self._reason
 
     def submit(self, item: Item) -> None:
         """Encode it in the next turn of the event loop, when its request's answer has been sent.
@@ -136,24 +146,35 @@ class SpanExport:
             try:
                 async with self._session.post(self._url, data=body, headers=self._headers) as response:
                     if response.status == 200:
-                        if self._delayed:
-                            _log.info("spans.resumed")
-                        self._delayed = False
+                        self._taken()
                         return True
                     reason = f"HTTP {response.status}"
                     if response.status not in _RETRY_STATUS:
-                        _log.error("spans.refused", reason=reason, dropped=True)
+                        self._failed("spans.refused", reason)
                         return False
                     wait_s = _retry_after_s(response.headers.get("Retry-After")) or backoff_s
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 reason = str(error) or type(error).__name__
-            if not self._delayed:
-                _log.warning("spans.delayed", reason=reason, retry_s=wait_s)
-                self._delayed = True
+            self._failed("spans.delayed", reason)
             if len(self._queue) >= _MAX_WAITING:
                 return False
             await self._pause(wait_s)
             backoff_s = min(_BACKOFF_MOST_S, backoff_s * 2)
+
+    def _failed(self, event: str, reason: str) -> None:
+        """Log it when it begins, and each minute while it lasts."""
+        now_s = time.monotonic()
+        self._reason = reason
+        if self._failing_since_s is None:
+            self._failing_since_s = now_s
+        if now_s - self._said_s >= _SAY_EVERY_S:
+            _log.warning(event, reason=reason, dropped=self.dropped)
+            self._said_s = now_s
+
+    def _taken(self) -> None:
+        if self._failing_since_s is not None:
+            _log.info("spans.resumed", dropped=self.dropped)
+        self._failing_since_s = None
 
 
 def _retry_after_s(header: str | None) -> float:

@@ -40,6 +40,8 @@ def gauges(gateway: Observed) -> list[Labelled]:
     redis = gateway.redis
     writable: dict[tuple[str, ...], float] = {(): float(not redis.refusal)} if redis is not None and redis.up else {}
     faults: dict[tuple[str, ...], float] = {(fault.kind, fault.name): 1.0 for fault in gateway.faults()}
+    refused: dict[tuple[str, ...], float] = {(gateway.export.refusal,): 1.0} if gateway.export.refusal else {}
+    about_spans = "1 where telemetry has taken none of the spans lately, and why."
     about_detected = "1 for each replica, with the server that it was found to be, and whether the pool can use it."
     about_ejected = "Whether the replica gets no requests for a while because its calls failed."
     about_held = "Bytes kept for clients: requests being read or answered, and answers not read."
@@ -60,6 +62,7 @@ def gauges(gateway: Observed) -> list[Labelled]:
         ("weir_gateway_policy_fault", about_faults, ("kind", "name"), faults),
         alone("policy_unknown_fields", about_unknown, len(watch.unknown)),
         alone("spans_waiting", "Traces waiting to be sent.", gateway.export.waiting),
+        (f"{PREFIX}spans_refused", about_spans, ("reason",), refused),
     ]
 
 

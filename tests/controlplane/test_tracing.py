@@ -14,8 +14,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 from pytest_django import Settings
+from structlog.testing import capture_logs
 
 from controlplane.observability import middleware, tasks, tracing
+from controlplane.observability.span_export import SpanExporter
 from inference.contract.stages import INTERNAL
 from tests.support.http_server import ThreadedServer
 
@@ -29,6 +31,23 @@ def exported(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Iterator[In
     settings.CONFIG = settings.CONFIG.model_copy(update={"otlp_endpoint": "http://127.0.0.1:9"})
     yield exporter
     provider.shutdown()
+
+
+def test_spans_that_nobody_takes_are_said_once_and_so_is_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    status = 401
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=status)
+
+    made = TracerProvider().get_tracer("test").start_span("made")
+    with ThreadedServer(web.post("/v1/traces", answer)) as server, capture_logs() as logs:
+        exporter = SpanExporter(endpoint=f"{server.url}/v1/traces")
+        for _ in range(3):
+            exporter.export([made])  # type: ignore[list-item]
+        status = 200
+        exporter.export([made])  # type: ignore[list-item]
+    assert [each["event"] for each in logs] == ["spans.not_taken", "spans.taken_again"]
+    assert "401" in logs[0]["reason"] and not caplog.records
 
 
 def only(exporter: InMemorySpanExporter) -> ReadableSpan:

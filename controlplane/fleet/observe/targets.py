@@ -4,7 +4,7 @@ from controlplane.config import Config
 from controlplane.fleet.metrics_pages import metrics_pages
 from controlplane.fleet.models import Observation, Replica
 from controlplane.fleet.observe import probes
-from controlplane.fleet.observe.core.ready import CACHE_FAULTS, SIMILAR_WRONG, Count, Fault, Names
+from controlplane.fleet.observe.core.ready import CACHE_FAULTS, SIMILAR_WRONG, SPANS_REFUSED, Count, Fault, Names
 from controlplane.fleet.observe.round import TIMEOUT_S, Target
 
 GATEWAY = Names(
@@ -23,6 +23,7 @@ GATEWAY = Names(
         Fault("weir_gateway_pool_replicas_up", 0, "no replica is up in pool {pool}"),
         *CACHE_FAULTS,
         SIMILAR_WRONG,
+        SPANS_REFUSED,
         Fault("weir_gateway_policy_stale", 1, "it obeys an older policy snapshot, because it refused the newest"),
         Fault("weir_gateway_policy_fault", 1, "it refused {kind} {name} of the policy snapshot: /readyz says why"),
     ),

@@ -8,6 +8,7 @@ import structlog
 
 from controlplane.core.lease import LeaseLostError
 from controlplane.core.periodic import PeriodicThread
+from controlplane.core.seldom import Seldom
 from controlplane.fleet.clusters.errors import ClusterError, StaleLeaderError
 from controlplane.fleet.clusters.port import Cluster
 from controlplane.policy.act import journal
@@ -57,6 +58,7 @@ class Actor(PeriodicThread):
         self._claimed: tuple[int, frozenset[str]] = (0, frozenset())
         self._former = (0, "")
         self._claim_from_ms = 0
+        self._claiming = Seldom()
 
     @property
     def snapshot_refused(self) -> str:
@@ -131,8 +133,10 @@ class Actor(PeriodicThread):
         except ClusterError as error:
             wait_s = getattr(error, "retry_after_s", CLAIM_AGAIN_S)
             self._claim_from_ms = self._clock() + int(wait_s * 1_000)
-            log.warning("cluster.not_claimed", cluster=self.cluster.name, reason=str(error), retry_s=wait_s)
+            if self._claiming.fails(error):
+                log.warning("cluster.not_claimed", cluster=self.cluster.name, reason=str(error), retry_s=wait_s)
             return False
+        self._claiming.works()
         self._claimed = (generation, named)
         log.info("cluster.claimed", cluster=self.cluster.name, generation=generation, took_s=time.monotonic() - began)
         return True

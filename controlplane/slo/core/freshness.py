@@ -19,6 +19,7 @@ class Freshness:
     gateway_per_s: float | None  # requests that the gateway itself counts
     behind_s: float | None  # how far telemetry is behind, by its own account
     telemetry_error: str = ""  # what telemetry says is wrong with it
+    stored_per_s: float | None = None  # requests that telemetry stores, whenever they ended
     down_s: Sequence[float] = ()  # for how long those of telemetry and the gateway are down that are
 
 
@@ -44,6 +45,9 @@ def stale_reason(seen: Freshness, patience_s: float) -> str:
         return f"telemetry is down: no request reaches the ledger ({age})"
     if seen.gateway == "down":
         return f"the gateway is down: it serves no requests ({age})"
+    if seen.gateway_per_s and seen.stored_per_s:
+        which = "the gateway's clock is off, or it sends what it kept"
+        return f"requests reach the ledger ({seen.stored_per_s:.1f}/s), and by their own clocks {age}: {which}"
     if seen.gateway_per_s and seen.telemetry_error:
         return f"no request reaches the ledger ({age}): {seen.telemetry_error}"
     if seen.gateway_per_s:

@@ -44,6 +44,9 @@ def freshness(
         if gateway and gateway_state in ("up", "degraded")
         else None,
         telemetry_error=telemetry.error if telemetry and telemetry_state == "degraded" else "",
+        stored_per_s=telemetry.figures.get("requests_per_s")
+        if telemetry and telemetry_state in ("up", "degraded")
+        else None,
         down_s=[
             (now - (seen.down_since or seen.observed_at)).total_seconds()
             for seen, state in ((telemetry, telemetry_state), (gateway, gateway_state))

@@ -3,11 +3,15 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
 
 import pytest
 from django.db import DatabaseError
+from structlog.testing import capture_logs
 
 from controlplane.core.periodic import PeriodicThread
+from controlplane.core.seldom import Seldom
+from tests.support.wait import eventually
 
 
 @contextmanager
@@ -21,16 +25,36 @@ def started(thread: PeriodicThread) -> Iterator[PeriodicThread]:
         assert not thread.is_alive()
 
 
-@pytest.mark.parametrize("error", [DatabaseError("gone"), RuntimeError("anything")])
-def test_work_that_fails_is_called_again(error: Exception) -> None:
+@pytest.mark.parametrize(
+    ("error", "event"), [(DatabaseError("gone"), "thread.database_failed"), (RuntimeError("anything"), "thread.failed")]
+)
+def test_work_that_fails_is_called_again_and_said_when_it_begins_and_ends(error: Exception, event: str) -> None:
     calls = threading.Semaphore(0)
+    failing = True
 
     def fail() -> None:
         calls.release()
-        raise error
+        if failing:
+            raise error
 
-    with started(PeriodicThread("failing", fail, 0.001)):
+    with capture_logs() as logs, started(PeriodicThread("failing", fail, 0.001)):
         assert all(calls.acquire(timeout=120) for _ in range(3))
+        failing = False
+        eventually(lambda: len(logs) > 1)
+        assert [each["event"] for each in logs] == [event, "thread.works_again"]
+
+
+def test_what_goes_on_to_fail_is_said_each_minute_and_what_fails_in_another_way_at_once() -> None:
+    seldom, gone = Seldom(), DatabaseError("gone")
+    with patch("controlplane.core.seldom.time.monotonic", side_effect=[0.0, 59.0, 60.0, 61.0, 62.0]):
+        assert [seldom.fails(error) for error in (gone, gone, gone, ValueError(), gone)] == [
+            True,
+            False,
+            True,
+            True,
+            True,
+        ]
+    assert [seldom.works(), seldom.works()] == [True, False]
 
 
 def test_one_without_a_period_works_only_when_it_is_woken_and_never_misses_that() -> None:

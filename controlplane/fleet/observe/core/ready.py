@@ -49,6 +49,7 @@ CACHE_FAULTS = (
     Fault("weir_gateway_semantic_up", 0, "similar requests are not looked up: /readyz says why"),
 )
 """Of a gateway. They name no labels, so that their texts can be looked for in what was observed."""
+SPANS_REFUSED = Fault("weir_gateway_spans_refused", 1, "telemetry takes none of its spans ({reason})")
 SIMILAR_WRONG = Fault(
     "weir_gateway_semantic_broke",
     1,

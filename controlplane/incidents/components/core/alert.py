@@ -12,7 +12,7 @@ PREFIX = "component:"
 """Begins the keys of these alerts. An objective's slug has no colon, so keys of both never clash."""
 
 Kind = Literal[
-    "gateway", "cache", "similar", "telemetry", "lane", "worker", "controller", "observer", "pool", "replica", "objectives",
+    "gateway", "cache", "similar", "spans", "telemetry", "lane", "worker", "controller", "observer", "pool", "replica", "objectives",
     "policies", "policy", "policy_metrics", "policy_gpus", "policy_pending",
     "policy_failing", "policy_rollout", "policy_capacity", "policy_owner", "policy_canary", "policy_failover", "policy_snapshot",
     "policy_fence", "policy_gateway", "cluster",

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.fleet.core.stack_rows import MAX_START_S, SHOWN_AS, Observed, PoolEntry, ReplicaEntry, judge
-from controlplane.fleet.observe.core.ready import SIMILAR_WRONG
+from controlplane.fleet.observe.core.ready import SIMILAR_WRONG, SPANS_REFUSED, Fault
 from controlplane.incidents.components.core import policies, unjudged
 from controlplane.incidents.components.core.alert import ComponentAlert, Kind, key_of
 from controlplane.incidents.components.core.unjudged import ObjectiveSeen
@@ -19,6 +19,7 @@ from controlplane.slo.core.alert import State
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.period import Span
 from controlplane.slo.core.windows import Severity
+from inference.contract.gateway_signals import SPANS_REFUSED_AFTER_S
 
 EVERYTHING: Mapping[str, str] = {}
 PROCESSES: tuple[tuple[str, Kind, Severity], ...] = (
@@ -30,7 +31,6 @@ PROCESSES: tuple[tuple[str, Kind, Severity], ...] = (
 LANE = "lane"
 """The same where batches are served: they can wait."""
 SIMILAR = "similar-requests"
-BECAME_WRONG = SIMILAR_WRONG.text.partition("{")[0]
 MAX_ERROR = 300
 
 
@@ -70,7 +70,16 @@ def alerts(seen: Observations, known: Container[str], now: datetime, limits: Lim
     component_alerts = [judged.process(*process) for process in PROCESSES]
     if LANE in seen.components:
         component_alerts.append(judged.process(LANE, "lane", "ticket"))
-    component_alerts += judged.similar()
+    component_alerts += judged.said_by_gateway(SIMILAR, "similar requests", "similar", "ticket", SIMILAR_WRONG)
+    component_alerts += judged.said_by_gateway(
+        unjudged.SPANS,
+        "Spans of the gateway",
+        "spans",
+        "page",
+        SPANS_REFUSED,
+        lasted_s=SPANS_REFUSED_AFTER_S,
+        because="telemetry",
+    )
     component_alerts += [judged.worker()]
     controller = judged.reporting("controller", "controller", "page", key_of("telemetry"))
     component_alerts += [controller, judged.observer()]
@@ -134,25 +143,41 @@ class _Judged:
             component, SHOWN_AS[component], kind, severity, explains=explains, owner=self.seen.operated_by
         )
 
-    def similar(self) -> list[ComponentAlert]:
-        """Of answers for similar requests that have become wrong, as the gateway says for an hour."""
-        observed, is_open = self.seen.components.get("gateway"), key_of(SIMILAR) in self.known
+    def said_by_gateway(
+        self,
+        component: str,
+        name: str,
+        kind: Kind,
+        severity: Severity,
+        fault: Fault,
+        *,
+        lasted_s: float = 0.0,
+        because: str = "",
+    ) -> list[ComponentAlert]:
+        """Of a fault that the gateway says once it has lasted for `lasted_s`. `because`: the component that may explain it, whose own words
+        are added.
+        """
+        observed, is_open = self.seen.components.get("gateway"), key_of(component) in self.known
         if self._look(observed) not in ("up", "degraded"):
             observed = None
         at, said = (observed.observed_at, observed.error.split("; ")) if observed else (None, [])
-        wrong = [each for each in said if each.startswith(BECAME_WRONG)]
+        wrong = [each for each in said if each.startswith(fault.text.partition("{")[0])]
         if not wrong and not is_open:
             return []
+        explains = self.seen.components.get(because)
+        if wrong and explains is not None and self._look(explains) == "degraded":
+            wrong.append(f"{SHOWN_AS[because]} says: {explains.error}")
         alert = ComponentAlert(
-            component=SIMILAR,
-            name="similar requests",
-            kind="similar",
+            component=component,
+            name=name,
+            kind=kind,
             state="unknown" if observed is None else "firing" if wrong else "quiet",
-            severity="ticket",
+            severity=severity,
             at_ns=ns(self.now),
-            since=None if is_open else at,  # its incident knows since when
+            since=None if is_open or at is None else at - timedelta(seconds=lasted_s),  # its incident knows since when
             up_at=at,
             error="; ".join(wrong)[:MAX_ERROR],
+            explained_by=(key_of(because),) if because else (),
             owner=self.seen.operated_by,
         )
         return [alert]

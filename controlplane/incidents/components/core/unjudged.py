@@ -14,7 +14,8 @@ MAX_NAMED = 8
 MAX_REASONS = 3
 MAX_REASON = 160
 
-EXPLAINED_BY = tuple(map(key_of, ("telemetry", "gateway", "controller")))
+SPANS = "spans"
+EXPLAINED_BY = tuple(map(key_of, ("telemetry", "gateway", "controller", SPANS)))
 
 
 @dataclass(frozen=True, slots=True)

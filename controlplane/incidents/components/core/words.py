@@ -35,6 +35,15 @@ WORDS: Mapping[str, Words] = {
         pronoun="they",
         resolves="resolves an hour after the last was wrong, and {up_for}",
     ),
+    "spans": Words(
+        "requests are served, but not measured, and objectives cannot be judged",
+        "spans-refused",
+        is_down="do not reach the ledger",
+        was_down="did not reach the ledger",
+        again="reach the ledger again",
+        pronoun="they",
+        resolves="resolves once they have been taken for {up_for}",
+    ),
     "worker": Words(
         "Celery's tasks do not run: a policy snapshot that was lost is not written again; pages still go out",
         "worker-tasks-stopped",

@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 import structlog
 
+from controlplane.core.seldom import Seldom
 from controlplane.telemetry.ingest.sample_intake import Intake
 from controlplane.telemetry.ingest.spool.writer import SpoolFullError
 from controlplane.telemetry.metrics.batch import Builder, Scrape
@@ -90,6 +91,7 @@ class _TargetLoop:
         self._target, self._intake, self._session, self._places = target, intake, session, places
         self._seen: dict[int, Sample] = {}
         self._up: bool | None = None
+        self._seldom = Seldom()
 
     async def run(self) -> None:
         interval_s = self._target.interval_s
@@ -99,10 +101,14 @@ class _TargetLoop:
                 began = time.monotonic()
                 try:
                     await self._once()
+                    if self._seldom.works():
+                        log.info("scrape.kept_again", url=self._target.url)
                 except SpoolFullError as full:
-                    log.warning("scrape.not_kept", url=self._target.url, reason=str(full))
-                except Exception:
-                    log.exception("scrape.failed", url=self._target.url)  # a fault of this code; it is tried again
+                    if self._seldom.fails(full):
+                        log.warning("scrape.not_kept", url=self._target.url, reason=str(full))
+                except Exception as error:
+                    if self._seldom.fails(error):
+                        log.exception("scrape.failed", url=self._target.url)  # a fault of this code; it is tried again
                 await asyncio.sleep(max(0.0, interval_s - (time.monotonic() - began)))
         except asyncio.CancelledError:
             with contextlib.suppress(SpoolFullError):  # the target was removed, so its series end

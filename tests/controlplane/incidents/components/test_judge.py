@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from controlplane.fleet.core.stack_rows import Observed, PoolEntry, ReplicaEntry
-from controlplane.fleet.observe.core.ready import SIMILAR_WRONG
+from controlplane.fleet.observe.core.ready import SIMILAR_WRONG, SPANS_REFUSED
 from controlplane.incidents.components.core.alert import ComponentAlert, key_of
 from controlplane.incidents.components.core.judge import SIMILAR, Limits, Observations, alerts
-from controlplane.incidents.components.core.unjudged import ObjectiveSeen
+from controlplane.incidents.components.core.unjudged import EXPLAINED_BY, SPANS, ObjectiveSeen
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 
 NOW = datetime(2026, 11, 21, 21, 50, tzinfo=UTC)
@@ -93,6 +93,17 @@ def test_answers_for_similar_requests_that_became_wrong_are_a_ticket_for_as_long
     assert judged(known=key)[SIMILAR].state == "quiet"
     assert judged(down("gateway", -30), known=key)[SIMILAR].state == "unknown"
     assert judged(replace(said, observed_at=at(-900)), known=key)[SIMILAR].state == "unknown"
+
+
+def test_spans_that_telemetry_refuses_are_a_page_that_says_why_and_since_when() -> None:
+    refused = SPANS_REFUSED.text.format(reason="HTTP 503")
+    said = Observed("gateway", "degraded", at(-2), up_at=at(-2), error=refused)
+    alert = judged(said)[SPANS]
+    assert (alert.state, alert.severity, alert.error, alert.since) == ("firing", "page", refused, at(-32))
+    assert alert.explained_by == (key_of("telemetry"),) and alert.key in EXPLAINED_BY
+    full = Observed("telemetry", "degraded", at(-2), up_at=at(-2), error="its disk is full")
+    assert judged(said, full)[SPANS].error == f"{refused}; Telemetry says: its disk is full"
+    assert SPANS not in judged()
 
 
 def test_each_component_belongs_to_the_team_that_operates_it() -> None:

@@ -34,6 +34,14 @@ USUAL = {"newest_s": 300.0, "telemetry": "up", "gateway": "up", "gateway_per_s":
             "the gateway ends 12.0 requests/s, and none reaches the ledger (the newest ended 5 min ago)",
         ),
         (
+            {"gateway_per_s": 12.0, "stored_per_s": 11.0},
+            "requests reach the ledger (11.0/s), and by their own clocks the newest ended 5 min ago: the gateway's clock is off",
+        ),
+        (
+            {"newest_s": None, "gateway_per_s": 1.0, "stored_per_s": 1.0},
+            "by their own clocks it has none of the last day",
+        ),
+        (
             {"telemetry": "stale", "gateway": "stale", "gateway_per_s": None},
             "telemetry and the gateway were not observed",
         ),

@@ -17,6 +17,7 @@ from django.db import DatabaseError, close_old_connections, connections
 from django.utils import timezone
 
 from controlplane.core.periodic import PeriodicThread
+from controlplane.core.seldom import Seldom
 from controlplane.incidents.notify.delivery.core.outbound_address import Allowed
 from controlplane.incidents.notify.delivery.core.retry import Answer, Policy
 from controlplane.incidents.notify.delivery.send.http_client import Client
@@ -39,6 +40,7 @@ class Pump(PeriodicThread, ABC, Generic[Item, Whose]):
         super().__init__(name, lambda: asyncio.run(self._serve()), poll_s)
         self._allow, self.policy = allow, policy or Policy()
         self._poll_s = poll_s
+        self._claiming = Seldom()
         self._database = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-database")
 
     @abstractmethod
@@ -86,10 +88,14 @@ class Pump(PeriodicThread, ABC, Generic[Item, Whose]):
         if free <= 0:
             return []
         try:
-            return await self._in_database(lambda: self.claim(free, busy))
+            claimed = await self._in_database(lambda: self.claim(free, busy))
         except DatabaseError as error:
-            log.warning("deliveries.claim_failed", error=str(error))
+            if self._claiming.fails(error):
+                log.warning("deliveries.claim_failed", error=str(error))
             return []
+        if self._claiming.works():
+            log.info("deliveries.claimed_again")
+        return claimed
 
     async def _until_something_ends(self, flying: dict[asyncio.Task[None], Whose]) -> None:
         """Wait until a request ends, since what follows it may leave at once, or for POLL_S."""
@@ -117,13 +123,16 @@ class Pump(PeriodicThread, ABC, Generic[Item, Whose]):
         return left >= timedelta(seconds=self.policy.timeout_s)
 
     async def _keep_house(self) -> None:
+        seldom = Seldom()
         while True:
             try:
                 await self._in_database(self.keep_house)
             except DatabaseError as error:
-                log.warning("sender.housekeeping_failed", error=str(error))
-            except Exception:
-                log.exception("sender.housekeeping_failed")
+                if seldom.fails(error):
+                    log.warning("sender.housekeeping_failed", error=str(error))
+            except Exception as error:
+                if seldom.fails(error):
+                    log.exception("sender.housekeeping_failed")
             await asyncio.sleep(HOUSEKEEPING_S)
 
     async def _in_database(self, work: Callable[[], T]) -> T:
