@@ -30,7 +30,7 @@ RECORDED = (
 )  # fmt: skip
 LEFT_OUT = {
     "what Weir itself observes, concludes and counts": (
-        "core.Lease", "fleet.Observation", "slo.ObjectiveState", "incidents.Incident", "planning.CandidateChange",
+        "core.Lease", "fleet.Observation", "slo.MeasurementGap", "slo.ObjectiveState", "incidents.Incident", "planning.CandidateChange",
         "planning.ForecastRecord", "planning.MeasuredHitRate", "planning.MeasuredPool", "planning.StoredForecast", "policy.Memory",
         "policy.Spent",
     ),

@@ -24,6 +24,7 @@ def main() -> None:
     from controlplane.incidents.decide import engine
     from controlplane.observability import tracing
     from controlplane.policy.loop import PolicyLoop
+    from controlplane.policy.observe.ended import ended
     from controlplane.slo.core.alert import Alert
     from controlplane.telemetry.store import Store, StoreInputError
     from inference.contract.tls.clear_text import warn
@@ -44,6 +45,7 @@ def main() -> None:
         sys.exit(f"the controller cannot run: {error}")
     controller = Controller(store, config, observe)
     policies = PolicyLoop(config, store, clusters(), LEASE, controller.holder, LEASE_LASTS, stopping)
+    controller.gateways = lambda: ended(policies.traffic())
     with serve(config, controller) as port:
         print(f"controller http={port}", flush=True)
         policies.start()

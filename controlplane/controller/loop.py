@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -26,10 +26,13 @@ from controlplane.core.formatting import shortened
 from controlplane.fleet.models import Observation
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.evaluation import Evaluation, unjudged
+from controlplane.slo.core.freshness import without_age
+from controlplane.slo.core.gaps import Process
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.evaluate import states
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.evaluate.freshness import FreshnessCheck
+from controlplane.slo.evaluate.gaps import Gaps
 from controlplane.slo.isolation import isolated, reason
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.models.planned_maintenance import enabled_maintenance
@@ -77,7 +80,11 @@ class Controller:
         self.beside: Callable[[], str] = lambda: ""
         """What is wrong with what runs beside it in this process; empty: nothing."""
         self._observe = observe
+        self.gateways: Callable[[], Mapping[str, Process]] = dict
+        """What gateways have counted, by process."""
         self._freshness = FreshnessCheck(config.stale_after_s)
+        self._gaps = Gaps(store)
+        self._stale = ""  # why the ledger was not trusted at this tick
         self._last: list[Evaluation] = []
         self._error = ""
         self._broken: dict[str, str] = {}
@@ -107,6 +114,7 @@ class Controller:
         generation = lease.take(LEASE, self.holder, now, LEASE_LASTS)
         leads = generation > 0
         objectives = self._objectives()
+        self._gaps.look(now, self.gateways())
         evaluations, error = self._evaluate(objectives, now)
         if leads:
             fence = partial(lease.fence, LEASE, self.holder, generation)
@@ -139,13 +147,17 @@ class Controller:
         now_ns = int(now.timestamp() * 1e9)
         try:
             evaluations = self.evaluator.tick(
-                objectives, enabled_maintenance(), now_ns, lambda store: self._freshness.problem(store, now)
+                objectives, enabled_maintenance(), now_ns, partial(self._staleness, now), self._gaps.known(now)
             )
         except (StoreUnavailableError, StoreError) as error:
-            why = f"the ledger cannot be read: {error}"
+            self._stale = why = f"the ledger cannot be read: {error}"
             return _unknown(objectives, self._last, now_ns, why), why
         self._last = evaluations
         return evaluations, ""
+
+    def _staleness(self, now: datetime, store: Store) -> str:
+        self._stale = self._freshness.problem(store, now)
+        return self._stale
 
     def _publish(self, evaluations: list[Evaluation], now: datetime, error: str, fence: Fence) -> str:
         """Write states for the pages, and hand alerts to incidents. An error of incidents is returned as the tick's error.
@@ -155,6 +167,8 @@ class Controller:
         with transaction.atomic():
             fence()
             states.write(evaluations, now, self._broken)
+        uncounted = self._write_gaps(now, fence)
+        error = error or uncounted
         try:
             self._observe([evaluation.alert for evaluation in evaluations], now, fence)
         except lease.LeaseLostError:
@@ -164,6 +178,16 @@ class Controller:
                 log.exception("controller.incidents_failed")
             return error or f"incidents could not be updated: {type(failure).__name__}: {failure}"
         return error
+
+    def _write_gaps(self, now: datetime, fence: Fence) -> str:
+        """The error where the ledger cannot be compared with gateways now."""
+        try:
+            with transaction.atomic():
+                fence()
+                self._gaps.write(now, without_age(self._stale), self._freshness.newest_s)
+        except (StoreUnavailableError, StoreError) as failure:
+            return f"what was not measured cannot be counted: {failure}"
+        return ""
 
     def _beat(self, evaluations: list[Evaluation], now: datetime, began: float, error: str, fence: Fence) -> None:
         error = error or self.beside()

@@ -20,6 +20,7 @@ from controlplane.fleet.clusters.registry import Clusters
 from controlplane.fleet.models import Observation
 from controlplane.policy.engine import Engine, Leader, Ticked
 from controlplane.policy.observe.canaries import CanaryReader
+from controlplane.policy.observe.core.traffic import Traffic
 from controlplane.policy.observe.gateways import Gateways
 from controlplane.policy.observe.gather import Background
 from controlplane.policy.observe.metrics import MetricsReader
@@ -84,6 +85,10 @@ class PolicyLoop(threading.Thread):
         self._stopping = stopping
         self._beat_s = float("-inf")
         self._seldom = Seldom()
+
+    def traffic(self) -> Traffic:
+        """What gateways have said; nothing before the first round."""
+        return self._gateways.traffic()
 
     def run(self) -> None:
         for reader in self._readers:

@@ -142,6 +142,25 @@ def _judged(name: str, missing: Any = None) -> Callable[[ObjectiveStatus], Any]:
     return staticmethod(lambda status: status.document.get(name, missing))
 
 
+class GapOut(Schema):
+    from_s: int
+    to_s: int
+    why: str = Field(description="As it was known then")
+    requests: int | None
+
+
+class UnmeasuredOut(Schema):
+    """Times in which gateways ended requests that never reached the ledger: these are neither good nor bad."""
+
+    seconds: int
+    requests: int | None = Field(description="About how many; null where nobody knows")
+    of_more: bool = Field(
+        description="Whether `requests` are all of its model and tier: gateways count no finer, so it may have fewer of its own."
+    )
+    gaps: list[GapOut] = Field(description="The newest first")
+    others: int = Field(description="Earlier gaps that are not listed")
+
+
 class StateOut(Schema):
     """One scope, as it is now. `unknown` if it was not evaluated lately or data is missing; `why` says which."""
 
@@ -159,6 +178,9 @@ class StateOut(Schema):
     budget: dict[str, float] | None
     lasts_s: float | None = Field(description="Until the error budget is used up at the present rate.")
     verdicts: list[dict[str, Any]]
+    unmeasured: UnmeasuredOut | None = Field(
+        description="What was not measured in the period so far; null where it is all in the ledger."
+    )
 
     resolve_sli: ClassVar[Any] = _judged("sli")
     resolve_bad: ClassVar[Any] = _judged("bad")
@@ -166,6 +188,7 @@ class StateOut(Schema):
     resolve_budget: ClassVar[Any] = _judged("budget")
     resolve_lasts_s: ClassVar[Any] = _judged("lasts_s")
     resolve_verdicts: ClassVar[Any] = _judged("verdicts", [])
+    resolve_unmeasured: ClassVar[Any] = _judged("unmeasured")
 
 
 class ObjectiveOut(Schema):

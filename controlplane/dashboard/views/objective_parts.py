@@ -17,6 +17,7 @@ NOW = {
 }
 """Whether the budget burns too fast now. Only a known good state is green."""
 KEPT, BROKEN = Badge("✓", "good", "kept"), Badge("✕", "bad", "broken")
+KEPT_AS_MEASURED = Badge("✓", "muted", "kept as measured")
 
 
 def now(status: ObjectiveStatus) -> Badge:
@@ -27,7 +28,7 @@ def over_period(status: ObjectiveStatus) -> Badge | None:
     """Whether the promise is kept over its period so far, whatever burns now; None where that is not known."""
     if status.state not in ("firing", "quiet") or status.budget_left is None:
         return None
-    return BROKEN if status.is_broken else KEPT
+    return BROKEN if status.is_broken else KEPT_AS_MEASURED if status.document.get("unmeasured") else KEPT
 
 
 INCIDENT_STATES = {"open": ("▲", "bad"), "acknowledged": ("◐", "warn"), "resolved": ("✓", "good")}
@@ -45,6 +46,7 @@ def rates(status: ObjectiveStatus) -> list[dict[str, Any]]:
             "threshold": PAGE.times(verdict["threshold"]),
             "fires": verdict["fires"] and status.state == "firing",
             "never": 0 < status.row.target < 1 and never_fires(verdict["threshold"], status.row.target),
+            "unmeasured": not verdict.get("measured", True),
             "few": not verdict["enough_events"] and (verdict["long"] or 0) > verdict["threshold"],
             "meter": min(1.0, (verdict["long"] or 0) / verdict["threshold"]) * 100 if verdict["threshold"] else 0,
         }

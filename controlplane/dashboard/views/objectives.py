@@ -15,6 +15,7 @@ from controlplane.dashboard.changes import changes_in, marked
 from controlplane.dashboard.compare import LABELS
 from controlplane.dashboard.core.figures.burndown import burndown_figure
 from controlplane.dashboard.core.screen import link_query
+from controlplane.dashboard.core.zone import minute
 from controlplane.dashboard.views.common import facet, freshness_context, page, render_page
 from controlplane.dashboard.views.objective_parts import INCIDENT_STATES, now, over_period, rates
 from controlplane.incidents.core import runbook
@@ -150,7 +151,7 @@ def _beside(statuses: Sequence[ObjectiveStatus], compare: str) -> dict[str, Any]
 def row(status: ObjectiveStatus) -> dict[str, Any]:
     """The values of a row that a template cannot compute."""
     objective = _objective(status.row)
-    left = status.budget_left
+    left, missed = status.budget_left, status.document.get("unmeasured")
     fastest = next(iter(status.document.get("verdicts", ())), None)
     return {
         "status": status,
@@ -163,6 +164,8 @@ def row(status: ObjectiveStatus) -> dict[str, Any]:
         "nowhere": words.missing_values(status.scope),
         "why": status.why or (words.no_requests(objective) if status.is_empty and objective else ""),
         "history": _history(status),
+        "unmeasured": words.unmeasured(missed, status.document.get("total", 0), minute),
+        "unmeasured_for": PAGE.duration(missed["seconds"]) if missed else "",
         "target": PAGE.target(status.row.target),
         "sli": status.document.get("sli"),
         "left": left,

@@ -53,10 +53,16 @@ def _read(**of: Any) -> Iterator[tuple[Mapping[str, str], TierBurn]]:
 
 def _burn(slug: str, document: Mapping[str, Any], at: datetime) -> TierBurn:
     """The shortest pair of windows is the fast one, and the longest the slow one. A pair burns as fast as the slower of its two
-    windows, as multi-window alerts have it (SRE workbook, chapter 5); a window without requests burns nothing.
+    windows, as multi-window alerts have it (SRE workbook, chapter 5); a window without requests burns nothing. How fast one burns that
+    was mostly not measured is not known, unless what was measured fires.
     """
     pairs = sorted(document.get("verdicts") or [], key=lambda pair: float(pair["long_s"]))
-    rates = [min(float(pair["long"] or 0.0), float(pair["short"] or 0.0)) for pair in pairs]
+    rates = [
+        min(float(pair["long"] or 0.0), float(pair["short"] or 0.0))
+        if pair.get("measured", True) or pair["fires"]
+        else None
+        for pair in pairs
+    ]
     budget = document.get("budget") or {}
     return TierBurn(
         objective=slug,

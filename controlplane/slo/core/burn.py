@@ -35,6 +35,7 @@ class Verdict:
     long: float | None
     short: float | None
     enough_events: bool
+    measured: bool = True  # whether most of the short window was
 
     @property
     def fires(self) -> bool:
@@ -52,6 +53,7 @@ class Verdict:
             "short": self.short,
             "enough_events": self.enough_events,
             "fires": self.fires,
+            "measured": self.measured,
         }
 
 

@@ -1,13 +1,16 @@
 """Evaluates an objective from its counts: verdicts, budget and state."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from controlplane.core.formatting import TEXT
 from controlplane.slo.core.alert import Alert, State
 from controlplane.slo.core.budget import budget
 from controlplane.slo.core.burn import Verdict, judge, worst
 from controlplane.slo.core.counts import Counts
+from controlplane.slo.core.gaps import Gap, gaps_of, seconds_in
+from controlplane.slo.core.gaps import document as gap_document
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.period import SECOND_NS, Span, period_at
@@ -24,6 +27,7 @@ class Evaluation:
     counted_since_s: int = 0  # the oldest hour that is counted without a gap, s since the epoch
     note: str = ""  # which values are not judged; else empty
     recorded_since_s: int | None = None  # since when requests are recorded, s since the epoch
+    gaps: Sequence[Gap] = ()  # of measurement, that may have its requests
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -39,6 +43,7 @@ class Evaluation:
             "period_to_ns": self.period.to_ns,
             "counted_since_s": self.counted_since_s,
             "recorded_since_s": self.recorded_since_s,
+            "unmeasured": gap_document(self.gaps, alert.scope, self.period, alert.at_ns),
             "revision": alert.objective.revision,
             "why": self.why,
             "note": self.note,
@@ -67,20 +72,36 @@ def evaluate(
     at_ns: int,
     maintenance: Iterable[MaintenanceWindow],
     why: str = "",
+    gaps: Sequence[Gap] = (),
 ) -> Evaluation:
     """Evaluates an objective in one scope. `why`: the reason why counts cannot be trusted now; the state is then `unknown`.
 
     A window that reaches into hours that are not counted yet does not fire; another may. The time before the first recorded
-    request has no events.
+    request has no events. What was measured may fire; while most of a short window lies in gaps, nothing is said to be quiet.
     """
     period = period_at(objective.period, at_ns)
     reaches = {length: counted.since_s * SECOND_NS <= at_ns - length * SECOND_NS for length in counted.windows}
     windows = {length: counts if reaches[length] else Counts() for length, counts in counted.windows.items()}
-    verdicts = judge(windows, objective.target, period.length_s, objective.windows, objective.minimum, counted.requests)
+    at_s, gaps = at_ns // SECOND_NS, gaps_of(gaps, scope)
+    measured = {
+        window: reaches[window.long_s]
+        and reaches[window.short_s]
+        and 2 * seconds_in(gaps, at_s - window.short_s, at_s) <= window.short_s
+        for window in objective.windows
+    }
+    verdicts = [
+        verdict if measured[verdict.window] else replace(verdict, measured=False)
+        for verdict in judge(
+            windows, objective.target, period.length_s, objective.windows, objective.minimum, counted.requests
+        )
+    ]
     firing = worst(verdicts)
     state: State = "unknown" if why else "firing" if firing else "quiet"
     if state == "quiet" and not all(reaches.values()):
         state, why = "unknown", "its history is still being counted"
+    blind_s = [window.short_s for window in objective.windows if not measured[window]]
+    if state == "quiet" and blind_s:
+        state, why = "unknown", f"most of the last {TEXT.duration(min(blind_s))} was not measured: {gaps[-1].why}"
     left = budget(counted.period, objective.target)
     rate = _rate(verdicts, firing)
     return Evaluation(
@@ -103,6 +124,7 @@ def evaluate(
         why,
         counted.since_s,
         recorded_since_s=counted.recorded_s,
+        gaps=gaps,
     )
 
 

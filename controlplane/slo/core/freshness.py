@@ -1,5 +1,6 @@
 """Decides from what was observed whether the last minutes of the ledger can be trusted."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,11 @@ class Freshness:
     telemetry_error: str = ""  # what telemetry says is wrong with it
     stored_per_s: float | None = None  # requests that telemetry stores, whenever they ended
     down_s: Sequence[float] = ()  # for how long those of telemetry and the gateway are down that are
+
+
+def without_age(why: str) -> str:
+    """A reason of `stale_reason` as it can be told later."""
+    return re.sub(r" \((it has none of|the newest ended) [^)]*\)", "", why)
 
 
 def stale_reason(seen: Freshness, patience_s: float) -> str:

@@ -1,7 +1,8 @@
 """Describes objectives in words, for pages and messages."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from controlplane.core.formatting import TEXT
 from controlplane.slo.core.burn import highest_burn_rate
@@ -102,6 +103,32 @@ def recorded_part(recorded_s: int | None, period_from_s: int, at_s: int) -> str:
     if recorded >= so_far_s - 60:
         return ""
     return f"{TEXT.duration(max(recorded, 0))} of {TEXT.duration(so_far_s)}"
+
+
+def unmeasured(found: Mapping[str, Any] | None, total: int, minute: Callable[[int], str]) -> str:
+    """What was not measured of a period, as `core.gaps.document` has it; empty where nothing is missing. `total` was measured, and
+    `minute` writes a time, ns since the epoch: `10 min were not measured (about 3 200 requests, 4 % of all): … to …, “telemetry is down”`.
+    """
+    if not found:
+        return ""
+    requests, each = found["requests"], found["gaps"]
+    share = "" if requests is None or found["of_more"] else f", {TEXT.share(requests / (requests + total))} of all"
+    times = "; ".join(
+        f"{minute(gap['from_s'] * SECOND_NS)} to {minute(gap['to_s'] * SECOND_NS)}"
+        + (f" ({_about(gap['requests'], found['of_more'])})" if each[1:] else "")
+        + f", “{gap['why']}”"
+        for gap in each
+    )
+    earlier = f"; and {TEXT.counted(found['others'], 'earlier time')}" if found["others"] else ""
+    how_much = f"{TEXT.duration(found['seconds'])} were not measured ({_about(requests, found['of_more'])}{share})"
+    return f"{how_much}: {times}{earlier}"
+
+
+def _about(requests: int | None, of_more: bool) -> str:
+    if requests is None:
+        return "nobody knows how many requests"
+    about = f"about {TEXT.counted(requests, 'request')}"
+    return f"{about} of its model and tier, of which its own are not known" if of_more else about
 
 
 def part_of(seen: Span, period: Span) -> str:

@@ -16,6 +16,7 @@ import structlog
 from controlplane.slo.core.count_plan import Block, Split, late_of, requests_of, scope_of
 from controlplane.slo.core.counts import Counts
 from controlplane.slo.core.evaluation import Counted, Evaluation, evaluate, unjudged
+from controlplane.slo.core.gaps import Gap
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective, Rolling, Timeslices
 from controlplane.slo.core.period import MAX_PERIOD_S, SECOND_NS, Span, period_at
@@ -49,6 +50,7 @@ class Evaluator:
         self._recorded_s: int | None = None  # when the first request was recorded
         self._again: list[int] = []  # hours to count again
         self._unpriced = Unpriced(store)
+        self._gaps: Sequence[Gap] = ()
         self._round = 0
 
     def tick(
@@ -57,12 +59,15 @@ class Evaluator:
         maintenance: Sequence[MaintenanceWindow],
         now_ns: int,
         staleness: Callable[[Store], str] = lambda store: "",
+        gaps: Sequence[Gap] = (),
     ) -> list[Evaluation]:
         """Evaluate every objective at `now_ns`. `staleness` returns why the ledger cannot be trusted, or "".
 
+        `gaps`: times that the ledger has not measured, in order.
+
         Raises StoreUnavailableError and StoreError where the ledger cannot be read.
         """
-        now_s = now_ns // SECOND_NS
+        self._gaps, now_s = gaps, now_ns // SECOND_NS
         self._take(objectives, tuple(maintenance), now_s)
         before = self._tallies.hours.head
         self._tallies.advance(now_s)
@@ -257,6 +262,7 @@ class Evaluator:
             return [unjudged(objective, objective.scope, now_ns, known.refused)]
         since_s = (known.missing[-1] + 1) * HOUR_S if known.missing else 0
         why = known.why or why
+        gaps = () if isinstance(objective.indicator, Histogram) else self._gaps  # metrics' counters go on through a gap
         for split in sums.splits(known.definition):
             seen = self._seen(known, split, sums, since_s)
             unsure = why or self._unpriced.why(objective.slug, split)
@@ -264,13 +270,13 @@ class Evaluator:
                 continue  # all its events are older than the period
             scope = scope_of(objective, split)
             evaluations.append(
-                replace(evaluate(objective, scope, seen, now_ns, self._maintenance, unsure), note=known.note)
+                replace(evaluate(objective, scope, seen, now_ns, self._maintenance, unsure, gaps), note=known.note)
             )
         for split, text in self._unpriced.elsewhere(objective, set(sums.splits(known.definition))):
             evaluations.append(unjudged(objective, scope_of(objective, split), now_ns, text))
         if not evaluations and objective.split_by:  # no value has events yet
             none = Counted(dict.fromkeys(lengths_s(objective.windows), Counts()), Counts(), since_s, self._recorded_s)
-            return [evaluate(objective, objective.scope, none, now_ns, self._maintenance, why)]
+            return [evaluate(objective, objective.scope, none, now_ns, self._maintenance, why, gaps)]
         return evaluations or [unjudged(objective, objective.scope, now_ns, why or "it has not been counted yet")]
 
     def _seen(self, known: KnownObjective, split: Split, sums: WindowSums, since_s: int) -> Counted:

@@ -19,10 +19,12 @@ class FreshnessCheck:
     def __init__(self, stale_after_s: float) -> None:
         self._stale_after_s = stale_after_s
         self._since: datetime | None = None
+        self.newest_s: float | None = None  # when the newest request ended, s since the epoch, as it was last read
 
     def problem(self, store: Store, now: datetime) -> str:
         """Why the ledger cannot be trusted; empty where it can. Raises StoreUnavailableError and StoreError."""
         newest_ns = store.objectives.newest_end(int(now.timestamp() * 1e9))
+        self.newest_s = None if newest_ns is None else newest_ns / 1e9
         by_component = {observed.component: observed for observed in observations()}
         telemetry, gateway = by_component.get("telemetry"), by_component.get("gateway")
         seen = freshness(newest_ns, telemetry, gateway, now, self._stale_after_s)

@@ -81,6 +81,21 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='MeasurementGap',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('began_at', models.DateTimeField()),
+                ('ended_at', models.DateTimeField(help_text='Empty while it lasts.', null=True)),
+                ('why', models.TextField(help_text='As it was known when it began.')),
+                ('ended', models.JSONField(help_text='What gateways counted in it, as [model, tier, requests]; null: not known.', null=True)),
+                ('missing', models.JSONField(help_text='Those of them that the ledger has no row of.', null=True)),
+                ('counted_at', models.DateTimeField(null=True)),
+            ],
+            options={
+                'ordering': ['began_at'],
+            },
+        ),
+        migrations.CreateModel(
             name='Maintenance',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

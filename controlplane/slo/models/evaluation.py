@@ -1,4 +1,4 @@
-"""What the controller writes: the latest state of each objective."""
+"""What the controller writes: the latest state of each objective, and when the ledger missed requests."""
 
 from django.db import models
 
@@ -29,3 +29,22 @@ class ObjectiveState(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key}: {self.state}"
+
+
+class MeasurementGap(models.Model):
+    """A time in which the ledger was not trusted, until it is known to have all requests that gateways ended then."""
+
+    began_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, help_text="Empty while it lasts.")
+    why = models.TextField(help_text="As it was known when it began.")
+    ended = models.JSONField(
+        null=True, help_text="What gateways counted in it, as [model, tier, requests]; null: not known."
+    )
+    missing = models.JSONField(null=True, help_text="Those of them that the ledger has no row of.")
+    counted_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["began_at"]
+
+    def __str__(self) -> str:
+        return f"{self.began_at:%Y-%m-%d %H:%M}: {self.why}"

@@ -300,3 +300,22 @@ def test_a_period_that_is_recorded_in_part_says_how_much_of_it_was_judged(teamma
     state.document |= {"recorded_since_s": now_s - 31 * 86_400}
     state.save()
     assert "Judged on" not in text(teammate.get("/objectives/chat-fast"))
+
+
+def test_what_was_not_measured_is_said_and_never_green(teammate: Client, served: Filled) -> None:
+    gap = {"from_s": 1_795_860_120, "to_s": 1_795_860_720, "why": "its disk is full", "requests": 300}
+    unmeasured = {"seconds": 600, "requests": 300, "of_more": False, "gaps": [gap], "others": 2}
+    budget = {"allowed": 10.0, "bad": 5, "left_share": 0.5}
+    judged("quiet", budget=budget, unmeasured=unmeasured)
+    when = f"{minute(gap['from_s'] * SECOND_NS)} to {minute(gap['to_s'] * SECOND_NS)}"
+    said = (
+        f"10 min were not measured (about 300 requests, 75 % of all): {when}, “its disk is full”; and 2 earlier times"
+    )
+    page = words_of(teammate.get("/objectives/chat-fast").content.decode())
+    assert f"▲ {said}. These requests count as neither good nor bad." in page
+    listed = teammate.get("/objectives")
+    assert "10 min not measured" in text(listed)
+    for response in (listed, teammate.get("/objectives/chat-fast")):
+        assert '<strong class="muted"><span aria-hidden="true">✓</span> kept as measured</strong>' in text(response)
+    [status] = teammate.get("/api/v1/objectives/chat-fast/status").json()["states"]
+    assert status["unmeasured"] == unmeasured

@@ -34,6 +34,19 @@ TALLY_SCHEMA = pa.schema(
 )
 
 
+MAX_LASTED_NS = 3_600 * 10**9
+"""Requests that lasted longer are not looked for by when they ended."""
+_ENDED = (
+    "entry_start_ns >= {begun_ns:UInt64} AND entry_start_ns < {to_ns:UInt64}"
+    " AND end_ns >= {from_ns:UInt64} AND end_ns < {to_ns:UInt64}"
+)
+
+
+def _ended_in(window: Window) -> dict[str, object]:
+    begun_ns = max(window.from_ns - MAX_LASTED_NS, 0)
+    return {"begun_ns": begun_ns, "from_ns": window.from_ns, "to_ns": window.to_ns}
+
+
 class ObjectiveReader(StorePart):
     """Queries of the evaluation."""
 
@@ -98,6 +111,23 @@ class ObjectiveReader(StorePart):
             if count:
                 return int(newest)
         return None
+
+    def ended(self, window: Window) -> dict[tuple[str, str], int]:
+        """How many requests ended in the window, but for cancelled ones, by model and tier."""
+        stored = self._connection.rows(
+            f"SELECT toString(model), toString(tier), count() FROM requests FINAL WHERE {_ENDED}"
+            " AND status != 'cancelled' GROUP BY model, tier",
+            _ended_in(window),
+        )
+        return {(model, tier): int(number) for model, tier, number in stored}
+
+    def steps_with_ends(self, window: Window, step_s: int) -> list[int]:
+        """The steps of the window, since the epoch, in which requests ended."""
+        stored = self._connection.rows(
+            f"SELECT DISTINCT toInt64(intDiv(end_ns, {{step_ns:UInt64}})) FROM requests FINAL WHERE {_ENDED}",
+            {**_ended_in(window), "step_ns": step_s * 10**9},
+        )
+        return [int(step) for (step,) in stored]
 
     def tallies(self, definitions: Sequence[str], from_hour: int, to_hour: int) -> pa.Table:
         """Stored hours (since the epoch), `from_hour <= hour < to_hour`, as TALLY_SCHEMA without the version."""

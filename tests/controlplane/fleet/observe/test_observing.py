@@ -2,20 +2,31 @@
 
 import json
 import sys
+import time
 import urllib.request
 from functools import partial
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 from pytest_django import Settings
 
-from controlplane.fleet.models import Observation, Pool, Replica
+from controlplane.controller.loop import Controller
+from controlplane.fleet.models import GatewayKey, Observation, Pool, Replica, Tenant, Tier
 from controlplane.fleet.observe.loop import observe_once
 from controlplane.fleet.publish import publish
 from controlplane.fleet.tasks import heartbeat
 from controlplane.management.bootstrap import bootstrap
+from controlplane.policy.observe.ended import ended
+from controlplane.policy.observe.gateways import Gateways
+from controlplane.slo.core.evaluation import Evaluation
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Availability
+from controlplane.slo.save import save_objective
+from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.store import Store, access
 from deploy.local.ports import free_port, free_ports
-from deploy.local.process import Command, http_ok
+from deploy.local.process import Command, Managed, http_ok
 from deploy.local.triton import Triton
 from tests.support.gateway.process import serves
 from tests.support.start import Start
@@ -75,7 +86,10 @@ def works_off_nothing(http: int) -> bool:
 def test_a_real_gateway_and_receiver_tell_everything_that_is_asked_of_them(
     pool: Pool, home: Path, settings: Settings, redis_url: str, start: Start
 ) -> None:
-    gateway, http, grpc = free_ports(3)
+    gateway, http, grpc, port = free_ports(4)
+    tenant = Tenant.objects.create(name="we", tier=Tier.objects.get(name="standard"))
+    _, key = GatewayKey.objects.issue(tenant, "ours")
+    publish()
     env = {
         "WEIR_HOME": str(home),
         "WEIR_REDIS_URL": redis_url,
@@ -83,9 +97,15 @@ def test_a_real_gateway_and_receiver_tell_everything_that_is_asked_of_them(
         "WEIR_GATEWAY_PORT": str(gateway),
         "WEIR_OTLP_HTTP_PORT": str(http),
         "WEIR_OTLP_GRPC_PORT": str(grpc),
+        "WEIR_STORE_PORT": str(port),
     }
-    for module, port in (("inference", gateway), ("controlplane.telemetry", http)):
-        start(Command(module, (sys.executable, "-m", module), partial(http_ok, port, "/readyz"), env=env))
+
+    def started(module: str, port: int, **more: str) -> Managed:
+        ready = partial(http_ok, port, "/readyz")
+        return start(Command(module, (sys.executable, "-m", module), ready, env={**env, **more}))
+
+    started("inference", gateway, WEIR_OTLP_ENDPOINT=f"http://127.0.0.1:{http}", WEIR_OTLP_INTERVAL_MS="50")
+    telemetry = started("controlplane.telemetry", http)
     settings.CONFIG = settings.CONFIG.model_copy(
         update={"redis_url": redis_url, "gateway_url": f"http://127.0.0.1:{gateway}", "otlp_http_port": http}
     )
@@ -99,6 +119,51 @@ def test_a_real_gateway_and_receiver_tell_everything_that_is_asked_of_them(
     assert (seen["telemetry"].state, seen["telemetry"].error) == ("up", "")
     assert seen["telemetry"].counters.keys() == {"requests", "spans", "errors"}
     assert seen["telemetry"].figures.keys() == {"lag_s", "behind_s", "spool_bytes", "answer_ms"}
+
+    # Three requests whose spans telemetry refuses are not measured; two that it gets late are.
+    url = f"http://127.0.0.1:{gateway}"
+    save_objective(Objective("up", "Up", Availability(), 0.9), who="olga")
+    store = Store(access.dsn(home, port))
+    gateways = Gateways(lambda: [url], "", 0.1)
+    gateways.start()
+    controller = Controller(store, settings.CONFIG, lambda *_: None)
+    controller.gateways = lambda: ended(gateways.traffic())
+
+    def served(count: int) -> None:
+        body = json.dumps({"model": "chat-large", "messages": [{"role": "user", "content": "Why?"}], "max_tokens": 2})
+        for _ in range(count):
+            asked = urllib.request.Request(
+                f"{url}/v1/chat/completions", body.encode(), {"Authorization": f"Bearer {key}"}
+            )
+            urllib.request.urlopen(asked, timeout=60).close()
+
+    def step() -> Evaluation:
+        observe_once()
+        gateways.wait(5)
+        gateways.wait(5)
+        evaluations = controller.step(timezone.now()).evaluations
+        return next(one for one in evaluations if one.alert.objective.slug == "up")
+
+    def measured() -> int:
+        return sum(store.objectives.ended(Window(0, time.time_ns())).values())
+
+    served(1)
+    eventually(lambda: measured() == 1)
+    step()
+    telemetry.stop()
+    assert step().why.startswith("the ledger cannot be read")
+    telemetry = started("controlplane.telemetry", http, WEIR_OTLP_TOKEN="another")
+    served(3)
+    eventually(lambda: b"weir_gateway_traces_dropped_total 3.0" in urllib.request.urlopen(f"{url}/metrics").read())
+    telemetry.stop()
+    served(2)
+    started("controlplane.telemetry", http)
+    eventually(lambda: measured() == 3)
+    eventually(lambda: "ledger" not in step().why)
+    gateways.stop()
+    document = step().document()["unmeasured"]
+    [gap] = document["gaps"]
+    assert (document["requests"], gap["why"].partition(":")[0]) == (3, "the ledger cannot be read")
 
 
 def test_a_gateway_without_replicas_and_redis_is_degraded_and_names_both(

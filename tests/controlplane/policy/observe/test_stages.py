@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from controlplane.policy.core.observation import TierFacts
 from controlplane.policy.observe.gather import Background, gather
+from controlplane.policy.observe.objectives import burning
 from controlplane.policy.observe.stages import Lost, lost_in, wanted_of
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Latency
@@ -100,6 +101,20 @@ def test_of_two_objectives_of_a_tier_each_number_is_the_worst_and_one_that_is_si
     ObjectiveState.objects.exclude(objective=objective).update(state="unknown")
     left = premium()
     assert (left.objective, left.burn_rate_fast, left.unjudged) == ("", None, ("other", "third"))
+
+
+def test_a_burn_rate_that_was_mostly_not_measured_is_not_known(objective: StoredObjective) -> None:
+    state(objective, {"model": "chat"}, 0.5)
+    [(_, measured)] = burning(["whole"])["whole"]
+    assert (measured.fast, measured.slow) == (0.5, 0.1)
+    row = ObjectiveState.objects.get()
+    fast, slow = row.document["verdicts"]
+    ObjectiveState.objects.update(document={"verdicts": [{**fast, "measured": False, "fires": False}, slow]})
+    [(_, unmeasured)] = burning(["whole"])["whole"]
+    assert (unmeasured.fast, unmeasured.slow) == (None, 0.1)
+    ObjectiveState.objects.update(document={"verdicts": [{**fast, "measured": False, "fires": True}, slow]})
+    [(_, fires)] = burning(["whole"])["whole"]
+    assert fires.fast == 0.5
 
 
 @pytest.mark.parametrize("stage", ["queue", "network"])

@@ -74,7 +74,7 @@ def test_what_a_page_shows_of_it() -> None:
     assert document == {
         "lasts_s": pytest.approx((5 * DAY_S - 9) / 3, rel=1e-3), "bad": 5, "total": 100, "sli": 0.95,
         "period_from_ns": (AT_S - 10 * DAY_S) * SECOND_NS, "period_to_ns": AT_S * SECOND_NS, "counted_since_s": 7, "recorded_since_s": 9,
-        "revision": 1, "why": "", "note": "n",
+        "revision": 1, "why": "", "note": "n", "unmeasured": None,
     }  # fmt: skip
     assert evaluate(UP, {}, counted(CALM), AT_S * SECOND_NS, ()).document()["lasts_s"] is None
     none = unjudged(UP, {"model": "a"}, AT_S * SECOND_NS, "no").document()

@@ -1,0 +1,119 @@
+"""Keeps when the ledger was not trusted, and how many of the requests that gateways ended then it has no row of.
+
+Spans come late: a gap is counted again, less and less often, and is forgotten once the ledger has its requests. Only the leader writes.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from controlplane.slo.core.count_plan import GRID_S
+from controlplane.slo.core.gaps import Ended, Gap, Key, Process, longest_without, missing
+from controlplane.slo.core.period import MAX_PERIOD_S, SECOND_NS
+from controlplane.slo.models import MeasurementGap
+from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.store import Store
+
+NOTICED_WITHIN_S = 60.0
+"""A ledger is known to be stale so long after its last request at most."""
+EDGE_S = 2.0
+"""Gateways are read once a second: rows so close to a gap may be of its requests."""
+MIN_UNCOUNTED_S = 30
+"""Where nobody knows what gateways counted, a shorter time without requests is no gap."""
+COUNTED_FOR = timedelta(days=1)
+"""Spans that come later than this close no gap."""
+AGAIN_AFTER = 0.1
+"""A gap is counted again once it is older by this part."""
+MAX_GAPS = 1_000
+"""The newest are kept."""
+
+
+class Gaps:
+    """One per process."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._ended = Ended()
+        self._trusted_s: float | None = None  # when the ledger was last trusted
+        self._began: tuple[int, float, dict[Key, int]] | None = None  # the row, its begin, and the sums then
+
+    def look(self, now: datetime, processes: Mapping[str, Process]) -> None:
+        """Note what gateways have counted."""
+        self._ended.look(now.timestamp(), processes)
+
+    def known(self, now: datetime) -> list[Gap]:
+        """All that reach into the longest period, in order; one that lasts reaches to `now`. Raises DatabaseError."""
+        return [
+            Gap(
+                int(row.began_at.timestamp()),
+                int((row.ended_at or now).timestamp()),
+                row.why,
+                _by_key(row.missing),
+                lasts=row.ended_at is None,
+            )
+            for row in MeasurementGap.objects.filter(began_at__gte=now - timedelta(seconds=MAX_PERIOD_S))
+        ]
+
+    def write(self, now: datetime, why: str, newest_s: float | None) -> None:
+        """Begin a gap where the ledger is not trusted, for the reason `why`; end it, and count what the ledger has got since.
+
+        `newest_s`: when the newest request in the ledger ended, s since the epoch. Raises DatabaseError, StoreUnavailableError
+        and StoreError.
+        """
+        lasting = MeasurementGap.objects.filter(ended_at=None).last()
+        if why:
+            if lasting is None:
+                self._begin(now, why, newest_s)
+            return
+        self._trusted_s = now.timestamp()
+        if lasting is not None:
+            lasting.ended_at, lasting.ended = now, self._counted_in(lasting)
+            lasting.save()
+        for row in MeasurementGap.objects.filter(ended_at__gte=now - COUNTED_FOR):
+            ended_at = row.ended_at or now
+            if row.counted_at is None or now - row.counted_at >= AGAIN_AFTER * (now - ended_at):
+                self._count(row, ended_at, now)
+
+    def _begin(self, now: datetime, why: str, newest_s: float | None) -> None:
+        now_s = now.timestamp()
+        from_s = now_s if self._trusted_s is None else max(newest_s or 0.0, self._trusted_s - NOTICED_WITHIN_S)
+        from_s, sums = self._ended.until(min(from_s, now_s))
+        row = MeasurementGap.objects.create(began_at=datetime.fromtimestamp(from_s, UTC), why=why)
+        self._began = row.pk, from_s, sums
+        kept = MeasurementGap.objects.order_by("-began_at").values_list("pk", flat=True)[:MAX_GAPS]
+        MeasurementGap.objects.exclude(pk__in=list(kept)).delete()
+        MeasurementGap.objects.filter(began_at__lt=now - timedelta(seconds=MAX_PERIOD_S)).delete()
+
+    def _counted_in(self, row: MeasurementGap) -> list[tuple[str, str, int]] | None:
+        """What gateways have counted since it began; None where this process has not seen all of it."""
+        if self._began is None or self._began[0] != row.pk:
+            return None
+        ended = self._ended.since(*self._began[1:])
+        return None if ended is None else _listed(ended)
+
+    def _count(self, row: MeasurementGap, ended_at: datetime, now: datetime) -> None:
+        row.counted_at = now
+        ended, from_s, to_s = _by_key(row.ended), row.began_at.timestamp(), ended_at.timestamp()
+        if ended is not None:
+            around = Window(int((from_s - EDGE_S) * SECOND_NS), int((to_s + EDGE_S) * SECOND_NS))
+            lost = missing(ended, self._store.objectives.ended(around))
+            row.missing = _listed(lost)
+            is_over = not lost
+        else:
+            first, end = int(from_s // GRID_S), int(-(-to_s // GRID_S))
+            window = Window(first * GRID_S * SECOND_NS, end * GRID_S * SECOND_NS)
+            begin, close = longest_without(self._store.objectives.steps_with_ends(window, GRID_S), first, end)
+            row.began_at = max(row.began_at, datetime.fromtimestamp(begin * GRID_S, UTC))
+            row.ended_at = min(ended_at, datetime.fromtimestamp(close * GRID_S, UTC))
+            is_over = (row.ended_at - row.began_at).total_seconds() < MIN_UNCOUNTED_S
+        if is_over:
+            row.delete()
+        else:
+            row.save()
+
+
+def _listed(counts: Mapping[Key, int]) -> list[tuple[str, str, int]]:
+    return [(*key, number) for key, number in sorted(counts.items())]
+
+
+def _by_key(listed: list[tuple[str, str, int]] | None) -> dict[Key, int] | None:
+    return None if listed is None else {(model, tier): number for model, tier, number in listed}

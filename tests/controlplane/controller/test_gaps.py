@@ -1,0 +1,167 @@
+"""Times that were not measured: how long, how many requests, and that neither counts as good once the ledger is trusted again."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.conf import settings
+
+from controlplane.controller.loop import Controller
+from controlplane.core.formatting import minute
+from controlplane.fleet.models import Observation
+from controlplane.incidents.decide import engine
+from controlplane.incidents.models import Incident
+from controlplane.policy.observe.objectives import burning
+from controlplane.slo.core import words
+from controlplane.slo.core.gaps import Key, Process
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Availability
+from controlplane.slo.core.windows import BurnWindow
+from controlplane.slo.models import MeasurementGap, ObjectiveState
+from controlplane.slo.save import save_objective
+from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.store import Store
+from tests.support.slo.ledger_rows import rows
+
+pytestmark = pytest.mark.django_db
+ALL = Objective("all", "All", Availability(), 0.99, windows=(BurnWindow("page", 3_600, 300, 0.02),))
+LARGE = replace(ALL, slug="large", scope={"model": "chat-large"})
+SMALL = replace(ALL, slug="small", scope={"model": "chat-small", "tier": "batch"})
+OURS = replace(ALL, slug="ours", scope={"model": "chat-large", "tenant": "we"})
+BEFORE_S, AFTER_S, EVERY_S = 300, 900, 30
+"""The gateway serves all the time: a large request each second, and a small one too until nothing is measured, from 5 to 15 minutes."""
+GAP = "“telemetry is down: no request reaches the ledger”"
+
+
+class History:
+    """A controller beside a gateway, ticking every 5 s."""
+
+    def __init__(self, store: Store, began: datetime) -> None:
+        self.began, self.store = began, store
+        self.controller = self.started()
+        self.status = "ok"
+        self._row = replace(rows(random.Random(1), 1, 0, 1)[0], error_type="", tier="batch", e2e_ns=0)
+        self._at_s = 0
+        self.ended: dict[Key, int] = {("chat-large", "batch"): 0, ("chat-small", "batch"): 0}
+        self.process: Mapping[str, Process] = {}
+        self.lost: list[LedgerRow] = []
+        self._waiting: list[LedgerRow] = []
+
+    def started(self) -> Controller:
+        config = settings.CONFIG.model_copy(update={"retention_days": 1})
+        made = Controller(self.store, config, engine.observe)
+        made.gateways = lambda: self.process
+        self.controller = made
+        return made
+
+    def until(self, end_s: int, *, measured: bool = True, runs: bool = True, heard: bool = True) -> None:
+        """Serve until `end_s` since the beginning: telemetry is down unless `measured`, and the gateway silent unless `heard`."""
+        for second in range(self._at_s, end_s):
+            models = ["chat-large"] if second >= BEFORE_S else ["chat-large", "chat-small"]
+            (self._waiting if measured else self.lost).extend(self._served(second, model) for model in models)
+            if second % EVERY_S == 0:
+                self._insert()
+                if runs:
+                    self._tick(second, measured, heard)
+        self._at_s = end_s
+        self._insert()
+
+    def arrive(self, late: Sequence[LedgerRow]) -> None:
+        self._waiting += late
+
+    def said(self, slug: str = "all") -> str:
+        document = ObjectiveState.objects.get(objective__slug=slug).document
+        return words.unmeasured(document["unmeasured"], document["total"], minute)
+
+    def minute(self, second: int) -> str:
+        return minute(int(self.began.timestamp() + second) * 10**9)
+
+    def _insert(self) -> None:
+        if self._waiting:
+            self.store.writer.insert_requests(self._waiting, 1)
+        self._waiting = []
+
+    def _served(self, second: int, model: str) -> LedgerRow:
+        self.ended[model, "batch"] += 1
+        at_ns = int(self.began.timestamp() + second) * 10**9
+        ids = {"trace_id": f"{second:031x}{model == 'chat-large':d}", "request_id": f"{second:016x}"}
+        times = {"entry_start_ns": at_ns, "start_ns": at_ns, "end_ns": at_ns}
+        return replace(self._row, model=model, status=self.status, **ids, **times)
+
+    def _tick(self, second: int, measured: bool, heard: bool) -> None:
+        at = self.began + timedelta(seconds=second)
+        heard_s = at.timestamp() if heard else self.began.timestamp()
+        self.process = {"gateway 1": Process(self.began.timestamp() - 60, heard_s, dict(self.ended))}
+        for name, state in (("gateway", "up"), ("telemetry", "up" if measured else "down")):
+            seen = {"kind": name, "state": state, "observed_at": at, "down_since": None if measured else at}
+            Observation.objects.update_or_create(component=name, defaults=seen)
+        self.controller.step(at)
+        self.controller.evaluator.sweep(int(at.timestamp() * 1e9))
+
+
+@pytest.fixture
+def history(store: Store) -> History:
+    for objective in (ALL, LARGE, SMALL, OURS):
+        save_objective(objective, who="olga")
+    now = datetime.now(UTC).replace(microsecond=0)
+    return History(store, now - timedelta(seconds=now.timestamp() % 60 + 3_600))
+
+
+def test_what_was_not_measured_is_said_until_it_comes_late(history: History) -> None:
+    history.until(BEFORE_S)
+    assert history.said() == ""
+    history.until(AFTER_S, measured=False)
+    history.until(AFTER_S + 100)
+    when = f"{history.minute(270)} to {history.minute(900)}, {GAP}"
+    assert history.said() == f"10 min were not measured (about 596 requests, 46 % of all): {when}"
+    assert history.said("large") == f"10 min were not measured (about 596 requests, 60 % of all): {when}"
+    assert history.said("small") == ""
+    unsure = "about 596 requests of its model and tier, of which its own are not known"
+    assert history.said("ours") == f"10 min were not measured ({unsure}): {when}"
+    history.arrive(history.lost[:300])
+    history.until(AFTER_S + 200)
+    assert "about 296 requests" in history.said()
+    history.arrive(history.lost[300:])
+    history.until(AFTER_S + 300)
+    assert history.said() == ""
+    assert not MeasurementGap.objects.exists()
+
+
+def test_a_time_without_a_controller_is_measured(history: History) -> None:
+    history.until(BEFORE_S)
+    history.until(AFTER_S, runs=False)
+    history.started()
+    history.until(AFTER_S + 80)
+    assert not MeasurementGap.objects.exists()
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_where_nobody_heard_all_that_gateways_counted_the_number_is_not_known(history: History, heard: bool) -> None:
+    """The gateway is silent, or another controller goes on."""
+    history.until(BEFORE_S)
+    history.until(AFTER_S - 100, measured=False, heard=heard)
+    if heard:
+        history.started()
+    history.until(AFTER_S, measured=False, heard=heard)
+    history.until(AFTER_S + 80)
+    when = f"{history.minute(300)} to {history.minute(900)}, {GAP}"
+    assert history.said() == f"10 min were not measured (nobody knows how many requests): {when}"
+    assert history.said("small") == history.said()
+
+
+def test_an_incident_does_not_resolve_before_its_short_window_is_measured_again(history: History) -> None:
+    history.status = "error"
+    history.until(BEFORE_S)
+    incident = Incident.objects.get(objective="all")
+    history.until(AFTER_S, measured=False)
+    history.status = "ok"
+    history.until(AFTER_S + 125)
+    state = ObjectiveState.objects.get(objective__slug="all")
+    assert (state.state, state.document["why"]) == ("unknown", f"most of the last 5 min was not measured: {GAP[1:-1]}")
+    assert burning(["all"]) == {}
+    incident.refresh_from_db()
+    assert (incident.status, incident.signal) == ("open", "unknown")
+    history.until(AFTER_S + 330)
+    assert ObjectiveState.objects.get(objective__slug="all").state == "quiet"

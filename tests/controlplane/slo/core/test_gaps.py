@@ -1,0 +1,58 @@
+"""Adds up what gateways count, whichever of them restart, and compares it with the ledger."""
+
+import pytest
+
+from controlplane.slo.core.gaps import Ended, Process, longest_without, missing
+
+KEY = ("chat", "standard")
+
+
+def process(ended: int, started_s: float = 0.0, heard_s: float = 1e9) -> Process:
+    return Process(started_s, heard_s, {KEY: ended})
+
+
+def test_what_processes_served_before_the_first_look_does_not_count() -> None:
+    ended = Ended()
+    ended.look(100, {"a": process(50)})
+    began_s, base = ended.until(100)
+    ended.look(105, {"a": process(57)})
+    ended.look(110, {"a": process(58), "b": process(4, started_s=107)})
+    assert (began_s, ended.since(100, base)) == (100, {KEY: 12})
+    assert ended.until(107)[0] == 105
+
+
+@pytest.mark.parametrize(
+    ("later", "known"),
+    [
+        ({"b": process(4, started_s=107)}, True),
+        ({"b": process(4, started_s=99), "a": process(57)}, False),
+        ({"a": process(57, heard_s=90)}, False),
+        ({}, False),
+    ],
+    ids=["it restarted", "one that nobody heard before", "it is silent", "none answers"],
+)
+def test_where_counts_were_lost_the_growth_is_not_known(later: dict[str, Process], known: bool) -> None:
+    ended = Ended()
+    ended.look(100, {"a": process(50, heard_s=100)})
+    _, base = ended.until(100)
+    ended.look(110, later)
+    assert ended.since(101, base) == ({KEY: 4} if known else None)
+    assert ended.since(111, base) is not None
+
+
+def test_the_looks_of_two_minutes_are_remembered() -> None:
+    ended = Ended()
+    for at_s in range(0, 1_000, 50):
+        ended.look(at_s, {"a": process(at_s)})
+    assert ended.until(0) == (800, {KEY: 800})
+    assert ended.until(900) == (900, {KEY: 900})
+
+
+def test_a_hundredth_may_be_missing() -> None:
+    assert missing({KEY: 1_000}, {KEY: 990}) == {}
+    assert missing({KEY: 1_000, ("b", ""): 3}, {KEY: 989}) == {KEY: 11, ("b", ""): 3}
+
+
+def test_the_longest_time_without_requests() -> None:
+    assert longest_without([3, 9], 0, 12) == (4, 9)
+    assert longest_without([], 0, 12) == (0, 12)
