@@ -116,8 +116,8 @@ class Ended:
                 continue
             for key, number in process.ended.items():
                 sums[key] = sums.get(key, 0) + max(0, number - (known.ended.get(key, 0) if known else 0))
-        gone = [process for name, process in self._known.items() if name not in processes]
-        if not processes or any(now_s - process.heard_s > SILENT_S for process in [*gone, *processes.values()]):
+        left = [process for name, process in self._known.items() if name not in processes]
+        if not processes or any(now_s - process.heard_s > SILENT_S for process in [*left, *processes.values()]):
             self.lost_s = now_s
         self.sums, self._known = sums, processes
         self._looks.append((now_s, sums))

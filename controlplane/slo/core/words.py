@@ -105,22 +105,22 @@ def recorded_part(recorded_s: int | None, period_from_s: int, at_s: int) -> str:
     return f"{TEXT.duration(max(recorded, 0))} of {TEXT.duration(so_far_s)}"
 
 
-def unmeasured(found: Mapping[str, Any] | None, total: int, minute: Callable[[int], str]) -> str:
+def unmeasured(missed: Mapping[str, Any] | None, total: int, minute: Callable[[int], str]) -> str:
     """What was not measured of a period, as `core.gaps.document` has it; empty where nothing is missing. `total` was measured, and
     `minute` writes a time, ns since the epoch: `10 min were not measured (about 3 200 requests, 4 % of all): … to …, “telemetry is down”`.
     """
-    if not found:
+    if not missed:
         return ""
-    requests, each = found["requests"], found["gaps"]
-    share = "" if requests is None or found["of_more"] else f", {TEXT.share(requests / (requests + total))} of all"
+    requests, each = missed["requests"], missed["gaps"]
+    share = "" if requests is None or missed["of_more"] else f", {TEXT.share(requests / (requests + total))} of all"
     times = "; ".join(
         f"{minute(gap['from_s'] * SECOND_NS)} to {minute(gap['to_s'] * SECOND_NS)}"
-        + (f" ({_about(gap['requests'], found['of_more'])})" if each[1:] else "")
+        + (f" ({_about(gap['requests'], missed['of_more'])})" if each[1:] else "")
         + f", “{gap['why']}”"
         for gap in each
     )
-    earlier = f"; and {TEXT.counted(found['others'], 'earlier time')}" if found["others"] else ""
-    how_much = f"{TEXT.duration(found['seconds'])} were not measured ({_about(requests, found['of_more'])}{share})"
+    earlier = f"; and {TEXT.counted(missed['others'], 'earlier time')}" if missed["others"] else ""
+    how_much = f"{TEXT.duration(missed['seconds'])} were not measured ({_about(requests, missed['of_more'])}{share})"
     return f"{how_much}: {times}{earlier}"
 
 
