@@ -34,6 +34,7 @@ _decode = msgspec.json.decode
 _decode_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encode = msgspec.json.encode
 _NOTHING: Changes = {}
+(_BACKSLASH,) = b"\\"
 
 
 class _Known:
@@ -318,8 +319,8 @@ def read(path: str, operation: Operation, body: bytes) -> Passed:
     _check_model(document)
     request = Passed(path, operation, body, document)
     request._known.is_long = is_long
-    # Without one of them a body has no URL that a server would fetch: a name may be written with escapes.
-    if b'_url"' in body or b'"url"' in body or b"\\u00" in body:
+    # Without one of them a body has no URL that a server would fetch: a name may be written with escapes. (`bytes in bytes` takes longer.)
+    if body.rfind(b'url"') >= 0 or (_BACKSLASH in body and body.rfind(b"\\u00") >= 0):
         names = ("messages", "input", "system", *(prompt_of(path) if path in ROUTES else ()))
         request.remote_media = media.remote(document, names)
     return request
