@@ -25,6 +25,7 @@ from inference.core.routing.suspects import digest_of
 from inference.observability.context import span_id
 from inference.observability.spans import ADMIT, CONNECT, INFER, Mark, now_ns
 from inference.request.coalesce import Flight
+from inference.request.guard.stream import GuardedStream
 from inference.request.parsed_stream import parsed
 from inference.request.work import Work
 from inference.tasks import Deadline
@@ -53,6 +54,7 @@ class Attempt:
         "_embeddings",
         "_failed",
         "_first",
+        "_guarded",
         "_held_up",
         "_room",
         "_start_s",
@@ -74,6 +76,7 @@ class Attempt:
         self._budgeted = budgeted  # it has a place in the pool's retry budget
         self._call = work.pool.begin(replica, need)
         self._stream: Stream | None = None
+        self._guarded: GuardedStream | None = None
         self._first: Sequence[Event] = ()
         self._embeddings: Embeddings | None = None
         self._failed = False
@@ -133,8 +136,6 @@ class Attempt:
                 stream = await backend.generate(question, call)
                 if isinstance(question, Question):
                     stream = parsed(stream, backend, work.model, question, prepared.prompt)
-                if work.guarded is not None:
-                    stream = work.guarded(stream)
                 self._stream = stream
                 if stream.waiting:
                     if not may_wait:
@@ -149,6 +150,11 @@ class Attempt:
                     stage, self._timeout_ms, self._start_s = "model", work.timeouts.first_token_ms, loop.time()
                     deadline.move(min(self._start_s + self._timeout_ms / 1000, self.until_s))
                 self._first = await stream.next()
+                if work.guarded is not None:
+                    choices = question.choices if isinstance(question, Question) else 0
+                    self._guarded = work.guarded.of(stream, self._first, choices)
+                    if self._guarded is not None:
+                        self._first = await self._guarded.said_of(self._first)
             self._began()
         except TimeoutError:
             if stage == "queue" or loop.time() >= self.until_s:
@@ -195,7 +201,7 @@ class Attempt:
         """Pass on what comes after the first events, which had `size` characters. The time for which clients do not read is not the
         model's.
         """
-        flight, stream = self.flight, self._stream
+        flight, stream, guarded = self.flight, self._stream, self._guarded
         assert stream is not None
         while True:
             flight.wake()
@@ -207,7 +213,13 @@ class Attempt:
                 await flight.wait_for_readers(size)
                 self.until_s = until_s + loop.time() - before_s
                 deadline.move(self.until_s)
-            events = await stream.next()
+            if guarded is None:
+                events = await stream.next()
+            elif guarded.is_done:
+                return
+            else:
+                events = await stream.next()
+                events = guarded.word(events) or await guarded.said_of(events)
             size = self._pass_on(events)
             if not events or self._is_whole(choices):
                 return
@@ -242,6 +254,7 @@ class Attempt:
         elif self._stream is not None:
             self._stream.cancel()
         self._stream = None  # its call refers to this: without a circle, no garbage collection has to find them
+        self._guarded = None
 
     def _connected(self) -> None:
         """There was no connection, and now there is one: until here it was the network's time."""

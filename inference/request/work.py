@@ -1,13 +1,13 @@
 """What one inference has to do."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from inference.backends.fleet import PoolState
-from inference.backends.port import Query, Stream
+from inference.backends.port import Query
 from inference.contract.plan import Plan
 from inference.contract.snapshot import Model, StageTimeouts
 from inference.core.fair_queue import Claim
+from inference.request.guard.guards import Answers
 from inference.request.parse import Request
 from inference.tokenizers.model_text import ModelText
 
@@ -30,4 +30,4 @@ class Work(NamedTuple):
     can_wait: bool = False  # it is a line of the lane that nobody waits for
     ttl_s: int = 0  # for which its answer may be kept
     stale_for_s: int = 0  # and be given after that, while a new one is made
-    guarded: Callable[[Stream], Stream] | None = None  # what its answer goes through, by rules of its tenant
+    guarded: Answers | None = None  # what its answer goes through, by rules of its tenant

@@ -28,6 +28,7 @@ _DIGITS = b"d" * _MIN_CARD_DIGITS
 _WORD = string.ascii_letters + string.digits + "_-"
 _AS_WORDS = bytes(ord("w") if chr(byte) in _WORD else ord(".") for byte in range(256))
 _LONG = b"w" * 15  # that each key has
+_BACKSLASH, _AT = b"\\@"
 _KEYS = {
     "sk-": r"[\w-]{20,250}",
     "sk_live_": "[A-Za-z0-9]{16,250}",
@@ -51,7 +52,7 @@ _MAX_MAILBOX, _MAX_DOMAIN = 64, 253
 
 _BLOCK_NAME = r"[A-Z0-9 ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
 _BLOCK_BEGINS = "-----BEGIN "
-_BLOCK_BEGIN_BYTES = _BLOCK_BEGINS.encode()
+_BLOCK_NAMED = b"PRIVATE KEY"
 _BLOCK_BEGIN = re.compile(_BLOCK_BEGINS + _BLOCK_NAME)
 _BLOCK_END = re.compile("-----END " + _BLOCK_NAME)
 _BLOCK_LINES = re.compile(r"(?:\s+[A-Za-z0-9+/=]{16,})*")
@@ -70,18 +71,17 @@ class Found(NamedTuple):
 
 def may_have(document: bytes, patterns: Collection[Pattern]) -> bool:
     """Whether one of the texts in JSON may have something of them, which costs less to know than to look through each."""
-    if (b"\\" in document and b"\\u" in document) or ("mail" in patterns and b"@" in document):
+    # A number in bytes costs a fifth of bytes in bytes, which raise an error within; `rfind` less than `find`.
+    if (_BACKSLASH in document and document.rfind(b"\\u") >= 0) or ("mail" in patterns and _AT in document):
         return True
-    if "card" in patterns and _DIGITS in document.translate(_AS_DIGITS, b" -"):
+    if "card" in patterns and document.translate(_AS_DIGITS, b" -").rfind(_DIGITS) >= 0:
         return True
     if "key" not in patterns:
         return False
-    words = document.translate(_AS_WORDS)
-    if _LONG in words:
-        for start, end in _long_words(words):
-            if _KEY_BEGINS.search(document, start, end):
-                return True
-    return _BLOCK_BEGIN_BYTES in document
+    for start, end in _long_words(document.translate(_AS_WORDS)):
+        if _KEY_BEGINS.search(document, start, end):
+            return True
+    return document.rfind(_BLOCK_NAMED) >= 0
 
 
 def find(text: str, patterns: Collection[Pattern]) -> list[Found]:
@@ -90,7 +90,7 @@ def find(text: str, patterns: Collection[Pattern]) -> list[Found]:
         return []  # as most parts of streams
     matches: list[Found] = []
     plain = text.encode("ascii", "replace")  # a byte for each character
-    if "card" in patterns and _DIGITS in plain.translate(_AS_DIGITS, b" -"):
+    if "card" in patterns and plain.translate(_AS_DIGITS, b" -").rfind(_DIGITS) >= 0:
         matches += _cards(text)
     if "key" in patterns:
         for word in _long_words(plain.translate(_AS_WORDS)):
@@ -154,13 +154,14 @@ def _blocks(text: str) -> Iterator[Found]:
             yield Found(begin.start(), end, "key")
 
 
-def _long_words(words: bytes) -> Iterator[tuple[int, int]]:
-    """Where each stands, in what a table has left of a text."""
-    at = words.find(_LONG)
+def _long_words(words: bytes) -> list[tuple[int, int]]:
+    """Where each stands, the last first, in what a table has left of a text."""
+    spans, at = [], words.rfind(_LONG)
     while at >= 0:
-        end = words.find(b".", at)
-        yield at, end if end >= 0 else len(words)
-        at = words.find(_LONG, end) if end >= 0 else -1
+        start = words.rfind(b".", 0, at) + 1
+        spans.append((start, at + len(_LONG)))
+        at = words.rfind(_LONG, 0, start)
+    return spans
 
 
 def _matches(pattern: re.Pattern[str], text: str, at: int = 0, end: int = sys.maxsize) -> Iterator[re.Match[str]]:

@@ -67,25 +67,24 @@ Leaf = tuple[tuple[object, ...], dict[str, Any], str]
 
 def parts(document: dict[str, Any]) -> list[Leaf]:
     """The parts of texts that an event of a stream brings: of each choice, block or item of the answer there is one that goes on."""
-    at = tuple(document.get(name) for name in ("type", "index", "output_index", "content_index", "item_id"))
-    leaves: list[Leaf] = []
+    of, leaves = document.get, list[Leaf]()
+    at = (of("type"), of("index"), of("output_index"), of("content_index"), of("item_id"))
     _parts(document, at, leaves, in_delta=False)
     return leaves
 
 
 def _parts(value: dict[str, Any], path: tuple[object, ...], leaves: list[Leaf], *, in_delta: bool) -> None:
     for key, each in value.items():
-        here = (*path, key)
         if isinstance(each, str):
             if key == "delta" or (in_delta and key not in NAMES) or (key == "text" and "choices" in path):
-                leaves.append((here, value, key))
+                leaves.append(((*path, key), value, key))
         elif isinstance(each, dict):
             if key not in LOGPROBS:
-                _parts(each, here, leaves, in_delta=in_delta or key == "delta")
+                _parts(each, (*path, key), leaves, in_delta=in_delta or key == "delta")
         elif isinstance(each, list) and key not in LOGPROBS:
             for number, item in enumerate(each):
                 if isinstance(item, dict):
-                    _parts(item, (*here, item.get("index", number)), leaves, in_delta=in_delta)
+                    _parts(item, (*path, key, item.get("index", number)), leaves, in_delta=in_delta)
 
 
 def without_tokens(value: Any) -> None:
@@ -101,8 +100,8 @@ def without_tokens(value: Any) -> None:
 def has_token_ids(document: dict[str, Any]) -> bool:
     """Whether its prompt is written in numbers, which only the model reads."""
     for name in ("prompt", "input", "tokens"):
-        value = document.get(name)
-        first = value[0] if isinstance(value, list) and value else None
-        if type(first) is int or (isinstance(first, list) and first and type(first[0]) is int):
-            return True
+        if name in document and isinstance(value := document[name], list) and value:
+            first = value[0]
+            if type(first) is int or (isinstance(first, list) and first and type(first[0]) is int):
+                return True
     return False

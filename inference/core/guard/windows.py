@@ -105,11 +105,11 @@ class Part:
 class Plain(Generic[T]):
     """Events of one text, in which nothing is found: they wait as in `Windows`, for less."""
 
-    __slots__ = ("_end", "_ends", "_open", "_patterns", "_waiting", "is_word")
+    __slots__ = ("_end", "_ends", "_open", "_patterns", "is_word", "waiting")
 
     def __init__(self, checking: Checking) -> None:
         self._patterns = checking.patterns
-        self._waiting: list[T] = []
+        self.waiting: list[T] = []
         self._ends: list[int] = []
         self._end = 0
         self._open = ""  # of the text, what may go on
@@ -117,7 +117,7 @@ class Plain(Generic[T]):
 
     def word(self, thing: T, letters: str) -> list[T]:
         """Those that may be said where a blank and the next word have come, as most are. For `is_word` alone."""
-        known, self._waiting, self._ends = self._waiting, [thing], [self._end]
+        known, self.waiting, self._ends = self.waiting, [thing], [self._end]
         self._open, self.is_word = letters, len(letters) < MIN_FOUND_CHARS
         return known
 
@@ -131,21 +131,17 @@ class Plain(Generic[T]):
         text = self._open + said
         if find(text, self._patterns):
             return None
-        if is_last:
+        if is_last or not text:
             return [*self.take(), *things]
-        self._waiting += things
+        self.waiting += things
         for each in texts:
             self._end += len(each)
             self._ends.append(self._end)
         self._open = text = text[len(text) - min(open_chars(text), MAX_FOUND_CHARS) :]
         self.is_word = len(text) < MIN_FOUND_CHARS and (not text or text.isalpha())
         count = bisect_right(self._ends, self._end - len(text))
-        known, self._waiting, self._ends = self._waiting[:count], self._waiting[count:], self._ends[count:]
+        known, self.waiting, self._ends = self.waiting[:count], self.waiting[count:], self._ends[count:]
         return known
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._waiting
 
     def end(self) -> list[T] | None:
         """The text has ended: as `feed`."""
@@ -153,7 +149,7 @@ class Plain(Generic[T]):
 
     def take(self) -> list[T]:
         """Those that wait, which it forgets."""
-        waiting, self._waiting, self._ends = self._waiting, [], []
+        waiting, self.waiting, self._ends = self.waiting, [], []
         self._open, self.is_word = "", True
         return waiting
 

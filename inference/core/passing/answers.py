@@ -132,7 +132,7 @@ class ChoicesReader:
         data, before = block.data, self._before
         if before and data.startswith(before) and data.endswith(self._after):
             text = data[len(before) : len(data) - len(self._after)]
-            if text and b'"' not in text:
+            if text and text.find(b'"') < 0:
                 return _TOKEN
         if data == b"[DONE]":
             self.ended = True

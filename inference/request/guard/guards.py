@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from inference.backends.credentials import CredentialError, Credentials
-from inference.backends.port import Stream
+from inference.backends.port import Event, Stream
 from inference.backends.resolver import Resolver
 from inference.contract.address import parse_url
 from inference.contract.snapshot import GuardRule
@@ -21,7 +21,7 @@ from inference.core.openai import errors
 from inference.core.openai.errors import ApiError, PermanentApiError
 from inference.core.passing.texts import written
 from inference.observability.spans import Trace
-from inference.request.guard.stream import GuardedStream
+from inference.request.guard.stream import GuardedStream, whole_is_clean
 from inference.request.parse import Endpoint, Request
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
 from inference.wires.http.response import LostError, NotHttpError, TooLongError
@@ -107,13 +107,15 @@ class Guards:
             await self.moderate(rule, checked.said, "request", note)
         return checked.request
 
-    def answers(self, guard: Guard, trace: Trace) -> Callable[[Stream], Stream] | None:
+    def answers(self, guard: Guard, trace: Trace) -> "Answers | None":
         """What an answer goes through; None where no rule is about answers. `trace` is of the request that begins it."""
-        if not guard.answers.any:
-            return None
+        return Answers(self, guard.answers, trace) if guard.mark else None
+
+    def stream(self, stream: Stream, checks: Checks, trace: Trace) -> GuardedStream:
+        """What looks through all that a stream of such a request brings."""
         note = self._noting(trace)
-        moderations = [partial(self.moderate, rule, what="answer", note=note) for rule in guard.answers.moderations]
-        return lambda stream: GuardedStream(stream, Checking(guard.answers, note), moderations, refused)
+        moderations = [partial(self.moderate, rule, what="answer", note=note) for rule in checks.moderations]
+        return GuardedStream(stream, Checking(checks, note), moderations, refused)
 
     async def moderate(self, rule: GuardRule, text: str, what: str, note: Note) -> None:
         """Raises ApiError where the moderation flags the text, or does not answer and the rule is closed."""
@@ -160,6 +162,21 @@ class Guards:
             trace.guarded = {**(trace.guarded or {}), f"{rule} {outcome}": None}
 
         return note
+
+
+class Answers(NamedTuple):
+    """What the answers to a request go through, those of each of its attempts by themselves."""
+
+    guards: Guards
+    checks: Checks
+    trace: Trace
+
+    def of(self, stream: Stream, events: Sequence[Event], choices: int) -> GuardedStream | None:
+        """What looks through the events, which are the first of the stream, and all after them; None where all of the answer has come and
+        it is sure at first sight that it may pass.
+        """
+        is_clean = whole_is_clean(stream.head, events, choices, self.checks)
+        return None if is_clean else self.guards.stream(stream, self.checks, self.trace)
 
 
 def refused(what: str, rule: str) -> ApiError:

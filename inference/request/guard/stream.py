@@ -11,6 +11,7 @@ from inference.core.events import Head
 from inference.core.guard import texts
 from inference.core.guard.checking import Checking, RefusedTextError, is_clean
 from inference.core.guard.patterns import find
+from inference.core.guard.rules import Checks
 from inference.core.guard.windows import Part, Plain, Windows
 from inference.core.openai.errors import ApiError
 from inference.core.passing.blocks import Block, Blocks
@@ -21,6 +22,7 @@ _WINDOW_CHARS = 2_000  # of text that a moderation gets at once, while that wait
 _string = msgspec.json.Decoder(str).decode
 _reason = attrgetter("finish_reason")
 _OVERLAP_CHARS = 200  # of the text before, which it gets once more
+_TEXT_ALONE = Event()[3:6]  # reasoning, tool calls and logprobs of an event that says nothing but text
 
 
 class _Seen(NamedTuple):
@@ -33,15 +35,16 @@ class _Seen(NamedTuple):
 
 
 class GuardedStream:
-    """`moderations` raise ApiError; `refused` makes one, of what was refused and by which rule."""
+    """Gets what `stream` has brought. `moderations` raise ApiError; `refused` makes one, of what was refused and by which rule."""
 
     _said = ""
-    _is_done = _has_begun = False
+    is_done = _has_begun = False
     _goes_on = False  # nothing waits but in `_plain`, and an event has come that brings a part of its text alone
     _has_all = False  # nobody reads on to the end where the counts have come
     _windows: Windows | None = None  # once something has gone there
     _channel: object = None  # of what is in `_plain`
     _before = _after = _before_word = b""  # what stands around the text of such an event
+    _word = slice(0)  # where such an event has its next word
 
     def __init__(
         self,
@@ -60,33 +63,22 @@ class GuardedStream:
         self._blocks = Blocks()
         self._plain = Plain[Event](self._checking)
 
-    @property
-    def head(self) -> Head | None:
-        return self._stream.head
+    def word(self, events: Sequence[Event]) -> Sequence[Event]:
+        """What may be said where they are nothing but the next word of a stream, as nearly always: it is not decoded, and nothing waits.
+        Else nothing: then they are for `said_of`.
+        """
+        if self._goes_on and len(events) == 1:
+            raw, plain = events[0].raw, self._plain
+            if plain.is_word and plain.waiting and raw.startswith(self._before_word) and raw.endswith(self._after):
+                word = raw[self._word]
+                if word.isalpha():
+                    return plain.word(events[0], word.decode())
+        return ()
 
-    @property
-    def waiting(self) -> bool:
-        return self._stream.waiting
-
-    async def sent(self) -> None:
-        await self._stream.sent()
-
-    def cancel(self) -> None:
-        self._stream.cancel()
-
-    async def next(self) -> Sequence[Event]:
-        """The events that have come and may be said; none at the end. Raises BackendError, ApiError."""
-        while not self._is_done:
-            events = await self._stream.next()
-            if self._goes_on and len(events) == 1:  # nearly always: it brings the next word, and is not decoded
-                raw, after, plain = events[0].raw, self._after, self._plain
-                if plain.is_word and raw.startswith(self._before_word) and raw.endswith(after):
-                    word = raw[len(self._before_word) : -len(after)]
-                    if word.isalpha():
-                        if known := plain.word(events[0], word.decode()):
-                            return known
-                        continue
-            self._is_done = not events
+    async def said_of(self, events: Sequence[Event]) -> Sequence[Event]:
+        """What may be said of them, or else of what comes after them; none at the end. Raises BackendError, ApiError."""
+        while not self.is_done:
+            self.is_done = not events
             try:
                 out = self._look(events)
             except RefusedTextError as error:
@@ -95,6 +87,8 @@ class GuardedStream:
                 out = await self._moderated(out)
             if out:
                 return out
+            if not self.is_done:
+                events = await self._stream.next()
         return ()
 
     def _look(self, events: Sequence[Event]) -> list[Event]:
@@ -106,15 +100,14 @@ class GuardedStream:
         if not self._has_begun:
             self._begin()
         if head is None:
-            said = [it.text for it in events if not (it.choice or it.reasoning or it.tool_calls or it.logprobs)]
-            if len(said) == len(events):
+            if (said := _said(events)) is not None:
                 out = self._say(events, said, is_last=any(map(_reason, events)))
             else:
                 out = self._in_windows(*self._plain.take(), *events)
         else:
             for event in events:
                 out += self._handed(event)
-        if self._is_done:
+        if self.is_done:
             known, rest = self._plain.end(), self._blocks.rest()
             out += self._in_windows(*self._plain.take()) if known is None else known
             if self._windows is not None:
@@ -133,11 +126,15 @@ class GuardedStream:
                 )
             except (msgspec.DecodeError, UnicodeDecodeError):
                 pass
-        tokens, out = event.tokens, list[Event]()
-        for block in self._blocks.feed(raw):
+        blocks, out = self._blocks.feed(raw), list[Event]()
+        for block in blocks:
             text = self._text(block) if self._nothing_waits else None
-            out += self._say([event._replace(raw=block.raw, tokens=tokens)], None if text is None else [text])
-            tokens = 0
+            part = (
+                event
+                if block.raw == raw
+                else event._replace(raw=block.raw, tokens=event.tokens if block is blocks[0] else 0)
+            )
+            out += self._say([part], None if text is None else [text])
         self._goes_on = bool(self._before) and self._blocks.is_empty and self._nothing_waits
         return out
 
@@ -156,16 +153,21 @@ class GuardedStream:
 
     def _text(self, block: Block) -> str | None:
         """The part of a text that an event brings, where it brings nothing else of which anything is found; empty where it brings none."""
-        document = _decoded(block.data) or {}
+        document = _decoded(block.data)
+        if document is None:
+            return ""
         leaves = texts.parts(document)
         if len(leaves) > 1:
             return None
         text = ""
         for channel, of, name in leaves:
-            if not self._plain.is_empty and channel != self._channel:
+            if self._plain.waiting and channel != self._channel:
                 return None
             self._channel, text, of[name] = channel, of[name], ""
-        if any(find(each, self._checking.patterns) for each in texts.texts(document)):
+        checking = self._checking
+        if not is_clean(block.data, checking.checks) and any(
+            find(it, checking.patterns) for it in texts.texts(document)
+        ):
             return None
         if text:
             said = text.encode("utf-8", "replace")
@@ -173,6 +175,7 @@ class GuardedStream:
             once = after and block.raw.count(said) == 1
             self._before, self._after = (before + b'"', b'"' + after) if once else (b"", b"")
             self._before_word = self._before + b" "
+            self._word = slice(len(self._before_word), -len(self._after))
         return text
 
     def _in_windows(self, *events: Event) -> list[Event]:
@@ -181,7 +184,7 @@ class GuardedStream:
         if windows is None:
             windows = self._windows = Windows(self._checking)
         for event in events:
-            if self.head is None:
+            if self._stream.head is None:
                 known = windows.feed(event, _of_event(event))
                 if event.finish_reason:
                     known += windows.end(event.choice)
@@ -239,14 +242,30 @@ class GuardedStream:
 
     async def _moderated(self, events: list[Event]) -> list[Event]:
         self._kept += events
-        if len(self._said) < _WINDOW_CHARS and not (self._is_done or self._has_all):
+        if len(self._said) < _WINDOW_CHARS and not (self.is_done or self._has_all):
             return []
         if self._said:
             for moderate in self._moderations:
                 await moderate(self._said)
-            self._said = self._said[-_OVERLAP_CHARS:] if not self._is_done else ""
+            self._said = self._said[-_OVERLAP_CHARS:] if not self.is_done else ""
         out, self._kept = self._kept, []
         return out
+
+
+def whole_is_clean(head: Head | None, events: Sequence[Event], choices: int, checks: Checks) -> bool:
+    """Whether these are all events of an answer of so many choices, and pass as they are, as most do."""
+    if head is not None:
+        return not head.streams and is_clean(b"".join([it.raw for it in events]), checks) and not _is_encoded(head)
+    if choices != 1 or checks.moderations or not events or events[-1].usage is None or not events[-1].finish_reason:
+        return False
+    said = _said(events)
+    return said is not None and not find("".join(said), checks.patterns)
+
+
+def _said(events: Sequence[Event]) -> list[str] | None:
+    """The text of each; None where one says something else, or in another choice than the first."""
+    said = [event[0] for event in events if not event[1] and event[3:6] == _TEXT_ALONE]
+    return said if len(said) == len(events) else None
 
 
 def _is_encoded(head: Head) -> bool:

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.contract.snapshot import GuardRule
-from inference.core.events import Event, Head
+from inference.core.events import Event, Head, Usage
 from inference.core.guard.checking import Checking
 from inference.core.guard.rules import guards_of
 from inference.core.openai.errors import ApiError
 from inference.request.guard.guards import refused
-from inference.request.guard.stream import GuardedStream
+from inference.request.guard.stream import GuardedStream, whole_is_clean
 from tests.support.gateway.guarded import CHECKS as ALL
 from tests.support.gateway.guarded import words
 
@@ -59,6 +59,19 @@ class Given:
         return (Event(tokens=1, raw=self._left.pop(0)),) if self._left else ()
 
 
+async def said_of(stream: Any, checking: Checking) -> list[Event]:
+    """All events that may be said, as a call of a replica reads them."""
+    events = await stream.next()
+    if whole_is_clean(stream.head, events, 1, checking.checks):
+        return [*events]
+    guarded = GuardedStream(stream, checking, (), refused)
+    out = [*await guarded.said_of(events)]
+    while not guarded.is_done and not (stream.head is None and out[-1].finish_reason):
+        events = await stream.next()
+        out += guarded.word(events) or await guarded.said_of(events)
+    return out
+
+
 def texts(value: Any) -> str:
     """All of a document, in its order."""
     if isinstance(value, dict):
@@ -68,11 +81,9 @@ def texts(value: Any) -> str:
 
 @pytest.mark.parametrize("api", STREAMS)
 async def test_a_stream_is_masked_over_its_events_and_keeps_their_order(api: str) -> None:
-    stream = GuardedStream(Given(STREAMS[api]), Checking(CHECKS, lambda *_: None), (), refused)
     blocks = list[dict[str, Any]]()
-    while events := await stream.next():
-        for event in events:
-            blocks += [json.loads(block.partition(b"data: ")[2]) for block in event.raw.split(b"\n\n") if block]
+    for event in await said_of(Given(STREAMS[api]), Checking(CHECKS, lambda *_: None)):
+        blocks += [json.loads(block.partition(b"data: ")[2]) for block in event.raw.split(b"\n\n") if block]
     assert len(blocks) == len(STREAMS[api])
     assert [block.get("type") for block in blocks] == [block.get("type") for block in STREAMS[api]]
     assert texts(blocks) == texts(STREAMS[api]).replace(SAID, MASKED)
@@ -92,13 +103,12 @@ async def test_cut_anywhere_a_stream_says_what_the_whole_would(
         left[name] = left[name][size:]
     documents.insert(len(documents) // 2, {"id": "x", "choices": [{"index": 0, "delta": {"content": "", "role": "a"}}]})
     noted, of_whole = [list[str](), list[str]()]
-    stream = GuardedStream(Given(documents, at_once), Checking(ALL, lambda rule, _: noted.append(rule)), (), refused)
+    events = await said_of(Given(documents, at_once), Checking(ALL, lambda rule, _: noted.append(rule)))
     said, blocks = {"content": "", "reasoning": ""}, 0
-    while events := await stream.next():
-        for raw in b"".join(event.raw for event in events).split(b"\n\n")[:-1]:
-            for name, text in json.loads(raw.partition(b"data: ")[2])["choices"][0]["delta"].items():
-                said[name] = said.get(name, "") + text
-            blocks += 1
+    for raw in b"".join(event.raw for event in events).split(b"\n\n")[:-1]:
+        for name, text in json.loads(raw.partition(b"data: ")[2])["choices"][0]["delta"].items():
+            said[name] = said.get(name, "") + text
+        blocks += 1
     checking = Checking(ALL, lambda rule, _: of_whole.append(rule))
     assert {name: said[name] for name in given_texts} == {name: checking.text(it) for name, it in given_texts.items()}
     assert (noted, blocks) == (of_whole, len(documents))
@@ -112,16 +122,14 @@ async def test_events_that_come_together_say_what_the_whole_would_and_all_of_it_
     text, cut, stream = " ".join(parts), list[Event](), Given([])
     while len(left := text[sum(len(event.text) for event in cut) :]) > (size := sizes[len(cut) % len(sizes)]):
         cut.append(Event(left[:size]))
-    given = [*cut, Event(left, finish_reason="stop")]
+    given = [*cut, Event(left, finish_reason="stop", usage=Usage())]
     batched = list[list[Event]]()
     while given:
         size = batches[len(batched) % len(batches)]
         batched.append(given[:size])
         given = given[size:]
     stream.head, stream.next = None, AsyncMock(side_effect=[*batched])  # type: ignore[method-assign]
-    guarded, events = GuardedStream(stream, Checking(ALL, lambda *_: None), (), refused), list[Event]()
-    while not events or not events[-1].finish_reason:
-        events += await guarded.next()
+    events = await said_of(stream, Checking(ALL, lambda *_: None))
     assert len(events) == len(cut) + 1
     assert "".join(event.text for event in events) == Checking(ALL, lambda *_: None).text(text)
 
@@ -132,12 +140,8 @@ CARD = "4111 1111 1111 1111"
 async def test_a_number_that_ends_one_text_is_not_hidden_by_what_begins_the_next() -> None:
     """Joined they would be another number, of a wrong length."""
     parts = [{"reasoning": "so "}, {"reasoning": CARD}, {"content": "2"}, {"content": " hi"}]
-    stream = GuardedStream(
-        Given([{"choices": [{"delta": part}]} for part in parts]), Checking(ALL, lambda *_: None), (), refused
-    )
-    said = b""
-    while events := await stream.next():
-        said += b"".join(event.raw for event in events)
+    stream = Given([{"choices": [{"delta": part}]} for part in parts])
+    said = b"".join(event.raw for event in await said_of(stream, Checking(ALL, lambda *_: None)))
     assert CARD.encode() not in said and b"[card]" in said
 
 
@@ -149,5 +153,5 @@ async def test_an_answer_that_its_server_has_compressed_is_refused_because_nobod
     stream._left = [gzip.compress(SAID.encode())]
     stream.head = Head(streams, ((b"content-type", b"application/json"), (b"content-encoding", b"gzip")))
     with pytest.raises(ApiError) as raised:
-        await GuardedStream(stream, Checking(CHECKS, lambda *_: None), [], refused).next()
+        await said_of(stream, Checking(CHECKS, lambda *_: None))
     assert (raised.value.status, raised.value.code) == (403, "guard_refused")
