@@ -5,6 +5,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from django.conf import settings as configured
 from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.db import connections
@@ -22,6 +23,7 @@ __all__ = [
     "annex", "annexed", "away", "caller", "databases", "dsn", "filled", "fresh", "front_dsn", "reader", "served", "shared_store", "store",
 ]  # fmt: skip
 """Fixtures of all tests of the control plane. Imported here alone, each is made once in a session."""
+WHOLE = configured.MIDDLEWARE
 
 
 @pytest.fixture(scope="session")
@@ -65,13 +67,20 @@ def home(settings: Settings, homes: Iterator[Path]) -> Path:
 
 @pytest.fixture(autouse=True)
 def quick(settings: Settings) -> None:
-    """What every test would pay for and few need: slow hashing, and looking for static files at each client's start.
+    """What every test would pay for and few need: slow hashing, and static files, for which each request has a thread and a loop.
 
     What `/readyz` answered in the test before is forgotten, and how many log-ins were tried from this address.
     """
     cache.clear()
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     _answers.forget()
+    settings.MIDDLEWARE = [each for each in WHOLE if not each.startswith("servestatic.")]
+
+
+@pytest.fixture
+def as_served(quick: None, settings: Settings) -> None:
+    """With static files, so that what lies above them is asynchronous, as it is under ASGI."""
+    settings.MIDDLEWARE = WHOLE
     settings.SERVESTATIC_USE_FINDERS = settings.SERVESTATIC_USE_STATIC_ROOT = False
 
 

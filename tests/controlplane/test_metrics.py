@@ -7,7 +7,7 @@ from pytest_django import Settings
 
 from controlplane.accounts.models import ApiToken
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_served")]
 
 
 def requests(page: str, route: str) -> float:

@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 
 @pytest.fixture
-def source(tmp_path: Path, settings: Settings) -> Path:
+def source(as_served: None, tmp_path: Path, settings: Settings) -> Path:
     folder = tmp_path / "source"
     (folder / "weir").mkdir(parents=True)
     (folder / "weir" / "page.css").write_text("body { color: black }\n" * 100)

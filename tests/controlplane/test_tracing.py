@@ -21,6 +21,8 @@ from controlplane.observability.span_export import SpanExporter
 from inference.contract.stages import INTERNAL
 from tests.support.http_server import ThreadedServer
 
+pytestmark = pytest.mark.usefixtures("as_served")
+
 
 @pytest.fixture
 def exported(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Iterator[InMemorySpanExporter]:
