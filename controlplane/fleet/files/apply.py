@@ -90,9 +90,9 @@ def plan(
     adopt: bool = False,
 ) -> list[FleetStep]:
     """What applying these does; what refers to nothing is only seen when it is done."""
-    now, owners = stored(), revisions.labels()
-    planned = [_step(each, now.get(each.key), owners.get(each.key, ""), label, adopt=adopt) for each in wanted]
     names = {each.key for each in wanted}
+    now, owners = stored(names.union(removes)), revisions.labels()
+    planned = [_step(each, now.get(each.key), owners.get(each.key, ""), label, adopt=adopt) for each in wanted]
     leaving = {key for key in removes if key in now and key not in names}
     if label is not None and prune:
         for key in names_to_prune(owners, names, label):

@@ -120,9 +120,11 @@ class Kind:
         row = self.find(name)
         return self.kept(row) if row else ""
 
-    def rows(self, names: Collection[str]) -> "models.QuerySet[Any]":
-        """The rows of these documents, with the rows that they name."""
+    def rows(self, names: Collection[str] | None = None) -> "models.QuerySet[Any]":
+        """The rows of these documents, or all, with the rows that they name."""
         rows: models.QuerySet[Any] = self.table._default_manager.select_related(*references(self.table))
+        if names is None:
+            return rows
         if self.is_single:
             return rows if ALL in names else rows.none()
         return rows.filter(**{f"{self.named}__name__in" if self.is_of_another else f"{self.named}__in": names})
@@ -292,31 +294,26 @@ def read_kind(kind: Kind, rows: Iterable[models.Model]) -> Iterator[tuple[models
         yield row, {**values_of(row, part.columns), **lists}
 
 
-def stored() -> dict[Key, Values]:
-    """The whole fleet as people entered it."""
+def stored(keys: Iterable[Key] | None = None) -> dict[Key, Values]:
+    """The fleet as people entered it: of these documents, those that there are, or all. In a query for each kind and each of its lists."""
+    names_of: dict[str, list[str]] = {}
+    for of, name in keys or ():
+        names_of.setdefault(of, []).append(name)
     return {
         (kind.name, kind.name_of(row)): values
         for kind in KINDS.values()
+        if keys is None or kind.name in names_of
         for row, values in read_kind(
             kind,
-            kind.table._default_manager.select_related(*references(kind.table)).prefetch_related(
-                *(each.name for each in kind.table._meta.many_to_many)
-            ),
+            kind.rows(names_of.get(kind.name)).prefetch_related(*(each.name for each in kind.table._meta.many_to_many)),
         )
     }
 
 
-def texts_of(keys: Iterable[Key]) -> dict[Key, str]:
-    """What these documents are now; empty where there is none. In a query for each kind and each of its lists."""
-    texts, names_of = dict.fromkeys(keys, ""), dict[str, list[str]]()
-    for of, name in texts:
-        names_of.setdefault(of, []).append(name)
-    for of, names in names_of.items():
-        kind = KINDS[of]
-        for row, values in read_kind(kind, kind.rows(names)):
-            key = (of, kind.name_of(row))
-            texts[key] = text_of(key, values, whole=True)
-    return texts
+def texts_of(keys: Collection[Key]) -> dict[Key, str]:
+    """What these documents are now; empty where there is none."""
+    now = stored(keys)
+    return {key: text_of(key, now[key], whole=True) if key in now else "" for key in keys}
 
 
 def text_of(key: Key, values: Values, *, whole: bool = False) -> str:
