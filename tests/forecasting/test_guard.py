@@ -56,6 +56,16 @@ def test_usual_days_seldom_trip_it() -> None:
     assert made_by.count("last_value") <= 0.05 * len(made_by)
 
 
+def test_a_forecast_that_is_far_too_high_trips_it_where_many_are_far_too_low() -> None:
+    uneven = np.exp(np.random.default_rng(5).normal(0.0, 0.6, 14 * 48)).repeat(3)
+    usual, after = daily(14) * uneven, daily(1)[: 12 + NEWEST] * 0.1
+    (choice,) = refresh(series(usual), (7200,), limits=WITHOUT_FITS)
+    assert choice.candidate != "last_value" and choice.guard is not None and choice.guard.limit > 1
+    known = series(np.concatenate([usual, after]))
+    assert predict(known, choice).candidate == "last_value"
+    assert predict(known, replace(choice, guard=replace(choice.guard, too_high=None))).candidate == choice.candidate
+
+
 def test_a_choice_of_an_older_version_has_no_guard_and_goes_on() -> None:
     choice, known = followed(3 * daily(1)[: 2 * NEWEST])
     stored = msgspec.to_builtins(choice)
