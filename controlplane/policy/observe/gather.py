@@ -321,7 +321,7 @@ def _tier(
 ) -> TierFacts:
     arrived_rps, shed_share = tier_traffic(traffic, model, tier)
     every = objectives.burns_of(burns, model, tier)
-    known = [burn for burn in every if burn.is_judged]
+    known = [burn for burn in every if burn.is_judged or (burn.fast, burn.slow) != (None, None)]
     return TierFacts(
         tier=tier,
         objective=max(known, key=lambda burn: burn.fast or 0.0).objective if known else "",

@@ -71,4 +71,5 @@ def _burn(slug: str, document: Mapping[str, Any], at: datetime) -> TierBurn:
         budget_left=budget.get("left_share"),
         attainment=document.get("sli"),
         at=at,
+        is_judged=None not in rates,
     )

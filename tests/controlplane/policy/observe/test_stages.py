@@ -8,8 +8,9 @@ import pytest
 from django.utils import timezone
 
 from controlplane.policy.core.observation import TierFacts
-from controlplane.policy.observe.gather import Background, gather
-from controlplane.policy.observe.objectives import burning
+from controlplane.policy.observe.core.traffic import Traffic
+from controlplane.policy.observe.gather import Background, _tier, gather
+from controlplane.policy.observe.objectives import burning, read
 from controlplane.policy.observe.stages import Lost, lost_in, wanted_of
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Latency
@@ -106,12 +107,14 @@ def test_of_two_objectives_of_a_tier_each_number_is_the_worst_and_one_that_is_si
 def test_a_burn_rate_that_was_mostly_not_measured_is_not_known(objective: StoredObjective) -> None:
     state(objective, {"model": "chat"}, 0.5)
     [(_, measured)] = burning(["whole"])["whole"]
-    assert (measured.fast, measured.slow) == (0.5, 0.1)
+    assert (measured.fast, measured.slow, measured.is_judged) == (0.5, 0.1, True)
     row = ObjectiveState.objects.get()
     fast, slow = row.document["verdicts"]
     ObjectiveState.objects.update(document={"verdicts": [{**fast, "measured": False, "fires": False}, slow]})
     [(_, unmeasured)] = burning(["whole"])["whole"]
-    assert (unmeasured.fast, unmeasured.slow) == (None, 0.1)
+    assert (unmeasured.fast, unmeasured.slow, unmeasured.is_judged) == (None, 0.1, False)
+    facts = _tier("chat", "premium", read(), Traffic(), int(time.time() * 1_000))
+    assert (facts.burn_rate_fast, facts.burn_rate_slow, facts.unjudged) == (None, 0.1, ("whole",))
     ObjectiveState.objects.update(document={"verdicts": [{**fast, "measured": False, "fires": True}, slow]})
     [(_, fires)] = burning(["whole"])["whole"]
     assert fires.fast == 0.5
