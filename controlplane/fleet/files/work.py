@@ -106,7 +106,7 @@ class Work:
         if values_of(row, later) != {name: each.values[name] for name in later}:
             _set(row, later, each.values, ("spec",))
             _save(row, ("spec",))
-        if kind.table._meta.many_to_many:  # what it names may say whose it is
+        if later:  # what it names may say whose it is
             self.guard(row)
         for name, belongings in kind.lists.items():
             if name in each.values:

@@ -1,5 +1,8 @@
 """What an owner decides about answers for similar requests (docs/semantic-cache.md)."""
 
+from collections.abc import Set
+from typing import Any, Self
+
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -77,6 +80,22 @@ class SimilarRequests(models.Model):
 
     class Meta:
         abstract = True
+
+    _named: Set[tuple[str, int]] = frozenset()
+
+    @classmethod
+    def from_db(cls, *args: Any, **kwargs: Any) -> Self:
+        row = super().from_db(*args, **kwargs)
+        row._named = row._names()
+        return row
+
+    def asks_anew(self) -> list[Any]:
+        """The models that it names anew, to embed or to judge: what that costs, and shows, is their teams' matter too."""
+        return [getattr(self, field) for field, pk in self._names() - self._named]
+
+    def _names(self) -> set[tuple[str, int]]:
+        fields = ("semantic_embedder", "semantic_judge")
+        return {(field, pk) for field in fields if (pk := self.__dict__.get(f"{field}_id"))}
 
     def clean(self) -> None:
         super().clean()

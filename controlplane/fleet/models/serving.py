@@ -161,7 +161,8 @@ class LLMModel(FailureRules, SimilarRequests, Named):
         verbose_name = "model"
 
     def owned(self) -> Owned:
-        return Owned.by(self.team.name if self.team else None)
+        teams = [self.team, *(model.team for model in self.asks_anew())]
+        return Owned.by(*(team.name if team else None for team in teams))
 
 
 class Variant(Named):

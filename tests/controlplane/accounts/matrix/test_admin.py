@@ -225,6 +225,18 @@ def test_nothing_is_added_to_what_is_another_teams(world: World, owner: Client) 
     assert Fallback.objects.count() == 2
 
 
+@pytest.mark.parametrize("field", ["semantic_embedder", "semantic_judge"])
+def test_another_teams_model_is_asked_once_its_owner_has_said_so(world: World, owner: Client, field: str) -> None:
+    """It costs that team, and sees the texts. Whoever names it may do both; what else the model has stays its own team's."""
+    mine, theirs = world.of[MINE]["model"], world.of[THEIRS]["model"]
+    path = f"/admin/fleet/llmmodel/{mine.pk}/change/"
+    assert post(owner, path, **{field: str(theirs.pk)}) == 403
+    with taken_back():
+        assert post(world.clients["administrator"], path, **{field: str(theirs.pk)}) == 302
+        type(mine).objects.filter(pk=mine.pk).update(**{field: theirs})
+        assert post(owner, path, max_prompt_tokens="99") == post(owner, path, **{field: ""}) == 302
+
+
 def test_secrets_and_clusters_are_not_an_owners_to_name(world: World, owner: Client) -> None:
     pool = world.of[MINE]["pool"]
     with taken_back():

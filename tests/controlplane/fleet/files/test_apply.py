@@ -192,6 +192,8 @@ CHANGES: dict[str, Callable[[str], str]] = {
     "pool-chat-us ": lambda text: text.replace("vllm-openai:v1", "vllm-openai:v2"),
     "pool-chat-us  ": lambda text: text.replace("variant: chat", "variant: search"),
     "model-org+embed": lambda text: text + "  fallbacks: [{pool: search-eu}]\n",
+    "model-chat ": lambda text: text.replace("semantic_embedder: org/embed", "semantic_embedder: search"),
+    "model-chat  ": lambda text: text + "  semantic_judge: search\n",
 }
 
 
