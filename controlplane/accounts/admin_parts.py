@@ -1,8 +1,8 @@
 """What the admins of all rooms share: who may what, rows that stay, rows that are made elsewhere, and fields that depend on another one."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial, wraps
 from typing import Any
 
 from django import forms
@@ -10,7 +10,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.crypto import salted_hmac
 from django.utils.html import format_html, format_html_join
@@ -48,8 +48,11 @@ class Suggesting(forms.TextInput):
 
 
 class AsRead:
-    """A form that is refused once where somebody has changed the row since its page was opened. What was typed stays in it."""
+    """A form that is refused once where somebody has changed the row, or one of `rows`, since its page was opened. What was typed stays
+    in it.
+    """
 
+    rows: Callable[[], Iterable[Model]]
     instance: Any
     data: Any
     fields: Any
@@ -61,7 +64,11 @@ class AsRead:
     def as_read(self) -> str:
         """What the page was made of: by field a digest, which says nothing of a secret."""
         given = self.data.get("as-read", "")
-        return str(given) if given and not self._meets else json.dumps(self._now())
+        return (
+            str(given)
+            if given and not self._meets
+            else json.dumps({name: now for name, (now, _) in self._now().items()})
+        )
 
     def clean(self) -> Any:
         cleaned: Any = super().clean()  # type: ignore[misc]
@@ -69,25 +76,39 @@ class AsRead:
             read = dict(json.loads(self.data.get("as-read", "{}")))
         except ValueError:
             read = {}
-        others = [name for name, digest in self._now().items() if read.get(name, digest) != digest]
+        now = self._now()
+        others = [words() for name, (digest, words) in now.items() if read.get(name, digest) != digest]
+        others += [f"{name.rpartition('-')[0]} that is gone" for name in read if "-" in name and name not in now]
         self._meets = bool(others)
         if others:
-            words = ", ".join(str(self.instance._meta.get_field(name).verbose_name) for name in others)
             self.add_error(
                 None,
-                f"Somebody has changed this since you opened it: {words}. Nothing was saved, and what you typed is kept here. "
+                f"Somebody has changed this since you opened it: {', '.join(others)}. Nothing was saved, and what you typed is kept here. "
                 "Open the page in another tab to see theirs; saving again puts yours in its place.",
             )
         return cleaned
 
-    def _now(self) -> dict[str, str]:
+    def _now(self) -> dict[str, tuple[str, Callable[[], str]]]:
+        """The digest of each field, and of each of `rows`, with its name in words."""
         row = self.instance._meta.default_manager.filter(pk=self.instance.pk).first()
         shown = {*self.fields, *(self._meta.exclude or ())}
-        return {
-            field.name: salted_hmac("as-read", repr(field.value_from_object(row)), algorithm="sha256").hexdigest()[:16]
-            for field in (row._meta.concrete_fields if row else ())
-            if field.editable and field.name in shown
+        own = [field for field in (_entered(row) if row else ()) if field.name in shown]
+        now: dict[str, tuple[str, Callable[[], str]]] = {
+            field.name: (_digest(field.value_from_object(row)), partial(str, field.verbose_name)) for field in own
         }
+        for each in self.rows():
+            what = str(each._meta.verbose_name)
+            values = [field.value_from_object(each) for field in _entered(each)]
+            now[f"{what}-{each.pk}"] = (_digest(values), partial("{} {}".format, what, each))
+        return now
+
+
+def _entered(row: Model) -> list[Any]:
+    return [field for field in row._meta.concrete_fields if field.editable]
+
+
+def _digest(value: object) -> str:
+    return salted_hmac("as-read", repr(value), algorithm="sha256").hexdigest()[:16]
 
 
 class RuledAdmin(admin.ModelAdmin):
@@ -118,7 +139,14 @@ class RuledAdmin(admin.ModelAdmin):
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
-        return type(form)(form.__name__, (AsRead, form), {}) if change else form
+        rows = partial(self._rows_of, request, obj)
+        return type(form)(form.__name__, (AsRead, form), {"rows": staticmethod(rows)}) if change else form
+
+    def _rows_of(self, request: HttpRequest, obj: Any) -> Iterator[Model]:
+        """The rows of a row that its page changes with it."""
+        for formset, inline in self.get_formsets_with_inlines(request, obj):
+            if not isinstance(inline, ShownInline):
+                yield from inline.get_queryset(request).filter(**{formset.fk.name: obj})
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
         row = super().save_form(request, form, change)

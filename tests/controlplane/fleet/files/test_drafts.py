@@ -208,3 +208,24 @@ def test_what_a_benchmark_found_waits_and_no_file_takes_it_away(rita: Client, ow
     rita.post(f"/admin/planning/poolcapacity/{entry.pool_id}/delete/", {"post": "yes"})
     brought_into_force(FleetProposal.objects.latest("pk"))
     assert not ReplicaCapacityEntry.objects.exists()
+
+
+def test_a_row_of_a_form_that_somebody_has_changed_meanwhile_is_not_overwritten_unseen(
+    rita: Client, owner: Client
+) -> None:
+    row = Replica.objects.get(name="search-eu-0")
+    page = path_of(row.pool)
+    opened = owner.get(page).context["adminform"].form.as_read
+    sent = form_of(owner, page) | {"as-read": opened, "replicas-0-metrics": "10.0.0.7:9"}
+    Replica.objects.filter(pk=row.pk).update(url="http://moved:8000/v1")
+    refused = owner.post(page, sent)
+    assert f"changed this since you opened it: replica {row}." in html_of(refused)
+    row.refresh_from_db()
+    assert (row.url, row.metrics) == ("http://moved:8000/v1", "")
+    again = sent | {"as-read": refused.context["adminform"].form.as_read}
+    assert owner.post(page, again).status_code == 302
+    row.refresh_from_db()
+    assert (row.url, row.metrics) == ("http://search-eu:8000/v1", "10.0.0.7:9")
+    opened = owner.get(page).context["adminform"].form.as_read
+    row.delete()
+    assert "you opened it: replica that is gone." in html_of(owner.post(page, sent | {"as-read": opened}))
