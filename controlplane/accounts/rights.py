@@ -125,12 +125,17 @@ def row_for(
     return row_by(user, action, lambda: get_object_or_404(rows, **wanted))
 
 
-def row_by(user: AbstractBaseUser | AnonymousUser, action: Action, find: Callable[[], Row]) -> Row:
-    """As `row_for`, of what `find` returns; it raises Http404."""
+def row_by(
+    user: AbstractBaseUser | AnonymousUser,
+    action: Action,
+    find: Callable[[], Row],
+    action_for: Callable[[Row], Action] | None = None,
+) -> Row:
+    """As `row_for`, of what `find` returns; it raises Http404. `action_for`: what is asked of the row, where that depends on it."""
     try:
         row = find()
     except Http404:
         require_anywhere(user, action)
         raise
-    require(user, action, row)
+    require(user, action_for(row) if action_for else action, row)
     return row

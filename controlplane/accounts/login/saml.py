@@ -124,12 +124,10 @@ def read(provider: SamlProvider, weir: Weir, answer: str) -> Assertion:
         root = Xml.to_etree(Utils.b64decode(answer))
         if isinstance(Xml.validate_xml(root, "saml-schema-protocol-2.0.xsd"), str):  # the name of what is wrong
             raise RefusedError(UNREADABLE)
-        if provider.key_file:
-            _check_encryption(root)
-        else:
-            _check_form(root)
+        (_check_encryption if provider.key_file else _check_form)(root)
         response = OneLogin_Saml2_Response(known, answer)
-        _check_form(response.decrypted_document if response.encrypted else root)
+        if provider.key_file:
+            _check_form(response.decrypted_document if response.encrypted else root)
         response.is_valid(_data(weir.back), raise_exceptions=True)
         if known.get_sp_data()["entityId"] not in response.get_audiences():
             raise RefusedError(WHY[Wrong.WRONG_AUDIENCE])

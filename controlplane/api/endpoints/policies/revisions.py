@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from django.db.models import QuerySet
@@ -198,12 +199,7 @@ def take_step(
 ) -> PolicyRevision:
     """Each wants a right of its own. Where the team wants approvals, `retire` proposes to take what is in force out of it: `approve` by
     another person does so, and `keep` withdraws or rejects it. 409 where the revision's state, or its team, does not allow it."""
-    try:
-        row = _row(name, number)
-    except Http404:
-        rights.require_anywhere(request.user, REJECT_POLICIES)
-        raise
-    rights.require(request.user, steps.action_for(step, row), row)
+    row = rights.row_by(request.user, REJECT_POLICIES, lambda: _row(name, number), partial(steps.action_for, step))
     return steps.TAKE[step](row, request.user.get_username(), given.note)
 
 
