@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import APPROVE_FLEET, EDIT_FLEET, REVIEW_FLEET
-from controlplane.accounts.core.rule import Action, Owned
+from controlplane.accounts.core.rule import NOBODY, Action, Owned
 from controlplane.accounts.rights import Guard, unguarded
 from controlplane.core.acting import actor
 from controlplane.core.documents.lifecycle import Facts, State, why_not
@@ -54,6 +54,15 @@ class Outlook:
     def gateways(self) -> str:
         """What they would obey otherwise, in words; empty: nothing."""
         return changed(*map(_plain, self.applied.obeyed)) if self.applied.obeyed else ""
+
+    @property
+    def who_may(self) -> dict[str, str]:
+        """Who may take each step, as far as rights go. What no team owns, such as a GPU type, makes it administrators'."""
+        return {step: rights.who_may(action, self.owned) for step, action in STEPS.items()}
+
+    @property
+    def is_nobodys(self) -> bool:
+        return NOBODY in self.owned.teams
 
     @property
     def digest(self) -> str:

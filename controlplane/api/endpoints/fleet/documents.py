@@ -104,6 +104,10 @@ class FleetProposalOut(StepsOut):
     gateways: str = Field(
         description="What they would obey otherwise now, in words; empty: nothing, or it waits no more"
     )
+    who_may: dict[str, str] = Field(
+        description="Who may take each step, such as `an approver of chat, or an administrator`; its author may always withdraw it "
+        "(`retire`). Empty once it waits no more"
+    )
     preview: dict[str, Any] = Field(
         description="What it would have changed for the requests that were recorded last, and what of it is not known (`unknown`, "
         "`never_served`, `not_replayed`); empty before, and where it ended in an error"
@@ -242,8 +246,8 @@ def _shown(request: HttpRequest, row: FleetProposal) -> dict[str, Any]:
     seen = proposals.outlook(row) if row.is_open else None
     facts = proposals.facts_of(row, seen)
     own = {"text": row.text, "removes": row.removes, "preview": row.preview, "revision": row.revision_id}
-    gateways = seen.gateways if seen else ""
-    return {**stepped(row, row.pk, facts, request.user.get_username()), **own, "gateways": gateways}
+    own |= {"gateways": seen.gateways if seen else "", "who_may": seen.who_may if seen else {}}
+    return {**stepped(row, row.pk, facts, request.user.get_username()), **own}
 
 
 def _text(kind: str, name: str) -> str:
