@@ -22,6 +22,7 @@ from controlplane.policy.core.record import Record
 from controlplane.policy.models import DecisionChange
 from controlplane.telemetry.core.query_types import LatencyPoint
 from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core import timerange
 from controlplane.telemetry.query.core.parameters import choice
 from controlplane.telemetry.query.core.question import Question, parse
 from controlplane.telemetry.store import StoreUnavailableError
@@ -45,12 +46,11 @@ def decisions(request: HttpRequest) -> HttpResponse:
     own = [(name, value) for name, value in (("kind", kind), ("policy", policy), ("shadow", shadow)) if value]
     window = question.range.window
     from_at, to_at = _at(window.from_ns), _at(window.to_ns)
-    step = answers.step_ns(question)
-    points = answers.submit_query(_series, question, step)
+    asked = answers.submit_query(_series, question)
     rows = queries.changes(from_at, to_at, _condition(question, kind, policy, shadow))
     records = queries.records(from_at, to_at)
     pools = _pools(question, records)
-    series = points.result()
+    series, step = asked.result()
     standing = queries.newest_decision()
     context: dict[str, Any] = {
         **standing_context(standing, question),
@@ -135,12 +135,13 @@ def _condition(question: Question, kind: str, policy: str, shadow: str) -> Q:
     return condition & Q(shadow=shadow == "only") if shadow else condition
 
 
-def _series(question: Question, step_ns: int) -> list[LatencyPoint] | None:
-    """None where the store does not answer: decisions are kept elsewhere."""
+def _series(question: Question) -> tuple[list[LatencyPoint] | None, int]:
+    """With their step, ns. None where the store does not answer: decisions are kept elsewhere."""
     try:
-        return answers.series(question, step_ns)
+        step = answers.step_ns(question)
+        return answers.series(question, step), step
     except StoreUnavailableError:
-        return None
+        return None, timerange.step_ns(question.range.window)
 
 
 def _pools(question: Question, records: Sequence[Record]) -> list[str]:

@@ -78,6 +78,13 @@ def test_decisions_are_listed_under_the_latency_and_lead_to_their_records(teamma
     assert any(trace["name"] == "E2E p95" and any(trace["y"]) for trace in figure["data"])
 
 
+def test_decisions_are_listed_while_the_store_is_away(teammate: Client, served: Filled, away: None) -> None:
+    decided.store(CLIMBED)
+    page = text(teammate.get("/decisions"))
+    assert "▲ The store does not answer: latency is missing, what was decided is not." in page
+    assert "Ladder chat-large batch 1 → 2" in page
+
+
 @pytest.mark.parametrize(
     ("query", "present", "absent"),
     [
