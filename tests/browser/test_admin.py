@@ -12,6 +12,12 @@ def test_the_fleet_is_listed_and_a_pool_can_be_edited(page: Page, shoot: Shoot) 
     expect(page.get_by_role("link", name="Pools").first).to_be_visible()
     shoot("admin")
     page.goto("/admin/fleet/pool/")
+    page.set_viewport_size({"width": 1200, "height": 900})
+    listed, filters = (
+        page.locator("#changelist .results").bounding_box(),
+        page.locator("#changelist-filter").bounding_box(),
+    )
+    assert listed and filters and listed["x"] + listed["width"] <= filters["x"], "the filters cover columns"
     page.get_by_role("link", name="chat-large-local").first.click()
     queue = page.get_by_label("Max queue")
     queue.fill("321")

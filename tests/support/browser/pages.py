@@ -17,6 +17,7 @@ from tests.support.soak import sized
 TRANSITIONS_END = """() => Promise.all(
     document.getAnimations().filter(each => each instanceof CSSTransition).map(each => { each.finish(); return each.finished; })
 ).then(() => null)"""
+NOT_SIDEWAYS = "() => document.documentElement.scrollWidth <= innerWidth"
 AXE = ROOT / "build" / "vendor" / "axe.min.js"
 
 
@@ -93,8 +94,12 @@ def holds_for_everybody(page: Page, path: str) -> None:
         if page.locator("#figure").count() and (figure := json.loads(page.locator("#figure").text_content() or "null")):
             schematic(figure)
             drawn(page)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (page.url, size)
+        assert page.evaluate(NOT_SIDEWAYS), (page.url, size)
         accessible(page, sized((theme,), soak=THEMES))
+        if size is SIZES[0]:
+            for width in (1200, 1024, 768):
+                page.set_viewport_size({"width": width, "height": 900})
+                page.wait_for_function(NOT_SIDEWAYS)
 
 
 def schematic(figure: dict[str, Any]) -> None:
