@@ -11,8 +11,9 @@ register = template.Library()
 
 
 @register.simple_tag(takes_context=True)
-def refused(context: Any, action: str, thing: object = None) -> str:
-    """Whom to ask, as a sentence; empty where the reader may. Without a thing: where there is none with which he may."""
+def refused(context: Any, action: str, thing: object = None, to: str = "") -> str:
+    """Whom to ask, as a sentence, `to` do what; empty where the reader may. Without a thing: where there is none with which he may."""
     user, wanted = context["request"].user, getattr(actions, action)
     allowed = rights.may_anywhere(user, wanted) if thing is None else rights.may(user, wanted, thing)
-    return "" if allowed else f"Ask {rights.who_may(wanted, thing)}."
+    asks = f"To {to}, ask" if to else "Ask"
+    return "" if allowed else f"{asks} {rights.who_may(wanted, thing)}."

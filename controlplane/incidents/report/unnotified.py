@@ -50,7 +50,7 @@ def undelivered(reached: reach.Reach, now: datetime) -> str:
     """Why a page in the outbox notified nobody; empty where it did, or may soon."""
     match reached.state:
         case "failed":
-            return f"{reached.to} refused it{reached.because}. Put the cause right, then send it again in Admin → Paging → Deliveries"
+            return f"{reached.to} refused it{reached.because}. Put the cause right, then send it again in Admin → Alert → Deliveries"
         case "nobody":
             return f"nobody was notified: {reach.no_destination(SENT_AS['page'])}"
         case "queued" if reached.at is not None and now - reached.at > LATE:

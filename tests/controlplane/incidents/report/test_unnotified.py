@@ -55,7 +55,7 @@ def test_what_nobody_takes_is_not_told_and_the_incident_says_why_and_what_to_do(
     assert incident.entries.last().text.lower().startswith(NO_CRITICAL)
     page = reader.get(f"/incidents/{incident.pk}").content.decode()
     assert NO_CRITICAL in page.lower()
-    assert "Admin → Paging → Destinations" in page
+    assert "Admin → Alert → Destinations" in page
     assert "→ told" not in page
     assert NO_CRITICAL in reader.get("/incidents").content.decode().lower()
     assert f"{incident.pk}" in reader.get("/api/v1/incidents").content.decode()

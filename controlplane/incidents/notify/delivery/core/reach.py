@@ -55,5 +55,5 @@ def no_destination(severity: str) -> str:
     """Why nobody is notified at that severity, and what to do."""
     return (
         f"no enabled destination takes {severity} pages. Enable one, or add the severity to one, "
-        "in Admin → Paging → Destinations"
+        "in Admin → Alert → Destinations"
     )

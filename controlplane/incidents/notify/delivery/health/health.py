@@ -127,12 +127,12 @@ def judge(figures: Figures) -> Health:
         sentences.append(f"Nobody sends pages: the worker's sender {seen}. Start the worker.")
     if not figures.destinations:
         sentences.append(
-            "No destination is enabled: nobody is notified of a page. Add one in Admin → Paging → Destinations."
+            "No destination is enabled: nobody is notified of a page. Add one in Admin → Alert → Destinations."
         )
     elif not figures.takes_critical:
         sentences.append(
             "No default destination takes critical pages: nobody is notified of a page of a team that has no destination "
-            "for it. Add the severity to one in Admin → Paging → Destinations."
+            "for it. Add the severity to one in Admin → Alert → Destinations."
         )
     if late:
         oldest = figures.oldest_pending_age_s or 0.0

@@ -43,7 +43,7 @@ def test_who_may_not_is_told_whom_to_ask(changed: None) -> None:
     viewer = Client()
     viewer.force_login(member("vera", "viewer"))
     page = html_of(viewer.get("/changes/1"))
-    assert "To bring it back: Ask an owner" in page and '<form method="post" action="/changes' not in page
+    assert "To bring it back, ask an owner" in page and '<form method="post" action="/changes' not in page
 
 
 def test_what_cannot_be_applied_any_more_says_so(owner: Client, changed: None) -> None:
