@@ -15,5 +15,5 @@ def refused(context: Any, action: str, thing: object = None, to: str = "") -> st
     """Whom to ask, as a sentence, `to` do what; empty where the reader may. Without a thing: where there is none with which he may."""
     user, wanted = context["request"].user, getattr(actions, action)
     allowed = rights.may_anywhere(user, wanted) if thing is None else rights.may(user, wanted, thing)
-    asks = f"To {to}, ask" if to else "Ask"
-    return "" if allowed else f"{asks} {rights.who_may(wanted, thing)}."
+    words = f"To {to}, ask" if to else "Ask"
+    return "" if allowed else f"{words} {rights.who_may(wanted, thing)}."

@@ -89,7 +89,7 @@ class SimilarRequests(models.Model):
         row._named = row._names()
         return row
 
-    def asks_anew(self) -> list[Any]:
+    def names_anew(self) -> list[Any]:
         """The models that it names anew, to embed or to judge: what that costs, and shows, is their teams' matter too."""
         return [getattr(self, field) for field, pk in self._names() - self._named]
 

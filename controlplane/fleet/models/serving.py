@@ -161,7 +161,7 @@ class LLMModel(FailureRules, SimilarRequests, Named):
         verbose_name = "model"
 
     def owned(self) -> Owned:
-        teams = [self.team, *(model.team for model in self.asks_anew())]
+        teams = [self.team, *(model.team for model in self.names_anew())]
         return Owned.by(*(team.name if team else None for team in teams))
 
 

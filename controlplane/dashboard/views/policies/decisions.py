@@ -46,11 +46,11 @@ def decisions(request: HttpRequest) -> HttpResponse:
     own = [(name, value) for name, value in (("kind", kind), ("policy", policy), ("shadow", shadow)) if value]
     window = question.range.window
     from_at, to_at = _at(window.from_ns), _at(window.to_ns)
-    asked = answers.submit_query(_series, question)
+    latency = answers.submit_query(_series, question)
     rows = queries.changes(from_at, to_at, _condition(question, kind, policy, shadow))
     records = queries.records(from_at, to_at)
     pools = _pools(question, records)
-    series, step = asked.result()
+    series, step = latency.result()
     standing = queries.newest_decision()
     context: dict[str, Any] = {
         **standing_context(standing, question),
