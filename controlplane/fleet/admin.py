@@ -22,6 +22,7 @@ from controlplane.accounts.admin_parts import (
     ShownInline,
 )
 from controlplane.accounts.core.actions import ADMINISTER, EDIT_FLEET
+from controlplane.core.formatting import TEXT
 from controlplane.fleet import callers_admin, workload_manifests  # noqa: F401  (whose pages are registered there)
 from controlplane.fleet.core.detected import describe
 from controlplane.fleet.files.drafts import DraftsChanges
@@ -246,7 +247,7 @@ class PoolAdmin(DraftsChanges, GuidedAdmin):
     @admin.display(description="last seen")
     def state(self, pool: Any) -> str:
         """How many of its replicas were up; the overview says how old that is."""
-        return f"{pool.up or 0} of {pool.seen} replicas up" if pool.seen else "no replica seen yet"
+        return f"{pool.up or 0} of {TEXT.counted(pool.seen, 'replica')} up" if pool.seen else "no replica seen yet"
 
     def get_readonly_fields(self, request: HttpRequest, obj: Pool | None = None) -> list[str]:
         """Secrets, and what runs in clusters, are administrators': an owner could name those of another team."""

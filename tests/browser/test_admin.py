@@ -18,6 +18,12 @@ def test_the_fleet_is_listed_and_a_pool_can_be_edited(page: Page, shoot: Shoot) 
         page.locator("#changelist-filter").bounding_box(),
     )
     assert listed and filters and listed["x"] + listed["width"] <= filters["x"], "the filters cover columns"
+    page.set_viewport_size({"width": 390, "height": 844})
+    shown = "cell => parseFloat(getComputedStyle(cell).paddingLeft) + parseFloat(getComputedStyle(cell, '::before').marginLeft)"
+    assert page.locator("td.field-max_queue").first.evaluate(shown) >= 0, (
+        "the name of a card's figure lies beside the card"
+    )
+    page.set_viewport_size({"width": 1440, "height": 900})
     page.get_by_role("link", name="chat-large-local").first.click()
     queue = page.get_by_label("Max queue")
     queue.fill("321")
