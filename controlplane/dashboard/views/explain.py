@@ -103,7 +103,7 @@ def _bounds(region: Region) -> dict[str, str]:
 def which(slow: Slow, region: Region) -> str:
     """The chosen requests in words: `above p95 (1.93 s)`, `from 0.50 s to 1.00 s, entered 14:05:00 to 14:06:00 UTC`."""
     if slow.region is None:
-        return f"above {slow.above} ({PAGE.ns(region.min_e2e_ns)})"
+        return f"above {slow.above}" + (f" ({PAGE.ns(region.min_e2e_ns)})" if region.min_e2e_ns else "")
     if region.max_e2e_ns is not None:
         parts = [f"of {PAGE.ns(region.min_e2e_ns)} to {PAGE.ns(region.max_e2e_ns)}"]
     else:
