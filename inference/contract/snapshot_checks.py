@@ -231,7 +231,7 @@ def check_timeouts(rule: TimeoutRule, models: Collection[str], tiers: Collection
     return rule
 
 
-def check_issuer(issuer: Issuer, link_local: bool = False) -> Issuer:
+def check_issuer(issuer: Issuer, link_local: bool) -> Issuer:
     """Raises SnapshotError."""
     for what in ("issuer", "audience", "tenant_claim", "algorithms"):
         if not getattr(issuer, what):
@@ -243,7 +243,7 @@ def check_issuer(issuer: Issuer, link_local: bool = False) -> Issuer:
     return issuer
 
 
-def check_guard(rule: GuardRule, tenants: Collection[str], link_local: bool = False) -> GuardRule:
+def check_guard(rule: GuardRule, tenants: Collection[str], link_local: bool) -> GuardRule:
     """Raises SnapshotError."""
     if rule.tenant not in tenants or not rule.name.startswith(f"{rule.tenant}/"):
         raise SnapshotError(f"its name does not begin with a tenant of the document, which is {rule.tenant!r}, and '/'")

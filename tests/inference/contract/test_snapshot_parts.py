@@ -14,6 +14,7 @@ from inference.contract.tensor_mapping import InputTensor, OutputTensor, TensorM
 GUARD = GuardRule("alice/x", "alice", "patterns", patterns=("card",))
 MODERATION = GuardRule("alice/x", "alice", "moderation", url="https://a/v1", credential="key")
 ISSUER = Issuer("i", "https://login", "weir", "https://login/keys")
+LINK_LOCAL = replace(ISSUER, jwks_url="https://169.254.7.7/keys")
 TENANT = Tenant("a", key_sha256=(), tier="b")
 TIMES = TimeoutRule("t", "m", "gold")
 PROMPT, IDS = InputTensor("p", "BYTES", "prompt"), InputTensor("p", "INT32", "prompt_ids")
@@ -21,7 +22,11 @@ TEXT, VECTOR = OutputTensor("t", "BYTES", "text"), OutputTensor("v", "FP32", "em
 
 
 def guard(part: Any) -> Any:
-    return check_guard(part, ("alice",))
+    return check_guard(part, ("alice",), link_local=False)
+
+
+def issuer(part: Any) -> Any:
+    return check_issuer(part, link_local=False)
 
 
 def timeouts(part: Any) -> Any:
@@ -52,10 +57,12 @@ def mapped(part: Any) -> Any:
         (guard, replace(MODERATION, action="mask"), "knows no part to mask"),
         (guard, replace(MODERATION, url="http://10.0.0.1/v1"), "use https"),
         (guard, replace(MODERATION, credential="../key"), "credential '../key' is not a name"),
-        (check_issuer, ISSUER, ""),
-        *((check_issuer, replace(ISSUER, **{name: ""}), f"{name} is empty") for name in ("issuer", "audience", "tenant_claim")),
-        (check_issuer, replace(ISSUER, algorithms=()), "algorithms is empty"),
-        (check_issuer, replace(ISSUER, jwks_url="http://10.0.0.1/"), "use https"),
+        (issuer, ISSUER, ""),
+        *((issuer, replace(ISSUER, **{name: ""}), f"{name} is empty") for name in ("issuer", "audience", "tenant_claim")),
+        (issuer, replace(ISSUER, algorithms=()), "algorithms is empty"),
+        (issuer, replace(ISSUER, jwks_url="http://10.0.0.1/"), "use https"),
+        (issuer, LINK_LOCAL, "link-local"),
+        (lambda part: check_issuer(part, link_local=True), LINK_LOCAL, ""),
         (timeouts, TIMES, ""),
         (timeouts, TimeoutRule("t"), ""),
         (timeouts, replace(TIMES, model="n"), "model 'n' is not one of m"),

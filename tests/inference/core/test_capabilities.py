@@ -8,6 +8,7 @@ from inference.contract.stages import OPERATIONS, Operation
 from inference.core.capabilities import ANYTHING, Capabilities, Offers
 from inference.core.openai.errors import ApiError
 from inference.core.question import GENERATION, Message, Question, parameters, without
+from inference.core.servers.dialects import offers
 
 ONE = Capabilities("one", {"seed": "forwarded", "n": "forwarded", "stop": "gateway"})
 SAME = Capabilities("one", {"seed": "forwarded", "n": "forwarded", "stop": "gateway"})
@@ -39,6 +40,12 @@ def test_servers_whose_models_are_for_different_things_are_for_what_all_are() ->
     three = TWO._replace(operations=GENERATION)
     assert Offers().in_common([ONE, three]).operations == GENERATION
     assert ANYTHING.operations == OPERATIONS
+
+
+def test_servers_that_are_alike_share_what_they_do() -> None:
+    served = offers("vllm", GENERATION)
+    assert (served.server, served.operations, served.parameters) == ("vLLM", GENERATION, ANYTHING.parameters)
+    assert offers("vllm", frozenset(GENERATION)) is served
 
 
 def test_it_follows_servers_that_come_and_go() -> None:

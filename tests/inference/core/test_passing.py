@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.contract.plan import Step
+from inference.core.backend_errors import FailedError
 from inference.core.events import Handed, WholeAnswer
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError, invalid
@@ -78,6 +79,16 @@ def test_blocks_are_the_stream_however_it_is_cut(stream: list[bytes], cuts: list
     found = [block for start, end in itertools.pairwise(places) for block in reader.feed(whole[start:end])]
     assert [block.raw for block in found] == stream
     assert not reader.rest()
+
+
+def test_an_error_without_data_says_what_its_comments_say() -> None:
+    error, plain, lines = Blocks().feed(b"event: error\n: a\n:b\n\n: c\n\ndata: d\nevent: x\ndata:e\n\n")
+    assert (error.data, error.name, plain.data, plain.name) == (b"a b", "error", b"", "")
+    assert (lines.data, lines.name) == (b"d\ne", "x")
+    longest = Blocks()
+    assert longest.feed(b"x" * (8 << 20)) == [] and not longest.is_empty
+    with pytest.raises(FailedError, match="longer than 8388608 bytes"):
+        longest.feed(b"x")
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:" + "A" * 4000}}
