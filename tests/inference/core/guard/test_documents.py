@@ -169,3 +169,14 @@ def test_a_choice_ends_before_the_others() -> None:
     parts = windows.feed(3, [((0, "text"), "M" * 64 + "\n")])
     assert [(part.texts, part.is_changed) for part in parts] == [(["[key]"], True), ([""], True)]
     assert windows.is_idle is False
+
+
+def test_what_nobody_can_look_through_is_refused_and_counted_unless_all_rules_only_report() -> None:
+    noted: list[object] = []
+    checking = Checking(CHECKS, lambda *done: noted.append(done))
+    with pytest.raises(RefusedTextError):
+        checking.unreadable(CHECKS)
+    assert noted == [("a/all", "refused")]
+    reports = GuardRule("a/r", "a", "patterns", "report", patterns=("card",))
+    checking.unreadable(CHECKS._replace(patterns={"card": reports}))
+    assert len(noted) == 1
