@@ -18,7 +18,8 @@ from inference.core.openai.schema import ChatRequest, CompletionRequest, Embeddi
 MAX_CHOICES = 128
 """Of one request: `n` for each prompt."""
 _MAX_STOPS = 32
-_MAX_INPUTS = 2048
+MAX_INPUTS = 2048
+"""Of one request for embeddings (openai-python, `src/openai/types/embedding_create_params.py`)."""
 _MAX_URL_CHARS = 8_192  # characters, where it is no data
 _MAX_SEED = (1 << 63) - 1
 _MAX_BIAS = 4096
@@ -130,8 +131,8 @@ def decode_completion(body: bytes) -> CompletionRequest:
 def decode_embedding(body: bytes) -> EmbeddingRequest:
     request = decode(_embedding, body)
     inputs = prompts_of(request.input, "input")
-    if len(inputs) > _MAX_INPUTS:
-        raise errors.invalid(f"{len(inputs)} inputs, at most {_MAX_INPUTS} are taken: send fewer.", "input")
+    if len(inputs) > MAX_INPUTS:
+        raise errors.invalid(f"{len(inputs)} inputs, at most {MAX_INPUTS} are taken: send fewer.", "input")
     if not all(inputs):
         raise errors.invalid("`input` has an empty text: leave it out.", "input")
     if request.dimensions is not None:

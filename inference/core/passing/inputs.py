@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from inference.contract.stages import Operation
-
-MAX_INPUTS = 2048
-"""As many as OpenAI's API takes (src/openai/types/embedding_create_params.py)."""
+from inference.core.openai.checks import MAX_INPUTS
 
 _OF_EACH = frozenset(
     (

@@ -8,14 +8,13 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from inference.core.backend_errors import MAX_MESSAGE_CHARS
+
 Kind = Literal["invalid", "unserved", "missing", "busy", "failed"]
 """`invalid`: the client's request is wrong. `unserved`: the model is not for such requests. `missing`: there is no such route
 or no such model, and the answer does not say which. `busy`: the server is full or loading, which is no fault. `failed`: all
 else.
 """
-
-MAX_MESSAGE_CHARS = 500
-"""Characters of what a server says that are kept."""
 
 _BUSY = frozenset((429, 503, 529))  # 529: Dynamo, full (lib/llm/src/http/service/error.rs)
 _INVALID = frozenset((400, 413, 422))

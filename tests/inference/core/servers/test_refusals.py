@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.core.backend_errors import MAX_MESSAGE_CHARS
 from inference.core.servers import refusals
-from inference.core.servers.refusals import MAX_MESSAGE_CHARS, read, read_event
+from inference.core.servers.refusals import read, read_event
 
 VLLM = {"error": {"message": "top_p must be in (0, 1]", "type": "BadRequestError", "param": "top_p", "code": 400}}
 SGLANG = {"object": "error", "message": "temperature is bad", "type": "BadRequest", "param": "temperature", "code": 400}
