@@ -102,7 +102,7 @@ class ClusterInMemory:
         self._accept(generation)
         names = {replica.name for replica in self._workload(pool).replicas}
         if missing := set(replicas) - names:
-            raise InvalidError(f"{pool} has no replica {sorted(missing)}")
+            raise ConflictError(f"{pool} has no replica {sorted(missing)} by now")
         self._workload(pool).preferred = tuple(replicas)
         self.writes.append(("prefer", pool, tuple(replicas)))
 

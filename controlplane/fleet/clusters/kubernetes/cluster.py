@@ -222,7 +222,7 @@ class KubernetesCluster:
         wanted = set(replicas)
         unknown = wanted - {pod.metadata.name for pod in mine}
         if unknown:
-            raise InvalidError(f"Pool {pool} has no replica “{min(unknown)}”. Name replicas that `seen` shows.")
+            raise ConflictError(f"Pool {pool} has no replica “{min(unknown)}” by now. Look again which there are.")
         cost = str(-FIRST_COST - generation)
         for pod in mine:
             name, has = pod.metadata.name, pod.metadata.annotations.get(paths.DELETION_COST)

@@ -129,7 +129,9 @@ class Watched(Generic[K]):
 
     def _disconnected(self, error: Exception, *, refused: bool = False) -> None:
         with self._lock:
-            self.connected, self.refused, self.problem = False, refused, str(error)
+            # What was refused stays so until it is answered: without an answer no more is known of it.
+            self.refused = refused or (self.optional and self.refused)
+            self.connected, self.problem = False, str(error)
 
     def _list(self) -> None:
         items: dict[str, K] = {}

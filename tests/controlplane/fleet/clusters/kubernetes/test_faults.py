@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from controlplane.fleet.clusters.errors import ThrottledError, UnreachableError
+from controlplane.fleet.clusters.kubernetes import watch
 from controlplane.fleet.clusters.kubernetes.watch import WATCH_S
 from tests.support.cluster.namespace import Namespace
 from tests.support.cluster.objects import deployment
 from tests.support.cluster.opened import opened, wait_for
 from tests.support.cluster.proxy import DROP, HANG, LOSE_ANSWER, Proxy, Request, everything, watches, writes
+from tests.support.cluster.rehearsed import controllers_way
 from tests.support.wait import eventually
 
 
@@ -88,6 +90,23 @@ def test_a_server_that_does_not_answer_makes_the_state_old_and_never_empty(
         eventually(lambda: near.seen().watching and (near.seen().age_ms or 0) < 3000 and near.seen().problem == "")
         near.scale("chat", 3, token=near.seen().pools["chat"].token, generation=1)
         assert hollow.count("chat") == 3
+
+
+def test_what_may_not_be_read_stays_so_while_the_server_fails_and_the_rest_is_known(
+    hollow: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes are optional. That they do not answer says nothing of the replicas."""
+    monkeypatch.setattr(watch, "REFUSED_RETRY_S", 0.2)
+    hollow.create(deployment("chat", 1))
+    with (
+        controllers_way(hollow) as proxy,
+        opened(proxy.kubeconfig(tmp_path), hollow.name, "chat") as near,
+        proxy.fault(lambda request: request.path == "/api/v1/nodes", 403),
+    ):
+        wait_for(near, "chat", lambda pool: len(pool.replicas) == 1)
+        with proxy.fault(lambda request: request.path == "/api/v1/nodes", 503) as failing:
+            eventually(lambda: failing.hits >= 3)
+            assert (near.seen().problem, near.seen().age_ms is not None) == ("", True)
 
 
 def test_a_server_that_hangs_is_noticed_by_its_silence(hollow: Namespace, proxy: Proxy, tmp_path: Path) -> None:

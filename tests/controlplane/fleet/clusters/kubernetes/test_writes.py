@@ -244,7 +244,7 @@ def test_what_cannot_be_is_refused_with_its_remedy(cluster: Namespace) -> None:
             near.scale("other", 1, token=token, generation=1)
         with pytest.raises(InvalidError, match="only the leader writes"):
             near.scale("chat", 1, token=token, generation=0)
-        with pytest.raises(InvalidError, match="has no replica “nobody”"):
+        with pytest.raises(ConflictError, match="has no replica “nobody”"):
             near.prefer_removal("chat", ["nobody"], generation=1)
         with pytest.raises(InvalidError, match="has no HorizontalPodAutoscaler"):
             near.raise_floor("chat", 1, generation=1)
