@@ -150,7 +150,7 @@ class Controller:
                 objectives, enabled_maintenance(), now_ns, partial(self._staleness, now), self._gaps.known(now)
             )
         except (StoreUnavailableError, StoreError) as error:
-            self._stale = why = f"the ledger cannot be read: {error}"
+            self._stale, why = "the ledger cannot be read", f"the ledger cannot be read: {error}"
             return _unknown(objectives, self._last, now_ns, why), why
         self._last = evaluations
         return evaluations, ""
