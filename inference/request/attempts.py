@@ -26,7 +26,7 @@ from inference.core.passing.request import Passed
 from inference.core.question import Question
 from inference.core.routing.need import Need, need_of
 from inference.core.routing.retry import hedge_after_s
-from inference.core.routing.suspects import MOST_DEATHS, digest_of
+from inference.core.routing.suspects import MAX_DEATHS, digest_of
 from inference.request.attempt import OVERTAKEN, Attempt
 from inference.request.coalesce import Flight
 from inference.request.work import Work
@@ -57,7 +57,7 @@ async def infer(work: Work, flight: Flight, prepared: Prepared) -> None:
     failure: BackendError | None = None
     failed: list[str] = []  # replicas whose server failed, as against one that is away or has no room
     for _ in range(pool.retries.rule.attempts):
-        if pool.suspects and _deaths(work) >= MOST_DEATHS:
+        if pool.suspects and _deaths(work) >= MAX_DEATHS:
             _log_failed(work, failed, failure, answered=False)
             raise errors.lost_with_prompt(model.name, flight.lost)
         replica = pool.choose(need, tried) or again
@@ -182,7 +182,7 @@ def _with(answer: ServerAnswer | None, error: ApiError) -> ApiError:
 def _failed(work: Work, flight: Flight, failure: BackendError | None) -> ApiError:
     """The error of a client that has nothing of its answer."""
     model, awaited_s = work.model.name, work.pool.awaited_s
-    if isinstance(failure, LostCallError) and _deaths(work) >= MOST_DEATHS:
+    if isinstance(failure, LostCallError) and _deaths(work) >= MAX_DEATHS:
         return errors.lost_with_prompt(model, flight.lost)
     match failure:
         case SlowError():

@@ -13,7 +13,7 @@ from controlplane.slo.core.period import SECOND_NS, Span
 
 Key = tuple[str, str]
 """A model and a tier."""
-MOST_LATE_SHARE = 0.01
+MAX_LATE_SHARE = 0.01
 """Gateway and ledger are read at moments that differ a little: so small a share of what gateways counted is no gap."""
 SILENT_S = 15.0
 """A gateway's process that ends is known to have counted no more if it was heard so shortly before."""
@@ -86,7 +86,7 @@ def document(gaps: Sequence[Gap], scope: Mapping[str, str], period: Span, at_ns:
 def missing(ended: Mapping[Key, int], measured: Mapping[Key, int]) -> dict[Key, int]:
     """What gateways counted and the ledger has no row of."""
     lost = {key: number - measured.get(key, 0) for key, number in ended.items()}
-    return {key: number for key, number in lost.items() if number > MOST_LATE_SHARE * ended[key]}
+    return {key: number for key, number in lost.items() if number > MAX_LATE_SHARE * ended[key]}
 
 
 def longest_without(steps: Iterable[int], first: int, end: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from inference.core.passing.request import Passed
 from inference.core.question import Question
 from inference.core.routing.need import parts_of
 
-MOST_DEATHS = 2
+MAX_DEATHS = 2
 """Replicas whose connection was lost while they had a prompt; a third does not get it. One may be chance."""
 REMEMBERED_S = 60.0
 """Longer than clients repeat a request by themselves, and short for a prompt that was there by chance."""

@@ -20,7 +20,7 @@ HALVINGS = 6
 MAX_RPS = 20_000.0
 BETTER, WORSE, ERROR = 0.75, 1.25, 0.05
 """A step tests a share of bad requests of 0.75 times what the objective allows against 1.25 times, with 5 % of either error (Wald)."""
-MOST_BAD = 50
+ENOUGH_BAD = 50
 """A step that is not decided when so many bad requests were to be expected is decided by its share."""
 QUICK = 20
 MAX_CORRELATION = 0.95
@@ -93,7 +93,7 @@ def decide(good: Sequence[bool], target: float, *, quick: bool, at_end: bool) ->
         return "lost" if evidence > 0 else "kept", count, bad
     if quick and not bad:
         return "kept", count, bad
-    if at_end or count >= MOST_BAD / allowed * alike:
+    if at_end or count >= ENOUGH_BAD / allowed * alike:
         return "kept" if bad <= allowed * count else "lost", count, bad
     return "open", count, bad
 
