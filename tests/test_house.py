@@ -12,7 +12,8 @@ MAX_LINES = 400
 MAX_MODULES = 20
 MAX_LOOSE_MODULES = 7
 MAX_LIST_OF_A_CONTRACT = 10
-MAX_COLUMNS_OF_TEMPLATES = 160
+MAX_COLUMNS = 160
+"""Of templates and documents."""
 
 
 def files(pattern: str = "*.py") -> list[PurePath]:
@@ -40,7 +41,22 @@ def test_no_line_of_a_template_is_too_long() -> None:
         f"{path}:{number}: {len(line)} columns"
         for path in templates
         for number, line in enumerate((ROOT / path).read_text().splitlines(), 1)
-        if len(line) > MAX_COLUMNS_OF_TEMPLATES
+        if len(line) > MAX_COLUMNS
+    ] == []
+
+
+def test_no_line_of_a_document_is_too_long() -> None:
+    """Rows of tables and blocks of code cannot be broken."""
+    documents = files("*.md")
+    assert documents
+    assert [
+        f"{path}:{number}: {len(line)} columns"
+        for path in documents
+        for block in (
+            re.sub(r"(?ms)^ *```.*?^ *```", lambda code: "\n" * code[0].count("\n"), (ROOT / path).read_text()),
+        )
+        for number, line in enumerate(block.splitlines(), 1)
+        if len(line) > MAX_COLUMNS and not line.lstrip().startswith("|")
     ] == []
 
 
