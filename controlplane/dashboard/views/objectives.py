@@ -84,7 +84,8 @@ def objectives(request: HttpRequest) -> HttpResponse:
         "unknown": sum(status.state == "unknown" for status in chosen),
         "enabled": sum(status.state != "disabled" for status in chosen),
         "disabled": sum(status.state == "disabled" for status in chosen),
-        "judged": sum(status.state not in ("unknown", "disabled") for status in chosen),
+        "judged": sum(status.state in ("firing", "quiet") and not status.is_empty for status in chosen),
+        "empty": sum(status.is_empty for status in chosen),
     }
     return render_page(request, "dashboard/objectives.html", context)
 

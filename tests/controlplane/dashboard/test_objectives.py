@@ -162,18 +162,20 @@ def test_what_is_unknown_is_said_first_and_never_as_none_burning(teammate: Clien
 
 
 @pytest.mark.parametrize(
-    ("state", "sentence"),
+    ("state", "total", "sentence"),
     [
-        ("unknown", "of 1 objective is unknown; 1 disabled"),
-        ("firing", "of 1 objective burns too fast; ✕ 1 is broken over its period; 1 disabled"),
+        ("unknown", 100, "of 1 objective is unknown; 1 disabled"),
+        ("firing", 100, "of 1 objective burns too fast; ✕ 1 is broken over its period; 1 disabled"),
+        ("quiet", 0, "1 objective had no request to judge; 1 disabled"),
     ],
 )
-def test_objectives_that_are_disabled_are_counted_apart(
-    teammate: Client, served: Filled, state: str, sentence: str
+def test_objectives_that_are_disabled_or_had_no_request_are_counted_apart(
+    teammate: Client, served: Filled, state: str, total: int, sentence: str
 ) -> None:
     save_objective(replace(SLOW, slug="chat-off", name="Nobody asks"), who="olga", enabled=False)
-    judged(state=state)
-    assert sentence in shown_of(teammate)
+    judged(state=state, total=total)
+    shown = shown_of(teammate)
+    assert sentence in shown and "none burns" not in shown
 
 
 def test_before_the_controller_has_run_nothing_holds(teammate: Client, served: Filled) -> None:
