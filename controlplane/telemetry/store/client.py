@@ -27,6 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _BUSY = re.compile(r"HTTP status (408|429|5\d\d)")  # a proxy's answer, without ClickHouse's code
+_QUERY = re.compile(r"\?\w+=[^\s)]*")  # of a URL
 
 PROBE_AFTER_S = 2.0
 """Seconds without an answer after which a call first probes the store, so that a store that hangs is noticed after PROBE_S."""
@@ -128,7 +129,7 @@ class Connection:
         try:
             self._pool.request("GET", url, timeout=PROBE_S, retries=False)
         except HTTPError as error:
-            raise StoreUnavailableError(f"the store does not answer within {PROBE_S:g} s: {error}") from error
+            raise StoreUnavailableError(f"the store does not answer: {error}") from error
         self._answered_s = time.monotonic()
 
     def _connected(self) -> "Client":
@@ -177,12 +178,12 @@ def _translate_errors() -> Iterator[None]:
     try:
         yield
     except ClickHouseError as error:
-        code = getattr(error, "code", None)
-        retryable = code in RETRYABLE_CODES if code else isinstance(error, OperationalError) or _BUSY.search(str(error))
+        code, said = getattr(error, "code", None), _QUERY.sub("", str(error))
+        retryable = code in RETRYABLE_CODES if code else isinstance(error, OperationalError) or _BUSY.search(said)
         if code in LIMIT_CODES:
-            raise StoreLimitError(f"the store ran out of memory or time for this query: {error}") from error
+            raise StoreLimitError(f"the store ran out of memory or time for this query: {said}") from error
         if retryable:
-            raise StoreUnavailableError(f"the store does not answer now: {error}") from error
-        raise StoreError(f"the store refused: {error}", code=code) from error
+            raise StoreUnavailableError(f"the store does not answer now: {said}") from error
+        raise StoreError(f"the store refused: {said}", code=code) from error
     except OSError as error:
         raise StoreUnavailableError(f"the store cannot be reached: {error}") from error
