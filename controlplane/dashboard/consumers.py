@@ -35,7 +35,7 @@ class Live(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def connect(self) -> None:
         self._path, self._number = "", 0
         self._has: str | None = None  # what the browser was sent last
-        self._due = asyncio.Event()
+        self._due, self._watches = asyncio.Event(), asyncio.Event()
         await self.accept()
         self._renewing = asyncio.create_task(self._renew())
 
@@ -56,24 +56,25 @@ class Live(AsyncWebsocketConsumer):  # type: ignore[misc]
         match said:
             case {"watch": str(path), "number": int(number)} if len(path) <= MAX_PATH and (not path or is_page(path)):
                 self._path, self._number, self._has = path, number, None
+                (self._watches.set if path else self._watches.clear)()
             case {"renew": True}:
                 self._due.set()
 
     async def _renew(self) -> None:
         while True:
             await self._due.wait()
+            await self._watches.wait()  # what changes before the browser has said what it shows is told then
             self._due.clear()
             began = time.monotonic()
-            if self._path:
-                try:
-                    await self._send()
-                except LoggedOutError:
-                    # Granian closes no socket that is listened to, and the browser would wait.
-                    await self.send(LOGGED_OUT)
-                    await self.close(NOT_LOGGED_IN)
-                    return
-                except Exception as error:  # noqa: BLE001  (the next change is another try)
-                    log.warning("live.not_renewed", path=self._path, error=f"{type(error).__name__}: {error}")
+            try:
+                await self._send()
+            except LoggedOutError:
+                # Granian closes no socket that is listened to, and the browser would wait.
+                await self.send(LOGGED_OUT)
+                await self.close(NOT_LOGGED_IN)
+                return
+            except Exception as error:  # noqa: BLE001  (the next change is another try)
+                log.warning("live.not_renewed", path=self._path, error=f"{type(error).__name__}: {error}")
             await asyncio.sleep(max(REFRESH_S, REST * (time.monotonic() - began)))
 
     async def _send(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser.burning import BURN, QUIET
-from tests.support.browser.pages import accessible
+from tests.support.browser.pages import accessible, linked
 from tests.support.browser.site import Site
 
 Shoot = Callable[[str], None]
@@ -140,6 +140,7 @@ def test_a_note_appears_in_the_timeline_and_a_half_written_one_survives_a_refres
     page.get_by_role("button", name="Add to the timeline").click()
     expect(page.locator(".timeline")).to_contain_text("restarted replica 1")
     page.get_by_role("textbox", name="Note").fill("half a thou")
+    linked(page)
     site.announce(0, 0)
     expect(page.locator("#data[data-renewed]")).to_have_count(1)
     expect(page.get_by_role("textbox", name="Note")).to_have_value("half a thou")

@@ -91,7 +91,7 @@ def test_double_click_widens(page: Page) -> None:
 def test_new_requests_appear_without_a_reload_and_the_page_stays_where_it_was(page: Page, site: Site) -> None:
     pages.open_latency(page)
     pages.mark(page)
-    page.wait_for_function("document.querySelector('.freshness .link').textContent === ''")
+    pages.linked(page)
     page.wait_for_function(
         "() => document.documentElement.scrollHeight - innerHeight >= 120"
     )  # its later parts are there
@@ -113,6 +113,7 @@ def test_a_zoomed_page_does_not_move_when_new_requests_arrive(page: Page, site: 
     before = page.locator(".stages").inner_html()
     beside = page.context.new_page()
     pages.open_latency(beside)
+    pages.linked(beside)
     site.arrive(5, 2, seed=12)
     expect(beside.locator("#data[data-renewed]")).to_have_count(1)
     assert page.locator(".stages").inner_html() == before

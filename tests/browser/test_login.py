@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser.console import SCREENSHOTS
+from tests.support.browser.pages import linked
 from tests.support.browser.site import Site
 from tests.support.start import Start
 
@@ -174,6 +175,7 @@ def test_an_open_page_of_a_session_that_has_ended_asks_for_a_log_in(tab: Page, s
     tab.get_by_label("Password").fill(site.password)
     tab.get_by_role("button", name="Log in", exact=True).click()
     tab.wait_for_url("**/latency?q=p99")
+    linked(tab)
     site.arrive(20, over_s=2.0, seed=1)
     expect(tab.locator("[data-renewed]")).to_be_attached()
     [key] = [each["value"] for each in tab.context.cookies() if each["name"] == "weir_session"]

@@ -79,6 +79,14 @@ async def test_a_browser_gets_its_page_whole_and_then_what_changed_of_it(shown: 
     await left(socket)
 
 
+async def test_what_changed_before_it_said_what_it_shows_is_not_lost(shown: Shown) -> None:
+    socket = await browser({"renew": True})
+    assert await socket.receive_nothing()
+    await socket.send_input({"type": "websocket.receive", "text": json.dumps({"watch": "/requests", "number": 1})})
+    assert (await told(socket)) == {"number": 1, "html": shown.text}
+    await left(socket)
+
+
 async def test_another_page_begins_whole_and_what_is_not_understood_is_ignored(shown: Shown) -> None:
     elsewhere = (
         {"watch": path, "number": 7} for path in ("/admin/", "/api/v1/requests", "//evil.example/", "/latency" * 2_000)

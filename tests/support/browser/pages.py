@@ -26,6 +26,11 @@ def open_latency(page: Page, query: str = "") -> None:
     drawn(page)
 
 
+def linked(page: Page) -> None:
+    """Wait until the page would be told of changes."""
+    expect(page.locator("#data[data-linked]")).to_have_count(1)
+
+
 def drawn(page: Page, times: int = 1) -> None:
     """Wait until the chart has been drawn so often."""
     page.wait_for_function("times => Number(document.getElementById('chart')?.dataset.drawn || 0) >= times", arg=times)

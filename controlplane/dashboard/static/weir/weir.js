@@ -326,13 +326,14 @@
   function connect() {
     socket = new WebSocket(new URL(document.body.dataset.livePath, location.href).href.replace(/^http/, "ws"));
     socket.binaryType = "arraybuffer";
-    socket.onopen = () => { connected = true; watched = ""; tick(); watch(attempts > 0); attempts = 0; };
+    socket.onopen = () => { connected = true; watched = ""; tick(); watch(attempts > 0); attempts = 0; data.dataset.linked = ""; };
     socket.onmessage = (event) => {
       if (typeof event.data === "string") { location.reload(); return; } // logged out: the server asks for a log-in, and leads back here
       queue = queue.then(() => renewed(event.data)).catch(() => { watched = ""; watch(true); });
     };
     socket.onclose = () => {
       connected = false;
+      delete data.dataset.linked;
       tick();
       attempts += 1;
       setTimeout(connect, Math.min(30000, 500 * 2 ** attempts) * (0.5 + Math.random() / 2));
