@@ -161,13 +161,13 @@ async def test_killing_a_triton_under_load_fails_only_what_it_was_answering(
     await eventually_async(lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 2))
     stop = asyncio.Event()
     answered, failed = 0, []
-    killed = asyncio.Event()
+    noticed = asyncio.Event()
 
     async def user() -> None:
         nonlocal answered
         async with gateway.client() as client:
             while not stop.is_set():
-                late = killed.is_set()
+                late = noticed.is_set()
                 try:
                     assert await collect(client, max_tokens=10)
                     answered += 1
@@ -177,10 +177,10 @@ async def test_killing_a_triton_under_load_fails_only_what_it_was_answering(
     users = [asyncio.ensure_future(user()) for _ in range(8)]
     await eventually_async(lambda: answered > 20)
     await asyncio.to_thread(process.kill)
-    killed.set()
+    await eventually_async(lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 1))
+    noticed.set()
     mark = answered
     await eventually_async(lambda: answered > mark + 40)
-    await eventually_async(lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 1))
     assert [code for late, code in failed if late] == []
     assert {code for _, code in failed} <= {"service_unavailable"}
     assert len(failed) <= 8
