@@ -22,6 +22,7 @@ from tests.support.cluster.namespace import Namespace
 from tests.support.cluster.opened import opened
 from tests.support.cluster.proxy import Proxy
 from tests.support.policy.world import CLUSTER, World
+from tests.support.wait import eventually
 
 TICK_S = 0.2
 QUICK = {
@@ -109,7 +110,7 @@ class RealWorld(World):
 
 
 class Counts:
-    """Every count that a Deployment has had, as another client's watch sees it."""
+    """Every count that a Deployment of the namespace has had, as another client's watch sees it, from the first on."""
 
     def __init__(self, namespace: Namespace) -> None:
         self.seen: list[tuple[str, int]] = []
@@ -118,6 +119,7 @@ class Counts:
         self._thread = Thread(target=self._run, daemon=True)
         self._ended = False
         self._thread.start()
+        eventually(lambda: bool(self.seen))
 
     def of(self, workload: str) -> list[int]:
         """Without repetitions."""
