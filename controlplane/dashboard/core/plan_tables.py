@@ -16,6 +16,8 @@ from controlplane.telemetry.query.core.timerange import SECOND_NS
 from forecasting.capacity.assumptions import HOUR_S
 from forecasting.capacity.deadlines import WorkPlan
 from forecasting.capacity.plan import BINDINGS, Basis, Binding, Plan, PoolPlan
+from forecasting.capacity.what_if import Totals
+from forecasting.capacity.worksheet import WorksheetRow
 
 BINDS: dict[Binding, Badge] = {
     "demand": Badge("●", "", "demand"),
@@ -255,3 +257,10 @@ def cost_line(pools: Sequence[PoolPlan]) -> Hours | None:
 def all_replicas(plan: Plan, name: str) -> Hours:
     total = np.sum([pool.replicas for pool in plan.pools], axis=0) if plan.pools else np.zeros(plan.hours)
     return Hours(name, plan.start_s, total.tolist())
+
+
+def known_cost(usd: float | None, of: Totals | WorksheetRow | None) -> str:
+    """What is known of a cost: GPUs of a type without a price are not free."""
+    if usd is None or of is None or not of.unpriced:
+        return PAGE.usd(usd)
+    return f"≥ {PAGE.usd(usd)}" if of.cost_usd else "no price"

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.figures.plan import compared_figure
-from controlplane.dashboard.core.plan_tables import BINDS, all_replicas
+from controlplane.dashboard.core.plan_tables import BINDS, all_replicas, known_cost
 from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.history import synthetic
 from controlplane.dashboard.views.common import page
@@ -221,16 +221,9 @@ def figures(made: Sequence[WhatIf], priced: bool) -> list[dict[str, Any]]:
             values = of(name)
             comparable = [value if known else None for value, known in zip(values, whole, strict=True)]
             rows.append(
-                row(words, comparable, [cost(value, totals) for value, totals in zip(values, every, strict=True)])
+                row(words, comparable, [known_cost(value, totals) for value, totals in zip(values, every, strict=True)])
             )
     return rows
-
-
-def cost(usd: float | None, totals: Totals | None) -> str:
-    """What is known of it: GPUs of a type without a price are not free."""
-    if usd is None or totals is None or not totals.unpriced:
-        return PAGE.usd(usd)
-    return f"≥ {PAGE.usd(usd)}" if totals.cost_usd else "no price"
 
 
 def delta(value: float, first: float) -> str:

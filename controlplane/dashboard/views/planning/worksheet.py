@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.figures.plan import regions_figure
-from controlplane.dashboard.core.plan_tables import basis_words
+from controlplane.dashboard.core.plan_tables import basis_words, known_cost
 from controlplane.dashboard.history import synthetic
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.planning.frame import (
@@ -97,9 +97,7 @@ def sheet_row(row: WorksheetRow, priced: bool) -> dict[str, Any]:
         "output_tokens": least(row.output_tokens, amount(row.output_tokens)),
         "forecast": basis_words(row.basis),
         "batching_factor": PAGE.number(row.batching_factor),
-        "cost": f"{'≥ ' if row.unpriced else ''}{PAGE.usd(row.cost_usd)}"
-        if priced and (row.cost_usd or not row.unpriced)
-        else "no price",
+        "cost": known_cost(row.cost_usd, row) if priced else "no price",
         "lines_cost": PAGE.usd(row.lines_cost_usd) if row.lines_cost_usd else "",
     }
 
