@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-_NUMBERS = (int, float, str)
+_SCALARS = (int, float, str)
 _TRUE = frozenset(("1", "1.0", "t", "true", "y", "yes", "on"))
 _MAX_DEPTH = 6  # of lists and objects: messages, their parts, and those of a tool's result
 _encode = msgspec.json.encode
@@ -37,14 +37,14 @@ def texts_of(value: Any, depth: int = 0) -> Iterator[str]:
 def tokens_of(value: Any) -> int:
     """A number of tokens as servers in Python read it, which take `5.0` and `"5"` for 5; 0 where it is none."""
     try:
-        return max(0, int(float(value) if isinstance(value, str) else value)) if type(value) in _NUMBERS else 0
+        return max(0, int(float(value) if isinstance(value, str) else value)) if type(value) in _SCALARS else 0
     except (ValueError, OverflowError):
         return 0
 
 
 def is_true(value: Any) -> bool:
     """Whether servers in Python read it as true, as they do `"true"` and 1."""
-    return value is True or (type(value) in _NUMBERS and str(value).lower() in _TRUE)
+    return value is True or (type(value) in _SCALARS and str(value).lower() in _TRUE)
 
 
 def token_ids(value: Any, depth: int = 0) -> int:
