@@ -25,6 +25,8 @@ from tests.support.policy.world import CLUSTER, World
 from tests.support.wait import eventually
 
 TICK_S = 0.2
+CALL_S = 10
+WATCH_S = 30
 QUICK = {
     "max": 20,
     "stale_after_s": 10,
@@ -114,12 +116,13 @@ class Counts:
 
     def __init__(self, namespace: Namespace) -> None:
         self.seen: list[tuple[str, int]] = []
+        self._failure: Exception | None = None
         self._watch = watch.Watch()
         self._namespace = namespace
         self._thread = Thread(target=self._run, daemon=True)
         self._ended = False
         self._thread.start()
-        eventually(lambda: bool(self.seen))
+        eventually(lambda: bool(self.seen), lambda: f"a first count; the watch: {self._failure!r}")
 
     def of(self, workload: str) -> list[int]:
         """Without repetitions."""
@@ -139,16 +142,31 @@ class Counts:
         self._watch.stop()
 
     def _run(self) -> None:
-        apps = client.AppsV1Api(self._namespace.api)
         while not self._ended:
             try:
-                for event in self._watch.stream(
-                    apps.list_namespaced_deployment, self._namespace.name, timeout_seconds=3600
-                ):
-                    made = event["object"]
-                    self.seen.append((made.metadata.name, made.spec.replicas))
-            except Exception:  # noqa: BLE001  (the API server is ended on purpose)
+                self._follow(client.AppsV1Api(self._namespace.api))
+            except Exception as error:  # noqa: BLE001  (the API server is ended on purpose)
+                self._failure = error
                 time.sleep(0.05)
+
+    def _follow(self, apps: client.AppsV1Api) -> None:
+        """List, and watch from there. A server that says nothing is asked again: it may be one that is no more."""
+        namespace = self._namespace.name
+        listed = apps.list_namespaced_deployment(namespace, _request_timeout=CALL_S)
+        for made in listed.items:
+            self.seen.append((made.metadata.name, made.spec.replicas))
+        version = listed.metadata.resource_version
+        while not self._ended:
+            for event in self._watch.stream(
+                apps.list_namespaced_deployment,
+                namespace,
+                resource_version=version,
+                timeout_seconds=WATCH_S,
+                _request_timeout=(CALL_S, WATCH_S + CALL_S),
+            ):
+                made = event["object"]
+                self.seen.append((made.metadata.name, made.spec.replicas))
+            version = self._watch.resource_version
 
 
 def scale_writes(proxy: Proxy, workload: str = "") -> int:
