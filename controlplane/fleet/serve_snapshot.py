@@ -7,8 +7,10 @@ each of them.
 import asyncio
 import gzip
 import json
+import signal
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -56,9 +58,17 @@ class Feed:
         self._looking: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, "snapshot")
         self._failed = False
+        self._hears = False  # a handler of SIGTERM calls `end`
+        self._ended = False
+
+    def end(self) -> None:
+        """Answer all that wait now, and who asks later at once."""
+        self._ended = True
+        self._tell()
 
     async def after(self, etag: str, wait_s: float) -> Document | None:
         """The first document with another etag; None if there was none within `wait_s`. Raises UnavailableError."""
+        self._hears = self._hears or _at_sigterm(self.end)
         self._waiting += 1
         try:
             if self._looking is None:
@@ -68,6 +78,8 @@ class Feed:
             try:
                 async with asyncio.timeout(wait_s):
                     while self._document is not None and self._document.etag == etag:
+                        if self._ended:
+                            return None
                         await self._news.wait()
             except TimeoutError:
                 return None
@@ -104,8 +116,26 @@ class Feed:
         self._failed = False
         if new is not None:
             self._document = new
-            news, self._news = self._news, asyncio.Event()
-            news.set()
+            self._tell()
+
+    def _tell(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+
+def _at_sigterm(call: Callable[[], None]) -> bool:
+    """Call `call` at SIGTERM, beside what the server does then: granian waits for every answer. False where no loop handles it."""
+    loop = asyncio.get_running_loop()
+    handler = signal.getsignal(signal.SIGTERM)
+    if not callable(handler):
+        return False
+
+    def ending(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(call)
+        handler(number, frame)
+
+    signal.signal(signal.SIGTERM, ending)
+    return True
 
 
 def _read(known: str) -> Document | None:

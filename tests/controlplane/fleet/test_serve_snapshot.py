@@ -2,6 +2,8 @@
 
 import asyncio
 import gzip
+import os
+import signal
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,26 @@ async def test_a_gateway_that_leaves_is_not_waited_for(replica: Replica, applica
     await asyncio.sleep(0)
     caller.left.set()
     assert (await waiting)[0] == 0
+
+
+async def test_a_process_that_is_told_to_end_answers_who_waits(
+    replica: Replica, application: SnapshotApplication
+) -> None:
+    """Granian ends once every answer is given: gateways would hold it for as long as they wait."""
+    loop, server_notified = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, server_notified.set)
+    try:
+        caller = Caller(application)
+        _, headers, _ = await caller.ask()
+        waiting = asyncio.create_task(caller.ask("wait_s=25", if_none_match=headers["etag"]))
+        await asyncio.sleep(0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(20):
+            assert (await waiting)[0] == 304
+            await server_notified.wait()
+            assert (await caller.ask("wait_s=25", if_none_match=headers["etag"]))[0] == 304, "nor does it wait again"
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
 
 
 async def test_it_is_for_those_with_the_token(

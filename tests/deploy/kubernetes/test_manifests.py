@@ -47,6 +47,7 @@ def test_every_container_is_restricted_and_bounded(manifests: list[Manifest]) ->
     }
     for name, pod in pods.items():
         assert pod["securityContext"]["runAsNonRoot"] is True, name
+        assert pod["enableServiceLinks"] is False, f"{name}: the Service weir-gateway would set WEIR_GATEWAY_PORT"
         for container in pod["containers"] + pod.get("initContainers", []):
             own = container["securityContext"]
             assert own["readOnlyRootFilesystem"] is True and own["allowPrivilegeEscalation"] is False, name

@@ -56,6 +56,7 @@ def deployment(workload: WorkloadValue, pod: Manifest, annotations: dict[str, st
 def pod(workload: WorkloadValue, container: Manifest, volumes: list[Manifest]) -> Manifest:
     spec: Manifest = {
         "automountServiceAccountToken": False,
+        "enableServiceLinks": False,  # else a Service “vllm” or “weir-gateway” sets VLLM_PORT or WEIR_GATEWAY_PORT, which are settings
         "terminationGracePeriodSeconds": workload.drain_s,
         "securityContext": {
             "runAsNonRoot": True,

@@ -44,6 +44,12 @@ def test_nobody_takes_the_count_from_who_scales_it(workload: WorkloadValue) -> N
     assert "replicas" not in of(workload)["Deployment"]["spec"]
 
 
+@pytest.mark.parametrize("workload", ALL, ids=lambda workload: workload.kind)
+def test_no_name_of_a_service_becomes_a_setting(workload: WorkloadValue) -> None:
+    """Kubernetes would set WEIR_GATEWAY_PORT in the pods beside a Service weir-gateway."""
+    assert of(workload)["Deployment"]["spec"]["template"]["spec"]["enableServiceLinks"] is False
+
+
 def test_a_triton_runs_on_gpu_nodes_and_is_ready_once_its_model_is() -> None:
     pod = of(TRITON)["Deployment"]["spec"]["template"]["spec"]
     triton = container(TRITON)
