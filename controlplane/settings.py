@@ -5,7 +5,6 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from csp.constants import NONE, SELF, UNSAFE_INLINE
-from django.core.exceptions import ImproperlyConfigured
 from servestatic.compress import Compressor
 
 from controlplane.config import Config, ConfigError
@@ -19,11 +18,14 @@ ROOT = Path(__file__).resolve().parent.parent
 try:
     CONFIG = Config.load()
     DATABASES = {"default": database(CONFIG.database_url, CONFIG.home)}
+    CONFIG.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    SECRET_KEY = CONFIG.secret_key or read_or_make_secret(CONFIG.home / "secret-key")
 except (ConfigError, DatabaseUrlError) as error:
-    raise ImproperlyConfigured(str(error)) from None
-
-CONFIG.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-SECRET_KEY = CONFIG.secret_key or read_or_make_secret(CONFIG.home / "secret-key")
+    raise SystemExit(f"Weir cannot start: {error}") from None  # a line, where Django's own error is a traceback
+except OSError as error:
+    raise SystemExit(
+        f"Weir cannot start: WEIR_HOME={str(CONFIG.home)!r} cannot be used ({error}): let this user write there"
+    ) from None
 ALLOWED_HOSTS = CONFIG.allowed_hosts
 ROOT_URLCONF = "controlplane.urls"
 ASGI_APPLICATION = "controlplane.asgi.application"

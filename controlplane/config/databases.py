@@ -27,21 +27,30 @@ def database(url: str, home: Path) -> dict[str, Any]:
     if parts.scheme in POSTGRESQL_SCHEMES:
         name = unquote(parts.path).strip("/")
         if not name:
-            raise DatabaseUrlError(f"{parts.scheme}://{parts.hostname or ''} names no database: end it with /weir")
+            raise DatabaseUrlError("WEIR_DATABASE_URL names no database: end it with /weir")
+        try:
+            port = parts.port
+        except ValueError:  # whose text has what is thought to be the port: a part of the password
+            raise DatabaseUrlError(
+                "WEIR_DATABASE_URL has a port that is no number from 0 to 65535: write / in a password as %2F, @ as %40"
+            ) from None
         if find_spec("psycopg") is None:
-            raise DatabaseUrlError("PostgreSQL needs its driver: pip install 'psycopg[binary]>=3.2'")
+            raise DatabaseUrlError(
+                "WEIR_DATABASE_URL is of PostgreSQL, which needs its driver: pip install 'psycopg[binary]>=3.2'"
+            )
         return {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": name,
             "USER": unquote(parts.username or ""),
             "PASSWORD": unquote(parts.password or ""),
             "HOST": unquote(parts.hostname or ""),
-            "PORT": str(parts.port or ""),
+            "PORT": str(port or ""),
             "CONN_MAX_AGE": 0,  # under ASGI a kept connection belongs to a thread that may never be used again
             "OPTIONS": {"connect_timeout": TIMEOUT_S} | dict(parse_qsl(parts.query)),
         }
     raise DatabaseUrlError(
-        f"scheme {parts.scheme!r} is not one of {', '.join(SCHEMES)}: use sqlite:///PATH or postgresql://user@host/name"
+        f"WEIR_DATABASE_URL begins with {parts.scheme!r}, which is not one of {', '.join(SCHEMES)}: "
+        "use sqlite:///PATH or postgresql://user@host/name"
     )
 
 

@@ -36,12 +36,18 @@ def test_a_socket_folder_is_a_host() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "says"), [("mysql://x/y", "use sqlite"), ("postgresql://u:hunter2@host", "names no database")]
+    ("url", "says"),
+    [
+        ("mysql://x/y", "use sqlite"),
+        ("postgresql://u:hunter2@host", "names no database"),
+        ("postgresql://u:hunter2/more@host/weir", "write / in a password as %2F"),
+    ],
 )
 def test_what_cannot_be_used_is_refused_without_its_password(url: str, says: str) -> None:
     with pytest.raises(DatabaseUrlError, match=says) as refused:
         database(url, HOME)
     assert "hunter2" not in str(refused.value)
+    assert str(refused.value).startswith("WEIR_DATABASE_URL")
 
 
 @pytest.mark.django_db

@@ -1,6 +1,9 @@
 """Each setting is checked, documented, and refused with a sentence when it is wrong."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +184,27 @@ def test_a_wrong_value_is_refused_with_its_name_value_meaning_and_remedy(
     assert f"WEIR_{name}{shown} is refused" in str(refused.value)
     assert remedy in str(refused.value)
     assert str(field.description) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("WEIR_CONTROLLER_PORT", "tcp://10.96.0.1:8090", "input should be a valid integer"),
+        ("WEIR_DATABASE_URL", "mysql://x/y", "use sqlite"),
+        ("WEIR_HOME", "/dev/null/weir", "let this user write there"),
+    ],
+)
+def test_a_process_says_what_is_wrong_in_a_line(variable: str, value: str, says: str, tmp_path: Path) -> None:
+    environment = os.environ | {"WEIR_HOME": str(tmp_path), variable: value}
+    ended = subprocess.run(
+        [sys.executable, "-c", "import controlplane.settings"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1), ended.stderr
+    assert all(part in ended.stderr for part in ("Weir cannot start: ", variable, says)), ended.stderr
 
 
 def test_the_document_says_which_settings_are_refused_when_they_are_read() -> None:
