@@ -13,7 +13,6 @@ from controlplane.config.connections import connections_of
 from controlplane.observability import metrics_server, tasks, tracing
 from controlplane.worker import metrics
 from controlplane.worker.schedule import SCHEDULE
-from inference.contract.tls.certificate import ServerCertificate
 from inference.contract.tls.clear_text import warn
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
@@ -126,8 +125,7 @@ class Exposing(bootsteps.StartStopStep):  # type: ignore[misc]
 
     def start(self, worker: Any) -> None:
         host, _, port = config.worker_metrics.rpartition(":")
-        shown = ServerCertificate.named(config.metrics_certificate, config.metrics_key, None, "WEIR_METRICS")
-        self.server = metrics_server.serve(host.strip("[]"), int(port), config.metrics_token, shown=shown)
+        self.server = metrics_server.serve_by(config, "WEIR_WORKER_METRICS", host.strip("[]"), int(port))
 
     def stop(self, worker: Any) -> None:
         if self.server is not None:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from controlplane.config import Config
 from controlplane.controller.loop import Controller
 from controlplane.observability import metrics_server
-from inference.contract.tls.certificate import ServerCertificate
 
 STUCK_AFTER_S = 60.0
 
@@ -15,12 +14,8 @@ STUCK_AFTER_S = 60.0
 @contextmanager
 def serve(config: Config, controller: Controller) -> Iterator[int]:
     """Serves at the configured address while the block runs; yields the port."""
-    server = metrics_server.serve(
-        config.controller_host,
-        config.controller_port,
-        config.metrics_token,
-        lambda: _ready(controller),
-        ServerCertificate.named(config.metrics_certificate, config.metrics_key, None, "WEIR_METRICS"),
+    server = metrics_server.serve_by(
+        config, "WEIR_CONTROLLER_PORT", config.controller_host, config.controller_port, lambda: _ready(controller)
     )
     try:
         yield server.server_address[1]

@@ -9,8 +9,9 @@ from typing import Any
 from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
 
+from controlplane.config import Config
 from inference.contract.metrics_access import may_read_metrics
-from inference.contract.tls.certificate import ServerCertificate
+from inference.contract.tls.certificate import ServerCertificate, TlsError
 
 READ_TIMEOUT_S = 10.0
 
@@ -79,6 +80,19 @@ def serve(
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server
+
+
+def serve_by(config: Config, setting: str, host: str, port: int, ready: Ready | None = None) -> ThreadingHTTPServer:
+    """As `serve`, for a process that begins: it ends with a sentence where the address, named by `setting`, or a file cannot be used."""
+    try:
+        shown = ServerCertificate.named(config.metrics_certificate, config.metrics_key, None, "WEIR_METRICS")
+        return serve(host, port, config.metrics_token, ready, shown)
+    except TlsError as error:
+        raise SystemExit(f"Weir cannot start: {error}") from None
+    except OSError as error:
+        raise SystemExit(
+            f"Weir cannot start: {host}:{port} cannot be bound ({error.strerror}): stop what listens there, or change {setting}"
+        ) from None
 
 
 def how_to_read_metrics(token: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.config import Config
 from controlplane.config.connections import connections_of
-from controlplane.observability.metrics_server import serve
+from controlplane.observability.metrics_server import serve, serve_by
 from inference.contract.tls.certificate import ServerCertificate
 from tests.support.gateway.tls import Issued, issue
 
@@ -88,6 +88,17 @@ def test_over_tls_it_shows_the_certificate_that_lies_there_now(tmp_path: Path) -
     finally:
         running.shutdown()
         running.server_close()
+
+
+def test_a_process_whose_address_or_certificate_cannot_be_used_ends_with_a_sentence(tmp_path: Path) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(SystemExit, match="change WEIR_CONTROLLER_PORT"),
+    ):
+        serve_by(Config(), "WEIR_CONTROLLER_PORT", *taken.getsockname())
+    missing = Config(metrics_certificate=tmp_path / "none.pem", metrics_key=tmp_path / "none.key")
+    with pytest.raises(SystemExit, match=r"WEIR_METRICS_CERTIFICATE=.*No such file"):
+        serve_by(missing, "WEIR_CONTROLLER_PORT", "127.0.0.1", 0)
 
 
 def test_what_processes_speak_to_is_listed_with_mail_and_log_ins() -> None:
