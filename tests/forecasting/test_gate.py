@@ -58,13 +58,10 @@ def test_an_incumbent_that_no_longer_earns_is_demoted() -> None:
     assert reason.endswith("prophet no longer earned its use.")
 
 
-def test_an_incumbent_stays_while_it_earns_and_nothing_is_clearly_better() -> None:
+def test_an_incumbent_stays_while_it_is_known_and_earns_and_nothing_is_clearly_better() -> None:
     assert chosen(score("prophet", 0.30), score("profile_day", 0.31), incumbent="prophet")[0] == "prophet"
     assert chosen(score("prophet", 0.02), incumbent="prophet")[0] == "prophet"
     assert chosen(score("prophet", 0.30), score("profile_day", 0.40), incumbent="prophet")[0] == "profile_day"
-
-
-def test_an_incumbent_that_is_no_longer_known_is_replaced() -> None:
     assert chosen(score("prophet", 0.3), incumbent="of_an_older_version")[0] == "prophet"
 
 

@@ -58,8 +58,10 @@ def test_a_drain_ends_where_traffic_comes_back(world: World) -> None:
     world.in_flight = dict.fromkeys(REPLICAS, 1)
     world.tick(6)
     assert Replica.objects.filter(draining=True).exists()
+    assert Action.objects.get().endpoints_version
     world.rps[POOL] = 24
-    world.tick(6)
+    ticked = world.tick(6)
+    assert ticked.faults == (), "it is no longer wanted: no ticket"
     assert not Replica.objects.filter(draining=True).exists()
     assert Action.objects.order_by("pk")[0].step == "abandoned"
     assert all(count >= 3 for count in _scales(world))
@@ -242,14 +244,3 @@ def test_what_is_not_empty_in_time_stays_with_a_ticket_that_ends_where_its_clust
     assert Replica.objects.filter(draining=True).count() <= 1, "at most the next attempt's"
     Cluster.objects.update(enabled=False)
     assert "drain" not in [fault.kind for fault in world.tick(1).faults]
-
-
-def test_a_drain_that_is_no_longer_wanted_is_no_ticket(world: World) -> None:
-    revision(scaling(min=2, **QUICK_DOWN))
-    world.in_flight = dict.fromkeys(REPLICAS, 1)
-    world.tick(8)
-    assert Action.objects.get().endpoints_version
-    world.rps[POOL] = 40
-    ticked = world.tick(10)
-    assert Action.objects.earliest("pk").step == "abandoned"
-    assert ticked.faults == ()

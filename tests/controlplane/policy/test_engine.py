@@ -200,12 +200,6 @@ def test_a_new_leader_goes_on_where_the_last_was(world: World) -> None:
     assert [each.name for each in snapshot_in_force().overlay.degradation] == ["shorter"]
 
 
-def test_a_text_that_cannot_be_followed_is_a_fault(world: World) -> None:
-    revision("kind: Scaling\n")
-    ticked = world.tick(2)
-    assert [(fault.kind, fault.subject) for fault in ticked.faults] == [("unreadable", "chat@1")]
-
-
 FAILOVER = """
     apiVersion: weir/v1
     kind: Routing

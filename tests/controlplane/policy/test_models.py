@@ -32,13 +32,10 @@ def test_the_text_of_a_revision_never_changes() -> None:
         row.save()
 
 
-def test_a_policy_has_one_active_revision() -> None:
+def test_a_policy_has_one_active_revision_and_a_pause_ends_after_its_start() -> None:
     _revision(1, PolicyRevision.State.ACTIVE)
     with pytest.raises(IntegrityError), transaction.atomic():
         _revision(2, PolicyRevision.State.ACTIVE)
-
-
-def test_a_pause_ends_after_its_start() -> None:
     now = timezone.now()
     with pytest.raises(IntegrityError), transaction.atomic():
         Pause.objects.create(author="ada", reason="x", starts_at=now, ends_at=now - timedelta(seconds=1))

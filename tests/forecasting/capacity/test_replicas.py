@@ -22,15 +22,12 @@ def only(plan: Plan) -> tuple[list[int], list[str]]:
     return [hour.replicas for hour in hours], [hour.binding for hour in hours]
 
 
-def test_an_hour_has_the_replicas_that_its_highest_step_needs() -> None:
+def test_an_hour_has_the_replicas_that_its_highest_step_needs_and_no_other() -> None:
     values = np.full(24, 3.0)
     values[5] = 9.1  # requests/s; a replica carries 2
     replicas, binding = only(make_plan(inputs([demand(forecast(values))])))
     assert replicas == [5, 2]
     assert binding == ["demand", "demand"]
-
-
-def test_a_load_that_is_exactly_what_replicas_carry_needs_no_other() -> None:
     assert only(make_plan(inputs([demand(steady(0.3, 1))], [pool(capacities={"H100": capacity(0.1)})])))[0] == [3]
 
 
@@ -139,12 +136,9 @@ def test_the_demand_of_a_lost_region_goes_to_the_others() -> None:
     assert {p.pool: p.requests_per_s.tolist() for p in plan.pools} == {"b": [10.0], "c": [8.0]}
 
 
-def test_a_launch_adds_to_its_model_from_its_day_on() -> None:
+def test_a_launch_adds_to_its_model_from_its_day_on_and_one_without_demand_needs_replicas_too() -> None:
     plan = make_plan(inputs([demand(steady(2, 48))]), parse_scenario("launch=chat:6:2026-11-24"))
     assert plan.pools[0].replicas.tolist() == [1] * 24 + [4] * 24
-
-
-def test_a_launch_of_a_model_without_demand_needs_replicas_too() -> None:
     plan = make_plan(
         inputs([demand(steady(2, 1))], [pool(), pool("new", model="new")]), parse_scenario("launch=new:6:2026-01-01")
     )
@@ -172,7 +166,7 @@ def test_another_gpu_has_its_own_capacity_price_and_size() -> None:
     assert (hour.replicas, hour.gpu_hours, hour.cost_usd) == (8, 16.0, 32.0)
 
 
-def test_after_its_end_a_forecast_repeats_its_week_and_grows() -> None:
+def test_after_its_end_a_forecast_repeats_its_week_and_grows_or_stays_at_its_highest_value() -> None:
     values = np.arange(7 * 24, dtype=np.float64) + 2
     request = inputs([demand(forecast(values, step_s=HOUR_S))], hours=15 * 24, growth_per_week=0.1)
     planned = make_plan(request)
@@ -180,6 +174,8 @@ def test_after_its_end_a_forecast_repeats_its_week_and_grows() -> None:
     np.testing.assert_allclose(rps[168:336], values * 1.1)
     np.testing.assert_allclose(rps[336:], values[:24] * 1.21)
     assert "repeat their last whole week (or day, or stay at their highest value), +10 % each week" in planned.notes[0]
+    [hours] = make_plan(inputs([demand(forecast([3.0, 9.0, 1.0], step_s=HOUR_S))], hours=6)).pools
+    assert hours.requests_per_s.tolist() == [3, 9, 1, 9, 9, 9]
 
 
 def test_growth_without_bounds_is_refused_and_never_a_small_plan() -> None:
@@ -189,11 +185,6 @@ def test_growth_without_bounds_is_refused_and_never_a_small_plan() -> None:
         make_plan(request)
     request = inputs([demand(steady(5.0, hours=7 * 24))], start_s=far, hours=24, growth_per_week=-0.5)
     assert make_plan(request).pools[0].replicas.min() >= 0
-
-
-def test_a_forecast_of_less_than_a_day_stays_at_its_highest_value() -> None:
-    [hours] = make_plan(inputs([demand(forecast([3.0, 9.0, 1.0], step_s=HOUR_S))], hours=6)).pools
-    assert hours.requests_per_s.tolist() == [3, 9, 1, 9, 9, 9]
 
 
 def test_every_row_names_who_forecast_with_which_skill_and_out_of_how_much() -> None:

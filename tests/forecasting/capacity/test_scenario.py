@@ -34,16 +34,13 @@ def test_a_scenario_is_read_back_from_its_text(scenario: Scenario) -> None:
     assert parse_scenario(scenario_text(scenario)) == scenario
 
 
-def test_no_text_is_the_plan_as_forecast() -> None:
-    assert parse_scenario("") == AS_FORECAST
-    assert AS_FORECAST.name == "as forecast"
-
-
 def test_a_scenario_is_named_in_words() -> None:
     scenario = parse_scenario("peak=2; outputs=1.3; hit_rate=-10; lost=eu; launch=chat:50:2026-12-03")
     assert scenario.name == (
         "peak × 2, outputs +30 %, hit rate -10 points, eu lost, chat +50 requests/s from 2026-12-03"
     )
+    assert parse_scenario("") == AS_FORECAST
+    assert AS_FORECAST.name == "as forecast"
 
 
 @pytest.mark.parametrize(

@@ -104,10 +104,13 @@ def test_what_a_first_look_shows_may_be_chance_and_what_it_shows_for_longer_is_n
     assert known is not None and shown_share(known) == 1.0, "of what was measured for long"
 
 
-def test_nothing_seen_changes_nothing_and_is_no_zero() -> None:
+def test_nothing_seen_changes_nothing_and_what_was_seen_long_ago_is_forgotten() -> None:
     before = after([10] * 100)[-1]
     assert seen(before, None, before.at_ms + 1_000) is before
     assert seen(None, None, 0) is None
+    later = seen(before, 50.0, before.at_ms + round(STEADY_S * 1_000) + 1)
+    assert later is not None
+    assert later.steady_rps == 50.0
 
 
 def test_a_clock_that_is_set_back_delays_what_is_seen_by_one_tick() -> None:
@@ -116,13 +119,6 @@ def test_a_clock_that_is_set_back_delays_what_is_seen_by_one_tick() -> None:
         memory = seen(memory, 40.0, 200_000 + second * 1_000)
         assert memory is not None
     assert memory.steady_rps == pytest.approx(40, rel=0.2)
-
-
-def test_what_was_seen_long_ago_is_forgotten() -> None:
-    before = after([10] * 100)[-1]
-    later = seen(before, 50.0, before.at_ms + round(STEADY_S * 1_000) + 1)
-    assert later is not None
-    assert later.steady_rps == 50.0
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=200), st.integers(100, 60_000))

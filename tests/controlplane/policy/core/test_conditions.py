@@ -33,12 +33,9 @@ def test_an_unknown_variable_makes_a_condition_unknown_unless_the_rest_decides(
     assert holds(condition, "ladder", values).holds is truth
 
 
-def test_what_is_unknown_is_named() -> None:
+def test_what_is_unknown_is_named_and_names_in_quotes_are_no_variables() -> None:
     truth = holds("queue_delay_s > 2.0 && waiting > 5.0", "ladder", {"queue_delay_s": 3.0})
     assert truth == Truth(None, ("waiting",))
-
-
-def test_names_in_quotes_are_no_variables() -> None:
     assert names_in("'waiting' == 'ready' || saturation > 1.0", "ladder") == ("saturation",)
 
 

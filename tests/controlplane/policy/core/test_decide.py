@@ -105,23 +105,23 @@ def test_a_persons_count_is_the_only_candidate_and_rails_still_hold_it() -> None
 
 
 @pytest.mark.parametrize(
-    "pause",
+    ("pause", "holds"),
     [
-        Pause(UNTIL_MS),
-        Pause(UNTIL_MS, "policy", "scale"),
-        Pause(UNTIL_MS, "model", "chat"),
-        Pause(UNTIL_MS, "pool", POOL),
+        (Pause(UNTIL_MS), True),
+        (Pause(UNTIL_MS, "policy", "scale"), True),
+        (Pause(UNTIL_MS, "model", "chat"), True),
+        (Pause(UNTIL_MS, "pool", POOL), True),
+        (Pause(NOW_MS), False),
+        (Pause(UNTIL_MS, "pool", "other"), False),
+        (Pause(UNTIL_MS, "policy", "x"), False),
     ],
 )
-def test_a_pause_of_what_it_is_about_holds_a_count(pause: Pause) -> None:
+def test_a_pause_of_what_it_is_about_holds_a_count_until_its_end(pause: Pause, holds: bool) -> None:
     decided = target(seen(pool(arrived_rps=75.0), pauses=(pause,)), scaling())
-    assert (decided.action, decided.wanted, decided.rails[-1].name) == ("hold", 4, "pause")
-    assert decided.rails[-1].before > 4
-
-
-@pytest.mark.parametrize("pause", [Pause(NOW_MS), Pause(UNTIL_MS, "pool", "other"), Pause(UNTIL_MS, "policy", "x")])
-def test_a_pause_of_something_else_or_that_ended_holds_nothing(pause: Pause) -> None:
-    assert target(seen(pool(arrived_rps=75.0), pauses=(pause,)), scaling()).action == "up"
+    assert decided.action == ("hold" if holds else "up")
+    if holds:
+        assert (decided.wanted, decided.rails[-1].name) == (4, "pause")
+        assert decided.rails[-1].before > 4
 
 
 def test_gpus_that_a_pool_takes_are_not_free_for_the_next() -> None:

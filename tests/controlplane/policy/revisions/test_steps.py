@@ -126,19 +126,19 @@ def test_a_preview_that_ended_in_an_error_is_none(team: Team) -> None:
         steps.activate(row, "ann")
 
 
-def test_naming_another_team_does_not_avoid_approval(team: Team) -> None:
-    Team.objects.filter(pk=team.pk).update(requires_approval=True)
+@pytest.mark.parametrize(
+    ("text", "team_of_text"),
+    [
+        (scaling().replace("  name: chat-replicas", "  name: chat-replicas\n  team: lax"), "lax"),
+        (scaling().replace("pool: chat-eu", "gateway: gateway\n  reactive: {replica_rps: 200}"), ""),
+    ],
+)
+def test_neither_another_team_in_the_text_nor_the_api_tier_avoids_the_approval_that_a_team_wants(
+    team: Team, text: str, team_of_text: str
+) -> None:
     Team.objects.create(name="lax")
-    row = proposed(scaling().replace("  name: chat-replicas", "  name: chat-replicas\n  team: lax"))
-    assert row.team == "lax"
-    with pytest.raises(ValidationError, match="wants another person's approval"):
-        steps.activate(row, "ann")
-
-
-def test_the_api_tier_needs_approval_where_any_team_wants_it(team: Team) -> None:
-    text = scaling(name="gateways").replace("pool: chat-eu", "gateway: gateway\n  reactive: {replica_rps: 200}")
     row = proposed(text)
-    assert row.team == ""
+    assert row.team == team_of_text
     Team.objects.filter(pk=team.pk).update(requires_approval=True)
     with pytest.raises(ValidationError, match="wants another person's approval"):
         steps.activate(row, "ann")

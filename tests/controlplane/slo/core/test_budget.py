@@ -17,13 +17,7 @@ def test_a_budget_by_hand() -> None:
     found = budget(Counts(250, 1_000_000), 0.999)
     assert found.allowed == pytest.approx(1_000)
     assert found.left_share == pytest.approx(0.75)
-
-
-def test_a_budget_can_be_overdrawn() -> None:
     assert budget(Counts(3_000, 1_000_000), 0.999).left_share == pytest.approx(-2)
-
-
-def test_without_events_the_budget_is_unused() -> None:
     assert budget(Counts(), 0.999).left_share == 1
 
 

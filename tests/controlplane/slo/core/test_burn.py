@@ -52,10 +52,8 @@ def test_burn_rates_by_hand() -> None:
     assert burn_rate(Counts(144, 10_000), 0.999) == pytest.approx(14.4)
     assert burn_rate(Counts(5, 100), 0.95) == pytest.approx(1)
     assert burn_rate(Counts(0, 100), 0.95) == 0
-
-
-def test_without_events_there_is_no_burn_rate() -> None:
     assert burn_rate(Counts(), 0.999) is None
+    assert burn_rate(Counts(7, 7), 0.9) == pytest.approx(highest_burn_rate(0.9)) == pytest.approx(10)
 
 
 @pytest.mark.parametrize("target", [0.0, 1.0, 99.9, -1.0, math.nan])
@@ -85,16 +83,16 @@ def test_the_short_window_ends_the_page_after_the_burning_ended() -> None:
     assert fires(found) == ""
 
 
-def test_one_error_in_ten_requests_fires_nothing() -> None:
-    assert fires({length: Counts(1, 10) for length in lengths_s(WORKBOOK)}) == ""
-
-
-def test_an_outage_at_low_traffic_fires_with_enough_requests() -> None:
-    assert fires({length: Counts(10, 10) for length in lengths_s(WORKBOOK)}) == "page"
-
-
-def test_without_data_nothing_fires() -> None:
-    assert fires({length: Counts() for length in lengths_s(WORKBOOK)}, minimum=MinimumEvents(0, 0)) == ""
+@pytest.mark.parametrize(
+    ("each", "minimum", "expected"),
+    [
+        (Counts(1, 10), MinimumEvents(), ""),
+        (Counts(10, 10), MinimumEvents(), "page"),
+        (Counts(), MinimumEvents(0, 0), ""),
+    ],
+)
+def test_little_traffic_fires_where_enough_of_it_is_bad(each: Counts, minimum: MinimumEvents, expected: str) -> None:
+    assert fires(dict.fromkeys(lengths_s(WORKBOOK), each), minimum=minimum) == expected
 
 
 def test_a_page_comes_before_a_ticket_and_the_fastest_page_first() -> None:
@@ -145,19 +143,11 @@ def test_a_verdict_says_why_it_does_not_fire() -> None:
     assert not verdict.enough_events
 
 
-def test_a_total_outage_burns_at_the_highest_rate() -> None:
-    assert burn_rate(Counts(bad=7, total=7), 0.9) == pytest.approx(highest_burn_rate(0.9)) == pytest.approx(10)
-
-
 @given(target=targets)
 def test_a_window_is_silent_exactly_where_a_total_outage_does_not_fire_it(target: float) -> None:
     outage = dict.fromkeys(lengths_s(WORKBOOK), Counts(1_000, 1_000))
     fires = [one.window for one in judge(outage, target, PERIOD_S) if one.fires]
     assert [one for one in WORKBOOK if one not in silent_windows(WORKBOOK, target, PERIOD_S)] == fires
-
-
-def test_a_window_longer_than_the_period_is_not_called_silent() -> None:
-    assert silent_windows(WORKBOOK, 0.999, DAY_S) == []
 
 
 @pytest.mark.parametrize(("bad", "total", "reached"), [(3, 10, True), (2, 10, False), (3, 9, False), (10, 10, True)])
@@ -193,11 +183,10 @@ def test_a_threshold_that_a_total_outage_only_reaches_never_fires(threshold: flo
     assert never_fires(threshold, 0.5) is never
 
 
-def test_a_window_as_long_as_the_period_may_be_silent() -> None:
-    hour = BurnWindow(
-        "page", HOUR_S, 300, 1
-    )  # in a period of an hour its threshold is 1, as is the rate of a total outage
+def test_a_window_as_long_as_the_period_may_be_silent_and_no_longer_one() -> None:
+    hour = BurnWindow("page", HOUR_S, 300, 1)  # in a period of an hour its threshold is the rate of a total outage
     assert silent_windows([hour], 1e-17, HOUR_S) == [hour]
+    assert silent_windows(WORKBOOK, 0.999, DAY_S) == []
 
 
 @pytest.mark.parametrize(("slice_s", "coarse"), [(300, 0), (301, 1), (1_800, 1), (1_801, 2)])
@@ -210,7 +199,3 @@ def test_the_minimum_applies_to_the_requests_where_events_are_slices() -> None:
     requests = {length: Counts(3, 10 if length == HOUR_S else 9) for length in lengths_s(WORKBOOK)}
     found = judge(slices, 0.999, PERIOD_S, requests=requests)
     assert [verdict.enough_events for verdict in found] == [True, False, False, False]
-
-
-def test_nothing_is_worst_where_nothing_fires() -> None:
-    assert worst([]) is None

@@ -49,20 +49,17 @@ SPREAD: list[Row] = [
 ]
 
 
-def test_requests_are_added_up_by_step() -> None:
-    assert counted(CountPlan([objective()]), SPREAD) == [{(): [[2, 0, 0, 0, 0, 7], [5, 0, 4, 0, 0, 8]]}]
-
-
 @pytest.mark.parametrize(
-    ("model", "found"),
+    ("scope", "found"),
     [
-        ("a", [[2, 0, 0, 0, 0, 0], [5, 0, 0, 0, 0, 1]]),
-        ("b", [[0, 0, 0, 0, 0, 7], [0, 0, 4, 0, 0, 7]]),
-        ("absent", [[0] * 6, [0] * 6]),
+        ({}, [[2, 0, 0, 0, 0, 7], [5, 0, 4, 0, 0, 8]]),
+        ({"model": "a"}, [[2, 0, 0, 0, 0, 0], [5, 0, 0, 0, 0, 1]]),
+        ({"model": "b"}, [[0, 0, 0, 0, 0, 7], [0, 0, 4, 0, 0, 7]]),
+        ({"model": "absent"}, [[0] * 6, [0] * 6]),
     ],
 )
-def test_a_scope_counts_its_own_requests(model: str, found: list[list[int]]) -> None:
-    assert counted(CountPlan([objective(scope={"model": model})]), SPREAD) == [{(): found}]
+def test_the_requests_of_a_scope_are_added_up_by_step(scope: dict[str, str], found: list[list[int]]) -> None:
+    assert counted(CountPlan([objective(scope=scope)]), SPREAD) == [{(): found}]
 
 
 def test_a_split_counts_each_value_by_itself() -> None:
@@ -197,10 +194,7 @@ SLICES = objective(method=Timeslices(20, 0.95))
 def test_a_slice_is_an_event_in_its_first_step_and_good_on_its_target() -> None:
     """Of 20 requests 19 were good, which is 95 %; of 8, 6 were; the last slice is empty."""
     assert sliced(REQUESTS, SLICES).tolist() == [[0, 0, 1, 0, 0, 0], [1, 0, 1, 0, 0, 0]]
-
-
-def test_where_requests_are_the_events_they_stay_as_they_are() -> None:
-    assert sliced(REQUESTS, objective()).tolist() == REQUESTS.tolist()
+    assert sliced(REQUESTS, objective()).tolist() == REQUESTS.tolist(), "where requests are the events"
 
 
 def made(of: Objective, late_s: int, from_s: int = 0) -> dict[str, list[list[int]]]:
@@ -210,11 +204,8 @@ def made(of: Objective, late_s: int, from_s: int = 0) -> dict[str, list[list[int
     return {name: of_block(make(REQUESTS, from_s)) for name, make in parts(of, "d", late_s).items()}
 
 
-def test_the_series_of_requests_is_one() -> None:
+def test_the_series_of_requests_is_one_and_slices_keep_their_requests_too() -> None:
     assert made(objective(), 0) == {"d": REQUESTS.tolist()}
-
-
-def test_slices_keep_their_requests_too() -> None:
     assert made(SLICES, 0) == {"d": sliced(REQUESTS, SLICES).tolist(), requests_of("d"): REQUESTS.tolist()}
 
 

@@ -62,6 +62,7 @@ def test_an_attempt_that_failed_is_booked_on_the_replica_that_spent_it() -> None
         Attempt("chat-small/eu", "two", "ok", "", retried=False, ns=200, model_ns=200),
     )
     assert (row.replica, row.stages["model"], row.retried_ns) == ("two", 770, 570)
+    assert (row.prefill_ns, row.decode_ns) == (100, 100), "a retry is neither"
     assert_closes([row])
 
 
@@ -77,11 +78,6 @@ def test_an_attempt_that_says_neither_its_pool_nor_why_it_failed() -> None:
     failed = gateway("model.infer", 10, 90, top, kind=CLIENT, stage="model", weir__replica="one")
     (row,) = close([top, failed._replace(status_code=ERROR)])
     assert row.attempts == (Attempt("chat/eu", "one", "error", "error", retried=False, ns=80, model_ns=80),)
-
-
-def test_a_retry_is_neither_prefill_nor_decode() -> None:
-    (row,) = close(tried_twice())
-    assert (row.prefill_ns, row.decode_ns) == (100, 100)
 
 
 def test_a_hedge_that_was_slower_is_booked_and_takes_none_of_the_request_s_time() -> None:
@@ -122,13 +118,8 @@ def test_an_attempt_that_nobody_waited_for_says_nothing_of_its_replica() -> None
 
 def test_a_coalesced_request_books_no_attempt_because_they_are_another_request_s() -> None:
     (row,) = close(tried_twice(weir__cache__outcome="coalesced"))
-    assert row.attempts == ()
+    assert row.attempts == close(gateway_trace())[0].attempts == (), "nor does one whose calls name no replica"
     assert_closes([row])
-
-
-def test_a_request_whose_calls_name_no_replica_has_no_attempts() -> None:
-    (row,) = close(gateway_trace())
-    assert row.attempts == ()
 
 
 @pytest.mark.parametrize(
@@ -140,14 +131,9 @@ def test_where_the_servers_spans_are_missing_its_queue_is_not_known(drop: Sequen
     (row,) = close([*spans, *served])
     assert row.unmeasured is bool(drop)
     assert spent(row)["queue"] == (100 if drop else 120)
+    if not drop:
+        assert ([one.model_ns for one in row.attempts], row.stages["model"]) == ([570, 160], 730)
     assert_closes([row])
-
-
-def test_an_attempt_with_its_servers_spans_has_its_own_part_of_the_model() -> None:
-    spans = tried_twice()
-    (row,) = close([*spans, *triton(spans[-1], 1780, 1960)])
-    assert [one.model_ns for one in row.attempts] == [570, 160]
-    assert row.stages["model"] == 730
 
 
 def test_a_hit_lacks_nothing() -> None:

@@ -1,6 +1,7 @@
 """The growth of counters: resets, starts, gaps and deltas."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,17 +30,21 @@ def test_a_counter_that_fell_began_again_at_zero() -> None:
     assert (found.amount, found.resets) == (4 + 3 + 2, 1)  # type: ignore[attr-defined]
 
 
-def test_a_later_start_is_a_reset_even_where_the_value_rose() -> None:
-    times = np.array([10, 20], np.int64) * S
-    found = increase(times, np.array([5.0, 8.0]), np.array([1, 15], np.int64) * S, from_ns=5 * S, to_ns=100 * S)
-    assert found is not None and (found.amount, found.resets) == (8, 1)
-
-
-def test_a_start_that_jitters_is_no_reset() -> None:
-    times = np.array([10, 20, 30], np.int64) * S
-    starts = np.array([S, S + 3, S + 1], np.int64)
-    found = increase(times, np.array([5.0, 8.0, 9.0]), starts, from_ns=5 * S, to_ns=100 * S)
-    assert found is not None and (found.amount, found.resets) == (4, 0)
+@pytest.mark.parametrize(
+    ("values", "starts", "amount", "resets"),
+    [
+        ([5.0, 8.0], [S, 15 * S], 8, 1),  # a later start is a reset even where the value rose
+        ([5.0, 8.0, 9.0], [S, S + 3, S + 1], 4, 0),  # a start that jitters is none
+        # A counter that was made while its page was read: the sample has the time at which the reading began.
+        ([2.0, 2.0], [10 * S + 5, 10 * S + 5], 2, 0),
+    ],
+)
+def test_a_start_is_a_reset_where_it_is_clearly_later(
+    values: list[float], starts: list[int], amount: float, resets: int
+) -> None:
+    times = np.arange(10, 10 * len(values) + 1, 10, np.int64) * S
+    found = increase(times, np.array(values), np.array(starts, np.int64), from_ns=5 * S, to_ns=100 * S)
+    assert found is not None and (found.amount, found.resets) == (amount, resets)
 
 
 def test_a_start_just_after_the_first_sample_is_no_reset() -> None:

@@ -123,12 +123,9 @@ def test_nobody_without_the_password_gets_an_answer(raw: Raw, headers: dict[str,
     assert b"AUTHENTICATION_FAILED" in text
 
 
-def test_key_headers_authenticate_too(raw: Raw) -> None:
+def test_key_headers_authenticate_too_and_ping_needs_no_password(raw: Raw) -> None:
     headers = {"X-ClickHouse-User": "weir", "X-ClickHouse-Key": raw.dsn.password}
     assert raw(b"SELECT 1", headers=headers)[:2] == (200, b"1\n")
-
-
-def test_ping_needs_no_password(raw: Raw) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", raw.dsn.port)
     connection.request("GET", "/ping")
     assert connection.getresponse().read() == b"Ok.\n"

@@ -18,13 +18,9 @@ READY, STARTING, PENDING = (
 )
 
 
-def test_those_without_a_node_go_before_those_that_start_and_those_before_ready_ones() -> None:
+def test_those_that_are_not_ready_go_first_and_would_go_in_the_place_of_ready_ones() -> None:
     seen = PoolSeen("chat", 3, replicas=(READY, STARTING, PENDING))
     assert [replica.name for replica in victims(seen, 3, lambda _: 0.0)] == ["pending", "starting", "ready"]
-
-
-def test_one_that_is_no_longer_ready_would_go_in_the_place_of_a_ready_one() -> None:
-    seen = PoolSeen("chat", 3, replicas=(READY, STARTING, PENDING))
     assert ahead(seen, {"ready"}) == ["starting", "pending"]
     assert ahead(seen, {"starting"}) == ["pending"]
     assert ahead(seen, {"pending"}) == ahead(seen, set()) == []

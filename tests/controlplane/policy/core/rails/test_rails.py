@@ -26,9 +26,6 @@ def test_a_cluster_that_is_away_holds_its_own() -> None:
     assert judged(verdict) == (4, "cluster")
     assert verdict and verdict.alarm and verdict.alarm.key == "cluster:eu"
     assert verdict.reason == "eu cannot be read: connection refused. The count stays as it is."
-
-
-def test_a_pool_that_its_cluster_does_not_manage_is_left_alone() -> None:
     assert judged(rails.cluster(case(pool(problem="no Deployment chat-eu")), 9)) == (4, "unmanaged")
 
 
@@ -38,13 +35,10 @@ def test_traffic_that_is_missing_or_old_holds(facts: dict[str, Any], count: int)
     assert judged(rails.metrics(case(pool(**facts)), count)) == (4, "metrics")
 
 
-def test_the_page_names_the_gateway_that_is_silent() -> None:
+def test_the_page_names_the_gateway_that_is_silent_and_a_first_reading_pages_nobody() -> None:
     verdict = rails.metrics(case(pool(traffic_age_ms=None, traffic_problem="http://b/signals answers 401")), 1)
     assert verdict and verdict.alarm
     assert "was never seen: http://b/signals answers 401. The count stays" in verdict.alarm.text
-
-
-def test_the_first_reading_after_a_start_holds_and_pages_nobody() -> None:
     verdict = rails.metrics(case(pool(arrived_rps=None)), 1)
     assert verdict is not None
     assert "a rate takes two readings" in verdict.reason
@@ -103,14 +97,15 @@ def test_a_count_stays_between_min_and_max() -> None:
 
 @pytest.mark.parametrize(
     ("facts", "left", "said"),
-    [({"in_flight": 17.0}, 3, ""), ({"in_flight": 17.0, "slots": None}, 1, ""), ({"in_flight": None}, 4, "metrics")],
+    [
+        ({"in_flight": 17.0}, 3, ""),
+        ({"in_flight": 17.0, "slots": None}, 1, ""),
+        ({"in_flight": None}, 4, "metrics"),
+        ({"in_flight": 17.0, "lines_in_flight": 16.0}, 1, ""),  # lines that can wait keep none
+    ],
 )
 def test_replicas_stay_for_what_is_in_flight(facts: dict[str, Any], left: int, said: str) -> None:
     assert judged(rails.in_flight(case(pool(**facts)), 0)) == (left, said)
-
-
-def test_lines_that_can_wait_keep_no_replica() -> None:
-    assert judged(rails.in_flight(case(pool(in_flight=17.0, lines_in_flight=16.0)), 0)) == (1, "")
 
 
 def test_more_in_flight_than_places_asks_for_no_replica() -> None:

@@ -63,13 +63,10 @@ def test_a_higher_step_has_its_own_time() -> None:
     ]
 
 
-def test_what_was_between_records_that_are_far_apart_counts_for_nothing() -> None:
+def test_what_no_record_saw_or_what_lies_far_apart_counts_for_nothing() -> None:
     walk = walked(ladder(STEP), [record(0, 3.0), record(1, 3.0), record(60, 3.0), record(61, 0.1)])
     assert walk.known_s == 120
     assert walk.seconds("batch") == 120
-
-
-def test_records_that_did_not_see_the_model_say_nothing() -> None:
     walk = walked(ladder(STEP), [record(0, 3.0, model="other"), record(1, 3.0, model="other")])
     assert (walk.known_s, walk.entered("batch")) == (0, 0)
 

@@ -48,11 +48,8 @@ def test_a_message_that_cannot_be_read_is_an_invalid_argument(channel: grpc.Chan
     assert "RetryInfo" not in repr(details(error))
 
 
-def test_a_message_over_the_limit_is_refused_for_good(channel: grpc.Channel) -> None:
+def test_a_message_over_the_limit_is_refused_for_good_and_another_method_is_not_there(channel: grpc.Channel) -> None:
     assert refusal(channel.unary_unary(EXPORT), bytes(65 * 2**20)).code() == grpc.StatusCode.RESOURCE_EXHAUSTED
-
-
-def test_another_method_is_not_there(channel: grpc.Channel) -> None:
     assert refusal(channel.unary_unary("/x.Y/Z"), b"").code() == grpc.StatusCode.UNIMPLEMENTED
 
 

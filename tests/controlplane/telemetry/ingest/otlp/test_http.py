@@ -36,16 +36,11 @@ def test_an_empty_request_is_a_success(telemetry: Running, signal: str, encoding
     assert (code, answer) == (200, body)
 
 
-def test_gzip_and_a_charset_are_taken(telemetry: Running) -> None:
-    body = gzip.compress(request(5).SerializeToString())
-    assert telemetry.post(body, Content_Encoding="gzip")[0] == 200
+def test_gzip_of_one_or_two_members_and_a_charset_are_taken(telemetry: Running) -> None:
     assert telemetry.post(b'{"resourceSpans":[]}', Content_Type="application/json; charset=utf-8")[0] == 200
-
-
-def test_a_gzip_body_of_two_members_is_one_body(telemetry: Running) -> None:
     whole = request(4).SerializeToString()
-    body = gzip.compress(whole[:50]) + gzip.compress(whole[50:])
-    assert telemetry.post(body, Content_Encoding="gzip")[0] == 200
+    for body in (gzip.compress(whole), gzip.compress(whole[:50]) + gzip.compress(whole[50:])):
+        assert telemetry.post(body, Content_Encoding="gzip")[0] == 200
 
 
 @pytest.mark.parametrize("body", [b"this is no gzip", gzip.compress(b"cut short" * 1000, mtime=0)[:-20], b""])
@@ -75,9 +70,6 @@ def test_another_content_type_is_unsupported(telemetry: Running, content_type: s
     code, answer, headers = telemetry.post(b"{}", Content_Type=content_type)
     assert (code, headers["Content-Type"].partition(";")[0]) == (415, JSON)
     assert "application/x-protobuf" in json.loads(answer)["message"]
-
-
-def test_another_content_encoding_is_unsupported(telemetry: Running) -> None:
     assert telemetry.post(b"", Content_Encoding="br")[0] == 415
 
 

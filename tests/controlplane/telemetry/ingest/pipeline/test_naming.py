@@ -31,11 +31,8 @@ def tritons(model: str) -> list[Span]:
     return [request, span(model, 5, 95, request, kind=SERVER, scope="triton-server", service="triton", also=also)]
 
 
-def test_the_fleets_name_stands_for_tritons() -> None:
+def test_the_fleets_name_stands_for_tritons_unless_it_serves_two_models() -> None:
     assert names_of(FLEET).models == {"chat_large": "chat-large", "chat_small": "chat-small"}
-
-
-def test_a_name_that_serves_two_models_is_neithers() -> None:
     shared = fleet(("chat-large", ["large-eu"]), ("draft", ["large-eu"]), pools=POOLS)
     assert names_of(shared).models == {}
 
@@ -46,12 +43,9 @@ def models(spans: list[Span]) -> list[str]:
     return [row.model for row in rows]
 
 
-def test_what_triton_alone_tells_of_is_counted_under_the_fleets_name() -> None:
+def test_what_triton_alone_tells_of_is_counted_under_the_fleets_name_and_what_says_its_model_under_that() -> None:
     assert models(tritons("chat_large")) == ["chat-large"]
     assert models(tritons("somebody_elses")) == ["somebody_elses"]
-
-
-def test_what_says_itself_which_model_it_asked_for_keeps_that_name() -> None:
     assert models(gateway_trace(root={"weir__model": "chat_large"})) == ["chat_large"]
 
 
