@@ -1,4 +1,5 @@
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -28,9 +29,23 @@ def get(client: Client, text: str) -> int:
     return client.get(PAGE, headers={"Authorization": f"Bearer {text}"}).status_code
 
 
-def test_a_token_opens_what_a_login_opens(outsider: Client, token: tuple[ApiToken, str]) -> None:
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda: ApiToken.objects.update(expires_at=timezone.now()),
+        lambda: User.objects.update(is_active=False),
+        lambda: ApiToken.objects.all().delete(),
+    ],
+    ids=["expired", "of a deactivated user", "deleted"],
+)
+def test_a_token_opens_what_a_login_opens_until_its_end(
+    outsider: Client, owner: Client, token: tuple[ApiToken, str], end: Callable[[], object]
+) -> None:
     assert outsider.get(PAGE).status_code == 401
     assert get(outsider, token[1]) == 200
+    assert get(owner, token[1][:-1]) == 401, "a wrong one is refused even with a session"
+    end()
+    assert get(outsider, token[1]) == 401
 
 
 def test_the_token_itself_is_not_stored(token: tuple[ApiToken, str]) -> None:
@@ -39,15 +54,6 @@ def test_the_token_itself_is_not_stored(token: tuple[ApiToken, str]) -> None:
     assert all(text not in str(value) for value in stored.values())
     assert text.startswith(record.prefix)
     assert len(text) > len(record.prefix) + 32
-
-
-def test_a_wrong_token_is_refused_even_with_a_session(owner: Client, token: tuple[ApiToken, str]) -> None:
-    assert get(owner, token[1][:-1]) == 401
-
-
-def test_an_expired_token_is_refused(outsider: Client, token: tuple[ApiToken, str]) -> None:
-    ApiToken.objects.update(expires_at=timezone.now())
-    assert get(outsider, token[1]) == 401
 
 
 def test_a_token_ends_after_90_days_unless_its_maker_says_otherwise(token: tuple[ApiToken, str], owner: Client) -> None:
@@ -77,16 +83,6 @@ def test_an_owner_rotates_a_token_in_the_admin(owner: Client, token: tuple[ApiTo
     assert new != token[0]
     [text] = set(re.findall(rf"{re.escape(new.prefix)}[\w-]{{20,}}", page))
     assert get(Client(), text) == 200
-
-
-def test_a_token_of_a_deactivated_user_is_refused(outsider: Client, token: tuple[ApiToken, str]) -> None:
-    User.objects.update(is_active=False)
-    assert get(outsider, token[1]) == 401
-
-
-def test_a_deleted_token_is_refused(outsider: Client, token: tuple[ApiToken, str]) -> None:
-    token[0].delete()
-    assert get(outsider, token[1]) == 401
 
 
 def test_use_is_recorded_but_not_at_every_request(outsider: Client, token: tuple[ApiToken, str]) -> None:

@@ -22,12 +22,9 @@ async def connect(application: Any, **scope: Any) -> dict[str, Any]:
     return answer
 
 
-async def test_whoever_is_logged_in_is_connected() -> None:
+async def test_whoever_is_logged_in_is_connected_and_an_outsider_closed_with_a_code_that_says_so() -> None:
     answer = await connect(LoginRequiredSocket(accepting), user=User(username="tom"))
     assert answer["type"] == "websocket.accept"
-
-
-async def test_an_outsider_is_closed_with_a_code_that_says_so() -> None:
     answer = await connect(LoginRequiredSocket(accepting), user=AnonymousUser())
     assert (answer["type"], answer["code"]) == ("websocket.close", NOT_LOGGED_IN)
 

@@ -68,28 +68,4 @@ def test_a_region_of_the_chart_is_compared_with_all_the_rest(caller: Client, ser
 def test_filters_narrow_both_sides(caller: Client, served: Filled) -> None:
     found = get(caller, "explain", **served.range, model="chat-small")
     assert found["chosen"] + found["rest"] == len(served.of(model="chat-small", status="ok"))
-
-
-def test_without_requests_it_says_so(caller: Client, served: Filled) -> None:
-    found = get(caller, "explain", **{"from": "2026-01-01", "to": "2026-01-02"})
-    assert (found["chosen"], found["rest"], found["findings"]) == (0, 0, [])
-    assert found["nothing"] == "No answered request of this range is stored."
-
-
-def test_no_more_findings_than_asked_for(caller: Client, served: Filled) -> None:
     assert len(get(caller, "explain", **served.range, limit=1)["findings"]) == 1
-
-
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [
-        ("above=p42", 422),
-        ("slower_than_ms=soon", 422),
-        ("e2e_from_ms=9&e2e_to_ms=3", 409),
-        ("region_from=now-5m", 409),
-    ],
-)
-def test_a_bad_parameter_is_named(caller: Client, served: Filled, query: str, status: int) -> None:
-    response = caller.get(f"/api/v1/explain?{query}")
-    assert response.status_code == status
-    assert response.json()["field"] in query or response.json()["field"] == "region_to"

@@ -93,5 +93,7 @@ def test_traffic_in_which_none_shows_is_told_so(caller: Client, reader: Client, 
 def test_without_requests_nothing_is_said_of_causes(caller: Client, reader: Client, served: Filled) -> None:
     nothing = {"from": "2026-01-01", "to": "2026-01-02"}
     found: Any = caller.get("/api/v1/explain", nothing).json()
-    assert (found["causes"], found["unmeasured"]) == ([], [])
+    assert (found["causes"], found["unmeasured"], found["findings"]) == ([], [], [])
+    assert (found["chosen"], found["rest"]) == (0, 0)
+    assert found["nothing"] == "No answered request of this range is stored."
     assert "nown cause" not in reader.get("/latency/explain", nothing).content.decode()

@@ -80,15 +80,11 @@ def test_a_refusal_is_a_problem_that_names_field_and_remedy(
     assert not StoredObjective.objects.exists()
 
 
-def test_what_was_read_may_be_sent_back(api: Client) -> None:
+def test_what_was_read_may_be_sent_back_and_what_is_left_out_of_switches_and_notes_stays(api: Client) -> None:
     send(api, "post", "objectives", {**SENT, "enabled": False, "annotations": {"ticket": "OPS-1"}})
     read = api.get("/api/v1/objectives/chat-e2e").json()
     answer = send(api, "put", "objectives/chat-e2e", read)
     assert (answer.status_code, answer.json()) == (200, read)
-
-
-def test_a_change_keeps_what_it_leaves_out_of_switches_and_notes(api: Client) -> None:
-    send(api, "post", "objectives", {**SENT, "enabled": False, "annotations": {"ticket": "OPS-1"}})
     changed = send(api, "put", "objectives/chat-e2e", {**SENT, "target": 0.5}).json()
     assert (changed["enabled"], changed["annotations"], changed["target"]) == (False, {"ticket": "OPS-1"}, 0.5)
 
@@ -100,23 +96,6 @@ def test_a_change_of_an_older_revision_is_refused(api: Client) -> None:
     answer = send(api, "put", "objectives/chat-e2e", read)
     assert (answer.status_code, answer.json()["field"]) == (409, "revision")
     assert api.get("/api/v1/objectives/chat-e2e").json()["target"] == 0.5
-
-
-def test_who_may_not_change_objectives_may_read_them(api: Client, teammate: Client) -> None:
-    send(api, "post", "objectives", SENT)
-    assert teammate.get("/api/v1/objectives/chat-e2e").status_code == 200
-    refused = [
-        send(teammate, "put", "objectives/chat-e2e", SENT),
-        send(teammate, "post", "objectives", {**SENT, "slug": "other"}),
-        teammate.delete("/api/v1/objectives/chat-e2e"),
-        send(
-            teammate,
-            "post",
-            "maintenance",
-            {"name": "x", "start": "2026-01-01T00:00:00", "duration_s": 60, "reason": "y"},
-        ),
-    ]
-    assert {response.status_code for response in refused} == {403}
 
 
 def test_status_and_burndown_say_what_the_controller_found(api: Client, fresh: Filled) -> None:

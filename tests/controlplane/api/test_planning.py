@@ -8,9 +8,9 @@ import pytest
 from django.test import Client
 
 from controlplane.accounts.models import ApiToken
-from controlplane.planning.models import PlanJob, StoredForecast
+from controlplane.planning.models import StoredForecast
 from tests.support.planning.fleet import plan_fleet
-from tests.support.planning.stored import running_job, store_forecasts, store_record
+from tests.support.planning.stored import store_forecasts, store_record
 from tests.support.web.people import member
 
 API = "/api/v1/planning"
@@ -143,11 +143,3 @@ def test_a_planner_starts_watches_and_cancels_a_job(planner: Client) -> None:
     assert planner.get(f"{API}/jobs/{number}").json()["state"] == "queued"
     assert planner.post(f"{API}/jobs/{number}/cancel").json()["state"] == "cancelled"
     assert planner.post(f"{API}/jobs", {"kind": "dance"}, content_type="application/json").status_code == 422
-
-
-def test_others_may_read_jobs_alone(caller: Client) -> None:
-    job = running_job()
-    assert caller.get(f"{API}/jobs").json()["jobs"][0]["done"] == 40
-    assert caller.post(f"{API}/jobs", {"kind": "refresh"}, content_type="application/json").status_code == 403
-    assert caller.post(f"{API}/jobs/{job.pk}/cancel").status_code == 403
-    assert PlanJob.objects.get().cancel_requested is False

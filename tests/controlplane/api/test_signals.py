@@ -95,25 +95,6 @@ def test_metrics_are_found_by_words_in_their_names(caller: Client, served: Fille
     assert found == [{"metric": "nv_inference_pending_request_count", "kind": "gauge", "unit": "", "series": 2}]
 
 
-@pytest.mark.parametrize(
-    ("path", "field"),
-    [
-        ("series", "metric"), ("series?metric=up&match=nonsense", "match"),  ("series/points?metric=up&as=percent", "as"),
-        ("series/metrics?text=" + "x" * 300, "text"), ("series?metric=up&from=yesterday", "from"),
-    ],
-)  # fmt: skip
-def test_a_bad_parameter_is_named(caller: Client, served: Filled, path: str, field: str) -> None:
-    response = caller.get(f"/api/v1/{path}")
-    assert response.status_code == 422, response.content
-    assert response.json()["field"] == field
-
-
-@pytest.mark.parametrize("match", ["a=~(", "pool=~(?=b)"])
-def test_an_expression_that_cannot_be_read_is_named(caller: Client, served: Filled, match: str) -> None:
-    response = caller.get("/api/v1/series", {"metric": "nv_energy_us", "match": match})
-    assert (response.status_code, response.json()["field"]) == (409, "match")
-
-
 def test_an_absent_store_is_said(caller: Client, reader: Client, away: None) -> None:
     assert caller.get("/api/v1/targets").status_code == 503
     assert "The store does not answer" in reader.get("/signals").content.decode()

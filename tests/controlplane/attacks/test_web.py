@@ -62,7 +62,8 @@ def test_a_session_that_was_planted_before_the_log_in_opens_nothing(olga: User) 
 @pytest.mark.parametrize(
     "to",
     [
-        "//evil.example", "///evil.example", r"\\evil.example", r"/\evil.example", "https:evil.example", "/\t/evil.example",
+        "https://evil.example/", "//evil.example", "///evil.example",
+        r"\\evil.example", r"/\evil.example", "https:evil.example", "/\t/evil.example",
         "javascript:alert(1)", "data:text/html,x", "http://testserver@evil.example/", "https://evil.example\r\nSet-Cookie: a=b",
     ],
 )  # fmt: skip

@@ -16,7 +16,7 @@ def panel(reader: Client, **parameters: str | int) -> str:
     return page_of(reader, "/latency/explain", **parameters)
 
 
-def test_it_says_in_a_sentence_what_the_slow_ones_share_and_where_their_time_went(
+def test_it_says_in_a_sentence_what_the_slow_ones_share_and_leads_to_traces_that_exist(
     reader: Client, served: Filled
 ) -> None:
     found = panel(reader, **served.range)
@@ -26,6 +26,11 @@ def test_it_says_in_a_sentence_what_the_slow_ones_share_and_where_their_time_wen
     assert "Most in queue" in said, said
     assert 'class="fill-queue"' in found
     assert re.search(r"\d+ requests · the same as .*pool chat-large-local", said)
+    assert re.search(rf'href="/latency\?from={served.from_ns}&to={served.to_ns}&model=chat-large"', found)
+    traces = re.findall(r'href="/traces/([0-9a-f]{32})"', found)
+    assert traces
+    assert set(traces) <= {row.trace_id for row in served.rows}
+    assert "above p50" in words_of(panel(reader, **served.range, q="p50"))
 
 
 def test_it_says_that_it_read_a_sample(reader: Client, served: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,18 +52,6 @@ def test_it_says_from_when_on_it_has_requests_where_the_rest_of_the_range_is_rol
         r"Of requests since \d{4}-\d\d-\d\d \d\d:\d\d UTC: of the time before", words_of(panel(reader, **week))
     )
     assert "of the time before" not in words_of(panel(reader, **served.range))
-
-
-def test_each_finding_leads_to_the_filtered_page_and_to_traces_that_exist(reader: Client, served: Filled) -> None:
-    found = panel(reader, **served.range)
-    assert re.search(rf'href="/latency\?from={served.from_ns}&to={served.to_ns}&model=chat-large"', found)
-    traces = re.findall(r'href="/traces/([0-9a-f]{32})"', found)
-    assert traces
-    assert set(traces) <= {row.trace_id for row in served.rows}
-
-
-def test_the_pages_quantile_says_which_are_slow(reader: Client, served: Filled) -> None:
-    assert "above p50" in words_of(panel(reader, **served.range, q="p50"))
 
 
 def test_a_region_is_named_and_can_be_lifted(reader: Client, served: Filled) -> None:

@@ -35,43 +35,34 @@ def test_no_stage_has_more_than_all_of_the_time_above_the_median() -> None:
     assert (found.cause, found.share) == ("queue", pytest.approx(1.02 / 1.12))
 
 
-def test_it_names_the_model_that_spends_most_of_that_stage() -> None:
-    by_model = {"large": group(requests=100, queue_ms=900), "small": group(requests=400, queue_ms=3)}
-    found = headline(SLOW, by_model, "p95")
+@pytest.mark.parametrize(
+    ("others", "model"), [(group(requests=400, queue_ms=3), "large"), (group(requests=100, queue_ms=890), "")]
+)
+def test_it_names_the_model_that_spends_most_of_that_stage_where_no_other_does_too(others: Group, model: str) -> None:
+    found = headline(SLOW, {"large": group(requests=100, queue_ms=900), "small": others}, "p95")
     assert found is not None
-    assert found.model == "large"
+    assert found.model == model
 
 
-def test_it_names_no_model_where_two_share_the_stage() -> None:
-    even = {"large": group(requests=100, queue_ms=10), "small": group(requests=100, queue_ms=9)}
-    found = headline(SLOW, even, "p95")
-    assert found is not None
-    assert found.model == ""
+@pytest.mark.parametrize(
+    ("figures", "found"),
+    [
+        (report(p95=110, queue=stage(0.1, 0.9), model=stage(0.9, 0.1)), (True, "model", 0.9)),  # close to the median
+        (report(unattributed=stage(0.8, 0.9), model=stage(0.2, 0.1)), (False, "unattributed", 0.9)),
+        (report(queue=stage(0.5, 0.0), model=stage(0.5, -0.1)), (False, "", None)),  # nothing exceeds the median
+    ],
+)
+def test_it_speaks_of_all_time_of_unexplained_time_or_blames_no_stage(
+    figures: LatencyReport, found: tuple[bool, str, float | None]
+) -> None:
+    said = headline(figures, {}, "p95")
+    assert said is not None
+    assert (said.steady, said.cause) == found[:2]
+    assert found[2] is None or said.share == found[2]
 
 
-def test_where_p95_is_close_to_the_median_it_speaks_of_all_time() -> None:
-    found = headline(report(p50=100, p95=110, queue=stage(0.1, 0.9), model=stage(0.9, 0.1)), {}, "p95")
-    assert found is not None
-    assert (found.steady, found.cause, found.share) == (True, "model", 0.9)
-
-
-def test_time_that_no_span_explains_is_named_too() -> None:
-    found = headline(report(unattributed=stage(0.8, 0.9), model=stage(0.2, 0.1)), {}, "p99")
-    assert found is not None
-    assert found.cause == "unattributed"
-
-
-def test_it_says_when_there_are_too_few_requests() -> None:
+def test_it_says_when_there_are_too_few_requests_and_nothing_of_none() -> None:
     few = headline(report(requests=7, queue=stage(1, 1)), {}, "p95")
     assert few is not None
     assert few.few
-
-
-def test_without_requests_there_is_no_sentence() -> None:
     assert headline(LatencyReport(0, 0, None, {}, {}, {}, None), {}, "p95") is None
-
-
-def test_where_nothing_exceeds_the_median_no_stage_is_blamed() -> None:
-    found = headline(report(queue=stage(0.5, 0.0), model=stage(0.5, -0.1)), {}, "p95")
-    assert found is not None
-    assert found.cause == ""

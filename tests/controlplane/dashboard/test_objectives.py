@@ -176,6 +176,8 @@ def test_objectives_that_are_disabled_or_had_no_request_are_counted_apart(
     judged(state=state, total=total)
     shown = shown_of(teammate)
     assert sentence in shown and "none burns" not in shown
+    assert "◼ disabled" in shown
+    assert teammate.get("/objectives/chat-off").status_code == 200
 
 
 def test_before_the_controller_has_run_nothing_holds(teammate: Client, served: Filled) -> None:
@@ -195,12 +197,7 @@ def test_an_empty_page_says_what_to_do(owner: Client, served: Filled) -> None:
 def test_filters_choose(teammate: Client, served: Filled, query: str, shown: bool) -> None:
     judged()
     assert ("Large chat is fast" in text(teammate.get(f"/objectives?{query}"))) is shown
-
-
-def test_a_state_that_is_none_is_refused_with_the_remedy(teammate: Client, served: Filled) -> None:
-    response = teammate.get("/objectives?state=angry")
-    assert response.status_code == 400
-    assert "firing" in text(response)
+    assert "firing" in text(teammate.get("/objectives?state=angry")), "the remedy"
 
 
 def test_who_ate_the_budget_is_asked_of_the_ledger(teammate: Client, fresh: Filled) -> None:
@@ -223,13 +220,6 @@ def test_without_the_store_the_page_still_says_what_was_judged(teammate: Client,
     assert "The store does not answer" in page
     assert "the budget is gone" in page
     assert teammate.get("/objectives/chat-fast/burned").status_code == 503
-
-
-def test_a_disabled_objective_says_so(teammate: Client, served: Filled) -> None:
-    save_objective(SLOW, who="olga", enabled=False)
-    judged()
-    assert "◼</span> disabled" in text(teammate.get("/objectives"))
-    assert teammate.get("/objectives/chat-fast").status_code == 200
 
 
 def test_a_row_edited_past_validation_has_a_page_that_says_why(teammate: Client, served: Filled) -> None:

@@ -2,11 +2,9 @@
 
 import re
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.test import Client
 from django.utils import timezone
@@ -25,27 +23,12 @@ from controlplane.fleet.models import (
     Tenant,
     Tier,
 )
-from controlplane.fleet.validators import validate_address
 from inference.contract import snapshot
 from inference.contract.metering.spending import key_prefix, period_of
 from inference.contract.snapshot import key_digest
 from tests.support.stored_pool import stored_pool
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-MODELS = (
-    "team",
-    "region",
-    "cluster",
-    "llmmodel",
-    "variant",
-    "pool",
-    "replica",
-    "tier",
-    "tenant",
-    "gatewaykey",
-    "stagetimeouts",
-)
 
 NO_LIMITS = dict.fromkeys(
     ("requests_per_minute", "tokens_per_minute", "max_in_flight", "usd_per_day", "usd_per_month"), "0"
@@ -63,20 +46,6 @@ def replica_form(pool: Pool, **values: str) -> dict[str, str]:
     return form | values
 
 
-def answers(client: Client, names: Iterable[str], page: str) -> dict[str, int]:
-    return {name: client.get(f"/admin/fleet/{name}/{page}").status_code for name in names}
-
-
-@pytest.mark.django_db
-def test_an_owner_adds_everything_but_records_and_a_teammate_edits_nothing(owner: Client, teammate: Client) -> None:
-    records = ("snapshotrevision", "observation")
-    assert answers(owner, (*MODELS, *records), "") == dict.fromkeys((*MODELS, *records), 200)
-    assert answers(owner, MODELS, "add/") == dict.fromkeys(MODELS, 200)
-    assert answers(owner, records, "add/") == dict.fromkeys(records, 403)
-    assert answers(teammate, MODELS, "") == dict.fromkeys(MODELS, 200)
-    assert answers(teammate, MODELS, "add/") == dict.fromkeys(MODELS, 403)
-
-
 def test_a_replica_added_in_the_admin_gets_requests(owner: Client, pool: Pool, home: Path) -> None:
     before = snapshot.check((home / "snapshot.json").read_bytes()).snapshot
     response = owner.post("/admin/fleet/replica/add/", replica_form(pool))
@@ -87,19 +56,13 @@ def test_a_replica_added_in_the_admin_gets_requests(owner: Client, pool: Pool, h
     assert [one.grpc for one in document.pools[0].endpoints] == ["127.0.0.1:8001"]
 
 
-@pytest.mark.parametrize(
-    "address",
-    ["127.0.0.1", "127.0.0.1:0", "127.0.0.1:70000", "http://a:8001", "a b:8001", ":8001", "a..b:8001", "::1:8001"],
-)
-def test_a_wrong_address_is_refused_with_its_value_and_a_remedy(address: str) -> None:
-    with pytest.raises(ValidationError, match=re.escape(f"“{address}” is not an address: write host:port")):
-        validate_address(address)
-
-
-def test_names_and_both_kinds_of_ip_are_addresses(owner: Client, pool: Pool) -> None:
+def test_names_and_both_kinds_of_ip_are_addresses_and_another_is_refused_with_a_remedy(
+    owner: Client, pool: Pool
+) -> None:
     for number, address in enumerate(("triton-0.chat.svc:8001", "10.0.0.7:8001", "[::1]:8001")):
         owner.post("/admin/fleet/replica/add/", replica_form(pool, name=f"r{number}", grpc=address))
-    assert "is not an address" in owner.post("/admin/fleet/replica/add/", replica_form(pool, grpc="a")).content.decode()
+    page = owner.post("/admin/fleet/replica/add/", replica_form(pool, grpc="::1:8001")).content.decode()
+    assert "“::1:8001” is not an address: write host:port" in page
     assert Replica.objects.count() == 3
 
 

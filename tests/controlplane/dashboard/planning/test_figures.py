@@ -50,10 +50,7 @@ def test_the_record_is_joined_up_to_a_gap() -> None:
     then = series(*values)
     line = drawn(then, Earlier(then, then, joined_s=3600))["forecast then"]
     assert line["y"] == [1.0, 2.0, None, 3.0]
-
-
-def test_without_a_record_nothing_is_drawn_of_it() -> None:
-    assert "forecast then" not in drawn(series(1.0, 2.0))
+    assert "forecast then" not in drawn(then)
 
 
 def test_sixteen_pools_have_sixteen_looks() -> None:

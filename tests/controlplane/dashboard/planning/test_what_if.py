@@ -12,12 +12,17 @@ from tests.support.web.html import shown
 get = partial(shown, "/planning/what-if")
 
 
-def test_without_scenarios_the_usual_ones_stand_side_by_side(reader: Client, planned: None, served: object) -> None:
+def test_the_usual_scenarios_stand_side_by_side_and_an_empty_one_means_none(
+    reader: Client, planned: None, served: object
+) -> None:
     status, text = get(reader)
     assert status == 200
     for name in ("as forecast", "peak × 2", "outputs +30 %", "hit rate -10 points"):
         assert f'<th scope="col">{name}</th>' in text
     assert "would take" in text
+    status, text = get(reader, scenario="")
+    assert status == 200
+    assert text.count('<th scope="col">') == 1
 
 
 def test_pools_whose_capacity_is_not_known_are_not_compared(reader: Client, planned: None, served: object) -> None:
@@ -28,12 +33,18 @@ def test_pools_whose_capacity_is_not_known_are_not_compared(reader: Client, plan
     assert "No scenario takes more" not in text
 
 
-def test_the_url_holds_every_scenario(reader: Client, planned: None, served: object) -> None:
+def test_the_url_holds_every_scenario_and_one_without_a_plan_says_why(
+    reader: Client, planned: None, served: object
+) -> None:
     status, text = get(reader, scenario=["lost=us", "gpu=a100;peak=1.5"], hours="24")
     assert status == 200
     assert '<th scope="col">us lost</th>' in text
     assert '<th scope="col">peak × 1.5, on a100</th>' in text
     assert '<th scope="col">outputs +30 %</th>' not in text
+    status, text = get(reader, scenario=["lost=moon", "peak=2"])
+    assert status == 200
+    assert "use a region that has a pool, eu, us" in text
+    assert '<th scope="col">peak × 2</th>' in text
 
 
 def test_a_gpu_without_a_price_is_not_free(reader: Client, planned: None, served: object) -> None:
@@ -49,13 +60,9 @@ def test_a_gpu_without_a_price_is_not_free(reader: Client, planned: None, served
     assert costs()[1][0].endswith("USD")
 
 
-def test_an_empty_scenario_means_none(reader: Client, planned: None, served: object) -> None:
-    status, text = get(reader, scenario="")
-    assert status == 200
-    assert text.count('<th scope="col">') == 1
-
-
-def test_the_form_becomes_one_more_scenario_of_the_url(reader: Client, planned: None, served: object) -> None:
+def test_the_form_becomes_one_more_scenario_and_adds_nothing_without_changes(
+    reader: Client, planned: None, served: object
+) -> None:
     response = reader.get(
         "/planning/what-if",
         {
@@ -75,15 +82,5 @@ def test_the_form_becomes_one_more_scenario_of_the_url(reader: Client, planned: 
         "peak=2",
         "outputs=1.3;hit_rate=-10;lost=us;launch=chat-large:50:2026-12-03",
     ]
-
-
-def test_a_form_without_changes_adds_nothing(reader: Client, planned: None, served: object) -> None:
     response = reader.get("/planning/what-if", {"scenario": "peak=2", "launch_model": "chat-large"})
     assert parse_qs(urlsplit(response["Location"]).query)["scenario"] == ["peak=2"]
-
-
-def test_a_scenario_that_has_no_plan_says_why_beside_the_others(reader: Client, planned: None, served: object) -> None:
-    status, text = get(reader, scenario=["lost=moon", "peak=2"])
-    assert status == 200
-    assert "use a region that has a pool, eu, us" in text
-    assert '<th scope="col">peak × 2</th>' in text

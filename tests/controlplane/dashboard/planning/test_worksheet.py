@@ -12,7 +12,9 @@ from tests.support.web.html import shown
 get = partial(shown, "/planning/worksheet")
 
 
-def test_each_region_and_month_of_the_next_quarter_has_a_row(reader: Client, planned: None, served: object) -> None:
+def test_each_region_and_month_has_a_row_and_a_quarter_that_has_begun_says_so(
+    reader: Client, planned: None, served: object
+) -> None:
     status, text = get(reader)
     quarter = quarters_from(int(time.time()), 2)[1]
     first = f"{quarter.year}-{quarter.number * 3 - 2:02d}"
@@ -21,14 +23,8 @@ def test_each_region_and_month_of_the_next_quarter_has_a_row(reader: Client, pla
     assert text.count(f"<td>{first}</td>") == 2  # eu and us
     assert "all regions" in text and 'id="figure"' in text
     assert "Forecasts reach until" in text  # a week, not a quarter
-
-
-def test_the_present_quarter_says_which_part_it_covers(reader: Client, planned: None, served: object) -> None:
-    quarter = quarters_from(int(time.time()), 1)[0]
-    assert "the quarter has begun" in get(reader, quarter=quarter.name)[1]
-
-
-def test_growth_costs(reader: Client, planned: None, served: object) -> None:
+    present = quarters_from(int(time.time()), 1)[0]
+    assert "the quarter has begun" in get(reader, quarter=present.name)[1]
     assert "growing 5 % each week" in get(reader, growth="5")[1]
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -70,14 +70,13 @@ def test_what_was_observed_too_long_ago_is_stale_and_shows_no_figures() -> None:
     )
 
 
-def test_what_is_down_shows_no_figures_either() -> None:
-    assert table(seen("redis", "down", commands_per_s=9))["redis"].rate_per_s is None
-
-
 def test_each_kind_shows_what_it_does() -> None:
     found = table(seen("gateway", requests_per_s=4, errors_per_s=1), seen("redis", commands_per_s=70))
     assert (found["gateway"].rate_per_s, found["gateway"].errors_per_s) == (4, 1)
     assert found["redis"].rate_per_s == 70
+    assert table(seen("redis", "down", commands_per_s=9))["redis"].rate_per_s is None
+    assert table(ledger=Ledger(60, None, {}, {}))["pool:near"].rate_per_s == 0
+    assert table(ledger=None)["pool:near"].rate_per_s is None
 
 
 def test_a_pool_has_its_rate_and_p95_from_the_ledger() -> None:
@@ -88,27 +87,26 @@ def test_a_pool_has_its_rate_and_p95_from_the_ledger() -> None:
         {"near": Health(120, 6, 95.5, newest)},
         {("near", "one"): Health(120, 6, 91), ("far", "two"): Health(9, 0, 7)},
     )
-    found = table(seen("near/one"), seen("near/two"), ledger=ledger)
+    found = table(seen("near/one"), seen("near/two", age_s=9), ledger=ledger)
     row = found["pool:near"]
     assert (row.state, row.rate_per_s, row.errors_per_s, row.p95_ms) == ("up", 2, 0.1, 95.5)
     assert row.traffic_age_s == pytest.approx(2, abs=0.01)
+    assert row.age_s == 9, "that of its oldest observation"
     assert (found["near/one"].p95_ms, found["near/two"].p95_ms, found["gateway"].p95_ms) == (91, None, 80)
     assert (found["near/one"].errors_per_s, found["near/two"].errors_per_s) == (0.1, 0)
 
 
-def test_no_requests_is_zero_and_no_ledger_is_not() -> None:
-    assert table(ledger=Ledger(60, None, {}, {}))["pool:near"].rate_per_s == 0
-    assert table(ledger=None)["pool:near"].rate_per_s is None
-
-
-def test_half_a_pool_is_degraded() -> None:
-    row = table(seen("near/one"), seen("near/two", "down"))["pool:near"]
-    assert (row.state, row.detail) == ("degraded", "1 of 2 replicas up · chat-8b of chat in local")
-
-
-def test_replicas_that_nobody_has_looked_at_lately_are_not_counted_as_down() -> None:
-    row = table(seen("near/one", age_s=60), seen("near/two", age_s=60))["pool:near"]
-    assert (row.state, row.detail[:33]) == ("stale", "0 of 2 replicas up, 2 not known ·")
+@pytest.mark.parametrize(
+    ("one", "two", "state", "detail"),
+    [
+        ({}, {"state": "down"}, "degraded", "1 of 2 replicas up · chat-8b of chat in local"),
+        ({"age_s": 60}, {"age_s": 60}, "stale", "0 of 2 replicas up, 2 not known ·"),
+    ],
+)
+def test_a_pool_says_how_many_of_its_replicas_are_up(one: Any, two: Any, state: str, detail: str) -> None:
+    """Those that nobody has looked at lately are not counted as down."""
+    row = table(seen("near/one", **one), seen("near/two", **two))["pool:near"]
+    assert (row.state, row.detail[: len(detail)]) == (state, detail)
 
 
 def test_a_replica_that_has_never_been_up_is_starting_and_its_pool_is_not_degraded_by_it() -> None:
@@ -121,10 +119,6 @@ def test_a_replica_that_has_never_been_up_is_starting_and_its_pool_is_not_degrad
     for down in (late, back):
         found = table(seen("near/one"), down)
         assert (found["near/two"].state, found["pool:near"].state) == ("down", "degraded")
-
-
-def test_a_pool_is_as_old_as_its_oldest_observation() -> None:
-    assert table(seen("near/one", age_s=2), seen("near/two", age_s=9))["pool:near"].age_s == 9
 
 
 def test_disabled_replicas_do_not_count() -> None:

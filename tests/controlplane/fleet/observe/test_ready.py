@@ -1,3 +1,5 @@
+import pytest
+
 from controlplane.fleet.observe.core import ready
 from controlplane.fleet.observe.core.ready import Count, Fault, Names
 
@@ -32,20 +34,17 @@ def test_a_counter_that_is_announced_without_series_is_zero_and_one_that_is_abse
     assert ready.reading(200, "", 200, "", NAMES).counters == {}
 
 
-def test_what_is_not_ready_is_degraded_and_says_why() -> None:
-    seen = ready.reading(503, '{"status": "unavailable", "reason": "no replica is ready"}', 200, METRICS, NAMES)
-    assert (seen.state, seen.error) == ("degraded", "no replica is ready")
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('{"status": "unavailable", "reason": "no replica is ready"}', "no replica is ready"),
+        ('{"ready": false, "receiving": "refusing"}', "receiving: refusing"),
+    ],
+)
+def test_what_is_not_ready_is_degraded_and_says_why(body: str, said: str) -> None:
+    seen = ready.reading(503, body, 200, METRICS, NAMES)
+    assert (seen.state, seen.error) == ("degraded", said)
     assert seen.counters["requests"] == 100
-
-
-def test_a_body_without_a_reason_is_quoted() -> None:
-    seen = ready.reading(503, '{"ready": false, "receiving": "refusing"}', 200, METRICS, NAMES)
-    assert seen.error == "receiving: refusing"
-
-
-def test_a_fault_in_the_metrics_is_degraded_though_it_is_ready() -> None:
-    seen = ready.reading(200, "", 200, METRICS.replace("app_cache_up 1", "app_cache_up 0"), NAMES)
-    assert (seen.state, seen.error) == ("degraded", "no cache")
 
 
 def test_a_fault_is_said_of_each_series_that_shows_it() -> None:

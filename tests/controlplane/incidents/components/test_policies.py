@@ -31,6 +31,7 @@ def test_a_fault_of_a_pool_pages_its_owner() -> None:
     alert = _judged(_fault("policy:metrics:large", 20))["policy:metrics:large"]
     assert (alert.state, alert.severity, alert.owner, alert.kind) == ("firing", "page", "chat-team", "policy_metrics")
     assert (alert.name, alert.scope["pool"]) == ("pool large", "large")
+    assert _judged(_fault("policy:metrics:large", 2))["policy:metrics:large"].state == "unknown", "it has just begun"
 
 
 def test_a_fault_of_a_cluster_pages_its_operators() -> None:
@@ -56,20 +57,12 @@ def test_a_failover_is_what_its_policy_wants() -> None:
     )
 
 
-def test_a_fault_that_has_just_begun_waits() -> None:
-    assert _judged(_fault("policy:metrics:large", 2))["policy:metrics:large"].state == "unknown"
-
-
 def test_what_was_wrong_is_said_in_the_past_once_it_is_over() -> None:
     burning = alert_record.present(_judged(_fault("policy:metrics:large", 20))["policy:metrics:large"], {})
     alert = _judged(Observed("policy:metrics:large", "up", NOW, {"page": 1.0}, up_at=NOW))["policy:metrics:large"]
     facts = Facts(alert.name, alert_record.definition(alert), alert.scope, alert_record.present(alert, burning))
+    assert alert.state == "quiet"
     assert "; the last reason was: The traffic was never seen; " in summary(facts)
-
-
-def test_a_fault_that_is_over_is_quiet() -> None:
-    over = Observed("policy:metrics:large", "up", NOW, {"page": 1.0}, up_at=NOW)
-    assert _judged(over)["policy:metrics:large"].state == "quiet"
 
 
 def test_pools_without_metrics_are_explained_by_the_gateway() -> None:

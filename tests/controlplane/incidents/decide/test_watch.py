@@ -216,16 +216,11 @@ def test_a_component_that_is_removed_ends_its_incident(sent: list[Notice]) -> No
     assert "no longer part of the fleet, or was disabled" in sent[1].summary
 
 
-def test_an_incident_of_a_component_is_not_retired_with_objectives() -> None:
-    looks(0, 5)
-    looks(10, 30, "gateway")
-    assert retire(at(31)) == 0
-
-
 def test_a_person_may_acknowledge_and_resolve_it(sent: list[Notice]) -> None:
     looks(0, 5)
     looks(10, 30, "gateway")
     key = Incident.objects.get().notice_key
+    assert retire(at(31)) == 0, "only objectives' incidents end with them"
     assert actions.acknowledge(key, "olga", at(31))
     assert actions.resolve(key, "olga", at(32))
     looks(35, 60, "gateway")

@@ -57,11 +57,6 @@ def test_a_destination_is_added_and_its_key_is_never_seen_again(owner: Client) -
             {"kind": "webhook", "url": "https://10.0.0.5/hook"},
             "https://10.0.0.5/hook is not spoken to: 10.0.0.5 is not a public",
         ),
-        ({"kind": "webhook", "url": "https://169.254.169.254/latest"}, "169.254.169.254 is not a public address"),
-        (
-            {"kind": "webhook", "url": "https://localhost/hook"},
-            "is not a public address: list it in WEIR_OUTBOUND_ALLOW",
-        ),
         (
             {"kind": "webhook", "url": "http://203.0.113.9/hook"},
             "http scheme: use https, or list the host in WEIR_OUTBOUND_ALLOW",
@@ -138,10 +133,6 @@ def test_a_signed_webhook_gets_a_secret_that_is_shown_once(owner: Client) -> Non
     assert secret.startswith("whsec_")
     assert secret.replace("+", "&#x2B;") in page.content.decode() or secret in page.content.decode()
     assert secret not in owner.get(ADMIN).content.decode()
-
-
-def test_a_teammate_only_looks_in_the_admin(teammate: Client) -> None:
-    assert [teammate.get(f"{ADMIN}{page}").status_code for page in ("", "add/")] == [200, 403]
 
 
 def test_a_test_page_goes_through_the_outbox(owner: Client, stand_in: PagerDuty, start_sender: StartSender) -> None:

@@ -60,11 +60,13 @@ def test_a_destination_that_does_not_take_the_severity_hears_nothing_of_the_inci
     assert waiting() == [("trigger", "critical only"), ("resolve", "critical only")]
 
 
-def test_two_destinations_of_one_service_are_told_once() -> None:
+def test_two_destinations_of_one_service_are_told_once_and_a_sequence_comes_once() -> None:
     pagerduty("here", 1)
     pagerduty("there", 1)
     enqueue(notice("trigger", 1))
     assert len(waiting()) == 1
+    with pytest.raises(IntegrityError):
+        enqueue(notice("trigger", 1))
 
 
 def test_a_change_goes_to_whoever_takes_changes() -> None:
@@ -73,13 +75,6 @@ def test_a_change_goes_to_whoever_takes_changes() -> None:
     enqueue(change())
     (one,) = Delivery.objects.all()
     assert (one.action, one.is_page, one.destination and one.destination.name) == ("change", False, "takes")
-
-
-def test_one_sequence_twice_is_an_error_of_the_caller() -> None:
-    pagerduty("all")
-    enqueue(notice("trigger", 1))
-    with pytest.raises(IntegrityError):
-        enqueue(notice("trigger", 1))
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256])
