@@ -53,6 +53,7 @@ nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="used",model="tensorrt_llm
 def test_every_kind_of_server_is_read_by_its_own_names(kind: str) -> None:
     kv_use = 0.375 if LOAD_METRICS[kind].kv_use else None
     assert read_load(PAGES[kind].encode(), 4.5) == ServerLoad(4.5, 3.0, 12.0, kv_use)
+    assert read_load(b"vllm:num_requests_waiting 1\nvllm:kv_cache_usage_perc 1.5\n", 0.0).kv_use == 1.0
 
 
 @pytest.mark.parametrize(
@@ -81,10 +82,6 @@ def test_the_adapters_of_a_vllm_are_those_of_its_latest_series() -> None:
     assert (load.adapters, load.most_adapters) == (frozenset({"sql", "law"}), 4)
     assert read_load((page + series("", "1.7643e+09")).encode(), 0.0).adapters == frozenset()
     assert read_load((PAGES["vllm"] + series("law", "x")).encode(), 0.0).adapters is None
-
-
-def test_no_more_than_all_of_a_cache_is_in_use() -> None:
-    assert read_load(b"vllm:num_requests_waiting 1\nvllm:kv_cache_usage_perc 1.5\n", 0.0).kv_use == 1.0
 
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "x", ""])

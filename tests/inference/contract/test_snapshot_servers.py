@@ -69,15 +69,6 @@ def test_a_bad_metrics_page_leaves_the_replica() -> None:
             lambda pool: pool.update(headers=[{"name": "a b", "value": "x"}]),
             "'a b' is not the name of a header: write one",
         ),
-        (
-            lambda pool: pool.update(headers=[{"name": "Host", "value": "x"}]),
-            "the gateway itself writes the header Host",
-        ),
-        (lambda pool: pool.update(headers=[{"name": "x", "value": "a\r\nb: c"}]), "the value of x has characters"),
-        (
-            lambda pool: pool.update(headers=[{"name": "x"}]),
-            "the header x needs either a value or the name of a secret",
-        ),
         (lambda pool: pool.update(headers=[{"name": "x", "secret": "../a"}]), "the secret of header x '../a' is not"),
         (lambda pool: pool.update(proxy="https://p:1/x"), "'https://p:1/x' is not a proxy: write its address"),
         (lambda pool: pool["tls"].update(ca="/etc/ca.pem"), "tls.ca '/etc/ca.pem' is not a name: use letters"),
@@ -86,17 +77,8 @@ def test_a_bad_metrics_page_leaves_the_replica() -> None:
             "signature 'mapping' needs `mapping`: name the model's tensors",
         ),
         (
-            lambda pool: pool.update(
-                signature="mapping",
-                mapping={
-                    "inputs": [
-                        {"name": "text", "datatype": "BYTES", "value": "prompt"},
-                        {"name": "mode", "datatype": "BYTES", "value": "constant", "constant": "fast"},
-                    ],
-                    "outputs": [{"name": "text", "datatype": "BYTES", "value": "text"}],
-                },
-            ),
-            "mapping: constant 'fast' of tensor 'mode' is not JSON: write a value such as 40",
+            lambda pool: pool.update(signature="mapping", mapping={"inputs": [], "outputs": []}),
+            "mapping has no input with the value",
         ),
     ],
 )

@@ -22,11 +22,14 @@ def test_alike_servers_have_in_common_what_each_has() -> None:
     assert offers.in_common([ONE, SAME, ONE]) == ONE
 
 
-def test_servers_of_two_kinds_do_what_the_stricter_one_does() -> None:
+def test_servers_of_two_kinds_do_what_the_stricter_one_does_for_what_all_are_for() -> None:
     offers = Offers()
     both = offers.in_common([ONE, TWO])
     assert both == Capabilities("one or two", {"seed": "dropped", "n": "refused", "stop": "gateway"})
     assert offers.in_common([ONE, TWO]) is both
+    three = TWO._replace(operations=GENERATION)
+    assert Offers().in_common([ONE, three]).operations == GENERATION
+    assert ANYTHING.operations == OPERATIONS
 
 
 def test_what_is_refused_is_named_as_clients_know_it() -> None:
@@ -34,12 +37,6 @@ def test_what_is_refused_is_named_as_clients_know_it() -> None:
         with pytest.raises(ApiError, match=r"`prompt` as .* is not supported") as refused:
             ONE.check([name], "prompt")
         assert refused.value.param == "prompt"
-
-
-def test_servers_whose_models_are_for_different_things_are_for_what_all_are() -> None:
-    three = TWO._replace(operations=GENERATION)
-    assert Offers().in_common([ONE, three]).operations == GENERATION
-    assert ANYTHING.operations == OPERATIONS
 
 
 def test_servers_that_are_alike_share_what_they_do() -> None:

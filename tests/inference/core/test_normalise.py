@@ -71,12 +71,9 @@ def test_white_space_inside_a_message_is_kept() -> None:
     assert chat(said("if x:\n    y")) != chat(said("if x:\n  y"))
 
 
-def test_a_seed_says_nothing_where_nothing_is_drawn() -> None:
+def test_a_seed_says_nothing_where_nothing_is_drawn_and_else_makes_it_deterministic() -> None:
     assert chat({**said("x"), "temperature": 0, "seed": 1}) == chat({**said("x"), "temperature": 0, "seed": 2})
     assert chat({**said("x"), "seed": 1}) != chat({**said("x"), "seed": 2})
-
-
-def test_deterministic_is_temperature_zero_or_a_seed() -> None:
     assert chat({**said("x"), "temperature": 0}).deterministic
     assert chat({**said("x"), "seed": 0}).deterministic
     assert not chat(said("x")).deterministic
@@ -134,7 +131,7 @@ def test_keys_are_equal_exactly_when_everything_is(one: Question, two: Question,
     assert (cache_key(one, MODEL, POOL, first) == cache_key(two, MODEL, POOL, second)) is same
 
 
-def test_the_key_knows_the_model_its_variant_and_versions() -> None:
+def test_the_key_knows_the_model_its_variant_and_versions_and_neither_region_nor_replicas() -> None:
     question = chat(said("x"))
     keys = {
         cache_key(question, model, pool, "alice")
@@ -148,10 +145,6 @@ def test_the_key_knows_the_model_its_variant_and_versions() -> None:
         )
     }
     assert len(keys) == 6
-
-
-def test_the_key_does_not_know_region_or_replicas() -> None:
-    question = chat(said("x"))
     moved = replace(POOL, region="elsewhere", endpoints=(), name="q")
     assert cache_key(question, MODEL, POOL, "alice") == cache_key(question, MODEL, moved, "alice")
 

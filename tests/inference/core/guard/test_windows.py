@@ -49,10 +49,6 @@ def test_a_text_that_others_follow_does_not_wait_for_its_end() -> None:
     assert [part.thing for part in said] == list(range(1 + MAX_WAIT_CHARS)) and said[0].texts == ["so [mail]"]
 
 
-def test_plain_json_is_clean() -> None:
-    assert is_clean(b'{"model": "m", "max_completion_tokens": 12, "messages": [{"content": "risk: 4111"}]}', CHECKS)
-
-
 def test_a_private_key_is_masked_as_it_comes_and_what_never_ends_does_not_take_all() -> None:
     windows, line = Windows(checking()), "MIIEowIBAAKCAQEA7b3dGk2mZxqLw1q0Zk3bVh5nT8y2cJf4sDg6hKlPoIuYtReWq\n"
     lines = ["so ", PEM[:31], *[line] * 400, "after"]

@@ -11,13 +11,9 @@ from inference.core.routing.candidates import places, usable
 from tests.inference.core.routing.candidates import Replica, down, eject, up
 
 
-def test_an_ejected_replica_gets_nothing_while_others_do() -> None:
+def test_an_ejected_replica_gets_nothing_while_others_do_and_then_one_call_at_a_time() -> None:
     failing, well = eject(up(), 0.0), up()
     assert usable([failing, well], 1.0) == [well]
-
-
-def test_after_its_ejection_it_gets_one_call_at_a_time() -> None:
-    failing, well = eject(up(), 0.0), up()
     assert failing in usable([failing, well], 31.0)
     failing.load.own = 1
     assert failing not in usable([failing, well], 31.0)

@@ -58,14 +58,11 @@ def test_failures_that_were_under_way_together_are_one() -> None:
     assert lost.debt(2.0) == 1
 
 
-def test_one_that_was_never_up_gets_nothing_after_its_first_failure() -> None:
-    assert fail(Health(), [0.0]).state == "down"
-
-
 def test_only_probes_and_trials_bring_a_replica_back_and_probes_slow_down() -> None:
     health, waits = Health(), []
     for at_s in range(8):
         fail(health, [at_s])
+        assert health.state == "down", "it was never up"
         waits.append(health.next_probe_s(5.0))
     assert health.state == "down"
     assert waits == [0.1, 0.1, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0]
@@ -139,36 +136,25 @@ def test_too_few_calls_say_nothing_of_a_share_and_both_rules_can_be_switched_off
         assert not never.call_failed(number * 0.01)
 
 
-def test_busy_is_not_broken() -> None:
+def test_busy_is_not_broken_and_one_call_is_tried_after_each_pause() -> None:
     health, now_s = Health(), 0.0
+    health.call_busy(now_s)
     for wait_s in (0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0):
-        health.call_busy(now_s)
-        health.call_busy(now_s)
         assert health.busy(now_s + wait_s - 0.001)
-        now_s += wait_s + 0.001
-        assert not health.busy(now_s)
-    assert (health.debt(now_s), health.ejected(now_s)) == (0, False)
-    health.call_answered(now_s)
-    health.call_busy(now_s)
-    assert not health.busy(now_s + 0.11)
-
-
-def test_a_busy_replica_is_tried_with_one_call_after_each_pause() -> None:
-    health, now_s = Health(), 0.0
-    health.call_busy(now_s)
-    for wait_s in (0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0):
         now_s += wait_s + 0.001
         assert not health.busy(now_s)
         health.call_sent(now_s)
         assert health.busy(now_s), "the next call goes elsewhere"
         health.call_busy(now_s + 0.01)  # no longer pause than the trial has begun
+        health.call_busy(now_s + 0.01)
+    assert (health.debt(now_s), health.ejected(now_s)) == (0, False)
     health.call_answered(now_s + 0.02)
     assert not health.busy(now_s + 0.02)
     health.call_sent(now_s + 0.02)
     assert not health.busy(now_s + 0.02)
 
 
-def test_a_pause_lasts_as_long_as_the_server_says() -> None:
+def test_a_pause_lasts_as_long_as_the_server_says_and_no_answer_to_an_earlier_call_ends_it() -> None:
     health = Health()
     health.call_busy(0.0, 20.0)
     health.call_busy(1.0, 5.0)
@@ -177,9 +163,6 @@ def test_a_pause_lasts_as_long_as_the_server_says() -> None:
     health.call_busy(20.1)
     assert health.busy(20.4), "the third answer in a row"
     assert not health.busy(20.6)
-
-
-def test_an_answer_to_an_earlier_call_ends_no_pause() -> None:
     health = Health()
     health.call_busy(0.0)
     health.call_answered(0.01)

@@ -36,13 +36,10 @@ def test_vectors_of_other_lengths_are_not_alike() -> None:
     assert similarity((1.0, 0.0), pack((1.0, 0.0, 0.0))) == -1
 
 
-def test_the_canary_goes_along_with_the_first_embedding_and_then_now_and_then() -> None:
+def test_the_canary_goes_along_with_the_first_embedding_now_and_then_and_after_a_failure() -> None:
     canary = Canary()
     due = [canary.due() for _ in range(2 * CANARY_EVERY + 1)]
     assert [number for number, it in enumerate(due) if it] == [0, CANARY_EVERY, 2 * CANARY_EVERY]
-
-
-def test_after_a_failure_the_canary_goes_along_again() -> None:
     canary = Canary()
     assert canary.due()
     canary.again()

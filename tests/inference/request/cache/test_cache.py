@@ -25,19 +25,19 @@ async def ask(gateway: Gateway, key: str = KEY, **options: Any) -> tuple[str, st
     return raw.headers["x-weir-cache"], raw.parse().choices[0].message.content
 
 
-async def test_the_same_deterministic_question_is_a_hit(gateway: Gateway) -> None:
+async def test_the_same_deterministic_question_of_a_tenant_is_a_hit(gateway: Gateway) -> None:
     messages = unique()
     first, text = await ask(gateway, messages=messages)
     again, same = await ask(gateway, messages=messages)
     streamed, streamed_text = await ask(gateway, messages=messages, stream=True)
     assert (first, again, streamed) == ("miss", "hit", "hit")
     assert text == same == streamed_text
-
-
-async def test_a_hit_says_the_same_usage(gateway: Gateway) -> None:
+    assert (await ask(gateway, OTHER_KEY, messages=messages))[0] == "miss", "another tenant does not see it"
+    assert [(await ask(gateway, messages=messages, temperature=1))[0] for _ in range(2)] == ["bypass", "bypass"]
     create = gateway.client().chat.completions.create
     options: dict[str, Any] = {"model": SMALL, "messages": unique(), "max_tokens": 6, "seed": 3}
     assert (await create(**options)).usage == (await create(**options)).usage
+    assert "rivers" not in gateway.log.read_text(), "neither prompt nor answer"
 
 
 @pytest.mark.parametrize(
@@ -53,17 +53,6 @@ async def test_another_question_is_a_miss(gateway: Gateway, change: dict[str, An
     options = {"messages": unique(), **({"seed": 2} if "seed" in change else {})}
     await ask(gateway, **options)
     assert (await ask(gateway, **{**options, **change}))[0] in ("miss", "coalesced")
-
-
-async def test_sampled_answers_are_not_kept(gateway: Gateway) -> None:
-    messages = unique()
-    assert [(await ask(gateway, messages=messages, temperature=1))[0] for _ in range(2)] == ["bypass", "bypass"]
-
-
-async def test_tenants_do_not_see_each_others_answers(gateway: Gateway) -> None:
-    messages = unique()
-    await ask(gateway, messages=messages)
-    assert (await ask(gateway, OTHER_KEY, messages=messages))[0] == "miss"
 
 
 async def test_the_rule_widens_and_forbids(start_gateway: StartGateway, snapshot: Snapshot, redis_url: str) -> None:
@@ -90,16 +79,6 @@ async def test_what_redis_took_is_counted_by_model_and_rule(
     assert size > 0
     written = "weir_gateway_cache_written_bytes_total"
     assert gateway.metric(written, model=SMALL, rule="p/r") == gateway.metric(written) == size
-
-
-async def test_a_new_prompt_version_starts_afresh(
-    start_gateway: StartGateway, snapshot: Snapshot, redis_url: str
-) -> None:
-    gateway = start_gateway(snapshot, redis_url=redis_url)
-    messages = unique()
-    await ask(gateway, messages=messages)
-    gateway.obey(with_model(snapshot, SMALL, prompt_version="2"))
-    assert (await ask(gateway, messages=messages))[0] == "miss"
 
 
 async def test_what_was_purged_is_met_by_nobody(
@@ -191,7 +170,3 @@ async def test_a_wrong_password_is_a_cache_that_is_down(
     gateway = start_gateway(snapshot, redis_url="redis://:wrong@" + redis_url.rpartition("@")[2])
     assert (await ask(gateway, messages=unique()))[0] == "skipped"
     assert "wrong" not in gateway.log.read_text()
-
-
-def test_no_prompt_and_no_answer_reaches_the_log(gateway: Gateway) -> None:
-    assert "rivers" not in gateway.log.read_text()

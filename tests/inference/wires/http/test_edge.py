@@ -158,11 +158,8 @@ def test_what_two_readers_may_read_differently_is_refused(gateway: Gateway, raw:
     assert b"\r\nconnection: close\r\n" in answer
 
 
-def test_requests_before_a_broken_one_are_answered(gateway: Gateway) -> None:
+def test_requests_before_a_broken_one_are_answered_and_what_follows_a_goodbye_is_ignored(gateway: Gateway) -> None:
     assert statuses(speak(gateway, request(question()) + b"not http at all\r\n\r\n")) == [200, 400]
-
-
-def test_what_follows_a_goodbye_is_ignored(gateway: Gateway) -> None:
     assert statuses(speak(gateway, request(question(), "connection: close") + request(question()))) == [200]
 
 
