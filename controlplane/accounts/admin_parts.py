@@ -138,7 +138,7 @@ class RuledAdmin(admin.ModelAdmin):
         return _may(request, self.edits, obj)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        form: Any = super().get_form(request, obj, change, **kwargs)
+        form: Any = super().get_form(request, obj, change=change, **kwargs)
         rows = partial(self._rows_of, request, obj)
         return type(form)(form.__name__, (AsRead, form), {"rows": staticmethod(rows)}) if change else form
 

@@ -105,6 +105,16 @@ def test_each_may_what_its_role_says_with_its_teams_rows_alone(world: World, lab
                 assert not changes or "change" in may or (thing is None and "add" in may), (person, team)
 
 
+@pytest.mark.parametrize("label", MODELS)
+def test_each_list_and_each_form_opens_to_an_administrator(world: World, label: str) -> None:
+    client, path = Client(), f"/admin/{label.replace('.', '/')}/"
+    client.force_login(world.user("administrator"))
+    assert client.get(path).status_code == 200
+    for row in REGISTRY[label].model.objects.all()[:1]:
+        assert client.get(f"{path}{row.pk}/change/").status_code == 200
+    assert client.get(f"{path}add/").status_code == (200 if "add" in MODELS[label].administrator else 403)
+
+
 @pytest.fixture
 def owner(world: World) -> Client:
     client = Client()
