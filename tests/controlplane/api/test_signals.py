@@ -95,6 +95,12 @@ def test_metrics_are_found_by_words_in_their_names(caller: Client, served: Fille
     assert found == [{"metric": "nv_inference_pending_request_count", "kind": "gauge", "unit": "", "series": 2}]
 
 
+@pytest.mark.parametrize("match", ["a=~(", "pool=~(?=b)"])
+def test_an_expression_that_cannot_be_read_is_named(caller: Client, served: Filled, match: str) -> None:
+    response = caller.get("/api/v1/series", {"metric": "nv_energy_us", "match": match})
+    assert (response.status_code, response.json()["field"]) == (409, "match")
+
+
 def test_an_absent_store_is_said(caller: Client, reader: Client, away: None) -> None:
     assert caller.get("/api/v1/targets").status_code == 503
     assert "The store does not answer" in reader.get("/signals").content.decode()
