@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+import shutil
 import urllib.request
 from pathlib import Path
 
@@ -11,13 +12,30 @@ from deploy.local.triton import Triton, installation, triton
 from tests.support.wait import WITHIN_S, eventually_async
 
 MODELS = Path(__file__).with_name("triton_models")
-REPOSITORY = MODELS / "repository"
+VARIANTS = {
+    "bls_accumulating": (
+        "tensorrt_llm_bls",
+        {"${accumulate_tokens}": "true", "${multimodal_encoders_name}": "multimodal_encoders"},
+    ),
+    "llmapi_decoupled": ("llmapi", {"decoupled: False": "decoupled: True"}),
+    "llmapi_deltas": ("llmapi", {"decoupled: False": "decoupled: True", "text: so_far": "text: deltas"}),
+}
+"""Models that are another one of the repository with these words in place of its own."""
 
 
 def triton_of_standins(folder: Path, *models: str) -> Triton:
-    """A Triton with these models of the repository. `folder` becomes its backend directory: the vLLM backend is one in Python,
-    as the published one is. Configurations are completed by the models, as theirs are.
+    """A Triton with these models of the repository, which is copied to `folder`. Beside it lies its backend directory: the vLLM backend
+    is one in Python, as the published one is. Configurations are completed by the models, as theirs are.
     """
+    repository = folder / "repository"
+    shutil.copytree(MODELS / "repository", repository, dirs_exist_ok=True)
+    for name, (model, words) in VARIANTS.items():
+        shutil.copytree(repository / model, repository / name, dirs_exist_ok=True)
+        for path in (repository / name / "config.pbtxt", *(repository / name / "1").glob("model.yaml")):
+            text = path.read_text().replace(f'name: "{model}"', f'name: "{name}"', 1)
+            for word, other in words.items():
+                text = text.replace(word, other)
+            path.write_text(text)
     backends = folder / "backends"
     backends.mkdir(exist_ok=True)
     for name, target in (
@@ -27,7 +45,7 @@ def triton_of_standins(folder: Path, *models: str) -> Triton:
         if not (backends / name).exists():
             (backends / name).symlink_to(target)
     grpc, http, metrics = free_ports(3)
-    server = triton((grpc, http, metrics), name="standins", models=models, repository=REPOSITORY)
+    server = triton((grpc, http, metrics), name="standins", models=models, repository=repository)
     argv = [
         f"--backend-directory={backends}" if word.startswith("--backend-directory=") else word
         for word in server.command.argv
