@@ -4,13 +4,12 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
-from inference.backends.resolver import Resolver
 from inference.contract.address import parse_url
 from inference.contract.server_metrics import ServerLoad, read_load
 from inference.core.backend_errors import BackendError
 from inference.core.routing.load import ReplicaLoad
-from inference.wires.http.client import HttpClient, NotConnectedError, request_of
-from inference.wires.http.response import LostError, NotHttpError, TooLongError
+from inference.wires.http.client import UNANSWERED, HttpClient, request_of
+from inference.wires.resolver import Resolver
 
 MAX_PAGE = 4 << 20
 """Bytes; more is not read."""
@@ -31,14 +30,12 @@ class MetricsPages:
         at_s = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(timeout_s):
-                status, page = await self._get(url)
-        except (NotConnectedError, LostError, NotHttpError, TooLongError, TimeoutError, ValueError):
+                parts = parse_url(url, link_local=True)  # the resolver looks at what its name points at
+                request = request_of("GET", parts, {"Accept": "text/plain"})
+                status, _, page = await self._client.fetch(parts, request, MAX_PAGE)
+        except (*UNANSWERED, TimeoutError, ValueError):
             return ServerLoad(at_s)
         return read(page, at_s)._replace(page=hash(page)) if status == 200 else ServerLoad(at_s)
-
-    async def _get(self, url: str) -> tuple[int, bytes]:
-        parts = parse_url(url, link_local=True)  # the resolver looks at what its name points at
-        return await self._client.fetch(parts, request_of("GET", parts, {"Accept": "text/plain"}), MAX_PAGE)
 
     def close(self) -> None:
         self._client.close()

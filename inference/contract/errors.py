@@ -31,7 +31,7 @@ GatewayError
       ├── RetryableApiError         a client hears when to send its request again
       ├── QueueFullError            a pool has no place, and no place to wait for one
       ├── RedisLostError            Redis is not connected
-      ├── NotConnectedError         no HTTP connection to a model server could be made
+      ├── NotConnectedError         no HTTP connection could be made
       ├── LostError                 an HTTP connection ended before its answer did
       ├── UnavailableError          a gRPC call ended with UNAVAILABLE
       ├── TextUnavailableError      the model's tokenizer is being loaded

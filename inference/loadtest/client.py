@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from inference.backends.resolver import Resolver
 from inference.contract.address import Url
 from inference.contract.errors import PermanentError
 from inference.core.backend_errors import FailedError
@@ -18,8 +17,9 @@ from inference.core.passing.blocks import Blocks
 from inference.core.servers import identify, refusals
 from inference.loadtest.core.samples import CLIENT_LIMIT, CUT_SHORT, Sample
 from inference.loadtest.pacer import now_s
-from inference.wires.http.client import HttpClient, NotConnectedError, request_of
+from inference.wires.http.client import UNANSWERED, HttpClient, NotConnectedError, request_of
 from inference.wires.http.response import LostError, NotHttpError, Response, TooLongError
+from inference.wires.resolver import Resolver
 
 CONNECT_S = 10.0
 MAX_BODY_BYTES = 64 << 20
@@ -79,18 +79,12 @@ class Client:
         request = request_of("GET", url._replace(path=url.path + "/models"), self.target.headers)
         try:
             async with asyncio.timeout(CONNECT_S):
-                response = await self._http.call(self.origin, request)
-                try:
-                    body = await response.read_all(MAX_BODY_BYTES)
-                finally:
-                    response.release()
-        except (NotConnectedError, LostError, NotHttpError, TooLongError, TimeoutError) as error:
+                status, _, body = await self._http.fetch(url, request, MAX_BODY_BYTES)
+        except (*UNANSWERED, TimeoutError) as error:
             raise TargetError(f"{url.host}:{url.port}: {error or 'no answer'}") from None
-        listing = identify.read_listing(body, "") if response.status == 200 else None
+        listing = identify.read_listing(body, "") if status == 200 else None
         if listing is None:
-            raise TargetError(
-                f"{url.path}/models: status {response.status}, and no list of models: name one by --model"
-            )
+            raise TargetError(f"{url.path}/models: status {status}, and no list of models: name one by --model")
         return listing.models
 
     async def send(self, sample: Sample, body: bytes, began_s: float = 0.0) -> str:

@@ -7,25 +7,25 @@ import socket
 import time
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import structlog
 
+from inference.contract.address import parse_url
 from inference.contract.gateway_signals import SPANS_REFUSED_AFTER_S
 from inference.core import otlp
 from inference.observability.span_encoding import encode_own_call, encode_trace, encode_write
 from inference.observability.spans import OwnCall, Trace, Written, now_ns
 from inference.tasks import keep
-
-if TYPE_CHECKING:
-    import aiohttp  # a quarter of the start of a gateway, which may export nothing
+from inference.wires.http.client import UNANSWERED, HttpClient, request_of
+from inference.wires.resolver import Resolver
 
 _log = structlog.get_logger()
 _BATCH = 512  # traces in one request: about half a megabyte
 _RETRY_STATUS = frozenset((429, 502, 503, 504))
 _BACKOFF_FIRST_S = 0.5
 _BACKOFF_MOST_S = 5.0
-_TIMEOUT_S = 10.0
+_TIMEOUT_S, _CONNECT_S = 10.0, 5.0
+_MAX_ANSWER_BYTES = 1 << 20
 _MAX_WAITING = 20_000  # traces kept while the receiver is away, about 1 kB each; more are dropped and counted
 _HEADERS = {"Content-Type": "application/x-protobuf"}
 _LAST_TRY_S = 0.05  # between tries while closing
@@ -50,7 +50,7 @@ class SpanExport:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._offset_ns = _wall_offset_ns()
         self._task: asyncio.Task[None] | None = None
-        self._session: aiohttp.ClientSession | None = None
+        self._client = HttpClient(Resolver(link_local=True), _CONNECT_S)
         self._closing = asyncio.Event()
         self._failing_since_s: float | None = None
         self._reason = ""
@@ -91,22 +91,19 @@ class SpanExport:
 
     def start(self) -> None:
         if self._url:
-            import aiohttp
-
             self._loop = asyncio.get_running_loop()
-            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S))
             self._task = keep("spans", self._run)
 
     async def close(self, timeout_s: float) -> None:
         """Send the rest, for at most `timeout_s`."""
-        if self._task is None or self._session is None:
+        if self._task is None:
             return
         self._closing.set()
         done, _ = await asyncio.wait([self._task], timeout=timeout_s)
         if not done:
             self._task.cancel()
             _log.warning("spans.lost", reason="the receiver did not take them before the end")
-        await self._session.close()
+        self._client.close()
 
     async def _run(self) -> None:
         while self._queue or not self._closing.is_set():
@@ -137,23 +134,23 @@ class SpanExport:
 
     async def _post(self, body: bytes) -> bool:
         """Returns whether the receiver took it. Tries again as OTLP demands, while the queue has room for new spans."""
-        import aiohttp
-
-        assert self._session is not None
         backoff_s = _BACKOFF_FIRST_S
         while True:
             wait_s = backoff_s
             try:
-                async with self._session.post(self._url, data=body, headers=self._headers) as response:
-                    if response.status == 200:
-                        self._taken()
-                        return True
-                    reason = f"HTTP {response.status}"
-                    if response.status not in _RETRY_STATUS:
-                        self._failed("spans.refused", reason)
-                        return False
-                    wait_s = _retry_after_s(response.headers.get("Retry-After")) or backoff_s
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                async with asyncio.timeout(_TIMEOUT_S):
+                    url = parse_url(self._url, link_local=True)
+                    request = request_of("POST", url, self._headers, body)
+                    status, headers, _ = await self._client.fetch(url, request, _MAX_ANSWER_BYTES)
+                if status == 200:
+                    self._taken()
+                    return True
+                reason = f"HTTP {status}"
+                if status not in _RETRY_STATUS:
+                    self._failed("spans.refused", reason)
+                    return False
+                wait_s = _retry_after_s(headers.get(b"retry-after", b"")) or backoff_s
+            except (*UNANSWERED, TimeoutError, ValueError) as error:
                 reason = str(error) or type(error).__name__
             self._failed("spans.delayed", reason)
             if len(self._queue) >= _MAX_WAITING:
@@ -177,8 +174,8 @@ class SpanExport:
         self._failing_since_s = None
 
 
-def _retry_after_s(header: str | None) -> float:
-    return min(60.0, float(header)) if header and header.isdigit() else 0.0
+def _retry_after_s(header: bytes) -> float:
+    return min(60.0, float(header)) if header.isdigit() else 0.0
 
 
 def _wall_offset_ns() -> int:

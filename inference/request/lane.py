@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from inference.backends.resolver import Resolver
 from inference.config import Config
 from inference.contract.address import parse_url
 from inference.contract.lane import (
@@ -30,6 +29,7 @@ from inference.wires.http.client import HttpClient, NotConnectedError, request_o
 from inference.wires.http.exchange import Exchange, Headers, Request
 from inference.wires.http.incoming import Incoming
 from inference.wires.http.response import LostError, NotHttpError, Response, TooLongError
+from inference.wires.resolver import Resolver
 
 _CONNECT_S = 2.0
 _ANSWER_S = 60.0

@@ -9,15 +9,14 @@ from functools import partial
 
 import structlog
 
-from inference.backends.resolver import Resolver
 from inference.contract.address import parse_url
 from inference.contract.snapshot import Issuer
 from inference.core import web_tokens
 from inference.core.openai import errors
 from inference.core.web_tokens import BadTokenError, Keys, Verified
 from inference.tasks import keep
-from inference.wires.http.client import HttpClient, NotConnectedError, request_of
-from inference.wires.http.response import LostError, NotHttpError, TooLongError
+from inference.wires.http.client import UNANSWERED, HttpClient, request_of
+from inference.wires.resolver import Resolver
 
 _log = structlog.get_logger()
 REFRESH_S = 300.0
@@ -85,11 +84,11 @@ class KeySet:
                 # It was checked, and its address is.
                 url = parse_url(self.issuer.jwks_url, link_local=True, with_query=True)
                 request = request_of("GET", url, {"Accept": "application/json"})
-                status, body = await client.fetch(url, request, _MAX_BYTES)
+                status, _, body = await client.fetch(url, request, _MAX_BYTES)
             if status != 200:
                 return f"status {status}"
             self.take(body)
-        except (NotConnectedError, LostError, NotHttpError, TooLongError, ValueError, RecursionError) as error:
+        except (*UNANSWERED, ValueError, RecursionError) as error:
             return str(error) or type(error).__name__
         except TimeoutError:
             return f"no answer within {_ANSWER_S:g} s"

@@ -3,12 +3,12 @@
 import asyncio
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from inference.contract.address import parse_url
 from inference.snapshot.snapshot_watch import SnapshotWatch
-
-if TYPE_CHECKING:
-    import aiohttp
+from inference.wires.http.client import UNANSWERED, HttpClient, request_of
+from inference.wires.resolver import Resolver
 
 FILE_NAME = "snapshot.json"
 WAIT_S = 25
@@ -16,6 +16,7 @@ WAIT_S = 25
 _ANSWER_S = 10.0  # beyond that
 _CONNECT_S = 3.0
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.1, 3.0
+_MAX_BYTES = 1 << 30
 
 
 class Source(Protocol):
@@ -71,41 +72,40 @@ class HttpSource:
     def __init__(self, url: str, token: str, watch: SnapshotWatch) -> None:
         self._url, self._watch = url, watch
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._client = HttpClient(Resolver(link_local=True), _CONNECT_S)
         self._etag = ""
 
     def begin(self) -> None:
         """Nothing is there before the first answer."""
 
     async def run(self) -> None:
-        import aiohttp
-
         pause_s = _FIRST_PAUSE_S
-        timeout = aiohttp.ClientTimeout(total=WAIT_S + _ANSWER_S, sock_connect=_CONNECT_S)
-        async with aiohttp.ClientSession(timeout=timeout) as session:
-            while True:
-                try:
-                    reason = await self._fetch(session)
-                except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                    reason = str(error) or type(error).__name__
-                if not reason:
-                    pause_s = _FIRST_PAUSE_S
-                    continue
-                self._watch.refuse(f"no snapshot from {self._url}: {reason}", count=False)
-                await asyncio.sleep(pause_s * (0.5 + random.random()))  # noqa: S311  (so that gateways do not ask all at once)
-                pause_s = min(_MAX_PAUSE_S, 2 * pause_s)
+        while True:
+            try:
+                reason = await self._fetch()
+            except (*UNANSWERED, TimeoutError, ValueError) as error:
+                reason = str(error) or type(error).__name__
+            if not reason:
+                pause_s = _FIRST_PAUSE_S
+                continue
+            self._watch.refuse(f"no snapshot from {self._url}: {reason}", count=False)
+            await asyncio.sleep(pause_s * (0.5 + random.random()))  # noqa: S311  (so that gateways do not ask all at once)
+            pause_s = min(_MAX_PAUSE_S, 2 * pause_s)
 
-    async def _fetch(self, session: "aiohttp.ClientSession") -> str:
-        """Ask once. Returns why there is no document; empty if there is one, or no change."""
+    async def _fetch(self) -> str:
+        """Ask once. Returns why there is no document; empty if there is one, or no change. Raises UNANSWERED, TimeoutError, ValueError."""
+        url = parse_url(self._url, link_local=True, with_query=True)
+        url = url._replace(query="&".join(filter(None, (url.query, f"wait_s={WAIT_S}"))))
         headers = {**self._headers, **({"If-None-Match": self._etag} if self._etag else {})}
-        async with session.get(self._url, params={"wait_s": WAIT_S}, headers=headers, allow_redirects=False) as answer:
-            if answer.status == 304:
-                self._watch.confirm()
-                return ""
-            if answer.status in (401, 403):
-                return f"status {answer.status}: set WEIR_SNAPSHOT_TOKEN to the same value for gateways and web"
-            if answer.status != 200:
-                return f"status {answer.status}"
-            raw = await answer.read()
-            self._etag = answer.headers.get("ETag", "")
-            await self._watch.take(raw)
-            return "" if self._etag else "its answer has no ETag"
+        async with asyncio.timeout(WAIT_S + _ANSWER_S):
+            answer = await self._client.fetch(url, request_of("GET", url, headers), _MAX_BYTES)
+        if answer.status == 304:
+            self._watch.confirm()
+            return ""
+        if answer.status in (401, 403):
+            return f"status {answer.status}: set WEIR_SNAPSHOT_TOKEN to the same value for gateways and web"
+        if answer.status != 200:
+            return f"status {answer.status}"
+        self._etag = answer.headers.get(b"etag", b"").decode("latin-1")
+        await self._watch.take(answer.body)
+        return "" if self._etag else "its answer has no ETag"

@@ -3,12 +3,12 @@
 import ssl
 from typing import NamedTuple
 
-from inference.backends.resolver import Resolver
 from inference.contract.address import Url, parse_base_url
 from inference.core.backend_errors import BackendError, FailedError, LostCallError, UnreachableError
 from inference.wires.connect import ANYHOW, Connecting
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
 from inference.wires.http.response import LostError, NotHttpError, Origin, Response, TooLongError
+from inference.wires.resolver import Resolver
 
 _MAX_BODY_BYTES = 64 << 20
 

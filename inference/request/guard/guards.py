@@ -11,7 +11,6 @@ import structlog
 
 from inference.backends.credentials import CredentialError, Credentials
 from inference.backends.port import Event, Stream
-from inference.backends.resolver import Resolver
 from inference.contract.address import parse_url
 from inference.contract.snapshot import GuardRule
 from inference.core.guard import texts
@@ -23,8 +22,8 @@ from inference.core.passing.texts import written
 from inference.observability.spans import Trace
 from inference.request.guard.stream import GuardedStream, whole_is_clean
 from inference.request.parse import Endpoint, Request
-from inference.wires.http.client import HttpClient, NotConnectedError, request_of
-from inference.wires.http.response import LostError, NotHttpError, TooLongError
+from inference.wires.http.client import UNANSWERED, HttpClient, request_of
+from inference.wires.resolver import Resolver
 
 _log = structlog.get_logger()
 _CONNECT_S = 1.0
@@ -122,15 +121,7 @@ class Guards:
         try:
             async with asyncio.timeout(rule.timeout_ms / 1000):
                 flagged = await self._flagged(rule, text)
-        except (
-            NotConnectedError,
-            LostError,
-            NotHttpError,
-            TooLongError,
-            CredentialError,
-            TimeoutError,
-            ValueError,
-        ) as error:
+        except (*UNANSWERED, CredentialError, TimeoutError, ValueError) as error:
             _log.warning("guard.moderation_failed", rule=rule.name, reason=type(error).__name__)
             note(rule.name, "failed_open" if rule.is_open else "failed_closed")
             if not rule.is_open:
@@ -148,7 +139,7 @@ class Guards:
         if rule.credential:
             headers["Authorization"] = f"Bearer {self._credentials.read(rule.credential)}"
         request = request_of("POST", url, headers, written({"input": text}))
-        status, body = await self._client.fetch(url, request, _MAX_VERDICT_BYTES)
+        status, _, body = await self._client.fetch(url, request, _MAX_VERDICT_BYTES)
         if status != 200:
             raise ValueError(f"status {status}")
         results = _verdicts(body).results

@@ -299,13 +299,6 @@ def _with_texts(event: Event, given: list[str]) -> Event:
     return event._replace(text=text, reasoning=reasoning, tool_calls=calls, logprobs=b"")
 
 
-def _has_tokens(data: bytes) -> bool:
-    """Whether an event may say its part of a text once more, token by token."""
-    return b"token_ids" in data or b"logprobs" in data.replace(b'"logprobs":null', b"").replace(
-        b'"logprobs": null', b""
-    )
-
-
 def _rendered(seen: _Seen, given: list[str]) -> bytes:
     block, document, leaves = seen.block, seen.document, seen.leaves
     if not seen.is_changed and all(of[name] == text for (_, of, name), text in zip(leaves, given, strict=True)):

@@ -1,4 +1,4 @@
-"""An HTTP/1.1 client for calls to model servers, on httptools: one connection for each call under way, kept for the next.
+"""The gateway's HTTP/1.1 client, on httptools: one connection for each call under way, kept for the next.
 
 It costs a third of aiohttp's client per call (docs/benchmarks.md). It follows no redirects, keeps no cookies and takes no compressed
 answers.
@@ -8,11 +8,12 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from typing import NamedTuple
 
 from inference.contract.address import Url
 from inference.contract.errors import RetryableError
 from inference.wires.connect import ANYHOW, Address, Connecting, close, connect
-from inference.wires.http.response import LostError, Origin, Response
+from inference.wires.http.response import LostError, NotHttpError, Origin, Response, TooLongError
 from inference.wires.http.tunnel import tunnel
 
 KEPT_S = 4.0
@@ -24,6 +25,18 @@ Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
 
 class NotConnectedError(RetryableError):
     """Retryable: no connection could be made. The message says why."""
+
+
+UNANSWERED = (NotConnectedError, LostError, NotHttpError, TooLongError)
+"""What a call raises that has no answer, or not all of it."""
+
+
+class Answer(NamedTuple):
+    """A whole answer; names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[bytes, bytes]
+    body: bytes
 
 
 class HttpClient:
@@ -47,11 +60,11 @@ class HttpClient:
         """Of a URL whose server is trusted as the system trusts."""
         return Origin(url.host, url.port, self.system_context() if url.scheme == "https" else None)
 
-    async def fetch(self, url: Url, request: bytes, most: int) -> tuple[int, bytes]:
-        """Status and body of the answer to a whole request. Raises as `call` does, and TooLongError for more than `most` bytes."""
+    async def fetch(self, url: Url, request: bytes, most: int) -> Answer:
+        """The answer to a whole request. Raises UNANSWERED, also for a body of more than `most` bytes."""
         response = await self.call(self.origin(url), request)
         try:
-            return response.status, await response.read_all(most)
+            return Answer(response.status, response.headers, await response.read_all(most))
         finally:
             response.release()
 

@@ -8,7 +8,6 @@ import httptools
 
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
-from inference.observability.spans import now_ns
 from inference.wires.http.exchange import Request
 from inference.wires.http.incoming import Incoming
 
@@ -198,7 +197,7 @@ class Reader:
                 self._path,
                 self._headers,
                 body,
-                now_ns(),
+                time.perf_counter_ns(),
                 self._parser.should_keep_alive(),
                 self._version,
                 self._counted_bytes,

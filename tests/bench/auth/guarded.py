@@ -19,7 +19,7 @@ from tests.bench.loads.http_load import Wire, closed_loop
 from tests.bench.processes import free_port
 
 ROUNDS = 15
-SECONDS, WARM_S = 1.0, 1.0
+SECONDS = 1.0
 TOKENS, APART_S, STREAMS = 64, 0.002, 8
 _RULE = GuardRule("bench/all", "bench", "patterns", "mask", answers=True, patterns=("card", "key", "mail"))
 

@@ -7,9 +7,9 @@ import pytest
 
 from inference.backends.metrics_page import MetricsPages
 from inference.backends.openai.link import HttpLink, Trust
-from inference.backends.resolver import Resolver
 from inference.contract.address import parse_url
 from inference.core.backend_errors import UnreachableError
+from inference.wires.resolver import Resolver
 from tests.support.servers.metrics_page import MetricsPage
 
 NAMES = {

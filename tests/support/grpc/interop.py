@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-INT32, BOOL, STRING, BYTES = "TYPE_INT32", "TYPE_BOOL", "TYPE_STRING", "TYPE_BYTES"
+INT32, STRING, BYTES = "TYPE_INT32", "TYPE_STRING", "TYPE_BYTES"
 _MESSAGES: dict[str, tuple[tuple[int, str, str, bool], ...]] = {  # number, name, type, repeated
     "Payload": ((1, "type", INT32, False), (2, "body", BYTES, False)),
     "EchoStatus": ((1, "code", INT32, False), (2, "message", STRING, False)),

@@ -13,7 +13,6 @@ from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.write.arrow_columns import span_table
 
 MS = 1_000_000
-SECOND = 1_000 * MS
 MODELS = {"chat-large": (34, 21), "chat-small": (9, 6)}  # prefill ms for a prompt of 1000 tokens, ms per output token
 AUDITED: dict[str, AttrValue] = {
     "weir.audit.prompt": f"0a1b2c3d:{'ab' * 32}", "weir.audit.prompt_bytes": 5_120,

@@ -18,9 +18,6 @@ import triton_python_backend_utils as pb_utils  # exists only inside Triton
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 STEP_S = 0.002
-_NAMES = {"TYPE_STRING": "BYTES"}
-
-
 _SENDING = threading.Lock()  # what Triton is told, one thing at a time
 
 

@@ -1,4 +1,4 @@
-"""Looks up the names of model servers."""
+"""Looks up the names of servers."""
 
 import asyncio
 import errno
