@@ -84,10 +84,6 @@ class Limits:
         """
         self._send(_command(_KNOWN, "settle", meter.limits, lease, 0, tokens, slot, cost), hurry=False)
 
-    def note(self, reply: object) -> None:
-        if self._redis is not None and isinstance(reply, ReplyError):
-            self._redis.note_refusal(reply)
-
     def take(self, meter: "Meter", *, alone: bool) -> tuple[Limit, float] | None:
         """Count the request here. `alone` says that Redis did not, so that the limits are enforced here: then the first limit
         that is reached is returned with the wait, and nothing is counted.
@@ -235,7 +231,6 @@ class Meter:
         else:
             if value is not None:
                 self._state = "absent"
-                self._service.note(value)
             refusal = self._service.take(self, alone=True)
         if refusal is not None:
             limit, wait_s = refusal

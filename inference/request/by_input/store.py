@@ -12,7 +12,7 @@ import msgspec
 
 from inference.core.passing.embeddings import Frame
 from inference.request.long_body import at_once_or_aside
-from inference.wires.redis import RedisClient, RedisLostError, ReplyError
+from inference.wires.redis import RedisClient, RedisLostError
 
 _PREFIX = b"weir:input:{%s}:"  # with a hash tag: in a cluster, all of a list lies on one node
 _FRAME = b"frame"
@@ -76,7 +76,6 @@ class InputStore:
             except (RedisLostError, TimeoutError):
                 return None
             if not isinstance(reply, list):
-                self._note(reply)
                 return None
             values += reply
             if values[0] is None:  # without a frame no item is of use
@@ -101,19 +100,14 @@ class InputStore:
                 return 0
             size += len(encoded)
             if size - before >= _WRITE_BYTES:
-                taken &= self._took(await asyncio.gather(*replies, return_exceptions=True))
+                taken &= _took(await asyncio.gather(*replies, return_exceptions=True))
                 before, replies = size, []
-        taken &= self._took(await asyncio.gather(*replies, return_exceptions=True))
+        taken &= _took(await asyncio.gather(*replies, return_exceptions=True))
         return size if taken else 0
 
-    def _took(self, replies: Sequence[object]) -> bool:
-        for reply in replies:
-            self._note(reply)
-        return all(reply == b"OK" for reply in replies)
 
-    def _note(self, reply: object) -> None:
-        if isinstance(reply, ReplyError):
-            self._redis.note_refusal(reply)
+def _took(replies: Sequence[object]) -> bool:
+    return all(reply == b"OK" for reply in replies)
 
 
 def _read(reply: Sequence[object], digests: Sequence[bytes]) -> Kept:

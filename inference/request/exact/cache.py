@@ -10,7 +10,7 @@ import msgspec
 
 from inference.core.events import WholeAnswer
 from inference.request.exact.copies import Copies
-from inference.wires.redis import RedisClient, RedisLostError, ReplyError
+from inference.wires.redis import RedisClient, RedisLostError
 
 _PREFIX = b"weir:answer:"
 _MAX_VALUE_BYTES = 1 << 20  # longer answers are not stored
@@ -60,8 +60,6 @@ class Cache:
         if value is None:
             return _MISS
         if not isinstance(value, bytes):
-            if isinstance(value, ReplyError):
-                self._redis.note_refusal(value)
             return SKIPPED
         try:
             answer = _decode(value)
@@ -105,8 +103,6 @@ class Cache:
 
     def _stored(self, stored: asyncio.Future[int], size: int, done: asyncio.Future[object]) -> None:
         reply = None if done.cancelled() or done.exception() is not None else done.result()
-        if isinstance(reply, ReplyError):
-            self._redis.note_refusal(reply)
         if not stored.done():
             stored.set_result(size if reply == b"OK" else 0)
 

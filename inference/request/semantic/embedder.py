@@ -19,7 +19,7 @@ from inference.observability.spans import Trace
 from inference.request import own_requests
 from inference.request.own_requests import Helper
 from inference.snapshot.serving import Caller, Serving
-from inference.wires.redis import RedisClient, RedisLostError, ReplyError
+from inference.wires.redis import RedisClient, RedisLostError
 
 PATH = "/v1/embeddings"
 _CANARY = b"weir:semantic:canary:"
@@ -86,12 +86,9 @@ class Embedders:
 
     async def _send(self, *command: bytes | int, timeout_s: float) -> object:
         try:
-            reply = await self._redis.send(*command, timeout_s=timeout_s)
+            return await self._redis.send(*command, timeout_s=timeout_s)
         except (RedisLostError, TimeoutError) as error:
             return error
-        if isinstance(reply, ReplyError):
-            self._redis.note_refusal(reply)
-        return reply
 
     async def _vectors(
         self, serving: Serving, embedder: Helper, caller: Caller, texts: Sequence[str], cause: Trace

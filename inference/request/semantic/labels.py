@@ -14,7 +14,7 @@ from typing import Literal
 import structlog
 
 from inference.core.semantic.evidence import ALPHA, MAX_LABELS, Evidence, Label
-from inference.wires.redis import RedisClient, RedisLostError, ReplyError
+from inference.wires.redis import RedisClient, RedisLostError
 
 _log = structlog.get_logger()
 Words = Literal["same", "other"]
@@ -118,8 +118,6 @@ class Labels:
             )
         except (RedisLostError, TimeoutError):
             return 0
-        if isinstance(reply, ReplyError):
-            self._redis.note_refusal(reply)
         if not isinstance(reply, list):
             return 0
         if route.last != last:

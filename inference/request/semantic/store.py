@@ -71,7 +71,7 @@ class VectorStore:
         index.note(reply)
         self._index, self._refused = index, OTHER_DATABASE if searches and url.database else ""
         if isinstance(reply, ReplyError):
-            self._refused = self._why(reply)
+            self._refused = _why(reply)
 
     async def _reply(self, command: Command, timeout_s: float) -> object | None:
         """None where there is none."""
@@ -79,10 +79,6 @@ class VectorStore:
             return await self._redis.send(*command, timeout_s=timeout_s)
         except (RedisLostError, TimeoutError):
             return None
-
-    def _why(self, refusal: ReplyError) -> str:
-        self._redis.note_refusal(refusal)
-        return NO_VECTORS if "unknown command" in str(refusal) else f"its Redis refuses: {refusal}"
 
     async def nearest(
         self, bucket: bytes, own_key: bytes, vector: Sequence[float], ttl_s: int, timeout_s: float
@@ -139,11 +135,15 @@ class VectorStore:
             return None
         replies = await asyncio.gather(*futures, return_exceptions=True)
         for reply in replies:
-            if isinstance(reply, ReplyError) and (why := self._why(reply)) == NO_VECTORS:
+            if isinstance(reply, ReplyError) and (why := _why(reply)) == NO_VECTORS:
                 self._refused = why
             if isinstance(reply, BaseException):
                 return reply if isinstance(reply, ReplyError) else None
         return list(replies)
+
+
+def _why(refusal: ReplyError) -> str:
+    return NO_VECTORS if "unknown command" in str(refusal) else f"its Redis refuses: {refusal}"
 
 
 def _apart(key: bytes, other: bytes) -> bytes:

@@ -107,9 +107,9 @@ class RedisClient(ABC):
         reply.add_done_callback(copy)
         return waiter
 
-    def note_refusal(self, error: ReplyError) -> None:
-        """Handle an error reply. One that says that this server takes no writes is said until it takes one. If it is not the master, look
-        the name up again and connect anew, at most once a second; until then the answers of this server are used.
+    def _note_refusal(self, error: ReplyError) -> None:
+        """Handle an error reply to any command. One that says that this server takes no writes is said until it takes one. If it is not
+        the master, look the name up again and connect anew, at most once a second; until then the answers of this server are used.
         """
         kind = str(error).partition(" ")[0]
         if kind not in _ELSEWHERE + _NO_WRITES:
@@ -134,9 +134,7 @@ class RedisClient(ABC):
                 reply = await self.send(b"SET", _TRIED, b"", b"EX", 1, timeout_s=_REFUSED_PAUSE_S)
             except (RedisLostError, TimeoutError):
                 continue
-            if isinstance(reply, ReplyError):
-                self.note_refusal(reply)
-            elif not self._refused:
+            if not isinstance(reply, ReplyError) and not self._refused:
                 self.refusal = ""
                 _log.info("redis.takes_writes", where=self.url.where)
 

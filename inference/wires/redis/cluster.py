@@ -67,7 +67,8 @@ class RedisClusterClient(RedisClient):
             value: object = await cluster.execute_command(name, *command[1:])
         except ResponseError as error:
             kind = next((code for known, code in _CODES if isinstance(error, known)), "")
-            value = ReplyError(f"{kind}{error}")
+            value = refusal = ReplyError(f"{kind}{error}")
+            self._note_refusal(refusal)
         except (RedisError, OSError, TimeoutError) as error:
             fail(reply, RedisLostError(str(error) or type(error).__name__))
             self._failures += 1

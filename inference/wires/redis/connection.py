@@ -75,7 +75,7 @@ class RedisConnection(RedisClient):
                         raise ConnectionError(
                             "the sentinels name a server that is not a master, until they have agreed"
                         )
-            self._pipe = pipe
+            self._pipe, pipe.refused = pipe, self._note_refusal
         except BaseException:
             if pipe is not None:
                 pipe.abort()

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections import deque
+from collections.abc import Callable
 from typing import cast
 
 import hiredis
@@ -25,13 +26,14 @@ class RedisLostError(RetryableError, ConnectionError):
 
 
 class Pipe(asyncio.Protocol):
-    """The socket. Replies come in the order of the commands."""
+    """The socket. Replies come in the order of the commands. `refused` gets each that is an error."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[None] = self.loop.create_future()
         self._transport: asyncio.Transport | None = None
-        self._reader = hiredis.Reader(protocolError=RedisLostError)
+        self.refused: Callable[[ReplyError], None] | None = None
+        self._reader = hiredis.Reader(protocolError=RedisLostError, replyError=self._error)
         self._waiting: deque[asyncio.Future[object]] = deque()
         self._out: list[bytes] = []
         self._flushing = False
@@ -86,6 +88,12 @@ class Pipe(asyncio.Protocol):
                     waiting.set_result(reply)
         except (RedisLostError, IndexError):
             self.abort()
+
+    def _error(self, said: str) -> ReplyError:
+        error = ReplyError(said)
+        if self.refused is not None:
+            self.refused(error)
+        return error
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
