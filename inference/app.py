@@ -105,25 +105,14 @@ class Gateway:
             keepalive_s=config.keepalive_ms / 1000,
             region=config.region,
         )
-        observed = metrics_page.Observed(
-            self.fleet,
-            self.completions,
-            self.limits,
-            self.redis,
-            self.watch,
-            self.export,
-            self.edge,
-            lambda: self.connections(),
-            self.faults,
-        )
         self.metrics.gauges = lambda: [
-            *metrics_page.gauges(observed),
+            *metrics_page.gauges(self),
             *self._standing(),
             *semantic_cache.gauges(self.serving, self.semantic),
             *issuer_keys.gauges(self.issuers),
         ]
         self.metrics.counters = lambda: [
-            *metrics_page.counters(observed),
+            *metrics_page.counters(self),
             *self._counted(),
             *semantic_cache.counters(self.semantic),
         ]

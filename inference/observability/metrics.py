@@ -5,8 +5,9 @@ for each scrape.
 import time
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -65,7 +66,7 @@ class _ModelTally:
     degraded: int = 0
 
 
-Labelled = tuple[str, str, tuple[str, ...], dict[tuple[str, ...], float]]
+Labelled = tuple[str, str, tuple[str, ...], Mapping[Any, float]]
 """Name, help, names of labels, and values by labels."""
 
 
@@ -143,23 +144,16 @@ class Metrics(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        names = ["model", "tier", "status", "cache", "error_stage"]
-        requests = CounterMetricFamily("weir_gateway_requests", "Requests that have ended.", labels=names)
-        for request_labels, number in self._requests.items():
-            requests.add_metric(request_labels, number)
-        yield requests
-        tokens = CounterMetricFamily(
-            "weir_gateway_tokens", "Tokens of answered requests.", labels=["model", "direction"]
+        names = ("model", "tier", "status", "cache", "error_stage")
+        about_shed = "Requests refused so that others are served."
+        yield from _series(
+            CounterMetricFamily,
+            [
+                ("weir_gateway_requests", "Requests that have ended.", names, self._requests),
+                ("weir_gateway_tokens", "Tokens of answered requests.", ("model", "direction"), self._tokens),
+                ("weir_gateway_shed", about_shed, ("reason", "tier"), self._shed),
+            ],
         )
-        for token_labels, number in self._tokens.items():
-            tokens.add_metric(token_labels, number)
-        yield tokens
-        shed = CounterMetricFamily(
-            "weir_gateway_shed", "Requests refused so that others are served.", labels=["reason", "tier"]
-        )
-        for shed_labels, number in self._shed.items():
-            shed.add_metric(shed_labels, number)
-        yield shed
         for name, text, histograms in (
             (
                 "weir_gateway_request_duration_seconds",
@@ -185,13 +179,13 @@ class Metrics(Collector):
             buckets.append((edge, float(below)))
         lag.add_metric([], buckets, self.lag.total_s)
         yield lag
-        for name, text, label_names, values in self.counters():
-            counter = CounterMetricFamily(name, text, labels=label_names)
-            for counter_labels, value in values.items():
-                counter.add_metric(counter_labels, value)
-            yield counter
-        for name, text, label_names, values in self.gauges():
-            gauge = GaugeMetricFamily(name, text, labels=label_names)
-            for gauge_labels, value in values.items():
-                gauge.add_metric(gauge_labels, value)
-            yield gauge
+        yield from _series(CounterMetricFamily, self.counters())
+        yield from _series(GaugeMetricFamily, self.gauges())
+
+
+def _series(kind: type[CounterMetricFamily | GaugeMetricFamily], given: Iterable[Labelled]) -> Iterator[Metric]:
+    for name, text, label_names, values in given:
+        family = kind(name, text, labels=label_names)
+        for labels, value in values.items():
+            family.add_metric(labels, value)
+        yield family

@@ -17,6 +17,7 @@ from inference.core.routing.need import ANYTHING
 from inference.core.tools.forced import forced, is_forced
 from inference.core.tools.formats import FORMATS
 from inference.tokenizers.model_text import (
+    UNCOUNTED,
     MessagesError,
     ModelText,
     Prepared,
@@ -25,7 +26,6 @@ from inference.tokenizers.model_text import (
     TextUnavailableError,
 )
 
-_UNCOUNTED = (MessagesError, TextUnavailableError, TextMissingError, TextFailedError, TimeoutError)
 _ESTIMATE_FACTOR = 4
 """By so much the tokens of a prompt can exceed their estimate: a token has at least a byte, and 4 are estimated."""
 
@@ -73,7 +73,7 @@ async def _judged(passed: Passed, model: Model, text: ModelText, pool: PoolState
             prepared = await _counted(prepared, model, pool, timeout_ms)
         elif model.tokenizer != "estimate":
             alone = Question(operation="text_completion", prompt=tuple(passed.texts))
-            with suppress(*_UNCOUNTED):  # the server itself refuses what is too long
+            with suppress(*UNCOUNTED):  # the server itself refuses what is too long
                 counted = await text.prepare(
                     alone, wants_prompt=False, enough=model.max_prompt_tokens, timeout_s=timeout_ms / 1000
                 )

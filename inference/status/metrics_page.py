@@ -2,38 +2,19 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from inference.backends import readiness
-from inference.backends.fleet import Fleet, PoolState
-from inference.contract.snapshot import Fault
+from inference.backends.fleet import PoolState
 from inference.observability.metrics import Labelled
-from inference.observability.span_export import SpanExport
-from inference.request.completions import Completions
-from inference.request.limits import Limits
-from inference.snapshot.snapshot_watch import SnapshotWatch
 from inference.status.labelled import PREFIX, alone, of_pool, of_replica
-from inference.wires.http.exchange import EdgeCounts
-from inference.wires.redis import RedisClient
+
+if TYPE_CHECKING:
+    from inference.app import Gateway
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """The parts of the gateway whose figures the page has. `connections` gives their number, and the bytes that they hold."""
-
-    fleet: Fleet
-    completions: Completions
-    limits: Limits
-    redis: RedisClient | None
-    watch: SnapshotWatch
-    export: SpanExport
-    edge: EdgeCounts
-    connections: Callable[[], tuple[int, int]]
-    faults: Callable[[], Iterable[Fault]]
-
-
-def gauges(gateway: Observed) -> list[Labelled]:
+def gauges(gateway: "Gateway") -> list[Labelled]:
     """States, now."""
     pools, watch, now_s = gateway.fleet.pools.values(), gateway.watch, time.monotonic()
     connections, held_bytes = gateway.connections()
@@ -66,7 +47,7 @@ def gauges(gateway: Observed) -> list[Labelled]:
     ]
 
 
-def counters(gateway: Observed) -> list[Labelled]:
+def counters(gateway: "Gateway") -> list[Labelled]:
     """What has happened since the start."""
     edge, limits, export = gateway.edge, gateway.limits, gateway.export
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import msgspec
 
@@ -62,11 +63,7 @@ def gauges(pools: Iterable[PoolState], now_s: float) -> list[Labelled]:
     """How things stand. What a server does not say is left out: it is unknown, and not 0."""
     pools = list(pools)
 
-    def pool(name: str, text: str, value: Callable[[PoolState], float]) -> Labelled:
-        return of_pool(pools, name, text, value)
-
-    def replica(name: str, text: str, value: Callable[[Replica], float | None]) -> Labelled:
-        return of_replica(pools, name, text, value)
+    pool, replica = partial(of_pool, pools), partial(of_replica, pools)
 
     def said(name: str, text: str) -> Labelled:
         return replica(name, text, lambda it: getattr(it.load.signals, name, None))

@@ -39,6 +39,10 @@ class TextFailedError(PermanentError):
     """The model's tokenizer or template did not survive this request."""
 
 
+UNCOUNTED = (MessagesError, TextUnavailableError, TextMissingError, TextFailedError, TimeoutError)
+"""What `ModelText.prepare` raises."""
+
+
 class Prepared(NamedTuple):
     """`question` is what the server gets, and `prompt` the text that was made of it, or the client's token ids; empty where it was not
     wanted. `ids` are the token ids of the prompt, where these were.
@@ -55,9 +59,7 @@ class ModelText(Protocol):
     async def prepare(
         self, question: Question, *, wants_prompt: bool, enough: int, timeout_s: float, wants_ids: bool = False
     ) -> Prepared:
-        """Counting may stop past `enough` tokens. Raises MessagesError, TextUnavailableError, TextMissingError,
-        TextFailedError, TimeoutError.
-        """
+        """Counting may stop past `enough` tokens. Raises UNCOUNTED."""
 
     async def decode(self, ids: list[int], start: int, skip_special_tokens: bool) -> str | None:
         """The text of an answer's token ids from `start` on; None where it does not end with a whole character. Raises

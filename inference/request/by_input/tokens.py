@@ -7,16 +7,9 @@ from inference.contract.snapshot import TOKENIZERS, Model
 from inference.core.passing.request import Passed
 from inference.core.question import Question
 from inference.request.long_body import at_once_or_aside
-from inference.tokenizers.model_text import (
-    MessagesError,
-    ModelText,
-    TextFailedError,
-    TextMissingError,
-    TextUnavailableError,
-)
+from inference.tokenizers.model_text import UNCOUNTED, ModelText
 
 _TIMEOUT_S = 5.0
-_UNCOUNTED = (MessagesError, TextUnavailableError, TextMissingError, TextFailedError, TimeoutError)
 _ALL = 2**31 - 1
 
 
@@ -37,7 +30,7 @@ async def count(passed: Passed, numbers: Sequence[int], model: Model, text: Mode
         alone = Question(operation="embeddings", input=(value if isinstance(value, str) else tuple(value),))
         try:
             prepared = await text.prepare(alone, wants_prompt=False, enough=_ALL, timeout_s=_TIMEOUT_S)
-        except _UNCOUNTED:
+        except UNCOUNTED:
             return None
         if prepared.source != "exact":
             return None
