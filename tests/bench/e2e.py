@@ -30,8 +30,7 @@ def run() -> Iterator[Figure]:
         began = time.monotonic()
         shell = {key: value for key, value in os.environ.items() if not key.startswith(("WEIR_", "MAKE"))}
         env = {**shell, **ports, "WEIR_HOME": str(folder / "home")}
-        child = start("make-run", ["make", "run"], folder, env, cwd=clone)
-        stack.push(child.ended)
+        child = start(stack, "make-run", ["make", "run"], folder, env, cwd=clone)
         _until_ready(child)
         yield Figure("run.ready_s", time.monotonic() - began, "s", "fresh clone, package cache as it was")
         say(f"waiting {LIVE_S} s of traffic")

@@ -22,7 +22,7 @@ from tests.bench.compared.trace_stores import Peer, mlflow, phoenix
 from tests.bench.figures import Figure, over_rounds, percentile, say
 from tests.bench.loads.otlp_load import Load, follow
 from tests.bench.processes import BenchError
-from tests.bench.telemetry import Telemetry, telemetry
+from tests.bench.telemetry import Telemetry, settle, telemetry
 
 ROUNDS = int(os.environ.get("WEIR_BENCH_ROUNDS", "3"))
 FULL_S, PACED_S, PEER_S, PEER_DRAIN_S = 15.0, 20.0, 15.0, 15.0
@@ -49,7 +49,7 @@ def run() -> Iterator[Figure]:
         pace = min(PACE_SPANS_PER_S, 0.8 * over_rounds(rounds["weir"]))
         say(f"weir at {pace:.0f} spans/s")
         lags = _paced(rounds, weir, pace)
-        weir.settle()
+        settle(weir.store)
         spans = weir.distinct()
         rounds["bytes"].append(sum(weir.bytes_on_disk().values()) / spans)
         rounds["bytes_spans"].append(weir.bytes_on_disk()["spans"] / spans)

@@ -5,14 +5,19 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 import psutil
 
+from deploy.local.redis import Redis, redis
+from inference.contract.snapshot import Snapshot
+from inference.contract.snapshot_file import write
 from tests.bench.figures import say
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,9 +83,19 @@ class Child:
 
 
 def start(
-    name: str, command: Sequence[str], folder: Path, env: Mapping[str, str] | None = None, cwd: Path = ROOT
+    stack: ExitStack,
+    name: str,
+    command: Sequence[str],
+    folder: Path,
+    env: Mapping[str, str] | None = None,
+    *,
+    port: int = 0,
+    wait_s: float = 60,
+    cwd: Path = ROOT,
 ) -> Child:
-    """Start `command` in a process group of its own, logging to `folder`/NAME.log, with little of our environment."""
+    """Start `command` in a process group of its own, which `stack` ends, logging to `folder`/NAME.log, with little of our environment.
+    With a `port` it returns once that accepts a connection.
+    """
     log = folder / f"{name}.log"
     with log.open("ab") as out:
         process = subprocess.Popen(
@@ -92,7 +107,33 @@ def start(
             env={key: os.environ[key] for key in _INHERITED if key in os.environ} | dict(env or {}),
             start_new_session=True,
         )
-    return Child(name, process, log)
+    child = Child(name, process, log)
+    stack.push(child.ended)
+    if port:
+        child.wait_ready(port, wait_s)
+    return child
+
+
+def start_redis(stack: ExitStack, folder: Path) -> Redis:
+    server = redis(free_port(), folder)
+    start(stack, "redis", server.command.argv, folder, port=server.port)
+    return server
+
+
+def start_gateway(
+    stack: ExitStack, name: str, policy: Snapshot, folder: Path, env: Mapping[str, str], command: Sequence[str] = ()
+) -> tuple[int, Child]:
+    """Its port. It has a cache where `env` names a Redis. `command` is another server for its application, which gets `--port` appended."""
+    port, path = free_port(), folder / f"{name}.json"
+    write(path, policy)
+    usual = {
+        "WEIR_GATEWAY_PORT": str(port),
+        "WEIR_SNAPSHOT_PATH": str(path),
+        "WEIR_REDIS_URL": "",
+        "WEIR_LAME_DUCK_MS": "0",
+    }
+    started = [*command, "--port", str(port)] if command else [sys.executable, "-m", "inference"]
+    return port, start(stack, name, started, folder, {**usual, **env}, port=port)
 
 
 def _run_ns(pid: int) -> int:

@@ -27,6 +27,7 @@ from inference.contract.stages import STAGES
 from tests.bench.figures import Figure, percentile, say
 from tests.bench.loads.synthetic import SPANS_PER_REQUEST, load
 from tests.bench.processes import BenchError, start
+from tests.bench.telemetry import settle
 
 SIZES = {"_1m": 1_000_000, "": 10_000_000}
 ROUNDS = 20
@@ -95,10 +96,8 @@ def run() -> Iterator[Figure]:
 
 def _serve(folder: Path, stack: ExitStack) -> str:
     """The embedded store alone; its DSN, which it prints once it serves."""
-    child = start(
-        "store", [sys.executable, "-m", "controlplane.telemetry.store", "--home", str(folder / "home")], folder
-    )
-    stack.push(child.ended)
+    command = [sys.executable, "-m", "controlplane.telemetry.store", "--home", str(folder / "home")]
+    child = start(stack, "store", command, folder)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and child.process.poll() is None:
         for line in child.tail().splitlines():
@@ -106,12 +105,6 @@ def _serve(folder: Path, stack: ExitStack) -> str:
                 return line
         time.sleep(0.1)
     raise BenchError(f"the store did not serve within 60 s:\n{child.tail()}")
-
-
-def settle(store: Store, patience_s: float = 120) -> None:
-    deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline and store.rows("SELECT count() FROM system.merges")[0][0]:
-        time.sleep(0.5)
 
 
 def _questions(store: Store, day: Window, pages: Executor) -> Questions:

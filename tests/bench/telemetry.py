@@ -11,8 +11,7 @@ from pathlib import Path
 from urllib.error import URLError
 
 from controlplane.telemetry.store import Store, access
-from deploy.local.redis import redis
-from tests.bench.processes import BenchError, Child, free_port, start
+from tests.bench.processes import BenchError, Child, free_port, start, start_redis
 
 
 @dataclass(frozen=True)
@@ -50,20 +49,18 @@ class Telemetry:
         )
         return {str(table): int(size) for table, size in rows}
 
-    def settle(self, patience_s: float = 60) -> None:
-        """Wait until the store has merged what it means to merge."""
-        deadline = time.monotonic() + patience_s
-        while time.monotonic() < deadline and self.store.rows("SELECT count() FROM system.merges")[0][0]:
-            time.sleep(0.5)
+
+def settle(store: Store) -> None:
+    """Wait until the store has merged what it means to merge, for two minutes at most."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and store.rows("SELECT count() FROM system.merges")[0][0]:
+        time.sleep(0.5)
 
 
 def telemetry(folder: Path, stack: ExitStack) -> Telemetry:
     """Started and ready: `/readyz` says 200."""
-    home, port, server = folder / "home", free_port(), redis(free_port(), folder)
+    home, port, server = folder / "home", free_port(), start_redis(stack, folder)
     home.mkdir()
-    live = start("redis", list(server.command.argv), folder)
-    stack.push(live.ended)
-    live.wait_ready(server.port)
     env = {
         "WEIR_HOME": str(home),
         "WEIR_OTLP_HTTP_PORT": str(port),
@@ -71,9 +68,7 @@ def telemetry(folder: Path, stack: ExitStack) -> Telemetry:
         "WEIR_REDIS_URL": server.url,
         "WEIR_PIPELINES": str(os.cpu_count() or 1),  # as docs/telemetry.md advises for a machine of its own
     }
-    child = start("telemetry", [sys.executable, "-m", "controlplane.telemetry"], folder, env)
-    stack.push(child.ended)
-    child.wait_ready(port)
+    child = start(stack, "telemetry", [sys.executable, "-m", "controlplane.telemetry"], folder, env, port=port)
     deadline = time.monotonic() + 60
     while not _ready(port):
         if time.monotonic() > deadline:

@@ -28,7 +28,7 @@ def run() -> Iterator[Figure]:
     with ExitStack() as stack:
         where = bed(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-guard-"))), stack)
         port = free_port()
-        where.launch(
+        where.start(
             "streams",
             [sys.executable, "-m", "tests.bench.standins.upstream", str(port), str(TOKENS), str(APART_S)],
             port,

@@ -8,12 +8,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.local.redis import Redis, redis
+from deploy.local.redis import Redis
 from inference.contract.snapshot import Endpoint, GuardRule, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
-from inference.contract.snapshot_file import write
 from tests.bench.compared.environments import bin_folder
 from tests.bench.loads.http_load import Http
-from tests.bench.processes import Child, free_port, start
+from tests.bench.processes import Child, free_port, start, start_gateway, start_redis
 
 MODEL = "chat-small"
 TOKENS = 8
@@ -75,26 +74,18 @@ class Bed:
     triton_port: int
     upstream_port: int
 
-    def start(self, name: str, command: list[str], env: dict[str, str] | None = None) -> Child:
-        child = start(name, command, self.folder, env)
-        self.stack.push(child.ended)
-        return child
-
-    def launch(
-        self, name: str, command: list[str], port: int, env: dict[str, str] | None = None, wait_s: float = 60
+    def start(
+        self, name: str, command: list[str], port: int = 0, env: dict[str, str] | None = None, wait_s: float = 60
     ) -> Child:
-        child = self.start(name, command, env)
-        child.wait_ready(port, wait_s)
-        return child
+        return start(self.stack, name, command, self.folder, env, port=port, wait_s=wait_s)
 
 
 def bed(folder: Path, stack: ExitStack) -> Bed:
     """Redis 8 and both upstreams, started and answering."""
     triton, upstream = free_port(), free_port()
-    made = Bed(folder, stack, redis(free_port(), folder), triton, upstream)
-    made.launch("redis", list(made.redis.command.argv), made.redis.port)
-    made.launch("triton-standin", [sys.executable, "-m", "tests.bench.standins.triton", str(triton)], triton)
-    made.launch(
+    made = Bed(folder, stack, start_redis(stack, folder), triton, upstream)
+    made.start("triton-standin", [sys.executable, "-m", "tests.bench.standins.triton", str(triton)], triton)
+    made.start(
         "upstream", [sys.executable, "-m", "tests.bench.standins.upstream", str(upstream), str(TOKENS)], upstream
     )
     return made
@@ -104,7 +95,7 @@ def bare(bed: Bed) -> Target:
     port = free_port()
     command = [str(Path(sys.executable).with_name("granian")), "--interface", "rsgi", "--loop", "uvloop", "--no-ws"]
     command += ["--workers", "1", "--host", "127.0.0.1", "--port", str(port), "tests.bench.standins.proxy:app"]
-    child = bed.launch("bare", command, port, {"BENCH_UPSTREAM": f"http://127.0.0.1:{bed.upstream_port}"})
+    child = bed.start("bare", command, port, {"BENCH_UPSTREAM": f"http://127.0.0.1:{bed.upstream_port}"})
     miss, _, stream = wires("", 1)
     return Target("bare", child, port, miss, stream)
 
@@ -139,7 +130,7 @@ def litellm(bed: Bed) -> Target | None:
         "1",
     ]
     env = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "NO_PROXY": "127.0.0.1"}
-    child = bed.launch("litellm", command, port, env, wait_s=180)
+    child = bed.start("litellm", command, port, env, wait_s=180)
     miss, hit, stream = wires(key, 2)
     return Target("litellm", child, port, miss, stream, hit)
 
@@ -176,28 +167,20 @@ def _weir(
     extra: Mapping[str, str] | None = None,
     guards: tuple[GuardRule, ...] = (),
 ) -> Target:
-    port, key = free_port(), "weir-" + secrets.token_urlsafe(32)
-    snapshot = bed.folder / f"snapshot-{name}.json"
-    write(
-        snapshot,
-        Snapshot(
-            version=1,
-            models=(Model(MODEL, routes=(Route("standin"),)),),
-            pools=(pool,),
-            tiers=(Tier("standard"),),
-            tenants=(Tenant("bench", "standard", (key_digest(key),)),),
-            guards=guards,
-        ),
+    key = "weir-" + secrets.token_urlsafe(32)
+    policy = Snapshot(
+        version=1,
+        models=(Model(MODEL, routes=(Route("standin"),)),),
+        pools=(pool,),
+        tiers=(Tier("standard"),),
+        tenants=(Tenant("bench", "standard", (key_digest(key),)),),
+        guards=guards,
     )
     env = {
-        "WEIR_GATEWAY_PORT": str(port),
         "WEIR_REDIS_URL": bed.redis.url,
-        "WEIR_SNAPSHOT_PATH": str(snapshot),
-        "WEIR_LAME_DUCK_MS": "0",
         "WEIR_OTLP_ENDPOINT": f"http://127.0.0.1:{bed.upstream_port}",
         **(extra or {}),
     }
-    start_it = [*command, "--port", str(port)] if command else [sys.executable, "-m", "inference"]
-    child = bed.launch(name, start_it, port, env)
+    port, child = start_gateway(bed.stack, name, policy, bed.folder, env, command)
     miss, hit, stream = wires(key, 3 if pool.protocol == "triton" else 4)
     return Target(name, child, port, miss, stream, hit, direct)

@@ -38,9 +38,7 @@ def phoenix(folder: Path, stack: ExitStack) -> Peer | None:
         "PHOENIX_TELEMETRY_ENABLED": "false",
         "PHOENIX_ALLOW_EXTERNAL_RESOURCES": "false",
     }
-    child = start("phoenix", [str(environment / "phoenix"), "serve"], folder, env)
-    stack.push(child.ended)
-    child.wait_ready(port, 180)
+    child = start(stack, "phoenix", [str(environment / "phoenix"), "serve"], folder, env, port=port, wait_s=180)
     return Peer("phoenix", child, port, folder / "phoenix.db")
 
 
@@ -52,7 +50,6 @@ def mlflow(folder: Path, stack: ExitStack) -> Peer | None:
     command = [str(environment / "mlflow"), "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--backend-store-uri", f"sqlite:///{database}", "--default-artifact-root", str(folder / "artifacts")]
     path = f"{environment}:/usr/bin:/bin"  # it starts its own server by name
-    child = start("mlflow", command, folder, {"PATH": path, "MLFLOW_DISABLE_TELEMETRY": "true"}, cwd=folder)
-    stack.push(child.ended)
-    child.wait_ready(port, 180)
+    quiet = {"PATH": path, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    child = start(stack, "mlflow", command, folder, quiet, port=port, wait_s=180, cwd=folder)
     return Peer("mlflow", child, port, database, {"x-mlflow-experiment-id": "0"})

@@ -11,8 +11,8 @@ import aiohttp
 
 from inference.contract.snapshot import Tier
 from tests.bench.figures import Figure, say
-from tests.bench.limits.gateways import Answers, send, snapshot, start_gateway, start_redis, until_ready
-from tests.bench.processes import BenchError
+from tests.bench.limits.gateways import Answers, send, snapshot, until_ready
+from tests.bench.processes import BenchError, start_gateway, start_redis
 from tests.support.gateway.triton_double import TritonDouble
 
 GATEWAYS, CONNECTIONS = 4, 16  # of each gateway
@@ -31,9 +31,9 @@ _COST_REQUESTS = 400
 async def measure(folder: Path, stack: ExitStack) -> list[Figure]:
     double = await TritonDouble().start()
     try:
-        url = start_redis(folder, stack)
+        env = {"WEIR_REDIS_URL": start_redis(stack, folder).url}
         policy = snapshot(double.address, TIERS)
-        ports = [start_gateway(folder, stack, f"gateway-{n}", policy, redis_url=url)[0] for n in range(GATEWAYS)]
+        ports = [start_gateway(stack, f"gateway-{n}", policy, folder, env)[0] for n in range(GATEWAYS)]
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
             for port in ports:
                 await until_ready(session, port, "up")

@@ -1,25 +1,21 @@
-"""Gateways to be measured, and requests to them."""
+"""What gateways that are measured obey, and requests to them."""
 
 import asyncio
 import json
-import sys
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from deploy.local.redis import redis
 from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
-from inference.contract.snapshot_file import write
-from tests.bench.processes import BenchError, Child, free_port, start
+from tests.bench.processes import BenchError
 
 MODEL = "chat-small"
 MAX_TOKENS = 8
 _SERIALS = count()
+_PATIENCE_S = 60.0
 
 
 @dataclass
@@ -48,34 +44,9 @@ def snapshot(triton: str, tiers: tuple[Tier, ...], places: int = 64, waiting: in
     )
 
 
-def start_redis(folder: Path, stack: ExitStack) -> str:
-    server = redis(free_port(), folder)
-    child = start("redis", list(server.command.argv), folder)
-    stack.push(child.ended)
-    child.wait_ready(server.port)
-    return server.url
-
-
-def start_gateway(folder: Path, stack: ExitStack, name: str, policy: Snapshot, **settings: str) -> tuple[int, Child]:
-    """Its port. It has no cache where `redis_url` is not given."""
-    port, path = free_port(), folder / f"{name}.json"
-    write(path, policy)
-    env = {
-        "WEIR_GATEWAY_PORT": str(port),
-        "WEIR_SNAPSHOT_PATH": str(path),
-        "WEIR_REDIS_URL": "",
-        "WEIR_LAME_DUCK_MS": "0",
-        **{f"WEIR_{setting.upper()}": value for setting, value in settings.items()},
-    }
-    child = start(name, [sys.executable, "-m", "inference"], folder, env)
-    stack.push(child.ended)
-    child.wait_ready(port)
-    return port, child
-
-
-async def until_ready(session: aiohttp.ClientSession, port: int, cache: str = "off", patience_s: float = 60) -> None:
+async def until_ready(session: aiohttp.ClientSession, port: int, cache: str = "off") -> None:
     """Return once the gateway's replica is up and its cache is in this state. Raises BenchError."""
-    until_s = time.monotonic() + patience_s
+    until_s = time.monotonic() + _PATIENCE_S
     while time.monotonic() < until_s:
         async with session.get(f"http://127.0.0.1:{port}/readyz") as response:
             page: dict[str, Any] = await response.json()

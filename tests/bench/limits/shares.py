@@ -11,8 +11,8 @@ import aiohttp
 
 from inference.contract.snapshot import Tier
 from tests.bench.figures import Figure, percentile, say
-from tests.bench.limits.gateways import Answers, send, snapshot, start_gateway, until_ready
-from tests.bench.processes import BenchError
+from tests.bench.limits.gateways import Answers, send, snapshot, until_ready
+from tests.bench.processes import BenchError, start_gateway
 from tests.support.gateway.process import Receiver
 from tests.support.gateway.triton_double import TritonDouble
 
@@ -38,7 +38,7 @@ async def measure(folder: Path, stack: ExitStack) -> list[Figure]:
     try:
         double.answer_s = ANSWER_S
         policy = snapshot(double.address, TIERS, PLACES)
-        port, _ = start_gateway(folder, stack, "gateway", policy, otlp_endpoint=receiver.url)
+        port, _ = start_gateway(stack, "gateway", policy, folder, {"WEIR_OTLP_ENDPOINT": receiver.url})
         answers = {tier.name: Answers() for tier in TIERS}
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
             await until_ready(session, port)

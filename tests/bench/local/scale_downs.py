@@ -116,9 +116,7 @@ async def measure(folder: Path) -> list[Figure]:
             ("gateway", gateway_port, "inference"),
             ("controller", controller_port, "controlplane.controller"),
         ):
-            child = children[name] = start(name, (sys.executable, "-m", module), folder, home)
-            stack.push(child.ended)
-            child.wait_ready(port)
+            children[name] = start(stack, name, (sys.executable, "-m", module), folder, home, port=port)
         load = Load(url, (folder / "home" / "gateway-key").read_text().strip())
         loading = asyncio.create_task(load.run())
         said = json.loads(await _done("wishes", home, "-m", "tests.bench.local.wishes", str(REMOVALS), *POOLS))

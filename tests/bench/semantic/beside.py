@@ -18,7 +18,7 @@ from inference.contract.snapshot import Price
 from inference.core.semantic.beside import MIN_SEEN, HitShare
 from inference.core.semantic.evidence import Label
 from tests.bench.figures import Figure, percentile, say
-from tests.bench.limits.gateways import start_redis
+from tests.bench.processes import start_redis
 from tests.support.gateway.similar import Bed, bed, snapshot
 from tests.support.wait import eventually_async
 
@@ -40,7 +40,7 @@ async def measure(folder: Path, stack: ExitStack) -> list[Figure]:
     given = snapshot()
     pools = tuple(msgspec.structs.replace(pool, prices=(Price(0.0, 0.0),)) for pool in given.pools)
     given = msgspec.structs.replace(given, pools=pools)
-    redis_url, serials = start_redis(folder, stack), count()
+    redis_url, serials = start_redis(stack, folder).url, count()
     with pytest.MonkeyPatch.context() as patch:
         async with bed(folder, patch, redis_url, given, answer=lambda _: "a weir") as it:
             it.chat.waits = 0.0

@@ -18,7 +18,7 @@ from inference.request.semantic.indices import MAX_MEMBERS
 from inference.request.semantic.store import VectorStore
 from inference.wires.redis import open_redis
 from tests.bench.figures import Figure, percentile, say
-from tests.bench.limits.gateways import start_redis
+from tests.bench.processes import start_redis
 from tests.support.wait import eventually_async
 
 DIMENSIONS = 384
@@ -30,7 +30,7 @@ TEXT = "How do I move a database index from Berlin to Madrid for 40 users, and w
 
 
 async def measure(folder: Path, stack: ExitStack) -> list[Figure]:
-    redis = open_redis(start_redis(folder, stack))
+    redis = open_redis(start_redis(stack, folder).url)
     redis.start()
     try:
         await eventually_async(lambda: redis.up)

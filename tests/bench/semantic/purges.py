@@ -16,7 +16,8 @@ from inference.contract.snapshot import Tier
 from inference.contract.snapshot_file import write
 from inference.contract.snapshot_parts import CacheRule
 from tests.bench.figures import Figure
-from tests.bench.limits.gateways import MAX_TOKENS, MODEL, snapshot, start_gateway, start_redis, until_ready
+from tests.bench.limits.gateways import MAX_TOKENS, MODEL, snapshot, until_ready
+from tests.bench.processes import start_gateway, start_redis
 from tests.support.gateway.triton_double import TritonDouble
 from tests.support.wait import eventually_async
 
@@ -30,8 +31,8 @@ async def measure(folder: Path, stack: ExitStack) -> list[Figure]:
         path, policy = folder / "purged.json", snapshot(double.address, (Tier(KEY),))
         models = [replace(policy.models[0], cache=CacheRule(purges=number)) for number in range(PURGES + 1)]
         write(path, replace(policy, models=(models[0],)))
-        given = {"redis_url": start_redis(folder, stack), "snapshot_path": str(path)}
-        ports = [start_gateway(folder, stack, f"gateway-{number}", policy, **given)[0] for number in range(GATEWAYS)]
+        env = {"WEIR_REDIS_URL": start_redis(stack, folder).url, "WEIR_SNAPSHOT_PATH": str(path)}
+        ports = [start_gateway(stack, f"gateway-{number}", policy, folder, env)[0] for number in range(GATEWAYS)]
         took_ms = list[float]()
         async with aiohttp.ClientSession() as session:
             for port in ports:

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,9 @@ from tests.bench.processes import free_port, start
 @pytest.fixture
 def triton_port(tmp_path: Path) -> Iterator[int]:
     port = free_port()
-    child = start("standin", [sys.executable, "-m", "tests.bench.standins.triton", str(port)], tmp_path)
-    try:
-        child.wait_ready(port)
+    with ExitStack() as stack:
+        start(stack, "standin", [sys.executable, "-m", "tests.bench.standins.triton", str(port)], tmp_path, port=port)
         yield port
-    finally:
-        child.stop()
 
 
 async def test_the_official_client_streams_the_tokens_it_asked_for(triton_port: int) -> None:

@@ -44,10 +44,7 @@ class Bed:
 
     def serve(self, **spec: Any) -> tuple[Child, int]:
         [port] = free_ports(1)
-        child = start("delayed", delayed(port, **spec).argv, self.folder)
-        self.stack.push(child.ended)
-        child.wait_ready(port)
-        return child, port
+        return start(self.stack, "delayed", delayed(port, **spec).argv, self.folder, port=port), port
 
     def bench(self, port: int, *given: str, name: str = "") -> tuple[int, Result]:
         """Exit status and result of `weir bench`. Raises BenchError where it measured nothing."""
