@@ -52,12 +52,15 @@ def problems(text: str) -> list[str]:
     return [problem.text() for problem in read(text, "p.yaml")[1]]
 
 
-def test_a_file_has_several_policies_with_their_texts() -> None:
+def test_a_file_has_several_policies_with_their_texts_and_a_revision_a_single_one() -> None:
     policies, faults = read(f"# the pool\n{SCALING}---\n{LADDER}", "p.yaml")
     assert faults == []
     assert [type(each.policy) for each in policies] == [Scaling, Degradation]
     assert policies[0].text.startswith("# the pool\n")
     assert policies[1].node.mark.line == 9
+    policy, faults = read_single(f"{SCALING}---\n{LADDER}", "p.yaml")
+    assert policy is None
+    assert [fault.message for fault in faults] == ["a revision has a single policy: remove the others"]
 
 
 def test_json_is_read_too() -> None:
@@ -184,12 +187,6 @@ def test_a_problem_names_field_value_and_remedy(text: str, problem: str) -> None
 def test_every_field_with_a_fault_is_named_at_once() -> None:
     text = SCALING.replace("max: 8", "max: 0\n  mn: 3\n  forecast: sometimes")
     assert len(problems(text)) == 3
-
-
-def test_a_revision_has_a_single_policy() -> None:
-    policy, faults = read_single(f"{SCALING}---\n{LADDER}", "p.yaml")
-    assert policy is None
-    assert [fault.message for fault in faults] == ["a revision has a single policy: remove the others"]
 
 
 def test_names_that_the_fleet_does_not_have_get_the_nearest_one() -> None:

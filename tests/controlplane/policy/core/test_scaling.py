@@ -192,10 +192,15 @@ def test_an_objective_that_is_missed_too_often_adds_replicas_where_they_help(
     assert said == ([] if count is None else [count])
 
 
-def test_a_schedule_is_a_floor_that_says_its_name() -> None:
+def test_a_schedule_is_a_floor_that_says_its_name_and_floors_hold_without_traffic() -> None:
     at_night = spec(schedules=(Schedule("day", 6),))
     first = propose(at_night, facts(arrived_rps=0.0)).candidates[0]
     assert (first.count, first.reason) == (6, "1 at least, 0 warm, 6 by the schedule day")
+    quiet = facts(arrived_rps=0.0, wanted=2)
+    at_once = ScaleDown(stabilisation_s=0)
+    assert propose(spec(min=2), quiet).wanted == 2
+    assert propose(spec(min=0, warm_floor=3), quiet).wanted == 3
+    assert propose(spec(min=0, scale_down=at_once), quiet, memory=TargetMemory()).wanted == 0
 
 
 def test_the_forecast_asks_for_the_most_until_a_replica_created_now_is_warm() -> None:
@@ -222,14 +227,6 @@ def test_with_a_forecast_a_replica_is_filled_until_the_load_overtakes_it() -> No
     assert counts(propose(forecast=plan(4, 4, 4)))["reactive"] == 4  # 16 / 5
     assert counts(propose(forecast=plan(3, 3, 3)))["reactive"] == 4  # 7 % more than three carry
     assert counts(propose(pool=facts(arrived_rps=21.0), forecast=plan(3, 3, 3)))["reactive"] == 6  # 21 / 4
-
-
-def test_the_floor_holds_without_traffic() -> None:
-    quiet = facts(arrived_rps=0.0, wanted=2)
-    at_once = ScaleDown(stabilisation_s=0)
-    assert propose(spec(min=2), quiet).wanted == 2
-    assert propose(spec(min=0, warm_floor=3), quiet).wanted == 3
-    assert propose(spec(min=0, scale_down=at_once), quiet, memory=TargetMemory()).wanted == 0
 
 
 def test_what_stands_at_the_first_tick_stays_for_the_stabilisation_window() -> None:

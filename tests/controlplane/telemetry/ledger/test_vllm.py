@@ -36,17 +36,11 @@ def test_its_latencies_become_stages() -> None:
     assert row.adapter == "vllm"
 
 
-def test_without_latencies_it_is_all_the_model() -> None:
+def test_without_latencies_it_is_all_the_model_and_one_alone_says_its_own() -> None:
     row = llm_request()
     assert spent(row) == {"model": 10 * S}
     assert (row.ttft_ns, row.prefill_ns, row.decode_ns) == (None, 0, 0)
-
-
-def test_the_queue_alone_leaves_the_rest_to_the_model() -> None:
     assert spent(llm_request(time_in_queue=4.0)) == {"queue": 4 * S, "model": 6 * S}
-
-
-def test_prefill_alone_is_a_ttft_from_scheduling() -> None:
     row = llm_request(time_in_queue=1.0, time_in_model_prefill=2.0)
     assert (row.ttft_ns, row.ttft_definition) == (2 * S, "vllm-scheduled")
     assert (row.prefill_ns, row.decode_ns) == (2 * S, 7 * S)

@@ -65,16 +65,13 @@ class Ladder:
         return [self.memory[tier].level if tier in self.memory else 0 for tier in self.spec.tiers]
 
 
-def test_the_least_important_tier_goes_first_and_to_its_end() -> None:
+def test_the_least_important_tier_goes_first_and_the_next_once_that_need_not_go_further() -> None:
     moved = Ladder(ladder("batch", "standard"))
     seen = []
     for _ in range(7):
         moved.tick(BUSY, after_s=30)
         seen.append(moved.levels)
     assert seen == [[1, 0], [2, 0], [3, 0], [3, 1], [3, 2], [3, 3], [3, 3]]
-
-
-def test_the_next_tier_is_degraded_where_the_first_need_not_go_further() -> None:
     moved = Ladder(ladder("batch", "standard"))
     slow = {"queue_delay_s": 1.5}
     for _ in range(4):

@@ -13,14 +13,11 @@ def cluster(allocatable: int, requested: int) -> ClusterFacts:
     return ClusterFacts("eu", 500, gpus={"h100": Gpus(allocatable, requested)})
 
 
-def test_past_the_gpu_hours_of_a_day_a_pool_has_its_minimum() -> None:
+def test_past_the_gpu_hours_or_the_money_of_a_day_a_pool_has_its_minimum() -> None:
     spec = {"budget": {"gpu_hours_per_day": 100}, "min": 2}
     assert judged(spending.gpu_hours(case(spec=spec, spent=Spent(100.0, age_ms=1_000)), 4)) == (2, "budget")
     assert spending.gpu_hours(case(spec=spec, spent=Spent(99.9, age_ms=1_000)), 9) is None
     assert spending.gpu_hours(case(spec=spec, spent=Spent(200.0, age_ms=1_000)), 2) is None
-
-
-def test_past_the_money_of_a_day_a_pool_has_its_minimum() -> None:
     spec = {"budget": {"usd_per_day": 50}}
     verdict = spending.usd(case(spec=spec, spent=Spent(10.0, 50.5, 1_000)), 4)
     assert judged(verdict) == (1, "budget")

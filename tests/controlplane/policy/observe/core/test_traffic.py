@@ -36,13 +36,10 @@ def _heard(*rounds: dict[str, GatewaySignals | str]) -> Traffic:
     return traffic
 
 
-def test_nothing_is_known_before_every_gateway_has_answered() -> None:
+def test_nothing_is_known_before_every_gateway_has_answered_and_a_silent_one_is_named() -> None:
     traffic = _heard({A: _signals(10), B: "no answer"}, {A: _signals(20), B: "no answer"})
     assert pool_traffic(traffic, "large", 2_000).traffic_age_ms is None
     assert pool_traffic(Traffic(), "large", 0).arrived_rps is None
-
-
-def test_a_silent_gateway_is_named() -> None:
     why = "http://b/signals does not answer within 0.9 s"
     traffic = _heard({A: _signals(10), B: why}, {A: _signals(20), B: why})
     assert pool_traffic(traffic, "large", 2_000).traffic_problem == why
