@@ -84,7 +84,8 @@ class Client:
             raise TargetError(f"{url.host}:{url.port}: {error or 'no answer'}") from None
         listing = identify.read_listing(body, "") if status == 200 else None
         if listing is None:
-            raise TargetError(f"{url.path}/models: status {status}, and no list of models: name one by --model")
+            remedy = "give a key by WEIR_BENCH_KEY or --key-file" if status == 401 else "name one by --model"
+            raise TargetError(f"{url.path}/models: status {status}, and no list of models: {remedy}")
         return listing.models
 
     async def send(self, sample: Sample, body: bytes, began_s: float = 0.0) -> str:

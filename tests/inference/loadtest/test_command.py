@@ -1,5 +1,6 @@
 """`weir bench` as people and CI jobs run it: the command against a server in a process of its own, and what its line may say."""
 
+import asyncio
 import http.client
 import itertools
 import json
@@ -8,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from pyarrow import parquet
 
 from deploy.local.ports import LOOPBACK, free_ports
@@ -15,6 +17,7 @@ from inference.loadtest import options
 from inference.loadtest.core.result import read, samples_of
 from inference.loadtest.core.samples import SEND_LAG, Sample
 from inference.loadtest.core.verdict import faults_of_client
+from tests.support.http_server import serving
 from tests.support.servers.delayed import MODEL, delayed
 from tests.support.start import Start
 from tests.support.wait import eventually
@@ -115,6 +118,15 @@ def test_a_server_that_is_not_there_cannot_be_measured() -> None:
     [port] = free_ports(1)
     done = bench(port, "--model", "m")
     assert done.returncode == 4 and "cannot be measured: no_connection: cannot connect" in done.stderr
+
+
+async def test_a_server_that_wants_a_key_is_said_to() -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(status=401)
+
+    async with serving(web.get("/v1/models", refuse)) as url:
+        done = await asyncio.to_thread(bench, int(url.rpartition(":")[2]))
+    assert done.returncode == 4 and "give a key by WEIR_BENCH_KEY or --key-file" in done.stderr
 
 
 def test_ctrl_c_ends_a_run_with_what_was_measured(port: int, tmp_path: Path) -> None:
