@@ -14,6 +14,7 @@ from forecasting.forecast import LEVELS, Forecast
 from forecasting.gate import Score, scores, winner, words
 from forecasting.guard import Guard, guard, newest
 from forecasting.intervals import Band, calibrated
+from forecasting.past_events import without_events
 from forecasting.series import Series, resampled, usable
 from forecasting.stand_in import FLAT_UNTIL_S, NO_FORECAST, stand_ins, stood_in
 
@@ -140,12 +141,10 @@ def step_of(step_s: int, horizon_s: int) -> int:
 def usual(series: Series, calendar: Calendar) -> Series:
     """The series without impossible values, gaps before its first value, and what planned events with a factor added."""
     clean, _ = usable(series)
-    measured = np.flatnonzero(~np.isnan(clean.values))
+    values = without_events(clean, calendar)
+    measured = np.flatnonzero(~np.isnan(values))
     first = int(measured[0]) if len(measured) else len(clean)
-    values = clean.values[first:]
-    start_s = clean.start_s + first * clean.step_s
-    shown = Series(start_s, clean.step_s, values)
-    return Series(start_s, clean.step_s, values / calendar.factors(shown.times_s(), clean.step_s))
+    return Series(clean.start_s + first * clean.step_s, clean.step_s, values[first:])
 
 
 def _history(series: Series, step_s: int, horizon_s: int, calendar: Calendar) -> History:

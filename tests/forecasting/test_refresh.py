@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from forecasting import past_events
 from forecasting.calendar import DAY_S, HOUR_S, Calendar, PlannedEvent
 from forecasting.candidates.curves import FITTED
 from forecasting.refresh import Choice, Limits, predict, refresh
@@ -73,6 +74,35 @@ def test_a_planned_event_raises_the_forecast_and_a_past_one_is_not_taken_for_usu
     values[-DAY : -DAY + 6] *= 2
     after = predict(Series(0, STEP_S, values), choice, past)
     np.testing.assert_allclose(after.median, usual.median)
+
+
+@pytest.mark.parametrize("factor", [0.2, 3.0])
+@pytest.mark.parametrize("lasts_s", [300, 3600, 3 * DAY_S])
+def test_a_past_event_that_demand_does_not_show_is_not_divided_out(factor: float, lasts_s: int) -> None:
+    series = daily(15)
+    start_s = series.end_s - 4 * DAY_S
+    planned = Calendar(
+        events=(
+            PlannedEvent("launch", start_s, start_s + lasts_s, factor),
+            PlannedEvent("sale", start_s, start_s + DAY_S, factor=2.0),
+        )
+    )
+    times_s = series.times_s()
+    sale = np.where((times_s >= start_s) & (times_s < start_s + DAY_S), 2.0, 1.0)
+    came = Series(0, STEP_S, series.values * sale)
+    np.testing.assert_allclose(past_events.without_events(came, planned), series.values)
+    both = Series(0, STEP_S, series.values * planned.factors(times_s, STEP_S))
+    np.testing.assert_allclose(past_events.without_events(both, planned), series.values)
+
+
+def test_what_is_usual_during_an_event_that_nothing_is_to_be_compared_with_is_not_known() -> None:
+    series = daily(15).until(DAY // 2)
+    over, lasts = (
+        past_events.without_events(series, Calendar(events=(PlannedEvent("launch", 3600, end_s, factor=2.0),)))
+        for end_s in (7200, DAY_S)
+    )
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(over)), np.arange(6, 12))
+    np.testing.assert_allclose(lasts[6:], series.values[6:] / 2)
 
 
 def test_months_of_demand_are_what_prophet_and_the_week_are_compared_over() -> None:
