@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+import numpy as np
+import numpy.typing as npt
+
 from controlplane.telemetry.explain.figures import Measured, Serving
 from controlplane.telemetry.explain.observe import gpus_of, host
 
@@ -47,6 +50,13 @@ def of_pool(samples: Sequence[Sample], serving: Serving) -> Level | None:
 def of_labels(samples: Sequence[Sample]) -> Level | None:
     """Of all these series. One that has ended may come back: what it had is not known to be gone."""
     return None if any(each.ended for each in samples) else _level(samples)
+
+
+def last_moved_ns(times: npt.NDArray[np.int64], values: npt.NDArray[np.float64]) -> int:
+    """When the newest value was first read, since it was another; the first time where all values are the same. 0 without any."""
+    times, values = times[~np.isnan(values)], values[~np.isnan(values)]
+    others = np.flatnonzero(values != values[-1:])
+    return int(times[others[-1] + 1 if len(others) else 0]) if len(times) else 0
 
 
 def _of_all(samples: Sequence[Sample], serving: Serving) -> Level | None:

@@ -1,12 +1,13 @@
 """How high metrics are that scaling policies name, from the real store and as levels of a pool."""
 
 import time
+from collections.abc import Sequence
 
 import pytest
 
 from controlplane.fleet.models import Replica
 from controlplane.policy.core.observation import MetricFacts
-from controlplane.policy.core.spec import Scaling
+from controlplane.policy.core.spec import Scaling, ScalingSpec
 from controlplane.policy.observe.core.levels import Level, Sample, gpu_use, of_labels, of_pool
 from controlplane.policy.observe.gather import Background, gather
 from controlplane.policy.observe.metrics import read
@@ -102,3 +103,30 @@ def test_a_policy_sees_the_newest_values_of_the_metrics_it_names_with_their_age(
         "vllm:num_preemptions": MetricFacts(6.0, 3.0, 25_000),
         'jobs{queue="own"}': MetricFacts(7.0, 7.0, 10_000),
     }
+
+
+@pytest.mark.django_db
+@pytest.mark.processes
+def test_the_use_of_gpus_is_as_old_as_what_last_moved(store: Store) -> None:
+    """A page that something keeps stands still, and so does its energy; steady use does not."""
+    pool, now_s = stored_pool(POOL, region="eu"), int(time.time())
+    times = [now_s - age for age in (100, 80, 60, 40, 20)]
+
+    def write(name: str, gpu: str, values: Sequence[float], kind: str = "gauge") -> None:
+        points = [(at_s * S, value) for at_s, value in zip(times, values, strict=True)]
+        write_all(store, [(name, points, {"instance": "a:9400", "gpu": gpu})], kind)
+
+    def level() -> Level:
+        return read(store, [spec], now_s * 1_000)[POOL, "gpu_use"]
+
+    Replica.objects.create(pool=pool, name="a", url="http://a:8000/v1", metrics="http://a:8000/metrics")
+    spec = scaling(reactive={"gpu_use": 0.8}).policy.spec
+    assert isinstance(spec, ScalingSpec)
+    write("DCGM_FI_DEV_GPU_UTIL", "0", [50, 50, 50, 50, 50])
+    write("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "0", [1, 2, 3, 4, 5], "counter")
+    assert level() == Level(0.5, 0.5, times[4] * S)
+    write("DCGM_FI_DEV_GPU_UTIL", "1", [70, 70, 30, 30, 30])
+    write("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "1", [6, 7, 8, 8, 8], "counter")
+    assert level() == Level(0.8, 0.4, times[2] * S)
+    write("DCGM_FI_DEV_GPU_UTIL", "2", [10, 10, 10, 10, 10])
+    assert level().time_ns == times[0] * S
