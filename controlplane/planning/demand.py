@@ -1,17 +1,21 @@
-"""Reads demand from the store. Every function raises the errors of the store."""
+"""Reads demand from the store. Every function raises the errors of the store, and DatabaseError."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from django.utils import timezone
 
-from controlplane.planning.core.series import demand_of
+from controlplane.planning.core.series import demand_of, measured
 from controlplane.planning.models.forecast import Measure
+from controlplane.slo.core.gaps import Gap
+from controlplane.slo.evaluate.gaps import Gaps
 from controlplane.telemetry.core.demand_rows import COUNTS, DemandRows
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store.read.demand import SETTLED_S, STEP_S
 from forecasting.demand import Demand, DemandKey
-from forecasting.series import Series
+from forecasting.series import F64, Series
 
 HISTORY_S = 35 * 86_400
 """What forecasts are made of: five weeks."""
@@ -42,7 +46,8 @@ def history(now_s: float | None = None, history_s: int = HISTORY_S) -> list[Dema
     rows = [row for row in counted.result() if row.counts["requests"].any()]
     rows.sort(key=lambda row: -float(row.counts["requests"].sum()))
     shares = {region: known.of(region) for region in {row.region for row in rows}}
-    return [demand_of(row, from_s, STEP_S, shares[row.region]) for row in rows]
+    gaps = Gaps.known(timezone.now())
+    return [_demand(row, from_s, STEP_S, shares[row.region], gaps) for row in rows]
 
 
 class Months:
@@ -52,6 +57,7 @@ class Months:
         self._to_s = int(time.time() - SETTLED_S) // MONTHS_STEP_S * MONTHS_STEP_S
         self._from_s = max(0, self._to_s - MONTHS_S)
         self._known = answers.store().demand.known(self._from_s, self._to_s, MONTHS_STEP_S)
+        self._gaps = Gaps.known(timezone.now())
         self._newest: Demand | None = None
 
     def of(self, key: DemandKey, measure: str) -> Series:
@@ -59,7 +65,8 @@ class Months:
             names = (key.model, key.tier, key.region)
             rows = answers.store().demand.steps(self._from_s, self._to_s, MONTHS_STEP_S, names)
             known = self._known.of(key.region)
-            self._newest = demand_of(rows[0] if rows else _no_rows(*names), self._from_s, MONTHS_STEP_S, known)
+            row = rows[0] if rows else _no_rows(*names)
+            self._newest = _demand(row, self._from_s, MONTHS_STEP_S, known, self._gaps)
         return series_of(self._newest, measure)
 
 
@@ -70,8 +77,15 @@ def read(model: str, tier: str, region: str, measure: str, start_s: int, end_s: 
     store = answers.store()
     rows = store.demand.steps(from_s, to_s, step_s, (model, tier, region))
     known = store.demand.known(from_s, to_s, step_s).of(region)
-    demand = demand_of(rows[0] if rows else _no_rows(model, tier, region), from_s, step_s, known)
+    row = rows[0] if rows else _no_rows(model, tier, region)
+    demand = _demand(row, from_s, step_s, known, Gaps.known(timezone.now()))
     return Came(series_of(demand, measure), demand.shed, demand.limited, demand.from_cache)
+
+
+def _demand(row: DemandRows, from_s: int, step_s: int, known: F64, gaps: Sequence[Gap]) -> Demand:
+    return demand_of(
+        row, from_s, step_s, known * measured(gaps, {"model": row.model, "tier": row.tier}, from_s, step_s, len(known))
+    )
 
 
 def _no_rows(model: str, tier: str, region: str) -> DemandRows:

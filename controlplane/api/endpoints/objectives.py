@@ -154,6 +154,9 @@ class UnmeasuredOut(Schema):
 
     seconds: int
     requests: int | None = Field(description="About how many; null where nobody knows")
+    in_part: bool = Field(
+        False, description="Whether in some of these times most requests were measured, and some were lost."
+    )
     of_more: bool = Field(
         description="Whether `requests` are all of its model and tier: gateways count no finer, so it may have fewer of its own."
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from controlplane.accounts import rights
@@ -17,10 +18,13 @@ from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.core.zone import minute
 from controlplane.dashboard.views.common import page, render_page
 from controlplane.slo.core import words
+from controlplane.slo.core.gaps import document as gap_document
+from controlplane.slo.core.gaps import gaps_of
 from controlplane.slo.core.objective import Objective
-from controlplane.slo.core.period import period_at
-from controlplane.slo.core.sli import Latency
+from controlplane.slo.core.period import Span, period_at
+from controlplane.slo.core.sli import Histogram, Latency
 from controlplane.slo.core.windows import WORKBOOK
+from controlplane.slo.evaluate.gaps import Gaps
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.models.planned_maintenance import enabled_maintenance
 from controlplane.slo.openslo.core import weir
@@ -159,6 +163,7 @@ def replay_context(variants: list[Variant], time_range: TimeRange, key: str) -> 
         "recorded": "" if recorded is None else minute(recorded * SECOND_NS),
         "recorded_late": recorded is None or recorded > from_s,
         "history": history(variants[0].objective, recorded, to_s),
+        "unmeasured": unmeasured(variants[0], from_s, to_s),
         "figure": replay_figure(variants, max(from_s, recorded or from_s), to_s, key),
         "episodes": [row for variant in variants for row in rows(variant)][:MAX_ROWS],
         "left_out": max(0, sum(len(variant.episodes) for variant in variants) - MAX_ROWS),
@@ -170,6 +175,16 @@ def replay_context(variants: list[Variant], time_range: TimeRange, key: str) -> 
 def history(objective: Objective, recorded_s: int | None, to_s: int) -> str:
     """How much of the period that ends the range is recorded."""
     return words.recorded_part(recorded_s, period_at(objective.period, to_s * SECOND_NS).from_ns // SECOND_NS, to_s)
+
+
+def unmeasured(variant: Variant, from_s: int, to_s: int) -> str:
+    """What was not measured of the range, in words."""
+    objective = variant.objective
+    if isinstance(objective.indicator, Histogram):
+        return ""
+    gaps = gaps_of(Gaps.known(timezone.now()), objective.scope)
+    missed = gap_document(gaps, objective.scope, Span(from_s * SECOND_NS, to_s * SECOND_NS), to_s * SECOND_NS)
+    return words.unmeasured(missed, variant.events[1], minute)
 
 
 def summary(variant: Variant) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """From counted steps to demand in even steps, with gaps where it is not known."""
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 
-from controlplane.telemetry.core.demand_rows import DemandRows
+from controlplane.slo.core.gaps import Gap
+from controlplane.telemetry.core.demand_rows import MIN_SHARE, DemandRows
 from forecasting.demand import Demand, DemandKey
 from forecasting.series import F64, Series
 
@@ -33,6 +36,21 @@ def demand_of(rows: DemandRows, from_s: int, step_s: int, known: F64) -> Demand:
         counted(counts["limited"]),
         counted(counts["from_cache"]),
     )
+
+
+def measured(gaps: Iterable[Gap], scope: Mapping[str, str], from_s: int, step_s: int, count: int) -> F64:
+    """Of which part of a scope's requests in each step the ledger has a row. 0 where that is less than MIN_SHARE: a gap."""
+    part = np.ones(count)
+    for gap in gaps:
+        lost = gap.lost_share(scope)
+        for step in (
+            range(max(0, (gap.from_s - from_s) // step_s), min(count, -(-(gap.to_s - from_s) // step_s)))
+            if lost
+            else ()
+        ):
+            start_s = from_s + step * step_s
+            part[step] -= lost * (min(gap.to_s, start_s + step_s) - max(gap.from_s, start_s)) / step_s
+    return np.where(part < MIN_SHARE, 0.0, part)
 
 
 def _wanted(requests: F64, tokens: F64, known: F64) -> F64:

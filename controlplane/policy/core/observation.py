@@ -167,6 +167,8 @@ class TierFacts(Facts, frozen=True, omit_defaults=True):
     age_ms: int | None = None
     unjudged: tuple[str, ...] = ()
     """Of its objectives, those that are not judged now: they may stand worse."""
+    unmeasured_s: int = 0
+    """How much of the period so far was not fully measured: the most of its objectives."""
 
 
 class ModelFacts(Facts, frozen=True, omit_defaults=True):

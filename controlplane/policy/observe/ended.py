@@ -15,6 +15,7 @@ def ended(traffic: Traffic) -> dict[str, Process]:
                 for model, tiers in heard.signals.models.items()
                 for name, tier in tiers.items()
             },
+            (heard.signals.at_ms - heard.at_ms) / 1e3,
         )
         for heard in traffic.gateways.values()
         if heard.signals is not None and heard.at_ms is not None

@@ -179,7 +179,7 @@ def _burning(
         rates = [
             burn
             for scope, burn in burns.get(slug, ())
-            if all(own.get(key, value) == value for key, value in scope.items())
+            if all(value in (own.get(key, value), objectives.EVERY) for key, value in scope.items())
         ]
         lost = stages.get((name, slug))
         if rates or lost:
@@ -297,10 +297,12 @@ def _models(
     for model, pool in fallbacks:
         if rows[pool].enabled and pool not in pools.setdefault(model, []):
             pools[model].append(pool)
-    everywhere = {tier for model, tier in burns if tier and not model}
+    everywhere = {
+        tier for model, tier in burns if tier not in ("", objectives.EVERY) and model in ("", objectives.EVERY)
+    }
     tiers: dict[str, set[str]] = {}
     for model, tier in burns:
-        if model and tier:
+        if model and tier not in ("", objectives.EVERY):
             tiers.setdefault(model, set()).add(tier)
     facts = {}
     for model in sorted(names):
@@ -333,6 +335,7 @@ def _tier(
         shed_share=shed_share,
         age_ms=_oldest_ms(known, now_ms),
         unjudged=tuple(sorted(burn.objective for burn in every if not burn.is_judged)),
+        unmeasured_s=max((burn.unmeasured_s for burn in every), default=0),
     )
 
 

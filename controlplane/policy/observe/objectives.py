@@ -3,9 +3,13 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import product
 from typing import Any
 
 from controlplane.slo.models import ObjectiveState
+
+EVERY = "*"
+"""In place of a model or tier: an objective that is split by it could not be judged as a whole, so none of its values is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,7 @@ class TierBurn:
     attainment: float | None
     at: datetime
     is_judged: bool = True
+    unmeasured_s: int = 0
 
 
 def read() -> dict[tuple[str, str], list[TierBurn]]:
@@ -41,14 +46,28 @@ def burning(slugs: Collection[str]) -> dict[str, list[tuple[Mapping[str, str], T
 
 def burns_of(burns: Mapping[tuple[str, str], list[TierBurn]], model: str, tier: str) -> list[TierBurn]:
     """The most specific, whether they are judged or not."""
-    return next((burns[key] for key in ((model, tier), (model, ""), ("", tier), ("", "")) if key in burns), [])
+    for its_model, its_tier in ((model, tier), (model, ""), ("", tier), ("", "")):
+        keys = product({its_model, its_model and EVERY}, {its_tier, its_tier and EVERY})
+        if every := [burn for key in keys for burn in burns.get(key, ())]:
+            return every
+    return []
 
 
 def _read(**of: Any) -> Iterator[tuple[Mapping[str, str], TierBurn]]:
     rows = ObjectiveState.objects.filter(objective__enabled=True, **of)
-    for slug, scope, at, state, document in rows.values_list("objective__slug", "scope", "at", "state", "document"):
-        is_judged = state != ObjectiveState.State.UNKNOWN
-        yield scope, _burn(slug, document, at) if is_judged else TierBurn(slug, None, None, None, None, at, False)
+    fields = "objective__slug", "objective__scope", "objective__split_by", "scope", "at", "state", "document"
+    for slug, wanted, split_by, scope, at, state, document in rows.values_list(*fields):
+        if state != ObjectiveState.State.UNKNOWN:
+            yield scope, _burn(slug, document, at)
+        else:
+            yield _unjudged_scope(wanted, split_by, scope), TierBurn(slug, None, None, None, None, at, False)
+
+
+def _unjudged_scope(wanted: Any, split_by: Any, scope: Mapping[str, str]) -> Mapping[str, str]:
+    """Also of an objective that no split or scope can be read of: it has a row without a scope."""
+    every = dict.fromkeys(map(str, split_by), EVERY) if isinstance(split_by, list) else {}
+    given = {name: str(value) for name, value in wanted.items()} if isinstance(wanted, dict) else {}
+    return every | given | dict(scope)
 
 
 def _burn(slug: str, document: Mapping[str, Any], at: datetime) -> TierBurn:
@@ -72,4 +91,5 @@ def _burn(slug: str, document: Mapping[str, Any], at: datetime) -> TierBurn:
         attainment=document.get("sli"),
         at=at,
         is_judged=None not in rates,
+        unmeasured_s=(document.get("unmeasured") or {}).get("seconds", 0),
     )

@@ -27,6 +27,7 @@ class Alert:
     budget: Budget | None
     lasts_s: float | None  # s until the budget is used up at the rate of the worst window; None where unknown
     maintenance: bool = False  # inside a maintenance window: it notifies nobody
+    unmeasured_s: int = 0  # of the period so far, s
 
     @property
     def key(self) -> str:

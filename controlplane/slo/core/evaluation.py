@@ -83,10 +83,11 @@ def evaluate(
     reaches = {length: counted.since_s * SECOND_NS <= at_ns - length * SECOND_NS for length in counted.windows}
     windows = {length: counts if reaches[length] else Counts() for length, counts in counted.windows.items()}
     at_s, gaps = at_ns // SECOND_NS, gaps_of(gaps, scope)
+    blind = [gap for gap in gaps if 2 * gap.lost_share(scope) >= 1]
     measured = {
         window: reaches[window.long_s]
         and reaches[window.short_s]
-        and 2 * seconds_in(gaps, at_s - window.short_s, at_s) <= window.short_s
+        and 2 * seconds_in(blind, at_s - window.short_s, at_s) <= window.short_s
         for window in objective.windows
     }
     verdicts = [
@@ -101,7 +102,7 @@ def evaluate(
         state, why = "unknown", "its history is still being counted"
     blind_s = [window.short_s for window in objective.windows if not measured[window]]
     if state == "quiet" and blind_s:
-        state, why = "unknown", f"most of the last {TEXT.duration(min(blind_s))} was not measured: {gaps[-1].why}"
+        state, why = "unknown", f"most of the last {TEXT.duration(min(blind_s))} was not measured: {blind[-1].why}"
     left = budget(counted.period, objective.target)
     rate = _rate(verdicts, firing)
     return Evaluation(
@@ -118,6 +119,7 @@ def evaluate(
                 window.covers(objective.slug, scope) and window.occurrences(Span(at_ns, at_ns + 1))
                 for window in maintenance
             ),
+            unmeasured_s=seconds_in(gaps, period.from_ns // SECOND_NS, at_s),
         ),
         counted.period,
         period,

@@ -29,6 +29,7 @@ class Process(NamedTuple):
     started_s: float
     heard_s: float
     ended: Mapping[Key, int]
+    ahead_s: float = 0.0  # how far its clock is ahead of the reader's
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +41,27 @@ class Gap:
     why: str
     requests: Mapping[Key, int] | None = None
     lasts: bool = False  # until now
+    ended: Mapping[Key, int] | None = None  # what gateways counted; None where nobody knows
 
     def unmeasured(self, scope: Mapping[str, str]) -> int | None:
         """The requests of a scope's model and tier, of which the scope may have fewer."""
+        return None if self.requests is None else _of(self.requests, scope)
+
+    def lost_share(self, scope: Mapping[str, str]) -> float:
+        """The part of the requests of a scope's model and tier that was not measured; 1 where nobody knows."""
         if self.requests is None:
-            return None
-        wanted = scope.get("model"), scope.get("tier")
-        return sum(
-            number
-            for key, number in self.requests.items()
-            if all(value in (None, own) for value, own in zip(wanted, key, strict=True))
-        )
+            return 1.0
+        lost = _of(self.requests, scope)
+        return lost / max(lost, _of(self.ended or {}, scope)) if lost else 0.0
+
+
+def _of(counts: Mapping[Key, int], scope: Mapping[str, str]) -> int:
+    wanted = scope.get("model"), scope.get("tier")
+    return sum(
+        number
+        for key, number in counts.items()
+        if all(value in (None, own) for value, own in zip(wanted, key, strict=True))
+    )
 
 
 def gaps_of(gaps: Iterable[Gap], scope: Mapping[str, str]) -> list[Gap]:
@@ -66,7 +77,7 @@ def seconds_in(gaps: Iterable[Gap], from_s: int, to_s: int) -> int:
 def document(gaps: Sequence[Gap], scope: Mapping[str, str], period: Span, at_ns: int) -> dict[str, Any] | None:
     """What was not measured of a period so far, as JSON; None where nothing is missing. A gap that lasts is left out: the state says it."""
     from_s, at_s = period.from_ns // SECOND_NS, at_ns // SECOND_NS
-    inside = [gap for gap in gaps if gap.to_s > from_s and not gap.lasts]
+    inside = [gap for gap in gaps if gap.from_s < at_s and gap.to_s > from_s and not gap.lasts]
     if not inside:
         return None
     numbers = [gap.unmeasured(scope) for gap in inside]
@@ -74,6 +85,7 @@ def document(gaps: Sequence[Gap], scope: Mapping[str, str], period: Span, at_ns:
     return {
         "seconds": seconds_in(inside, from_s, at_s),
         "requests": sum(known) if len(known) == len(numbers) else None,
+        "in_part": any(2 * gap.lost_share(scope) < 1 for gap in inside),
         "of_more": not scope.keys() <= {"model", "tier"},
         "gaps": [
             {"from_s": gap.from_s, "to_s": gap.to_s, "why": gap.why, "requests": number}

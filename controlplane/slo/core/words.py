@@ -120,7 +120,10 @@ def unmeasured(missed: Mapping[str, Any] | None, total: int, minute: Callable[[i
         for gap in each
     )
     earlier = f"; and {TEXT.counted(missed['others'], 'earlier time')}" if missed["others"] else ""
-    how_much = f"{TEXT.duration(missed['seconds'])} were not measured ({_about(requests, missed['of_more'])}{share})"
+    fully = "fully " if missed.get("in_part") else ""
+    how_much = (
+        f"{TEXT.duration(missed['seconds'])} were not {fully}measured ({_about(requests, missed['of_more'])}{share})"
+    )
     return f"{how_much}: {times}{earlier}"
 
 

@@ -1,4 +1,5 @@
-"""Keeps when the ledger was not trusted, and how many of the requests that gateways ended then it has no row of.
+"""Keeps when the ledger was not trusted, or requests were lost while others arrived, and how many of those that gateways ended then it
+has no row of.
 
 Spans come late: a gap is counted again, less and less often, and is forgotten once the ledger has its requests. Only the leader writes.
 """
@@ -23,6 +24,13 @@ COUNTED_FOR = timedelta(days=1)
 """Spans that come later than this close no gap."""
 AGAIN_AFTER = 0.1
 """A gap is counted again once it is older by this part."""
+COMPARED_EVERY_S = 300.0
+"""While the ledger is trusted, its requests of so long are compared with what gateways counted."""
+LATE_S = 60.0
+"""Requests that ended so long ago are in the ledger, unless they were lost or are late."""
+IN_PART = "some requests did not reach the ledger while others did"
+MAX_IN_PART = timedelta(hours=1)
+"""Such times that follow each other are one gap, up to this length."""
 MAX_GAPS = 1_000
 """The newest are kept."""
 
@@ -35,12 +43,18 @@ class Gaps:
         self._ended = Ended()
         self._trusted_s: float | None = None  # when the ledger was last trusted
         self._began: tuple[int, float, dict[Key, int]] | None = None  # the row, its begin, and the sums then
+        self._compared: tuple[float, dict[Key, int]] | None = (
+            None  # until when the trusted ledger was compared, and the sums then
+        )
+        self._clocks_agree = True
 
     def look(self, now: datetime, processes: Mapping[str, Process]) -> None:
         """Note what gateways have counted."""
         self._ended.look(now.timestamp(), processes)
+        self._clocks_agree = all(abs(process.ahead_s) <= EDGE_S for process in processes.values())
 
-    def known(self, now: datetime) -> list[Gap]:
+    @staticmethod
+    def known(now: datetime) -> list[Gap]:
         """All that reach into the longest period, in order; one that lasts reaches to `now`. Raises DatabaseError."""
         return [
             Gap(
@@ -49,6 +63,7 @@ class Gaps:
                 row.why,
                 _by_key(row.missing),
                 lasts=row.ended_at is None,
+                ended=_by_key(row.ended),
             )
             for row in MeasurementGap.objects.filter(began_at__gte=now - timedelta(seconds=MAX_PERIOD_S))
         ]
@@ -61,6 +76,7 @@ class Gaps:
         """
         lasting = MeasurementGap.objects.filter(ended_at=None).last()
         if why:
+            self._compared = None
             if lasting is None:
                 self._begin(now, why, newest_s)
             return
@@ -68,10 +84,41 @@ class Gaps:
         if lasting is not None:
             lasting.ended_at, lasting.ended = now, self._counted_in(lasting)
             lasting.save()
+        self._compare(now)
         for row in MeasurementGap.objects.filter(ended_at__gte=now - COUNTED_FOR):
             ended_at = row.ended_at or now
             if row.counted_at is None or now - row.counted_at >= AGAIN_AFTER * (now - ended_at):
                 self._count(row, ended_at, now)
+
+    def _compare(self, now: datetime) -> None:
+        """Note the requests that were lost while others arrived."""
+        if not self._clocks_agree:
+            self._compared = None
+            return
+        if self._compared is None:
+            self._compared = self._ended.until(now.timestamp())
+        (from_s, base), (to_s, sums) = self._compared, self._ended.until(now.timestamp() - LATE_S)
+        if to_s - from_s < COMPARED_EVERY_S:
+            return
+        self._compared = to_s, sums
+        if self._ended.lost_s >= from_s:
+            return
+        ended = {key: grown for key, number in sums.items() if (grown := number - base.get(key, 0))}
+        if not missing(ended, self._ended_in(from_s, to_s)):
+            return
+        began_at, ended_at = (datetime.fromtimestamp(at_s, UTC) for at_s in (from_s, to_s))
+        row = MeasurementGap.objects.filter(why=IN_PART, ended_at=began_at, began_at__gt=ended_at - MAX_IN_PART).last()
+        row = row or MeasurementGap(began_at=began_at, why=IN_PART)
+        before = _by_key(row.ended) or {}
+        row.ended_at, row.counted_at = ended_at, None
+        row.ended = _listed({key: before.get(key, 0) + ended.get(key, 0) for key in {*before, *ended}})
+        row.save()
+
+    def _ended_in(self, from_s: float, to_s: float) -> dict[Key, int]:
+        """What the ledger has of a time, and of moments around it."""
+        return self._store.objectives.ended(
+            Window(int((from_s - EDGE_S) * SECOND_NS), int((to_s + EDGE_S) * SECOND_NS))
+        )
 
     def _begin(self, now: datetime, why: str, newest_s: float | None) -> None:
         now_s = now.timestamp()
@@ -94,8 +141,7 @@ class Gaps:
         row.counted_at = now
         ended, from_s, to_s = _by_key(row.ended), row.began_at.timestamp(), ended_at.timestamp()
         if ended is not None:
-            around = Window(int((from_s - EDGE_S) * SECOND_NS), int((to_s + EDGE_S) * SECOND_NS))
-            lost = missing(ended, self._store.objectives.ended(around))
+            lost = missing(ended, self._ended_in(from_s, to_s))
             row.missing = _listed(lost)
             is_over = not lost
         else:

@@ -41,7 +41,7 @@ class History:
     def __init__(self, store: Store, began: datetime) -> None:
         self.began, self.store = began, store
         self.controller = self.started()
-        self.status = "ok"
+        self.status, self.ahead_s = "ok", 0.0
         self._row = replace(rows(random.Random(1), 1, 0, 1)[0], error_type="", tier="batch", e2e_ns=0)
         self._at_s = 0
         self.ended: dict[Key, int] = {("chat-large", "batch"): 0, ("chat-small", "batch"): 0}
@@ -56,11 +56,17 @@ class History:
         self.controller = made
         return made
 
-    def until(self, end_s: int, *, measured: bool = True, runs: bool = True, heard: bool = True) -> None:
-        """Serve until `end_s` since the beginning: telemetry is down unless `measured`, and the gateway silent unless `heard`."""
+    def until(
+        self, end_s: int, *, measured: bool = True, runs: bool = True, heard: bool = True, loses: int = 0
+    ) -> None:
+        """Serve until `end_s` since the beginning: telemetry is down unless `measured`, and the gateway silent unless `heard`.
+
+        One of `loses` requests is lost while others arrive.
+        """
         for second in range(self._at_s, end_s):
             models = ["chat-large"] if second >= BEFORE_S else ["chat-large", "chat-small"]
-            (self._waiting if measured else self.lost).extend(self._served(second, model) for model in models)
+            arrives = measured and not (loses and second % loses == 0)
+            (self._waiting if arrives else self.lost).extend(self._served(second, model) for model in models)
             if second % EVERY_S == 0:
                 self._insert()
                 if runs:
@@ -93,7 +99,7 @@ class History:
     def _tick(self, second: int, measured: bool, heard: bool) -> None:
         at = self.began + timedelta(seconds=second)
         heard_s = at.timestamp() if heard else self.began.timestamp()
-        self.process = {"gateway 1": Process(self.began.timestamp() - 60, heard_s, dict(self.ended))}
+        self.process = {"gateway 1": Process(self.began.timestamp() - 60, heard_s, dict(self.ended), self.ahead_s)}
         for name, state in (("gateway", "up"), ("telemetry", "up" if measured else "down")):
             seen = {"kind": name, "state": state, "observed_at": at, "down_since": None if measured else at}
             Observation.objects.update_or_create(component=name, defaults=seen)
@@ -126,6 +132,28 @@ def test_what_was_not_measured_is_said_until_it_comes_late(history: History) -> 
     history.arrive(history.lost[300:])
     history.until(AFTER_S + 300)
     assert history.said() == ""
+    assert not MeasurementGap.objects.exists()
+
+
+def test_requests_that_are_lost_while_others_arrive_are_said_until_they_come_late(history: History) -> None:
+    history.until(BEFORE_S + 1)
+    history.until(3 * BEFORE_S, loses=5)
+    history.until(4 * BEFORE_S + 90)
+    when = f"{history.minute(300)} to {history.minute(900)}, “some requests did not reach the ledger while others did”"
+    assert history.said("large") == f"10 min were not fully measured (about 115 requests, 9.1 % of all): {when}"
+    assert history.said("small") == ""
+    state = ObjectiveState.objects.get(objective__slug="all")
+    assert state.state == "quiet"  # what was measured tells
+    [(_, burn)] = burning(["all"])["all"]
+    assert (burn.is_judged, burn.unmeasured_s) == (True, 600)
+    history.arrive(history.lost)
+    history.until(4 * BEFORE_S + 300)
+    assert history.said() == ""
+
+
+def test_by_a_clock_that_is_off_no_request_is_said_to_be_lost(history: History) -> None:
+    history.ahead_s = -10.0
+    history.until(2 * BEFORE_S, loses=5)
     assert not MeasurementGap.objects.exists()
 
 

@@ -1,5 +1,6 @@
 """ "Would have paged" as a page: what it says of history with a known course, and how it answers drafts that cannot be."""
 
+from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -7,6 +8,7 @@ from django.test import Client
 
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Latency
+from controlplane.slo.models import MeasurementGap
 from controlplane.slo.save import save_objective
 from tests.support.web.html import html_of
 from tests.support.web.served import Filled
@@ -29,8 +31,18 @@ def get(client: Client, **parameters: str) -> tuple[int, str]:
 def test_it_says_how_often_the_saved_objective_would_have_paged(
     reader: Client, served: Filled, saved: Objective
 ) -> None:
+    began_at = datetime.fromtimestamp(int(served.hour["from"]) / 1e9, UTC)
+    counted = [("chat-large", "batch", 9)]
+    MeasurementGap.objects.create(
+        began_at=began_at,
+        ended_at=began_at + timedelta(minutes=10),
+        why="its disk is full",
+        ended=counted,
+        missing=counted,
+    )
     status, text = get(reader, saved="large", **served.hour)
     assert status == 200
+    assert "▲ 10 min were not measured (about 9 requests, " in text
     assert '<strong>Large model</strong> would have paged <strong class="bad">✕ 1 time</strong>' in text
     assert "windows and budget count no requests before it, as the controller does" in text
     assert " min of 30 days</strong>." in text

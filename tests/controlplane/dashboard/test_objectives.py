@@ -296,7 +296,7 @@ def test_a_period_that_is_recorded_in_part_says_how_much_of_it_was_judged(teamma
 
 def test_what_was_not_measured_is_said_and_never_green(teammate: Client, served: Filled) -> None:
     gap = {"from_s": 1_795_860_120, "to_s": 1_795_860_720, "why": "its disk is full", "requests": 300}
-    unmeasured = {"seconds": 600, "requests": 300, "of_more": False, "gaps": [gap], "others": 2}
+    unmeasured = {"seconds": 600, "requests": 300, "in_part": False, "of_more": False, "gaps": [gap], "others": 2}
     budget = {"allowed": 10.0, "bad": 5, "left_share": 0.5}
     judged("quiet", budget=budget, unmeasured=unmeasured)
     when = f"{minute(gap['from_s'] * SECOND_NS)} to {minute(gap['to_s'] * SECOND_NS)}"

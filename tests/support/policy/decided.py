@@ -154,6 +154,7 @@ def observation(step: int, now_ms: int, since_ms: int, counts: dict[str, int]) -
             burn_rate_fast=round(delay_s * 5, 2),
             burn_rate_slow=round(delay_s, 2),
             budget_left=0.62,
+            unmeasured_s=600,
             attainment=0.987,
             arrived_rps=2.0,
             age_ms=4_000,

@@ -54,6 +54,7 @@ def burning(alert: Alert) -> dict[str, Any]:
         "left_share": alert.budget.left_share if alert.budget else None,
         "bad": alert.budget.bad if alert.budget else None,
         "allowed": alert.budget.allowed if alert.budget else None,
+        "unmeasured_s": alert.unmeasured_s,
         "lasts_s": None if alert.lasts_s == math.inf else alert.lasts_s,
     }
 

@@ -261,16 +261,17 @@ def since_text(facts: Facts) -> str:
 
 
 def budget(burning: Mapping[str, Any]) -> str:
-    """`31 % of the budget left, used up in 2 h`."""
-    left = burning.get("left_share")
+    """`31 % of the budget left, used up in 2 h, as far as measured: 10 min of the period are not`."""
+    left, missed_s = burning.get("left_share"), burning.get("unmeasured_s")
     if left is None:
         return ""
+    measured = f", as far as measured: {TEXT.duration(float(missed_s))} of the period are not" if missed_s else ""
     if left <= 0:
         spent = 1 - float(left)
-        return f"the budget is used up ({TEXT.share(spent) if spent < MANY_TIMES else f'{TEXT.number(spent)} times'} spent)"
+        return f"the budget is used up ({TEXT.share(spent) if spent < MANY_TIMES else f'{TEXT.number(spent)} times'} spent){measured}"
     lasts = burning.get("lasts_s")
     lasting = f", used up in {TEXT.duration(float(lasts))}" if lasts is not None else ""
-    return f"{TEXT.share(float(left))} of the budget left{lasting}"
+    return f"{TEXT.share(float(left))} of the budget left{lasting}{measured}"
 
 
 def burn_text(burning: Mapping[str, Any]) -> str:

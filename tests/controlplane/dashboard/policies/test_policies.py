@@ -33,6 +33,7 @@ def test_where_things_stand_says_what_each_pool_has_and_wants_and_on_which_step_
     assert "◆ Degraded: chat-large for batch (step 2 of 2, shed), chat-large for standard (step 2 of 2, shed)" in page
     assert "chat-large-local 5 ready 5" in page
     assert "refused, to come back after 20 s" in page
+    assert "62 % 10 min not fully measured" in page
     assert "try-fp8 ◐ runs" in page and "candidate gets" in page
     assert "scale-chat-large-local Scaling ● revision 1 ◐ revision 2" in page
     assert "perfect foresight" in page and "GPU-h" in page

@@ -138,6 +138,8 @@ def test_a_spent_budget_is_said_to_be_gone() -> None:
     assert page_text.budget({"left_share": -0.12, "lasts_s": 0.0}) == "the budget is used up (112 % spent)"
     assert page_text.budget({"left_share": -999.0, "lasts_s": 0.0}) == "the budget is used up (1 000 times spent)"
     assert page_text.budget({"left_share": 0.5, "lasts_s": None}) == "50 % of the budget left"
+    measured = "50 % of the budget left, as far as measured: 10 min of the period are not"
+    assert page_text.budget({"left_share": 0.5, "unmeasured_s": 600}) == measured
 
 
 def test_a_scope_of_everything_but_a_model_is_put_in_words() -> None:

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from controlplane.planning.core.series import demand_of
+from controlplane.planning.core.series import demand_of, measured
+from controlplane.slo.core.gaps import Gap
 from controlplane.telemetry.core.demand_rows import COUNTS, DemandRows
 
 FROM_S, STEP_S = 1_795_392_000, 300
@@ -29,6 +30,21 @@ def test_steps_without_requests_are_none_where_measured_and_gaps_where_not() -> 
 def test_what_came_in_a_known_part_of_a_step_came_in_all_of_it() -> None:
     demand = demand_of(rows({0: {"requests": 6}, 1: {"requests": 5}}), FROM_S, STEP_S, np.array([0.6, 1.0]))
     assert per_step(demand.requests.values) == [10, 5]
+
+
+def test_requests_that_are_lost_while_others_arrive_are_no_lower_demand() -> None:
+    chat, other = ("chat", "premium"), ("other", "premium")
+    gaps = [
+        Gap(FROM_S, FROM_S + 300, "-", {chat: 20}, ended={chat: 80, other: 5}),
+        Gap(FROM_S + 300, FROM_S + 900, "-", {chat: 30}, ended={chat: 40}),
+        Gap(FROM_S + 1_050, FROM_S + 1_110, "-"),
+        Gap(FROM_S + 1_300, FROM_S + 9_000, "-", lasts=True),
+    ]
+    part = measured(gaps, {"model": "chat", "tier": "premium"}, FROM_S, STEP_S, 5)
+    assert part.tolist() == [0.75, 0, 0, 0.8, 0]
+    assert measured(gaps[:1], {"model": "other", "tier": "premium"}, FROM_S, STEP_S, 1).tolist() == [1]
+    demand = demand_of(rows({0: {"requests": 60}, 1: {"requests": 5}}), FROM_S, STEP_S, part)
+    assert per_step(demand.requests.values) == [80, None, None, 0, None]
 
 
 def test_requests_in_a_step_that_was_not_measured_do_not_count() -> None:

@@ -102,6 +102,13 @@ def test_of_two_objectives_of_a_tier_each_number_is_the_worst_and_one_that_is_si
     ObjectiveState.objects.exclude(objective=objective).update(state="unknown")
     left = premium()
     assert (left.objective, left.burn_rate_fast, left.unjudged) == ("", None, ("other", "third"))
+    ObjectiveState.objects.filter(objective=other).update(state="quiet")
+    ObjectiveState.objects.filter(objective=third).update(scope={})
+    StoredObjective.objects.filter(slug="third").update(scope={"model": "chat"}, split_by=["tier"])
+    left = premium()  # one that is split by tier, and could not be judged as a whole
+    assert (left.objective, left.burn_rate_fast, left.unjudged) == ("other", 2.0, ("third",))
+    StoredObjective.objects.filter(slug="third").update(split_by=["tier", "tenant"])
+    assert premium().unjudged == ()  # a part of the tier's traffic
 
 
 def test_a_burn_rate_that_was_mostly_not_measured_is_not_known(objective: StoredObjective) -> None:
