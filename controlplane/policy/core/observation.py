@@ -213,7 +213,7 @@ class ClusterFacts(Facts, frozen=True, omit_defaults=True):
 class Spent(Facts, frozen=True, omit_defaults=True):
     """What a pool has used since 00:00 UTC."""
 
-    gpu_hours_today: float
+    gpu_hours_today: float | None
     usd_today: float | None = None
     age_ms: int | None = None
 

@@ -154,7 +154,7 @@ class Migration(migrations.Migration):
                 ('pool', models.CharField(max_length=100)),
                 ('day', models.DateField()),
                 ('replica_hours', models.FloatField(default=0.0)),
-                ('gpu_hours', models.FloatField(default=0.0)),
+                ('gpu_hours', models.FloatField(blank=True, help_text="Empty where a replica's GPUs are not known.", null=True)),
                 ('usd', models.FloatField(blank=True, help_text='Empty where the price of its GPUs is not known.', null=True)),
                 ('at', models.DateTimeField(help_text='Until when it is added up.')),
             ],

@@ -157,7 +157,7 @@ class Spent(models.Model):
     pool = models.CharField(max_length=100)
     day = models.DateField()
     replica_hours = models.FloatField(default=0.0)
-    gpu_hours = models.FloatField(default=0.0)
+    gpu_hours = models.FloatField(null=True, blank=True, help_text="Empty where a replica's GPUs are not known.")
     usd = models.FloatField(null=True, blank=True, help_text="Empty where the price of its GPUs is not known.")
     at = models.DateTimeField(help_text="Until when it is added up.")
 

@@ -21,7 +21,7 @@ HOUR_S = 3_600
 class _Sum:
     day: datetime
     replica_hours: float = 0.0
-    gpu_hours: float = 0.0
+    gpu_hours: float | None = 0.0
     usd: float | None = 0.0
     at_ms: int = 0
 
@@ -45,8 +45,10 @@ class Meter:
             hours = min(now_ms - total.at_ms, MAX_GAP_S * MS_PER_S) / MS_PER_S / HOUR_S
             replicas = facts.ready + (facts.starting or 0) + (facts.draining or 0)
             total.replica_hours += replicas * hours
-            total.gpu_hours += replicas * hours * (facts.gpus_per_replica or 0)
-            price = facts.usd_per_replica_hour
+            gpus, price = facts.gpus_per_replica, facts.usd_per_replica_hour
+            total.gpu_hours = (
+                None if gpus is None or total.gpu_hours is None else total.gpu_hours + replicas * hours * gpus
+            )
             total.usd = None if price is None or total.usd is None else total.usd + replicas * hours * price
             total.at_ms = now_ms
 

@@ -6,8 +6,10 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from controlplane.policy.core.observation import PoolFacts
 from controlplane.policy.models import Override, Pause, PolicyRevision
 from controlplane.policy.models.revision import ImmutableError
+from controlplane.policy.observe.spent import Meter
 
 pytestmark = pytest.mark.django_db
 
@@ -46,3 +48,17 @@ def test_an_override_is_of_a_pool_or_of_a_ladder(fields: dict[str, object]) -> N
     now = timezone.now()
     with pytest.raises(IntegrityError), transaction.atomic():
         Override.objects.create(author="ada", reason="x", starts_at=now, ends_at=now + timedelta(hours=1), **fields)
+
+
+def test_gpu_hours_of_a_day_are_not_known_once_replicas_of_unknown_gpus_ran() -> None:
+    noon_ms = 1_795_392_000_000 + 12 * 3_600_000
+
+    def used(meter: Meter, minute: int, gpus: int | None) -> float | None:
+        at_ms = noon_ms + 60_000 * minute
+        meter.add({"chat": PoolFacts("chat", ready=30, gpus_per_replica=gpus)}, at_ms)
+        meter.write(at_ms)
+        return meter.spent(at_ms)["chat"].gpu_hours_today
+
+    first = Meter()
+    assert [used(first, 0, 4), used(first, 1, 4), used(first, 2, None), used(first, 3, 4)] == [0.0, 2.0, None, None]
+    assert used(Meter(), 4, 4) is None

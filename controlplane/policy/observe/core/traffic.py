@@ -319,7 +319,9 @@ def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolFacts:
     ]
     answered = sum(rates.answered for _, rates in rounds)
     replicas = _servers(latest)
+    kv_use = _mean([each.kv_use for each in replicas])
     ages_s = [each.age_s for each in replicas if each.age_s is not None]
+    silent = any(each.age_s is None or (each.kv_use is None and kv_use is not None) for each in replicas if each.up)
     waiting = sum(each.waiting for each in latest)
     reached = _reached(latest)
     return PoolFacts(
@@ -336,9 +338,9 @@ def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolFacts:
         running=_sum([each.running for each in replicas]),
         in_flight=sum(each.in_flight for each in latest),
         lines_in_flight=sum(each.lines_in_flight for each in latest),
-        kv_use=_mean([each.kv_use for each in replicas]),
+        kv_use=kv_use,
         traffic_age_ms=age_ms,
-        servers_age_ms=int(max(ages_s) * MS_PER_S) + age_ms if ages_s else None,
+        servers_age_ms=int(max(ages_s) * MS_PER_S) + age_ms if ages_s and not silent else None,
         reachable=any(reached) if reached else None,
         cut_off=reached.count(False),
         traffic_problem=traffic.problem(),

@@ -37,6 +37,8 @@ def test_without_knowing_what_is_spent_nothing_is_added(spent: Spent | None) -> 
     spec = {"budget": {"usd_per_day": 50}}
     assert judged(spending.usd(case(spec=spec, spent=spent), 6)) == (4, "budget")
     assert spending.usd(case(spec=spec, spent=spent), 3) is None
+    gpus = case(spec={"budget": {"gpu_hours_per_day": 50}}, spent=Spent(None, 1.0, 1_000))
+    assert judged(spending.gpu_hours(gpus, 6)) == (4, "budget")
 
 
 def test_a_pool_has_no_more_gpus_than_its_policy_allows() -> None:

@@ -159,6 +159,19 @@ def test_a_pool_is_unreachable_where_every_gateway_says_so() -> None:
         assert (traffic.reachable, traffic.cut_off) == (reachable, cut_off)
 
 
+def test_what_servers_have_is_old_while_one_that_serves_does_not_say_it() -> None:
+    says = ReplicaSignals(up=True, kv_use=0.1, age_s=0.5)
+    for other, age_ms in (
+        (ReplicaSignals(up=True, kv_use=0.9, age_s=0.1), 500),
+        (ReplicaSignals(up=True), None),
+        (ReplicaSignals(up=True, running=3, age_s=0.1), None),
+        (ReplicaSignals(), 500),
+    ):
+        seen = pool_traffic(_heard({A: _signals(0, replicas={"r": says, "s": other})}), "large", 1_000)
+        assert seen.servers_age_ms == age_ms
+        assert seen.kv_use is not None, "it may add replicas"
+
+
 def test_the_wait_is_that_of_the_requests_that_got_a_place() -> None:
     traffic = _heard(
         {A: _signals(0)}, {A: _signals(10, queue_wait_s_sum=5.0, queue_wait_count=10)}, {A: _signals(10, waiting=3)}
