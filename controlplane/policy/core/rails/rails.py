@@ -64,7 +64,8 @@ def metrics(case: Case, count: int) -> Verdict | None:
     burn_known = burn.burn_rate is not None and not burn.unjudged and fresh(burn.age_ms, BURN_STALE_AFTER_S)
     if spec.reactive.burn_rate is not None and not burn_known:
         missing.append(f"the burn rate of {spec.objective}")
-    is_known = burn.bad_share is not None and fresh(burn.bad_share_age_ms, BURN_STALE_AFTER_S)
+    # While the ledger is not trusted the objective is not judged, and the share is that of requests of before.
+    is_known = burn.bad_share is not None and not burn.unjudged and fresh(burn.bad_share_age_ms, BURN_STALE_AFTER_S)
     if spec.reactive.bad_share is not None and not is_known and (facts.arrived_rps or facts.in_flight):
         missing.append(f"the share of requests that miss {spec.objective}")
     if missing and count < case.seen:

@@ -148,7 +148,8 @@ def test_a_burn_rate_that_is_missing_or_old_holds_a_step_down_alone(burn: BurnFa
 
 def test_requests_that_miss_an_objective_hold_a_step_down_where_their_share_is_missing_or_old() -> None:
     spec = {"objective": "first", "reactive": {"bad_share": 0.05}}
-    for burn in (BurnFacts(), BurnFacts(bad_share=0.0, bad_share_age_ms=61_000)):
+    blind = BurnFacts(bad_share=0.0, bad_share_age_ms=0, unjudged=True)
+    for burn in (BurnFacts(), BurnFacts(bad_share=0.0, bad_share_age_ms=61_000), blind):
         verdict = rails.metrics(case(pool(burns={"first": burn}), spec=spec), 3)
         assert judged(verdict) == (4, "metrics")
         assert verdict and "the share of requests that miss first of chat-eu is missing or old" in verdict.reason
