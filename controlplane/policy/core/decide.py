@@ -24,7 +24,7 @@ from controlplane.policy.core.spec import (
     Scaling,
 )
 
-VERSION = 5
+VERSION = 6
 """Of `decide`. A change that makes a record replay to another decision gets the next number."""
 
 

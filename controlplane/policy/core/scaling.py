@@ -32,6 +32,8 @@ OVERTAKEN = 1.1
 """A load that needs more than the forecast's replicas and is so many times what they carry has overtaken it (HPA's tolerance)."""
 WANTED_RPS = 1 / 3_600
 """A pool without replicas gets one from a request an hour on: one that arrives now counts for more for about twelve minutes."""
+UNSEEN_S = 60.0
+"""What was needed is not known where ticks are further apart: nobody decided, or the clock was set."""
 HELPED = ("queue", "model")
 """Stages that more replicas shorten."""
 SLACK = 1e-9
@@ -61,10 +63,12 @@ def candidates(
     highest = max((each.candidate for each in needed), key=lambda candidate: candidate.count)
     since_ms = now_ms - round(spec.scale_down.stabilisation_s * 1_000)
     kept = max(each.kept for each in needed)
-    # What was needed before the first tick, or while the traffic is not known: at most what stands, which therefore stays for as long as
+    # What was needed before the first tick, while no tick looked, or while the traffic is not known: at most what stands, which therefore stays for as long as
     # any other count.
     kept = kept if known else max(kept, facts.wanted or 0)
-    past = memory.recommended or (((now_ms, facts.wanted),) if facts.wanted is not None else ())
+    past = memory.recommended
+    if facts.wanted is not None and (not past or now_ms - past[-1][0] > UNSEEN_S * 1_000):
+        past = (*past, (now_ms, facts.wanted))
     recommended = (*(each for each in past if each[0] > since_ms and each[1] > kept), (now_ms, kept))
     wanted, reason = highest.count, f"{highest.source}: {highest.reason}"
     if facts.wanted is not None and wanted < facts.wanted:
