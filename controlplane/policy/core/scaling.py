@@ -63,8 +63,8 @@ def candidates(
     highest = max((each.candidate for each in needed), key=lambda candidate: candidate.count)
     since_ms = now_ms - round(spec.scale_down.stabilisation_s * 1_000)
     kept = max(each.kept for each in needed)
-    # What was needed before the first tick, while no tick looked, or while the traffic is not known: at most what stands, which therefore stays for as long as
-    # any other count.
+    # What was needed before the first tick, while no tick looked, or while the traffic is not known: at most what stands, which therefore
+    # stays for as long as any other count.
     kept = kept if known else max(kept, facts.wanted or 0)
     past = memory.recommended
     if facts.wanted is not None and (not past or now_ms - past[-1][0] > UNSEEN_S * 1_000):
