@@ -385,9 +385,7 @@ def _queue_delay_s(rounds: Sequence[Rates], waiting: float) -> float | None:
 
 
 def _reached(latest: Iterable[PoolSignals]) -> list[bool]:
-    """Whether each gateway that knows replicas reaches any. Unreachable is what every one says: one that reaches none ejects them for
-    itself alone.
-    """
+    """Whether each gateway that knows replicas reaches any. Unreachable is what all say: one may have ejected them for itself."""
     return [any(replica.up for replica in pool.replicas.values()) for pool in latest if pool.replicas]
 
 
