@@ -37,7 +37,8 @@ def members(body: bytes, at: int = 0) -> list[Member]:
         key = body[at:key_end]
         name = json.loads(key) if b"\\" in key else key[1:-1].decode("utf-8", "replace")
         known = bytes(values[name]) if name in values else b""
-        is_it = known and body.startswith(known, value)  # else there are two of the name
+        # Else there are two of the name, of which one may begin with the other: 12 and 1.
+        is_it = known[:1] in (b'"', b"{", b"[") and body.startswith(known, value)
         end = value + len(known) if is_it else _end(body, value)
         those.append(Member(name, at, value, end))
         comma = _COMMA.match(body, end)

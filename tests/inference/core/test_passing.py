@@ -59,6 +59,7 @@ def test_every_member_of_a_name_is_changed_however_it_is_written() -> None:
     twice = b'{"a": {"x":"}]", "y":[{}]}, "a" : [1,"]",[2]] , "a": -1.5e3, "a":"\\"", "a": true}'
     assert json_members.changed(twice, {"a": b"0", "b": None}) == b'{"a": 0, "a" : 0 , "a": 0, "a":0, "a": 0}'
     assert json_members.changed(twice, {"a": None, "b": b"1"}) == b'{"b":1}'
+    assert json_members.changed(b'{"n":12,"n":1,"a":2}', {"a": b"3"}) == b'{"n":12,"n":1,"a":3}'
     assert json_members.changed(b'{ "a":1, "b":2 , "c":3 }', {"a": None, "d": b"4"}) == b'{ "b":2 , "c":3,"d":4 }'
 
 
