@@ -68,11 +68,20 @@ class _Usage(msgspec.Struct):
     total_tokens: int | None = None
 
 
-def _counts(usage: _Usage | None) -> Usage | None:
+_decode_usage = msgspec.json.Decoder(_Usage | None, strict=False).decode
+_NO_USAGE = msgspec.Raw(b"null")
+
+
+def _counts(said: msgspec.Raw, *, of_prompt_alone: bool = False) -> Usage | None:
+    """None also where its counts are no numbers: what else comes with them still counts."""
+    try:
+        usage = _decode_usage(said)
+    except msgspec.DecodeError:
+        return None
     if usage is None:
         return None
     prompt, output = (
-        _first(usage.prompt_tokens, usage.input_tokens),
+        _first(usage.prompt_tokens, usage.input_tokens, usage.total_tokens if of_prompt_alone else None),
         _first(usage.completion_tokens, usage.output_tokens),
     )
     if prompt is None and output is None:
@@ -98,7 +107,7 @@ class _Choice(msgspec.Struct):
 
 class _Chunk(msgspec.Struct):
     choices: list[_Choice] | None = None
-    usage: _Usage | None = None
+    usage: msgspec.Raw = _NO_USAGE
     error: Any = None
 
 
@@ -207,10 +216,7 @@ class OpaqueReader:
             answer = _decode_opaque(body)
         except msgspec.DecodeError:
             return NOTHING
-        counted = answer.usage
-        if counted is not None and counted.prompt_tokens is None and counted.input_tokens is None:
-            counted.prompt_tokens = counted.total_tokens  # of a ranking: there is no output
-        usage = _counts(counted)
+        usage = _counts(answer.usage, of_prompt_alone=True)  # of a ranking: there is no output
         return Seen(usage=usage._replace(output_tokens=max(0, usage.output_tokens)) if usage else None)
 
 
@@ -223,7 +229,7 @@ class EmbeddingsReader(OpaqueReader):
 
 
 class _Opaque(msgspec.Struct):
-    usage: _Usage | None = None
+    usage: msgspec.Raw = _NO_USAGE
 
 
 _decode_opaque = msgspec.json.Decoder(_Opaque).decode
@@ -231,7 +237,7 @@ _decode_opaque = msgspec.json.Decoder(_Opaque).decode
 
 class _Response(msgspec.Struct):
     status: str | None = None
-    usage: _Usage | None = None
+    usage: msgspec.Raw = _NO_USAGE
     error: Any = None
     stop_reason: str | None = None  # Anthropic's message
 
@@ -241,7 +247,7 @@ class _Event(msgspec.Struct):
     response: _Response | None = None
     message: _Response | None = None
     delta: Any = None
-    usage: _Usage | None = None
+    usage: msgspec.Raw = _NO_USAGE
     error: Any = None
 
 
@@ -292,8 +298,9 @@ class EventsReader:
         if kind == "message_delta" and isinstance(event.delta, dict):
             stopped = str(event.delta.get("stop_reason") or "")
             reason = _REASONS.get(stopped, stopped)
-        counted = event.usage or next((of.usage for of in (event.response, event.message) if of and of.usage), None)
-        return Seen(int(kind.endswith("delta") and kind != "message_delta"), reason, self._with(_counts(counted)))
+        said = (event, event.response, event.message)
+        counted = next((counts for of in said if of and (counts := _counts(of.usage))), None)
+        return Seen(int(kind.endswith("delta") and kind != "message_delta"), reason, self._with(counted))
 
     def see_all(self, body: bytes) -> Seen:
         try:
