@@ -27,6 +27,7 @@ ROUTES = MappingProxyType(
         "/classify": Route("classify", ("messages", "input")),
         "/tokenize": Route("tokenize"),
         "/detokenize": Route("detokenize"),
+        "/v1/messages/count_tokens": Route("tokenize"),
         "/v1/audio/transcriptions": _SPEECH,
         "/v1/audio/translations": _SPEECH,
     }

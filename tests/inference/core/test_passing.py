@@ -216,8 +216,10 @@ def test_images_are_looked_for_eight_levels_deep() -> None:
     ],
 )
 def test_an_error_has_anthropics_type_where_its_clients_ask(error: ApiError, kind: str) -> None:
-    said = json.loads(error_body("/v1/messages", error))["error"]
-    assert said == json.loads(error.body())["error"] | {"type": kind}
+    for path in ("/v1/messages", "/v1/messages/count_tokens"):
+        said = json.loads(error_body(path, error))["error"]
+        assert said == json.loads(error.body())["error"] | {"type": kind}
+    assert error_body("/v1/chat/completions", error) == error.body()
 
 
 @pytest.mark.parametrize("path", ROUTES)
@@ -301,6 +303,7 @@ def test_a_prompt_is_measured_without_its_tokenizer(query: dict[str, Any], token
         ("/classify", {"input": [[1, 2], [3]]}, 3),
         ("/tokenize", {"prompt": "x" * 40}, 0),  # no model reads it
         ("/detokenize", {"tokens": [1, 2, 3]}, 0),
+        ("/v1/messages/count_tokens", {"messages": [{"role": "user", "content": "x" * 40}]}, 0),
     ],
 )
 def test_only_what_the_model_reads_is_measured(path: str, query: dict[str, Any], tokens: int) -> None:
