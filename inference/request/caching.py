@@ -11,6 +11,7 @@ from inference.contract.snapshot import Model, Pool
 from inference.core.cache_control import CacheControl
 from inference.core.cache_key import after_purges, cache_key
 from inference.core.events import WholeAnswer
+from inference.core.question import GENERATION
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import LOOKUP, Trace, now_ns
 from inference.request.answer import Answer
@@ -184,6 +185,7 @@ class Caching:
         # The key names its variant. While it waited, the pool's endpoints may have changed.
         ours = flight.error is None and flight.pool is not None and flight.pool.name == work.pool.pool.name
         ours = ours and flight.status == 200  # it is given with that
+        ours = ours and bool(flight.finish_reason or self.query.operation not in GENERATION)
         if self.key is not None and self.control.stores and ours:
             self.caches.write_back.start(self.key, flight, work)
             if self.look is not None:

@@ -120,7 +120,12 @@ class HttpStream:
         seen = self._reader.see_all(body)
         if seen.finish_reason == ABORTED:
             raise self._aborted()
-        self._ready.append(Event(finish_reason=seen.finish_reason, usage=seen.usage, tokens=0, raw=self._named(body)))
+        raw = self._named(body)
+        if seen.error:
+            error = _error(read_event(body))
+            error.answer = ServerAnswer(self.head.status, self.head.headers, raw)
+            raise error
+        self._ready.append(Event(finish_reason=seen.finish_reason, usage=seen.usage, tokens=0, raw=raw))
         self._finish()
 
     def _take(self, data: bytes) -> None:

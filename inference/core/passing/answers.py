@@ -217,7 +217,8 @@ class OpaqueReader:
         except msgspec.DecodeError:
             return NOTHING
         usage = _counts(answer.usage, of_prompt_alone=True)  # of a ranking: there is no output
-        return Seen(usage=usage._replace(output_tokens=max(0, usage.output_tokens)) if usage else None)
+        counted = usage._replace(output_tokens=max(0, usage.output_tokens)) if usage else None
+        return Seen(usage=counted, error=bool(answer.error))
 
 
 class EmbeddingsReader(OpaqueReader):
@@ -230,6 +231,7 @@ class EmbeddingsReader(OpaqueReader):
 
 class _Opaque(msgspec.Struct):
     usage: msgspec.Raw = _NO_USAGE
+    error: Any = None
 
 
 _decode_opaque = msgspec.json.Decoder(_Opaque).decode
@@ -264,6 +266,7 @@ _REASONS = {
     "end_turn": "stop",
     "max_tokens": "length",
     "tool_use": "tool_calls",
+    **dict.fromkeys(("queued", "in_progress", "cancelled", "failed"), ""),
 }
 _FAILS = frozenset(("response.failed", "error"))
 
@@ -308,7 +311,8 @@ class EventsReader:
         except msgspec.DecodeError:
             return NOTHING
         said = answer.stop_reason or answer.status or ""
-        return Seen(0, _REASONS.get(said, said), _counts(answer.usage))
+        failed = bool(answer.error) or said == "failed"
+        return Seen(0, _REASONS.get(said, said), _counts(answer.usage), error=failed)
 
     def _with(self, counts: Usage | None) -> Usage | None:
         """The counts so far: Anthropic gives those of the prompt first, and of the output last."""

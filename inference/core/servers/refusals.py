@@ -70,11 +70,11 @@ def read(status: int, body: bytes, *, blames_client_for_all: bool = False) -> Re
 
 
 def read_event(data: bytes) -> Refusal:
-    """What an error in a stream means, whose status was 200: the code within says which it would have been."""
+    """What an error means whose status was 200, in a stream as a rule: the code within says which it would have been."""
     said = _said(data)
     status = said.status
     kind: Kind = "busy" if status in _BUSY else "invalid" if status in _INVALID else "failed"
-    return _refusal(kind, said, "an error in the stream")
+    return _refusal(kind, said, "an error with status 200")
 
 
 class _Said(NamedTuple):

@@ -215,6 +215,8 @@ class ModelServer(LoopServer):
 
     async def _whole(self, body: dict[str, Any]) -> web.Response:
         await self.gate.wait()
+        if self.fault == "fails with 200":
+            return web.json_response({"error": {"message": "out of memory", "code": 500}})
         text = "".join(self.tokens)
         message: dict[str, Any] = {"role": "assistant", "content": text}
         if self.tool_call is not None:

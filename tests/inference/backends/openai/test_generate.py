@@ -150,6 +150,7 @@ async def test_a_stream_that_fails_midway_is_no_answer(start_server: StartServer
         ("no finish reason", "stop", FailedError, "without saying why"),
         ("abort", "stop", RefusedError, ""),  # before its first token: it may be tried elsewhere
         ("", "abort", FailedError, ""),
+        ("fails with 200", "stop", FailedError, "an error with status 200"),
     ],
 )
 async def test_an_answer_that_does_not_end_as_it_should_is_none(
@@ -157,7 +158,7 @@ async def test_an_answer_that_does_not_end_as_it_should_is_none(
 ) -> None:
     sglang.fault, sglang.finish_reason = fault, finish_reason
     with pytest.raises(error, match=says):
-        await events_of(await connect(sglang.url).generate(chat(), CALL))
+        await events_of(await connect(sglang.url).generate(chat(stream=fault != "fails with 200"), CALL))
 
 
 @pytest.mark.parametrize("fault", ["", "silent at the end"])

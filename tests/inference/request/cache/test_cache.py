@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +11,13 @@ from redis import Redis as RedisClient
 
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
-from inference.contract.snapshot import CacheRule, RouteRule, Snapshot
+from inference.backends.openai import OpenAIConnector
+from inference.contract.snapshot import CacheRule, Endpoint, Pool, RouteRule, Snapshot
+from tests.support.gateway.cached import Bed, stored, up
 from tests.support.gateway.process import KEY, OTHER_KEY, SMALL, Gateway, StartGateway, unique, with_model
+from tests.support.gateway.scripted import a_snapshot, serve_pools
+from tests.support.servers.calls import StartServer
+from tests.support.servers.standins import MODEL
 from tests.support.wait import eventually_async
 
 
@@ -53,6 +59,22 @@ async def test_another_question_is_a_miss(gateway: Gateway, change: dict[str, An
     options = {"messages": unique(), **({"seed": 2} if "seed" in change else {})}
     await ask(gateway, **options)
     assert (await ask(gateway, **{**options, **change}))[0] in ("miss", "coalesced")
+
+
+async def test_what_does_not_say_that_it_ended_is_not_kept(
+    start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    server = await start_server("vllm")
+    pool = Pool("p", "v", "r", MODEL, "", (Endpoint("r0", url=server.url),), protocol="openai")
+    async with serve_pools(OpenAIConnector, a_snapshot(pool), tmp_path, monkeypatch, redis_url=redis_url) as client:
+        cut, bed = Bed(client), Bed(client)
+        await eventually_async(lambda: up(client))
+        server.finish_reason = ""
+        assert (await cut.ask())[0] == "miss"
+        server.finish_reason = "stop"
+        await bed.ask()
+        await stored(bed, "A weir.")
+        assert (await cut.ask())[0] == "miss"
 
 
 async def test_the_rule_widens_and_forbids(start_gateway: StartGateway, snapshot: Snapshot, redis_url: str) -> None:
