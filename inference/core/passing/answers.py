@@ -69,7 +69,7 @@ class _Usage(msgspec.Struct):
 
 
 _decode_usage = msgspec.json.Decoder(_Usage | None, strict=False).decode
-_NO_USAGE = msgspec.Raw(b"null")
+_NULL = msgspec.Raw(b"null")
 
 
 def _counts(said: msgspec.Raw, *, of_prompt_alone: bool = False) -> Usage | None:
@@ -107,7 +107,7 @@ class _Choice(msgspec.Struct):
 
 class _Chunk(msgspec.Struct):
     choices: list[_Choice] | None = None
-    usage: msgspec.Raw = _NO_USAGE
+    usage: msgspec.Raw = _NULL
     error: Any = None
 
 
@@ -162,7 +162,8 @@ class ChoicesReader:
         except msgspec.DecodeError:
             return NOTHING
         reason = next((choice.finish_reason for choice in chunk.choices or () if choice.finish_reason), "")
-        return Seen(0, ABORTED if reason in _ABORTED else reason, _counts(chunk.usage), error=bool(chunk.error))
+        failed = bool(chunk.error and not chunk.choices)
+        return Seen(0, ABORTED if reason in _ABORTED else reason, _counts(chunk.usage), error=failed)
 
     def _read(self, chunk: _Chunk, data: bytes) -> Seen:
         if chunk.error:
@@ -230,7 +231,7 @@ class EmbeddingsReader(OpaqueReader):
 
 
 class _Opaque(msgspec.Struct):
-    usage: msgspec.Raw = _NO_USAGE
+    usage: msgspec.Raw = _NULL
     error: Any = None
 
 
@@ -239,8 +240,9 @@ _decode_opaque = msgspec.json.Decoder(_Opaque).decode
 
 class _Response(msgspec.Struct):
     status: str | None = None
-    usage: msgspec.Raw = _NO_USAGE
+    usage: msgspec.Raw = _NULL
     error: Any = None
+    output: msgspec.Raw = _NULL
     stop_reason: str | None = None  # Anthropic's message
 
 
@@ -249,7 +251,7 @@ class _Event(msgspec.Struct):
     response: _Response | None = None
     message: _Response | None = None
     delta: Any = None
-    usage: msgspec.Raw = _NO_USAGE
+    usage: msgspec.Raw = _NULL
     error: Any = None
 
 
@@ -269,6 +271,7 @@ _REASONS = {
     **dict.fromkeys(("queued", "in_progress", "cancelled", "failed"), ""),
 }
 _FAILS = frozenset(("response.failed", "error"))
+_NO_OUTPUT = (b"null", b"[]")  # else rules of the guard have something to see
 
 
 class EventsReader:
@@ -311,7 +314,7 @@ class EventsReader:
         except msgspec.DecodeError:
             return NOTHING
         said = answer.stop_reason or answer.status or ""
-        failed = bool(answer.error) or said == "failed"
+        failed = bool(answer.error or said == "failed") and bytes(answer.output) in _NO_OUTPUT
         return Seen(0, _REASONS.get(said, said), _counts(answer.usage), error=failed)
 
     def _with(self, counts: Usage | None) -> Usage | None:
