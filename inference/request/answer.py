@@ -24,6 +24,7 @@ from inference.request.parse import Request
 from inference.snapshot.serving import Caller
 from inference.wires.http.exchange import EVENT_STREAM, JSON, Exchange, Headers
 
+_WAITS = frozenset((b"retry-after", b"retry-after-ms"))
 _DEADLINE_MARGIN_S = 0.05  # so long before the client's deadline it is answered, so that it gets the reason
 
 
@@ -241,6 +242,8 @@ class Answer:
             out.end_stream()  # the client has it already
         elif said is not None and said.status and not out.started:
             names = {name for name, _ in said.headers}
+            if names & _WAITS:
+                names |= _WAITS  # clients would heed the second
             more = [header for header in error.headers() if header[0] not in names]
             out.respond(said.status, [*self._headers(said.headers), *more], said.body)
         elif not out.started:

@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 import openai
 import pytest
+from aiohttp import web
 
 from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
 from inference.core.passing.request import MAX_UNKNOWN
@@ -201,8 +202,8 @@ async def test_parameters_that_a_server_does_not_list_are_dropped_and_named_or_r
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_status_without_a_name_reaches_the_client(
-    start_server: StartServer, serve: Serve, stream: bool
+async def test_a_status_without_a_name_and_a_wait_reach_the_client(
+    start_server: StartServer, serve: Serve, stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = await start_server("dynamo")
     gateway = await obeyed(serve, server)
@@ -211,6 +212,12 @@ async def test_a_status_without_a_name_reaches_the_client(
         with pytest.raises(openai.APIStatusError) as refused:
             await ask(gateway, stream=stream)
         assert refused.value.status_code == status
+    full = web.json_response({}, status=429, headers={"Retry-After": "120"})
+    monkeypatch.setattr(server, "error", lambda *_: full)
+    with pytest.raises(openai.RateLimitError) as refused:
+        await ask(gateway, stream=stream)
+    waits = [refused.value.response.headers.get(name) for name in ("retry-after", "retry-after-ms", "x-should-retry")]
+    assert waits == ["120", None, "true"], "nothing beside what the server says of the same"
 
 
 @pytest.mark.parametrize("status", [301, 304, 307])
