@@ -83,7 +83,10 @@ def test_the_cards_of_processes_hold_their_figures(page: Page) -> None:
     page.goto("/")
     page.wait_for_load_state("networkidle")
     assert page.locator(".component").count() >= 5
-    for cells, text in ((".component dt", "rejected connections"), (".component dd", "1,234 /min")):  # as long as any
+    for cells, text in (  # as long as any
+        (".component dt", "rejected connections"), (".component dd", "1,234 /min"), (".component .state", "◐ degraded"),
+        (".component p", "HTTPConnection(host='127.0.0.1',port=31972)"),
+    ):  # fmt: skip
         page.locator(cells).evaluate_all("(all, text) => all.forEach(cell => { cell.textContent = text })", text)
     wide = """cards => cards.filter(card => {
         const padding = 2 * parseFloat(getComputedStyle(card).paddingLeft)
