@@ -112,7 +112,15 @@ def test_a_page_that_no_destination_takes_has_a_banner_on_every_page_and_a_silen
         shoot("deliveries-not-notified")
         accessible(page)
         page.goto("/incidents")
+        page.set_viewport_size({"width": 390, "height": 844})
+        height_px = page.get_by_role("alert").evaluate("banner => banner.offsetHeight")
+        assert height_px < 80, "it leaves the phone's screen to the incidents"
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.get_by_role("alert").locator("summary").click()
         shoot("incidents-not-notified")
+        linked(page)
+        site.announce(0, 0)
+        expect(page.locator("#data[data-renewed]")).to_have_count(1)
         page.get_by_role("alert").get_by_role("link", name=re.compile("^#")).click()
         page.wait_for_url("**/incidents/*")
         expect(page.locator(".summary")).to_contain_text(

@@ -16,12 +16,11 @@
     });
   }
 
-  // The chart and the tables that are open outlive new data.
-  let before = null, unfolded = [];
+  // The chart outlives new data.
+  let before = null;
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.target.id !== "data") return;
     before = document.getElementById("chart");
-    unfolded = [...document.querySelectorAll("#data details[open]")].map((details) => details.id);
   });
   document.addEventListener("htmx:afterSwap", (event) => {
     if (event.target.id !== "data") return;
@@ -30,7 +29,6 @@
       before.setAttribute("aria-label", fresh.getAttribute("aria-label"));
       fresh.replaceWith(before);
     }
-    for (const id of unfolded) { const details = id && document.getElementById(id); if (details) details.open = true; }
     draw();
   });
 

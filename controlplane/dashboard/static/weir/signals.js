@@ -1,4 +1,4 @@
-// The chart of a metric, or of decisions. A mark with a link, as that of a decision, opens it on a click. It comes and goes with the data; while it stays it is the same element, and the table behind it stays open. Drag zooms (the URL changes), double-click widens.
+// The chart of a metric, or of decisions. A mark with a link, as that of a decision, opens it on a click. It comes and goes with the data; while it stays it is the same element. Drag zooms (the URL changes), double-click widens.
 "use strict";
 (() => {
   const { config, themed, zoomable } = weir.chart;
@@ -32,12 +32,10 @@
     return "";
   }
 
-  let before = null, unfolded = false;
-  const behind = () => document.querySelector(".behind-signal");
+  let before = null;
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.target.id !== "data") return;
     before = document.getElementById("chart");
-    unfolded = Boolean(behind() && behind().open);
   });
   document.addEventListener("htmx:afterSwap", (event) => {
     if (event.target.id !== "data") return;
@@ -46,7 +44,6 @@
       before.setAttribute("aria-label", fresh.getAttribute("aria-label"));
       fresh.replaceWith(before);
     }
-    if (behind()) behind().open = unfolded;
     draw();
   });
   addEventListener("weir:theme", draw);

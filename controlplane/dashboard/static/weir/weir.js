@@ -223,6 +223,12 @@
   document.addEventListener("htmx:beforeSwap", () => { const row = document.querySelector("tr.at"); kept = row ? row.id : ""; });
   document.addEventListener("htmx:afterSwap", () => { const row = kept && byId(kept); if (row) row.classList.add("at"); });
 
+  // What is unfolded stays so when its data is renewed: what has the same id, or else the same title.
+  let folds = new Map();
+  const foldable = () => [...document.querySelectorAll("#data details, #not-notified details")].map((each) => [each.id || each.textContent.trim().split("\n")[0], each]);
+  document.addEventListener("htmx:beforeSwap", () => { folds = new Map(foldable().map(([name, each]) => [name, each.open])); });
+  document.addEventListener("htmx:afterSwap", () => { for (const [name, each] of foldable()) if (folds.has(name)) each.open = folds.get(name); });
+
   // Parts of the data arrive later. The page keeps its height until then, or the browser would scroll up.
   let requests = 0;
   document.addEventListener("htmx:beforeSwap", (event) => { if (data && event.target === data) data.style.minHeight = `${data.offsetHeight}px`; });
