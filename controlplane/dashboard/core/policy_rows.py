@@ -8,7 +8,7 @@ from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.badge import Badge
 from controlplane.policy.core.decision import Decision, TargetDecision
 from controlplane.policy.core.memory import CanaryMemory
-from controlplane.policy.core.observation import Gpus, Observation, PoolFacts
+from controlplane.policy.core.observation import CLUSTER_STALE_AFTER_S, Gpus, Observation, PoolFacts
 from controlplane.policy.core.record import Record
 from controlplane.policy.core.spec import Canary, CanarySpec, Degradation, Policy
 
@@ -75,11 +75,13 @@ def steady_rps(record: Record, target: str) -> float | None:
 
 
 def has(facts: PoolFacts | None) -> str:
-    """Such as `2 ready, 1 starting`; empty where the cluster did not say."""
+    """Such as `2 ready, 1 starting`, with their age where the cluster does not answer; empty where it did not say."""
     if facts is None or facts.ready is None:
         return ""
     others = ((facts.starting, "starting"), (facts.pending, "without a node"), (facts.draining, "draining"))
-    return ", ".join([f"{facts.ready} ready", *(f"{count} {word}" for count, word in others if count)])
+    counts = ", ".join([f"{facts.ready} ready", *(f"{count} {word}" for count, word in others if count)])
+    age_ms = facts.cluster_age_ms or 0
+    return f"{counts} {PAGE.duration(age_ms / 1000)} ago" if age_ms > CLUSTER_STALE_AFTER_S * 1000 else counts
 
 
 def ladder_rows(record: Record, policies: Iterable[Policy], *, is_stale: bool = False) -> list[dict[str, Any]]:

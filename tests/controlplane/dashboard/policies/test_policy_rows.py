@@ -51,6 +51,14 @@ def test_what_arrives_is_the_steady_rate_and_not_that_of_one_tick() -> None:
     assert target_rows(record(arrived_rps=7.0))[0]["steady_rps"] == 7.0
 
 
+def test_counts_of_a_cluster_that_does_not_answer_are_shown_with_their_age() -> None:
+    assert [target_rows(record(ready=3, cluster_age_ms=age))[0]["has"] for age in (None, 900, 120_000)] == [
+        "3 ready",
+        "3 ready",
+        "3 ready 2\u202fmin ago",
+    ]
+
+
 def test_traffic_that_is_old_is_shown_with_its_age() -> None:
     assert [target_rows(record(traffic_age_ms=age))[0]["traffic_old_s"] for age in (None, 900, 52_000)] == [
         None,
