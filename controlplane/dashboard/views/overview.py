@@ -189,7 +189,7 @@ def figure(key: str, value: float) -> tuple[str, str]:
     for suffix, written in UNITS.items():
         if key.endswith(suffix):
             return key.removesuffix(suffix).replace("_", " "), written(value)
-    return key.replace("_", " "), f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+    return key.replace("_", " "), PAGE.count(int(value)) if value == int(value) else f"{value:,.2f}"
 
 
 def numbers(
@@ -204,7 +204,13 @@ def numbers(
     """The headline numbers of the range with their shape over time."""
     window = question.range.window
     by_start = {point.start_ns: point for point in points}
-    column = [by_start.get(start) for start in grid(window.from_ns, window.to_ns, step)]
+    starts = grid(window.from_ns, window.to_ns, step)
+    column = [by_start.get(start) for start in starts]
+    begins_ns = window.to_ns - covered_ns  # what came before is not known: no line, and no zero
+    arrived = [
+        point.requests if point else 0 if start + step > begins_ns else None
+        for start, point in zip(starts, column, strict=True)
+    ]
     frequent = max(report.ttft_ms, key=lambda name: report.ttft_count.get(name, 0), default="")
     hits = sum(by_cache[value].requests for value in FROM_CACHE if value in by_cache)
     looked_up = sum(health.requests for value, health in by_cache.items() if value)
@@ -214,7 +220,7 @@ def numbers(
             "label": "requests",
             "value": PAGE.rate(report.requests * SECOND_NS / covered_ns if covered_ns else None),
             "note": requests_note(question, report.requests, covered_ns),
-            "spark": spark([point.requests if point else 0 for point in column]),
+            "spark": spark(arrived),
             "href": latency,
         },
         {

@@ -1,5 +1,7 @@
 """The overview's cards of components."""
 
+import re
+
 import pytest
 from django.test import Client
 
@@ -54,8 +56,13 @@ def test_the_covered_part_of_a_window_is_from_the_first_request_until_now() -> N
 @pytest.mark.usefixtures("young")
 def test_the_rate_is_not_averaged_over_the_time_before_the_first_request(reader: Client) -> None:
     asked = {"from": str(FIRST_NS - 9 * MINUTE_NS), "to": str(FIRST_NS + MINUTE_NS)}
-    page = words_of(page_of(reader, "/", **asked))
+    html = page_of(reader, "/", **asked)
+    page = words_of(html)
     assert f"60 in all, since {clock(FIRST_NS)} UTC: the ledger begins there" in page
+    drawn = re.search(r'class="spark"[^>]*><path d="M([0-9.]+) ', html)
+    assert drawn is not None and float(drawn[1]) > 70, (
+        "no line is drawn through the nine minutes of which nothing is known"
+    )
     assert "1.00 /s" in page
 
 

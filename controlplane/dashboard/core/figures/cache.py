@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from controlplane.dashboard.core.figures.layout import LEGEND_ABOVE, PANEL, Figure, layout, x_axis, y_axis
+from controlplane.dashboard.core.figures.layout import LEGEND_ABOVE, PANEL, Figure, layout, plain, x_axis, y_axis
 from controlplane.telemetry.core.cache_rows import CachePoint
 from controlplane.telemetry.query.core.question import Question
 
 OUTCOMES = ("hit", "semantic", "partial", "coalesced", "miss", "bypass", "skipped")
 """In the order in which they are stacked: what saves most lies lowest."""
-_COLOURS = ("--series-1", "--series-2", "--series-3", "--series-4", "--muted", "--rule", "--warn")
+_COLOURS = ("--series-1", "--series-2", "--series-3", "--series-4", "--muted", "--bar", "--warn")
 
 
 def outcomes_by_step(points: Sequence[CachePoint], starts: Sequence[int]) -> dict[str, list[int]]:
@@ -40,7 +40,7 @@ def cache_figure(by_outcome: dict[str, list[int]], starts: Sequence[int], questi
             showlegend=True,
             legend=LEGEND_ABOVE,
             xaxis=x_axis(window.from_ns, window.to_ns),
-            yaxis=y_axis("requests", 0.0, 1.0, tickformat="~s"),
+            yaxis=y_axis("requests", 0.0, 1.0, tickformat=plain(sum(max(each, default=0) for each in by_outcome.values()))),
             meta={"step_ms": step_ns / 1e6},
             margin={"l": 56, "r": 12, "t": 30, "b": 46},
         ),

@@ -15,6 +15,7 @@ from controlplane.dashboard.core.figures.layout import (
     Figure,
     layout,
     line,
+    plain,
     series_colour,
     shaded,
     words_above,
@@ -100,9 +101,9 @@ def forecast_figure(
 
 
 def _numbers(came: Series, forecast: Forecast | None) -> str:
-    """The format of the axis: plain numbers, or with k and M where there are thousands. `500m` would read as minutes."""
-    most = max(np.nanmax(came.values, initial=0.0), 0.0 if forecast is None else forecast.at(0.95).max(initial=0.0))
-    return "~g" if most < 10_000 else "~s"
+    return plain(
+        max(np.nanmax(came.values, initial=0.0), 0.0 if forecast is None else forecast.at(0.95).max(initial=0.0))
+    )
 
 
 def _bands(forecast: Forecast) -> list[Figure]:

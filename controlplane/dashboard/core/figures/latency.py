@@ -171,7 +171,10 @@ def _first_token(column: Sequence[LatencyPoint | None], x: list[float], q: Quant
 def _labels(points: Sequence[LatencyPoint], q: Quantile, beside: str) -> list[Figure]:
     """What each line is, written where it is drawn."""
     definitions = sorted({name for point in points for name in point.ttft_ms})
-    texts = [("E2E", INK), *((f"TTFT ({name})", series_colour(number)) for number, name in enumerate(definitions))]
+    texts = [
+        ("E2E", INK),
+        *((f"{'' if number else 'TTFT: '}{name}", series_colour(number)) for number, name in enumerate(definitions)),
+    ]
     dashed = f"; dashed: {q} of {beside}" if beside else ""
     labels = [words_above(f"bars: requests around {q}; line: exact E2E {q}{dashed}")]
     shift = 0.0

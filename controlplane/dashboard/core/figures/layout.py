@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from controlplane.core.formatting import THIN
+
 Figure = dict[str, Any]
 
 FONT = "system-ui, sans-serif"
@@ -45,7 +47,7 @@ Plotly's Python classes check a figure against its schema in tens of millisecond
 
 def layout(*, height: int, uirevision: str, **own: Any) -> Figure:
     """`uirevision`: as long as it stays, plotly keeps what the reader hid or zoomed when data is replaced."""
-    return {"template": TEMPLATE, "height": height, "uirevision": uirevision, **own}
+    return {"template": TEMPLATE, "height": height, "uirevision": uirevision, "separators": f".{THIN}", **own}
 
 
 def x_axis(from_ns: int, to_ns: int, **own: Any) -> Figure:
@@ -60,6 +62,11 @@ def y_axis(title: str, low: float, high: float, **own: Any) -> Figure:
     return {
         "title": {"text": title}, "domain": [low, high], "rangemode": "tozero", "fixedrange": True, "nticks": 5, **own,
     }  # fmt: skip
+
+
+def plain(most: float) -> str:
+    """The format of an axis up to `most`: plain numbers, or with k and M where there are thousands. `500m` would read as minutes."""
+    return "~g" if most < 10_000 else "~s"
 
 
 def line(

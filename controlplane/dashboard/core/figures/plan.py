@@ -11,6 +11,7 @@ from controlplane.dashboard.core.figures.layout import (
     Figure,
     layout,
     line,
+    plain,
     series_colour,
     x_axis,
     y_axis,
@@ -74,17 +75,19 @@ def regions_figure(
 ) -> Figure:
     """Bars of a quarter's GPU-hours and cost, side by side, for each region."""
 
-    def bars(name: str, values: Sequence[float | None], number: int, axis: str, text: str) -> Figure:
+    most_usd = max((each or 0.0 for each in cost_usd), default=0.0)
+
+    def bars(name: str, values: Sequence[float | None], number: int, axis: str, unit: str) -> Figure:
         return {
             "type": "bar", "name": name, "x": list(regions), "y": list(values), "yaxis": axis, "offsetgroup": str(number),
-            "marker": _marker(number), "texttemplate": text, "textposition": "outside", "cliponaxis": False,
-            "hovertemplate": text,
+            "marker": _marker(number), "texttemplate": "%{y:,.0f}", "textposition": "outside", "cliponaxis": False,
+            "hovertemplate": f"%{{y:,.0f}} {unit}",
         }  # fmt: skip
 
     return {
         "data": [
-            bars("GPU-hours", gpu_hours, 3, "y", "%{y:,.0f} GPU-h"),
-            bars("cost", cost_usd, 2, "y2", "%{y:,.0f} USD"),
+            bars("GPU-hours", gpu_hours, 3, "y", "GPU-hours"),
+            bars("cost", cost_usd, 2, "y2", "USD"),
         ],
         "layout": layout(
             height=340,
@@ -95,9 +98,16 @@ def regions_figure(
             legend=LEGEND_ABOVE,
             margin={"l": 64, "r": 64, "t": 40, "b": 40},
             xaxis={"type": "category", "fixedrange": True, "showspikes": False},
-            yaxis=y_axis("GPU-hours", 0.0, 1.0, tickformat="~s"),
+            yaxis=y_axis("GPU-hours", 0.0, 1.0, tickformat=plain(max(gpu_hours, default=0.0))),
             yaxis2=y_axis(
-                "USD", 0.0, 1.0, tickformat="~s", overlaying="y", side="right", showgrid=False, tickmode="auto"
+                "USD",
+                0.0,
+                1.0,
+                tickformat=plain(most_usd),
+                overlaying="y",
+                side="right",
+                showgrid=False,
+                tickmode="auto",
             ),
         ),
     }

@@ -7,6 +7,7 @@ from controlplane.dashboard.core.figures.layout import (
     alone,
     layout,
     line,
+    plain,
     series_colour,
     x_axis,
     y_axis,
@@ -14,25 +15,25 @@ from controlplane.dashboard.core.figures.layout import (
 from controlplane.telemetry.query.core.metric_question import Drawn, DrawnSeries, Signal
 from controlplane.telemetry.query.core.parameters import query_string
 
-SHOWN = "%{y:.4~s}"
-
 
 def signal_figure(drawn: Drawn, labels: Sequence[str], signal: Signal, unit: str) -> Figure:
     """`labels`: the lines' names, in order."""
     window = signal.range.window
     middles = [(start + drawn.step_ns / 2) / 1e6 for start in drawn.starts]
     title = f"{unit or 'value'}{' per second' if drawn.shown == 'rate' else ''}"
+    numbers = plain(max((abs(step.value) for each in drawn.lines for step in each.steps if step), default=0.0))
+    shown = f"%{{y:.4{numbers}}}"
     traces: list[Figure] = []
     for number, (each, label) in enumerate(zip(drawn.lines, labels, strict=True)):
         y = [None if step is None else float(f"{step.value:.6g}") for step in each.steps]
         colour = series_colour(number)
         if drawn.rolled:
-            traces.append(_highest(each, middles, label, colour))
+            traces.append(_highest(each, middles, label, colour, shown))
         style = {"color": colour, "width": 1.5, "dash": "dash" if number >= 4 else "solid"}
         # a counter that began again is marked
         sizes = [7 if step and step.resets else dot for step, dot in zip(each.steps, alone(y, 5), strict=True)]
-        traces.append(line(label, middles, y, style, SHOWN, marker={"color": colour, "size": sizes}))
-    axes = {"xaxis": x_axis(window.from_ns, window.to_ns), "yaxis": y_axis(title, 0.0, 1.0, tickformat="~s")}
+        traces.append(line(label, middles, y, style, shown, marker={"color": colour, "size": sizes}))
+    axes = {"xaxis": x_axis(window.from_ns, window.to_ns), "yaxis": y_axis(title, 0.0, 1.0, tickformat=numbers)}
     return {
         "data": traces,
         "layout": layout(
@@ -46,8 +47,8 @@ def signal_figure(drawn: Drawn, labels: Sequence[str], signal: Signal, unit: str
     }
 
 
-def _highest(drawn: DrawnSeries, x: Sequence[float], label: str, colour: str) -> Figure:
+def _highest(drawn: DrawnSeries, x: Sequence[float], label: str, colour: str, shown: str) -> Figure:
     """The highest sample of each step, as a thin line above the means."""
     most = [None if step is None or step.most is None else float(f"{step.most:.6g}") for step in drawn.steps]
     style = {"color": colour, "width": 0.75, "shape": "hvh"}
-    return line(f"{label}, highest", x, most, style, SHOWN, dots=0, opacity=0.6)
+    return line(f"{label}, highest", x, most, style, shown, dots=0, opacity=0.6)
