@@ -1,6 +1,7 @@
-"""Formats numbers, with their units, and times."""
+"""Formats numbers, with their units, times, and what the system says of an error."""
 
 import math
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -124,6 +125,8 @@ class Format:
         """A number in any unit: `1.93 s`, `42 %`, `1.4 requests`. A unit of "ms" is formatted as by ms()."""
         if unit == "ms":
             return self.ms(value)
+        if unit == "requests" and value == 1:
+            return self.counted(1, "request")
         text = self.count(round(value)) if value == round(value) and abs(value) < 1e15 else _significant(value)
         return self._with(text, unit) if unit else text
 
@@ -187,3 +190,8 @@ def _utc(at_ns: int) -> datetime:
 def _significant(value: float) -> str:
     size = abs(value)
     return f"{value:.2f}" if size < 9.995 else f"{value:.1f}" if size < 99.95 else f"{value:.0f}"
+
+
+def system_words(error: OSError) -> str:
+    """What the system calls it, such as "Connection refused", instead of a client library's words."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error.strerror or error)

@@ -1,7 +1,6 @@
 """Probes all components at once, each with its own deadline, so that one that hangs delays no other."""
 
 import asyncio
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +8,7 @@ from dataclasses import dataclass, replace
 import aiohttp
 from redis.exceptions import RedisError
 
-from controlplane.core.formatting import shortened
+from controlplane.core.formatting import shortened, system_words
 from controlplane.fleet.observe.core.reading import Reading, down
 from controlplane.fleet.observe.probes import Probe
 
@@ -45,7 +44,7 @@ async def _look(target: Target, session: aiohttp.ClientSession, timeout_s: float
     except TimeoutError:
         reading = down(f"no answer within {timeout_s:g} s")
     except aiohttp.ClientConnectorError as error:
-        reading = down(f"no connection to {error.host}:{error.port}: {_reason(error)}")
+        reading = down(f"no connection to {error.host}:{error.port}: {system_words(error.os_error)}")
     except (aiohttp.ClientError, RedisError, OSError) as error:
         reading = down(_short(error))
     except ValueError as error:
@@ -53,12 +52,6 @@ async def _look(target: Target, session: aiohttp.ClientSession, timeout_s: float
     answer_ms = (time.perf_counter() - began) * 1e3
     figures = reading.figures if reading.state == "down" else {**reading.figures, "answer_ms": answer_ms}
     return Seen(target.component, target.kind, replace(reading, figures=figures))
-
-
-def _reason(error: aiohttp.ClientConnectorError) -> str:
-    """The system's words, such as "Connection refused", instead of the client library's."""
-    number = error.os_error.errno
-    return os.strerror(number) if number is not None and number > 0 else str(error.strerror or error.os_error)
 
 
 def _short(error: Exception) -> str:

@@ -22,7 +22,7 @@ def cold_replica(seen: Observation) -> Cause | None:
         return None
     return Cause(
         "cold-replica",
-        f"{cold.requests} requests of {seen.pool} met a replica that was not warm yet",
+        f"{cold.requests} request{'s' if cold.requests != 1 else ''} of {seen.pool} met a replica that was not warm yet",
         impact_ms,
         (
             Evidence("requests on a cold replica", cold.requests, "requests", 0),

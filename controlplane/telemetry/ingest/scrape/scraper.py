@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 import structlog
 
+from controlplane.core.formatting import system_words
 from controlplane.core.seldom import Seldom
 from controlplane.telemetry.ingest.sample_intake import Intake
 from controlplane.telemetry.ingest.spool.writer import SpoolFullError
@@ -127,6 +128,8 @@ class _TargetLoop:
             scraped = await asyncio.to_thread(page.read, body, content_type)
         except TimeoutError:
             error = f"no answer within {self._target.timeout_s:g} s"
+        except aiohttp.ClientConnectorError as reason:
+            error = f"no connection: {system_words(reason.os_error)}"
         except (aiohttp.ClientError, OSError, PageError) as reason:
             error = f"{type(reason).__name__}: {reason}"[:300] if not isinstance(reason, PageError) else str(reason)
         duration_ns = round((time.monotonic() - began) * 1e9)

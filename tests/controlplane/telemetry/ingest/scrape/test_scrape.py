@@ -102,7 +102,10 @@ def test_a_target_s_life(store: Store, tmp_path: Path) -> None:
                 "a page that cannot be read is a target down",
             )
             assert stale(stored(store, "shop_served_total")[0].values)[-1], "and its series end"
-        eventually(lambda: "Connect" in getattr(state(store, "shop"), "error", ""), "the reason is the last one")
+        eventually(
+            lambda: getattr(state(store, "shop"), "error", "") == "no connection: Connection refused",
+            "the reason is the last one",
+        )
         with exposer(port, served=2):
             eventually(
                 lambda: series(store, "shop_served_total")[0].values[-1] == 2, "its first value after the restart"
