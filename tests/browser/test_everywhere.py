@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, Response, expect
 
 from tests.support.browser import pages
+from tests.support.browser.site import Site
 
 Shoot = Callable[[str], None]
 
@@ -95,6 +96,28 @@ def test_the_cards_of_processes_hold_their_figures(page: Page) -> None:
     for width in range(390, 1500, 30):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.locator(".component").evaluate_all(wide) == [], width
+
+
+TENANTS_PERSON = """
+from django.contrib.auth import get_user_model
+from controlplane.accounts.models import TenantMembership
+from controlplane.fleet.models import Tenant, Tier
+tenant, _ = Tenant.objects.get_or_create(name="docs", defaults={"tier": Tier.objects.get_or_create(name="standard")[0]})
+TenantMembership.objects.create(tenant=tenant, user=get_user_model().objects.create_user("tina", password="of-a-tenant"))
+"""
+
+
+def test_the_scripts_run_for_a_tenants_person_who_has_fewer_controls(page: Page, site: Site) -> None:
+    """An error in them fails the test (`page`)."""
+    site.shell(TENANTS_PERSON)
+    page.context.clear_cookies()
+    page.goto("/login")
+    page.get_by_label("Username").fill("tina")
+    page.get_by_label("Password").fill("of-a-tenant")
+    page.get_by_role("button", name="Log in", exact=True).click()
+    page.wait_for_url("**/tenants/docs")
+    page.keyboard.press("Control+k")
+    assert page.evaluate("typeof weir.go") == "function", "they ran to their end"
 
 
 def test_the_api_documentation_needs_no_script_and_leads_to_its_schemas(page: Page, shoot: Shoot) -> None:

@@ -131,13 +131,13 @@
   // Dialogs
   function open(id) {
     const dialog = byId(id);
-    if (dialog.open) return;
+    if (!dialog || dialog.open) return; // a tenant's people and readers of a shared link have fewer
     dialog.showModal();
     for (const here of dialog.querySelectorAll("[data-here]")) here.value = location.pathname + location.search;
     const input = dialog.querySelector("input:not([type=hidden])");
     if (input) { input.value = ""; input.focus(); htmx.trigger(input, "weir:open"); }
   }
-  byId("quick").addEventListener("keydown", (event) => {
+  byId("quick")?.addEventListener("keydown", (event) => {
     const links = [...byId("quick-matches").querySelectorAll("a")];
     const current = links.findIndex((link) => link.getAttribute("aria-selected") === "true");
     if (event.key === "Enter" && links.length) { event.preventDefault(); links[Math.max(0, current)].click(); }
@@ -243,7 +243,7 @@
     const filters = document.querySelector("#filters[data-query]");
     if (filters) for (const link of document.querySelectorAll("nav a[data-keeps-question]")) link.search = filters.dataset.query;
   });
-  byId("quick-text").addEventListener("htmx:configRequest", (event) => {
+  byId("quick-text")?.addEventListener("htmx:configRequest", (event) => {
     const filters = document.querySelector("#filters[data-query]");
     if (filters) event.detail.path += `?${filters.dataset.query}`;
   });
