@@ -80,7 +80,7 @@ def _save_in_a_transaction(model: type[models.Model]) -> None:
 
 def _looks(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
     if _is_recorded(instance):
-        Head.locked()  # before any row of the change: two that write take their locks in one order
+        Head.lock()  # before any row of the change: two that write take their locks in one order
         _reads(sender, instance)
 
 
@@ -105,11 +105,13 @@ def _goes(sender: type[models.Model], instance: models.Model, **_: Any) -> None:
 def _saved(
     sender: type[models.Model], instance: models.Model, created: bool, update_fields: frozenset[str] | None, **_: Any
 ) -> None:
+    if not _is_recorded(instance):
+        return
     stored, values = getattr(instance, _BEFORE, None), values_of(instance)
     if stored and update_fields is not None:
         values = stored | {name: value for name, value in values.items() if name in update_fields}
     before, after = changes(None if created else stored, values)
-    if (before or after) and _is_recorded(instance):
+    if before or after:
         _write("created" if created else "changed", instance, before=before, after=after)
 
 

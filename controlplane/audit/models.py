@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from django.db import models, transaction
+from django.db import connection, models, transaction
 from django.utils import timezone
 
 from controlplane.audit.core.chain import PRUNED, START, Link, hash_of, pruned_until
@@ -29,8 +29,14 @@ class Head(models.Model):
         return f"{self.number} {self.hash}"
 
     @classmethod
+    def lock(cls) -> None:
+        """Until the end of the transaction. SQLite's have one writer, from their beginning."""
+        if connection.features.has_select_for_update:
+            cls.locked()
+
+    @classmethod
     def locked(cls) -> "Head":
-        """The row, until the end of the transaction."""
+        """The row, locked until the end of the transaction."""
         return cls.objects.select_for_update().get_or_create(pk=cls.ONLY)[0]
 
 

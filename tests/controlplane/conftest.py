@@ -16,7 +16,7 @@ from controlplane.web.health import _answers
 from tests.support import past_the_audit
 from tests.support.flush import flushed_at_less_cost
 from tests.support.telemetry.store_fixtures import databases, dsn, front_dsn, shared_store, store
-from tests.support.web.people import on_call
+from tests.support.web.people import logged_in, on_call
 from tests.support.web.served import annex, annexed, away, caller, filled, fresh, reader, served
 
 __all__ = [
@@ -87,22 +87,17 @@ def as_served(quick: None, settings: Settings) -> None:
 @pytest.fixture
 def owner(db: None) -> Client:
     """Owns a service: edits objectives, policies and the fleet."""
-    return _logged_in(User.objects.create_superuser("olga"))
+    with past_the_audit.unrecorded():
+        return logged_in(User.objects.create_superuser("olga"))
 
 
 @pytest.fixture
 def teammate(db: None) -> Client:
     """Works beside the owner: sees every page, and changes nothing in the admin."""
-    return _logged_in(on_call("tom"))
+    return logged_in(on_call("tom"))
 
 
 @pytest.fixture
 def outsider() -> Client:
     """Has the URL, and no login."""
     return Client()
-
-
-def _logged_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client

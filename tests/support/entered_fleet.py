@@ -27,9 +27,11 @@ from controlplane.fleet.models import (
 )
 from controlplane.fleet.snapshot_values import fleet_values
 from inference.contract import snapshot
+from tests.support.past_the_audit import unrecorded
 
 
 @transaction.atomic
+@unrecorded()
 def entered_fleet() -> None:
     """Models `chat` and `org/embed` of team `serving`, and `search` of team `search`."""
     serving, search = (Team.objects.create(name=name) for name in ("serving", "search"))

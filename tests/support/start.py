@@ -34,11 +34,19 @@ _TELLING_LINE = re.compile(
 )
 
 
+_DATABASE_LINE = re.compile(r"^pytestmark = .*\bpytest\.mark\.django_db\b", re.MULTILINE)
+
+
 def only_starts_processes(path: Path) -> bool:
     """Whether all tests of a file or folder start processes, as far as that can be seen without importing it."""
     if path.is_dir():
         return path.name == "browser"
     return path.name.startswith("test_") and bool(_TELLING_LINE.search(path.read_text()))
+
+
+def only_uses_database(path: Path) -> bool:
+    """Whether all tests of a file use the database, as far as that can be seen without importing it."""
+    return path.name.startswith("test_") and path.is_file() and bool(_DATABASE_LINE.search(path.read_text()))
 
 
 def starts_processes(item: pytest.Item) -> bool:

@@ -23,8 +23,7 @@ from controlplane.incidents.models import ChangeRecord
 from controlplane.incidents.notify.delivery.models import Delivery
 from tests.support.incidents.notices import pagerduty
 from tests.support.oidc import OidcProvider
-from tests.support.policy.people_and_texts import logged_in
-from tests.support.web.people import member
+from tests.support.web.people import logged_in, member
 
 PASSWORD = "slow-river-under-bridge"
 

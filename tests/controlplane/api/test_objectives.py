@@ -13,6 +13,7 @@ from controlplane.controller.loop import Controller
 from controlplane.fleet.models import Team
 from controlplane.slo.models import Maintenance, StoredObjective
 from controlplane.telemetry.query import answers
+from tests.support.web.people import logged_in
 from tests.support.web.served import Filled
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,10 +32,7 @@ SENT: dict[str, Any] = {
 def api(db: None) -> Client:
     """Somebody who may change objectives."""
     Team.objects.create(name="serving")
-    user = User.objects.create_superuser("api-olga")
-    client = Client()
-    client.force_login(user)
-    return client
+    return logged_in(User.objects.create_superuser("api-olga"))
 
 
 def send(client: Client, method: str, path: str, body: dict[str, Any]) -> Any:

@@ -1,8 +1,6 @@
 """Who acts on incidents, and silences: responders and owners of the team whose they are; whoever else reads."""
 
 import pytest
-from django.contrib.auth.models import User
-from django.test import Client
 from django.utils import timezone
 
 from controlplane.accounts.models import Membership
@@ -11,16 +9,10 @@ from controlplane.incidents.models import Incident, SilenceRecord
 from controlplane.slo.models import StoredObjective
 from tests.support.incidents.alerts import NOW, alert
 from tests.support.web.html import html_of
-from tests.support.web.people import member
+from tests.support.web.people import logged_in, member
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
 MINE, THEIRS = "owner=serving", "owner=search"
-
-
-def logged_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 @pytest.fixture

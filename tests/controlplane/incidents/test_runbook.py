@@ -15,7 +15,7 @@ from controlplane.incidents.notify.delivery.models import Delivery
 from tests.support.incidents.alerts import TTFT, after, alert
 from tests.support.incidents.notices import pagerduty
 from tests.support.web.html import html_of
-from tests.support.web.people import member
+from tests.support.web.people import logged_in, member
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
 TEXT = "Queue times.\n\n1. Look at the *queue*\n2. Roll back <b>the</b> canary\n"
@@ -67,8 +67,7 @@ def test_the_page_leads_to_it_and_rest_says_its_steps(caller: Client, opened: In
 
 
 def test_who_may_not_act_ticks_nothing(opened: Incident, django_user_model: type[User]) -> None:
-    client = Client()
-    client.force_login(member("passer-by", "viewer"))
+    client = logged_in(member("passer-by", "viewer"))
     assert client.post(f"/incidents/{opened.pk}/step", {"number": "1"}).status_code == 403
     page = html_of(client.get(f"/incidents/{opened.pk}"))
     assert "Look at the <em>queue</em>" in page and "/step" not in page

@@ -4,11 +4,13 @@ import http.client
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-from moto.server import ThreadedMotoServer
-
 from deploy.local.ports import LOOPBACK, free_port
+
+if TYPE_CHECKING:  # most runs need no S3, and all import this
+    from moto.server import ThreadedMotoServer
 
 BUCKET = "weir"
 
@@ -21,6 +23,8 @@ class S3:
         self._server: ThreadedMotoServer | None = None
 
     def start(self) -> None:
+        from moto.server import ThreadedMotoServer
+
         self._server = ThreadedMotoServer(ip_address=LOOPBACK, port=self._port, verbose=False)
         self._server.start()
 

@@ -1,12 +1,13 @@
 """A small fleet for policies, people of its team, and texts."""
 
 from django.contrib.auth.models import User
-from django.test import Client
 
 from controlplane.fleet.models import LLMModel, Pool, Region, Team, Tenant, Tier, Variant
+from tests.support.past_the_audit import unrecorded
 from tests.support.web.people import member
 
 
+@unrecorded()
 def small_fleet(*, requires_approval: bool = False) -> Team:
     """Model `chat` of team `serving`, in pools `chat-eu` and `chat-us`, and a pool `chat-mini` of a smaller variant."""
     team, _ = Team.objects.update_or_create(name="serving", defaults={"requires_approval": requires_approval})
@@ -38,12 +39,6 @@ def approver(name: str = "abe") -> User:
 
 def operator(name: str = "oto") -> User:
     return member(name, "owner")
-
-
-def logged_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def scaling(most: int = 4, name: str = "chat-replicas", pool: str = "chat-eu", more: str = "") -> str:

@@ -18,6 +18,7 @@ from controlplane.policy.observe.gather import Background
 from controlplane.policy.observe.planned import Planned, PoolKnown
 from forecasting.capacity.assumptions import ReplicaCapacity
 from inference.contract.gateway_signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
+from tests.support.past_the_audit import unrecorded
 from tests.support.policy.cluster import ClusterInMemory
 
 POOL, CLUSTER, GATEWAY = "chat-pool", "east", "http://gateway"
@@ -40,6 +41,7 @@ def revision(
 
 
 @transaction.atomic  # so that it is published once
+@unrecorded()
 def fleet(pools: Mapping[str, str] | None = None) -> None:
     """Models by pool; POOL of model `chat` where nothing is said."""
     region = Region.objects.create(name="east")

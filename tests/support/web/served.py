@@ -14,7 +14,7 @@ from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.write.keys import key_of
 from tests.support.telemetry.embedded_store import database_at
 from tests.support.web import traffic
-from tests.support.web.people import on_call
+from tests.support.web.people import logged_in, on_call
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,7 @@ def away(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def reader(db: None) -> Client:
     """A browser that is logged in."""
-    client = Client()
-    client.force_login(on_call("reader"))
-    return client
+    return logged_in(on_call("reader"))
 
 
 @pytest.fixture

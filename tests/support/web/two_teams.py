@@ -76,12 +76,6 @@ def people() -> dict[str, User]:
     return made
 
 
-def logged_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
 def belongings(team: str) -> dict[str, Any]:
     """One of everything of the team, by the name of its model."""
     owner, _ = Team.objects.get_or_create(name=team)

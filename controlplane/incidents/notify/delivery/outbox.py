@@ -91,10 +91,11 @@ def write(notice: Notice | Change, targets: Sequence[route.Target], known_at: in
 
 def put_entry(sender: object, instance: Entry, **_: Any) -> None:
     """Of the audit, in its transaction, for each destination that takes it. What it says is read as it is sent, and not kept here."""
-    for destination in Destination.objects.filter(enabled=True, takes_audit=True, team=None):
+    takers = Destination.objects.filter(enabled=True, takes_audit=True, team=None)
+    for destination, endpoint in takers.values_list("pk", "endpoint_id"):
         Delivery.objects.create(
-            destination=destination,
-            endpoint_id=destination.endpoint_id,
+            destination_id=destination,
+            endpoint_id=endpoint,
             key=f"audit-{instance.number}",
             sequence=0,
             action=AUDIT,

@@ -11,7 +11,8 @@ from django.test import override_settings
 from pytest_django import DjangoDbBlocker, Settings
 
 from controlplane.accounts.models import TenantMembership
-from tests.support.web.two_teams import MINE, THEIRS, World, belongings, logged_in, people
+from tests.support.web.people import logged_in
+from tests.support.web.two_teams import MINE, THEIRS, World, belongings, people
 
 
 @pytest.fixture(scope="module")

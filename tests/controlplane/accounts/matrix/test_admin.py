@@ -13,6 +13,7 @@ from controlplane.accounts.admin_parts import RuledAdmin, RuledInline
 from controlplane.accounts.models import ApiToken, Membership
 from controlplane.fleet.models import Fallback, Pool, Team, Variant
 from controlplane.lane.models import CallbackSecret
+from tests.support.web.people import logged_in
 from tests.support.web.two_teams import MINE, PEOPLE, THEIRS, World, taken_back
 
 pytestmark = pytest.mark.django_db
@@ -117,9 +118,7 @@ def test_each_list_and_each_form_opens_to_an_administrator(world: World, label: 
 
 @pytest.fixture
 def owner(world: World) -> Client:
-    client = Client()
-    client.force_login(world.user("owner"))
-    return client
+    return logged_in(world.user("owner"))
 
 
 def form_of(client: Client, path: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from controlplane.accounts.core.scopes import SCOPES
 from controlplane.accounts.models import ApiToken
 from controlplane.fleet.models import FleetProposal
 from controlplane.policy.models import PolicyRevision
+from tests.support.past_the_audit import unrecorded
 from tests.support.policy.people_and_texts import scaling
 from tests.support.slo.openslo_files import slo
 from tests.support.web.document import api_document
@@ -140,7 +141,8 @@ def sent(client: Client, world: World, name: str, team: str, **headers: str) -> 
 
 def by_token(world: World, name: str, team: str, user: User, *scopes: str) -> tuple[int, str]:
     with taken_back():
-        _, token = ApiToken.objects.issue(user, "robot", scopes)  # type: ignore[arg-type]
+        with unrecorded():
+            _, token = ApiToken.objects.issue(user, "robot", scopes)  # type: ignore[arg-type]
         return sent(Client(), world, name, team, Authorization=f"Bearer {token}")
 
 

@@ -13,7 +13,8 @@ from controlplane.policy.models import DecisionRecord, PolicyRevision
 from controlplane.policy.revisions import steps
 from controlplane.policy.write_records import DecisionTrack
 from tests.support.policy.cases import pool, seen
-from tests.support.policy.people_and_texts import author, logged_in, scaling, small_fleet
+from tests.support.policy.people_and_texts import author, scaling, small_fleet
+from tests.support.web.people import logged_in
 
 pytestmark = pytest.mark.django_db
 

@@ -13,8 +13,8 @@ from controlplane.incidents.models import ChangeRecord
 from controlplane.policy.models import Override, Pause
 from controlplane.policy.observe import people
 from controlplane.policy.revisions import steps
-from tests.support.policy.people_and_texts import approver, ladder, logged_in, operator, small_fleet
-from tests.support.web.people import member
+from tests.support.policy.people_and_texts import approver, ladder, operator, small_fleet
+from tests.support.web.people import logged_in, member
 
 pytestmark = pytest.mark.django_db
 

@@ -14,14 +14,13 @@ from tests.support.policy.people_and_texts import (
     approver,
     author,
     ladder,
-    logged_in,
     operator,
     other_teams_pool,
     routing,
     scaling,
     small_fleet,
 )
-from tests.support.web.people import member
+from tests.support.web.people import logged_in, member
 
 pytestmark = pytest.mark.django_db
 OF_CHAT = "/api/v1/policies/chat-replicas"

@@ -8,8 +8,8 @@ from django.test import Client
 
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
-from tests.support.policy.people_and_texts import approver, logged_in
-from tests.support.web.people import member
+from tests.support.policy.people_and_texts import approver
+from tests.support.web.people import logged_in, member
 
 pytestmark = pytest.mark.django_db
 

@@ -5,15 +5,12 @@ from django.test import Client
 
 from controlplane.planning.models import PlanJob
 from tests.support.planning.stored import running_job
-from tests.support.web.people import member
+from tests.support.web.people import logged_in, member
 
 
 @pytest.fixture
 def planner(db: None) -> Client:
-    user = member("petra", "owner")
-    client = Client()
-    client.force_login(user)
-    return client
+    return logged_in(member("petra", "owner"))
 
 
 def test_a_running_job_shows_its_progress_and_renews_itself(reader: Client) -> None:

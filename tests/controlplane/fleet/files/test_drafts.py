@@ -24,7 +24,7 @@ from controlplane.slo.models import Maintenance, StoredObjective
 from tests.support.entered_fleet import entered_fleet
 from tests.support.slo.openslo_files import FOREIGN, slo
 from tests.support.web.html import html_of
-from tests.support.web.people import member
+from tests.support.web.people import logged_in, member
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -34,9 +34,7 @@ def rita(home: Path) -> Client:
     """Owns what is of the team `serving`, which wants approvals."""
     entered_fleet()
     Team.objects.filter(name="serving").update(requires_approval=True)
-    client = Client()
-    client.force_login(member("rita", "owner", team="serving"))
-    return client
+    return logged_in(member("rita", "owner", team="serving"))
 
 
 def form_of(client: Client, path: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from controlplane.policy.models import DecisionChange, DecisionRecord
 from controlplane.telemetry.core.objective_counts import FailedAs
 from tests.support.incidents.alerts import NOW, UP, after, alert
 from tests.support.web.html import html_of
-from tests.support.web.people import member
+from tests.support.web.people import logged_in, member
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
 RANGE = {
@@ -102,8 +102,7 @@ def test_a_view_is_saved_pinned_for_a_team_and_removed_by_its_author_alone(
     Team.objects.get_or_create(name="serving")
     path = "/latency?from=now-1h&to=now&model=chat-large&compare=yesterday"
     reader.post("/views", {"name": "large now", "team": "serving", "pinned": "1", "next": path})
-    other = Client()
-    other.force_login(member("someone", "viewer"))
+    other = logged_in(member("someone", "viewer"))
     pinned = html.unescape(html_of(other.get("/incidents"))).partition('class="pinned"')[2].partition("</nav>")[0]
     assert f'href="{path}"' in pinned and "serving: large now" in pinned
     assert path in html.unescape(html_of(other.get("/quick", {"text": "large now"})))

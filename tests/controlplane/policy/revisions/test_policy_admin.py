@@ -10,16 +10,8 @@ from django.utils import timezone
 from controlplane.fleet.models import Team
 from controlplane.policy.models import Override, Pause, PolicyRevision
 from controlplane.policy.revisions import steps
-from tests.support.policy.people_and_texts import (
-    approver,
-    author,
-    ladder,
-    logged_in,
-    operator,
-    scaling,
-    small_fleet,
-)
-from tests.support.web.people import member
+from tests.support.policy.people_and_texts import approver, author, ladder, operator, scaling, small_fleet
+from tests.support.web.people import logged_in, member
 
 pytestmark = pytest.mark.django_db
 LIST, ADD = "/admin/policy/policyrevision/", "/admin/policy/policyrevision/add/"

@@ -9,7 +9,8 @@ from controlplane.fleet.models import RoutingRules, Team
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import steps
 from tests.support.policy.files import run, states
-from tests.support.policy.people_and_texts import approver, logged_in, operator, routing, scaling, small_fleet
+from tests.support.policy.people_and_texts import approver, operator, routing, scaling, small_fleet
+from tests.support.web.people import logged_in
 
 pytestmark = pytest.mark.django_db
 

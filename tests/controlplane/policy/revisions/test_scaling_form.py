@@ -11,7 +11,8 @@ from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import steps
 from controlplane.policy.revisions.read import policy_of
 from controlplane.policy.revisions.scaling_form import GROUPS, document_of, leaves, named, values_of
-from tests.support.policy.people_and_texts import author, ladder, logged_in, scaling, small_fleet
+from tests.support.policy.people_and_texts import author, ladder, scaling, small_fleet
+from tests.support.web.people import logged_in
 
 pytestmark = pytest.mark.django_db
 ADD = "/admin/policy/policyrevision/add/?kind=Scaling&as=fields"
