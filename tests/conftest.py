@@ -17,7 +17,7 @@ from deploy.local.triton import Triton, triton
 from tests.support.scheduling import BySystem, rank_of, step_aside
 from tests.support.soak import SOAKING, sized
 from tests.support.stacks import stacks_of_tasks
-from tests.support.start import Start, only_starts_processes, starter, starts_processes
+from tests.support.start import Start, only_starts_processes, only_uses_database, starter, starts_processes
 
 if TYPE_CHECKING:  # each fixture imports what it starts: most runs need no Kubernetes
     from tests.support.cluster.control_plane import ControlPlane
@@ -43,6 +43,9 @@ APART = {
 }
 """Tests that run only where their marker is chosen, and why."""
 
+DATABASE = {"db", "transactional_db", "django_db_setup"}
+"""Fixtures of whoever uses the database."""
+
 TIME_SCALE = "0.1"  # the session's models answer ten times as fast as the GPUs they take their timing from
 
 
@@ -66,13 +69,20 @@ def pytest_collection_finish() -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """`make test-fast` does not import what it leaves out."""
-    return (config.option.markexpr == "not processes" and only_starts_processes(collection_path)) or None
+    left_out = config.option.markexpr.removeprefix("not ").split(" and not ")
+    return (
+        ("processes" in left_out and only_starts_processes(collection_path))
+        or ("database" in left_out and only_uses_database(collection_path))
+        or None
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
     if starts_processes(item):
         item.add_marker("processes")
+    if item.get_closest_marker("django_db") or not DATABASE.isdisjoint(getattr(item, "fixturenames", ())):
+        item.add_marker("database")
     if "cluster" in getattr(item, "fixturenames", ()) or "control_plane" in getattr(item, "fixturenames", ()):
         item.add_marker("cluster")
     makes_examples = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
