@@ -1,7 +1,8 @@
 """Long tests are short in `make test`, and have their full length in `make test-soak` (WEIR_SOAK=1).
 
 The marker `soak` is for a test that runs only there. A test that is merely shorter in `make test` takes its length from
-`sized`. A module that imports it, and a property test, is chosen by `make test-soak` too (tests/conftest.py).
+`sized`. A module that imports it, and a property test, is chosen by `make test-soak` too (tests/conftest.py), and left
+out of `make test-fast`.
 """
 
 import os
