@@ -144,7 +144,7 @@ def test_metrics_say_it(stuck: None, owner: Client) -> None:
 def test_the_overview_says_it(stuck: None, away: None, owner: Client) -> None:
     page = owner.get("/").content.decode()
     assert "Nobody sends pages" in page
-    assert "1 page is not delivered, the oldest for 2 h" in page
+    assert "1 page is not delivered, the oldest for 2.1 h" in page
 
 
 def test_the_api_says_it_with_each_delivery_and_no_secret(stuck: None, owner: Client) -> None:
