@@ -1,15 +1,19 @@
 """`weir bench URL`: measures a server with OpenAI's API (docs/bench.md)."""
 
 import asyncio
+import csv
+import io
 import os
 import platform
 import signal
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
+import msgspec
 import uvloop
 
-from inference.loadtest import comparing, options, output
+from inference.loadtest import comparing, options, page
 from inference.loadtest.client import Client, Target, TargetError
 from inference.loadtest.core import summary
 from inference.loadtest.core.result import Outcome, Result, result_of
@@ -53,7 +57,7 @@ def main(argv: list[str]) -> int:
     people.write(summary.text(result))
     try:
         for path in wanted.out:
-            output.write(result, path)
+            _write(result, path)
     except OSError as error:
         sys.stderr.write(f"weir bench: the result cannot be written: {error}\n")
         return 2
@@ -146,6 +150,30 @@ async def _progress(load: Load, last_due_s: float) -> None:
             f"weir bench: {load.now_s:.0f} s, the last request is due at {last_due_s:.0f} s: "
             f"{len(samples)} sent, {ended} ended, {failed} of them failed\n"
         )
+
+
+def _write(result: Result, path: Path) -> None:
+    """In the form that the file's name says. Raises OSError."""
+    if path.suffix == ".html":
+        path.write_text(page.html(result))
+    elif path.suffix == ".csv":
+        path.write_text(_csv(result))
+    elif path.suffix == ".parquet":
+        from pyarrow import parquet, table  # which take longer to import than all else
+
+        parquet.write_table(table(result.samples), path)
+    elif str(path) == "-":
+        sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
+    else:
+        path.write_bytes(msgspec.json.encode(result) + b"\n")
+
+
+def _csv(result: Result) -> str:
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(result.samples)
+    rows.writerows(zip(*result.samples.values(), strict=True))
+    return text.getvalue()
 
 
 def _machine() -> dict[str, object]:

@@ -2,6 +2,7 @@
 for each scrape.
 """
 
+import asyncio
 import time
 from bisect import bisect_left
 from collections import defaultdict
@@ -15,12 +16,13 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
 from inference.observability.families import Family, Sample, families_of
-from inference.observability.loop_lag import EDGES_S as LAG_EDGES_S
-from inference.observability.loop_lag import LoopLag
 from inference.observability.spans import Trace, now_ns
 
 EDGES_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Upper edges of the latency buckets, seconds: from a cache hit to a long answer."""
+LAG_EVERY_S = 0.01
+LAG_EDGES_S = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+"""How often the lag of the event loop is looked at, and the upper edges of its buckets, seconds."""
 
 Bucket = tuple[str, float] | tuple[str, float, Exemplar]
 
@@ -52,6 +54,39 @@ class _Histogram:
 def _exemplar(seconds: float, trace: Trace) -> Exemplar:
     ids = {"trace_id": trace.context.trace_id.hex(), "span_id": trace.id.hex()}
     return Exemplar(ids, seconds, time.time() - (now_ns() - trace.end_ns) / 1e9)
+
+
+class LoopLag:
+    """How late the event loop is: what one request does on it, all others wait for. `counts` are of the buckets, the last of what is
+    above all edges; `total_s` is the sum.
+    """
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(LAG_EDGES_S) + 1)
+        self.total_s = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._due_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._next()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _next(self) -> None:
+        assert self._loop is not None
+        self._due_s = self._loop.time() + LAG_EVERY_S
+        self._timer = self._loop.call_at(self._due_s, self._look)
+
+    def _look(self) -> None:
+        assert self._loop is not None
+        late_s = max(0.0, self._loop.time() - self._due_s)
+        self.counts[bisect_left(LAG_EDGES_S, late_s)] += 1
+        self.total_s += late_s
+        self._next()
 
 
 @dataclass(slots=True)

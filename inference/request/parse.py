@@ -12,10 +12,9 @@ from inference.contract.snapshot import Model, UnknownParameters
 from inference.contract.stages import Operation
 from inference.core import normalise
 from inference.core.openai import checks, errors, responses_schema
-from inference.core.openai.embedding_writer import EmbeddingWriter
 from inference.core.openai.responses_writer import ResponsesWriter
 from inference.core.openai.schema import ChatRequest, CompletionRequest, EmbeddingRequest
-from inference.core.openai.writers import ChatWriter, CompletionWriter, Format, Writer
+from inference.core.openai.writers import ChatWriter, CompletionWriter, EmbeddingWriter, Format, Writer
 from inference.core.passing.request import Passed, kept_to, read, read_form
 from inference.core.passing.routes import ROUTES
 from inference.core.question import Question

@@ -3,8 +3,10 @@
 Chunks differ in their text alone as a rule, so everything else is encoded once per request.
 """
 
+from array import array
+from base64 import b64encode
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -230,6 +232,31 @@ def _call_delta(call: ToolCallDelta) -> dict[str, object]:
     if call.id:
         delta |= {"id": call.id, "type": "function"}
     return delta | {"function": function}
+
+
+class EmbeddingWriter(Writer):
+    """Of /v1/embeddings. `base64` gives each vector as the text of its little-endian 32-bit floats, which the official client asks for."""
+
+    def __init__(self, model: str, encoding_format: Literal["float", "base64"]) -> None:
+        self._model = model
+        self._base64 = encoding_format == "base64"
+
+    def whole(self, answer: WholeAnswer) -> bytes:
+        tokens = max(0, answer.prompt_tokens)
+        return _encode(
+            {
+                "object": "list",
+                "model": self._model,
+                "data": [
+                    {"object": "embedding", "index": index, "embedding": self._vector(vector)}
+                    for index, vector in enumerate(answer.vectors)
+                ],
+                "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+            }
+        )
+
+    def _vector(self, vector: bytes) -> str | list[float]:
+        return b64encode(vector).decode() if self._base64 else array("f", vector).tolist()
 
 
 def models(cards: Mapping[str, Mapping[str, Any]]) -> bytes:

@@ -6,9 +6,42 @@ from collections.abc import Callable
 import msgspec
 
 from inference.core.events import ToolCallDelta
-from inference.core.tools.json_end import JsonEnd
 
 _head = re.compile(r'\s*\{\s*"name"\s*:\s*"([^"\\]+)"\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)')
+
+
+class _JsonEnd:
+    """Finds where a JSON value ends, as its text arrives. Give it all characters of an object, an array or a text, from the first on."""
+
+    __slots__ = ("_depth", "_escaped", "_in_text", "done")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._in_text = self._escaped = False
+        self.done = False
+
+    def feed(self, text: str, start: int = 0) -> int:
+        """Where the value ends in `text`, which is read from `start`; -1 if it goes on."""
+        for index in range(start, len(text)):
+            character = text[index]
+            if self._in_text:
+                if self._escaped:
+                    self._escaped = False
+                elif character == "\\":
+                    self._escaped = True
+                elif character == '"':
+                    self._in_text = False
+                    self.done = not self._depth
+            elif character == '"':
+                self._in_text = True
+            elif character in "{[":
+                self._depth += 1
+            elif character in "}]":
+                self._depth -= 1
+                self.done = self._depth <= 0
+            if self.done:
+                return index + 1
+        return -1
 
 
 class CallReader:
@@ -21,7 +54,7 @@ class CallReader:
         self._index = index
         self._new_id = new_id
         self._name = name
-        self._whole, self._arguments = JsonEnd(), JsonEnd()
+        self._whole, self._arguments = _JsonEnd(), _JsonEnd()
         self._passed = 0  # characters of `raw` that were dealt with
 
     @property

@@ -14,24 +14,27 @@ import msgspec
 import structlog
 
 from inference.backends.port import Query
-from inference.contract.snapshot import Model, Pool
+from inference.contract.snapshot import TOKENIZERS, Model, Pool
 from inference.core.cache_key import cache_key
 from inference.core.events import Event, Handed, WholeAnswer
 from inference.core.passing.embeddings import Item, cut, joined
 from inference.core.passing.request import Passed
+from inference.core.question import Question
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import Written, now_ns
 from inference.request.by_input.store import InputStore, Kept, KeptFrame, KeptItem
-from inference.request.by_input.tokens import count, has_own
 from inference.request.coalesce import Flight
 from inference.request.generate import generate
 from inference.request.long_body import at_once_or_aside
 from inference.request.work import Work
 from inference.snapshot.serving import Caller
+from inference.tokenizers.model_text import UNCOUNTED, ModelText
 
 _log = structlog.get_logger()
 MAX_LEARNING = 4
 """Answers that are taken apart and kept at the same time, each of which may have megabytes. Those beyond are not."""
+_COUNT_TIMEOUT_S = 5.0  # for each input
+_ALL = 2**31 - 1
 _OF_ITS_POOL = 429
 """From this status on, an error is of the pool; below, of the request."""
 
@@ -90,7 +93,7 @@ class ByInput:
             return None
         missing = [number for number, digest in enumerate(inputs.digests) if digest not in kept.items]
         sends = missing
-        if has_own(model) and model.name not in self._miscounted:
+        if _has_own(model) and model.name not in self._miscounted:
             sends = sorted({inputs.digests[number]: number for number in reversed(missing)}.values())
         listed = Listed(inputs.digests, rest_key, kept, sends, len(sends) < len(missing))
         hits, of = listed.hits
@@ -114,7 +117,7 @@ class ByInput:
         inner = Flight(None, flight.leader, flight.priority, marks=flight.marks)
         counting: asyncio.Task[list[int] | None] | None = None
         if listed.sends_once:
-            counting = asyncio.get_running_loop().create_task(count(passed, sends, work.model, work.text))
+            counting = asyncio.get_running_loop().create_task(_count(passed, sends, work.model, work.text))
         try:
             await generate(work._replace(question=rest, fallbacks=()), inner)
             counts = await counting if counting is not None else None
@@ -191,7 +194,7 @@ class ByInput:
             if len(numbers) == 1:
                 counts = [parts.tokens]
             elif counts is None and isinstance(work.question, Passed):
-                counts = await count(work.question, numbers, work.model, work.text)
+                counts = await _count(work.question, numbers, work.model, work.text)
             if counts is None or sum(counts) != parts.tokens:
                 return
             items = {
@@ -207,6 +210,31 @@ class ByInput:
             if size:
                 self.written[work.model.name, work.plan.rule] += size
             self._export.submit(Written(*answered.leader, start_ns, now_ns(), size > 0))
+
+
+def _has_own(model: Model) -> bool:
+    """Whether it has a tokenizer of its own, and not an estimate or a usual one."""
+    return model.tokenizer not in TOKENIZERS
+
+
+async def _count(passed: Passed, numbers: Sequence[int], model: Model, text: ModelText) -> list[int] | None:
+    """The tokens of the inputs with these numbers, by the model's own tokenizer; None where it has none. One after the other, so that
+    requests that wait for the tokenizer come between.
+    """
+    if not _has_own(model):
+        return None
+    values = await at_once_or_aside(partial(passed.inputs_at, numbers), len(passed.body))
+    counts = list[int]()
+    for value in values:
+        alone = Question(operation="embeddings", input=(value if isinstance(value, str) else tuple(value),))
+        try:
+            prepared = await text.prepare(alone, wants_prompt=False, enough=_ALL, timeout_s=_COUNT_TIMEOUT_S)
+        except UNCOUNTED:
+            return None
+        if prepared.source != "exact":
+            return None
+        counts.append(prepared.tokens)
+    return counts
 
 
 def _body(flight: Flight) -> bytes:

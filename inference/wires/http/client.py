@@ -5,6 +5,7 @@ answers.
 """
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -14,10 +15,10 @@ from inference.contract.address import Url
 from inference.contract.errors import RetryableError
 from inference.wires.connect import ANYHOW, Address, Connecting, close, connect
 from inference.wires.http.response import LostError, NotHttpError, Origin, Response, TooLongError
-from inference.wires.http.tunnel import tunnel
 
 KEPT_S = 4.0
 """How long an idle connection is kept: below the 5 s after which uvicorn, which most servers run on, closes it."""
+_MAX_PROXY_HEAD_BYTES = 16 << 10
 
 Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
 """The addresses of a host, in the order in which they are tried. Raises OSError."""
@@ -204,7 +205,7 @@ class HttpClient:
             peer = made.getpeername()
             try:
                 if origin.proxy:
-                    await tunnel(made, origin.host, origin.port)
+                    await _tunnel(made, origin.host, origin.port)
                 _, response = await loop.create_connection(
                     lambda: Response(self, origin),
                     sock=made,
@@ -236,6 +237,24 @@ async def _until(event: asyncio.Event, body: AsyncIterator[bytes]) -> AsyncGener
             yield data
     finally:
         waiting.cancel()
+
+
+async def _tunnel(made: socket.socket, host: str, port: int) -> None:
+    """Have the proxy at the other end of `made` connect it on (CONNECT: RFC 9110, 9.3.6). Nothing comes after its answer before the
+    server is spoken to. Raises OSError where it does not.
+    """
+    loop = asyncio.get_running_loop()
+    authority = (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
+    await loop.sock_sendall(made, b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (authority, authority))
+    head = b""
+    while b"\r\n\r\n" not in head:
+        part = await loop.sock_recv(made, _MAX_PROXY_HEAD_BYTES)
+        head += part
+        if not part or len(head) > _MAX_PROXY_HEAD_BYTES:
+            raise OSError("the proxy did not answer")
+    line = head.split(b"\r\n", 1)[0].decode("latin-1")
+    if line[:7] != "HTTP/1." or line[9:10] != "2":
+        raise OSError(f"the proxy answered {line[:60]!r}")
 
 
 def request_of(method: str, url: Url, headers: Mapping[str, str], body: bytes | None = None) -> bytes:

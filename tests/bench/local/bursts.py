@@ -4,6 +4,7 @@ The usual traffic goes on throughout. First three times as much is added, for wh
 replicas carry. Premium traffic is counted over both bursts and the minutes between.
 """
 
+import asyncio
 import json
 import os
 import sqlite3
@@ -16,9 +17,10 @@ from typing import Any
 
 from controlplane.fleet.clusters.local import LocalCluster
 from controlplane.fleet.clusters.port import PoolBinding
-from deploy.local.traffic.client import Outcome
+from deploy.local.ports import LOOPBACK
+from deploy.local.traffic.burst import burst
+from deploy.local.traffic.client import Outcome, Settings
 from tests.bench.figures import Figure, say
-from tests.bench.local import sender
 from tests.bench.processes import BenchError
 from tests.support.deploy.run import Run
 
@@ -53,7 +55,7 @@ def _measure(run: Run, cluster: LocalCluster) -> Iterator[Figure]:
         for name, times in (("burst", TIMES), ("overload", TOO_MUCH)):
             say(f"local: {name}: {times:g} times the usual traffic for {BURST_S:g} s")
             began = time.monotonic()
-            sent = sending.submit(sender.send, run, times, BURST_S)
+            sent = sending.submit(_send, run, times, BURST_S)
             out_s = _until(lambda: _ready(cluster) >= 3, began)
             outcomes += sent.result()
             ended = time.monotonic()
@@ -67,6 +69,18 @@ def _measure(run: Run, cluster: LocalCluster) -> Iterator[Figure]:
     for each in failed[:5]:
         say(f"local: lost: {each}")
     yield Figure("local.burst_lost_requests", len(failed), "requests", f"{len(outcomes)} sent, all tiers")
+
+
+def _send(run: Run, times: float, duration_s: float) -> list[Outcome]:
+    """A burst, as `python -m deploy.local.traffic --burst` sends it, and what became of each request."""
+    settings = Settings(
+        home=run.home,
+        gateway_url=f"http://{LOOPBACK}:{run.gateway}",
+        otlp_endpoint=f"http://{LOOPBACK}:{run.env['WEIR_OTLP_HTTP_PORT']}",
+    )
+    return asyncio.run(
+        burst(settings, times * settings.traffic_rps, duration_s, say=lambda text: say(f"local: {text}"))
+    )
 
 
 def _of_premium(outcomes: Sequence[Outcome]) -> Iterator[Figure]:
