@@ -15,13 +15,16 @@ log = structlog.get_logger(__name__)
 class PeriodicThread(threading.Thread):
     """Daemon thread that calls `work` at once and then every `every_s` seconds, or whenever it is woken. None: only when it is woken.
 
-    An exception is logged, each minute while it comes, and does not end the thread. Before each call, connections to the database that
-    have failed are closed: it may have restarted since.
+    An exception is logged, each minute while it comes, and does not end the thread; of what is `expected`, beside a database that does
+    not answer, the reason alone. Before each call, connections to the database that have failed are closed: it may have restarted since.
     """
 
-    def __init__(self, name: str, work: Callable[[], None], every_s: float | None) -> None:
+    def __init__(
+        self, name: str, work: Callable[[], None], every_s: float | None, expected: tuple[type[Exception], ...] = ()
+    ) -> None:
         super().__init__(name=name, daemon=True)
         self._work, self._every_s = work, every_s
+        self._expected: tuple[type[Exception], ...] = (DatabaseError, *expected)
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._seldom = Seldom()
@@ -51,11 +54,12 @@ class PeriodicThread(threading.Thread):
         try:
             close_old_connections()
             self._work()
-        except DatabaseError as error:
-            if self._seldom.fails(error):
-                log.warning("thread.database_failed", thread=self.name, reason=str(error))
         except Exception as error:
-            if self._seldom.fails(error):
+            if not self._seldom.fails(error):
+                return
+            if isinstance(error, self._expected):
+                log.warning("thread.failed", thread=self.name, reason=str(error))
+            else:
                 log.exception("thread.failed", thread=self.name)
         else:
             if self._seldom.works():

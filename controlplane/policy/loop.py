@@ -8,13 +8,13 @@ from datetime import timedelta
 from functools import partial
 
 import structlog
-from django.db import DatabaseError, close_old_connections, transaction
+from django.db import DatabaseError, transaction
 from django.utils import timezone
 from prometheus_client import Counter, Gauge, Histogram
 
 from controlplane.config import Config
 from controlplane.core import lease
-from controlplane.core.seldom import Seldom
+from controlplane.core.periodic import PeriodicThread
 from controlplane.fleet.clusters.port import Cluster
 from controlplane.fleet.clusters.registry import Clusters
 from controlplane.fleet.models import Observation
@@ -50,8 +50,8 @@ EVERY_S = 1.0
 """How often gateways are read, and then decided."""
 
 
-class PolicyLoop(threading.Thread):
-    """Daemon thread, until `stopping`: it ends after the tick it is in. `holder` is this process's name in the lease `lease_name`."""
+class PolicyLoop(PeriodicThread):
+    """Until `stopping`: it ends after the tick it is in. `holder` is this process's name in the lease `lease_name`."""
 
     def __init__(
         self,
@@ -63,7 +63,8 @@ class PolicyLoop(threading.Thread):
         lasts: timedelta,
         stopping: threading.Event,
     ) -> None:
-        super().__init__(name="policies", daemon=True)
+        super().__init__("policies", self._round, every_s=0)
+        self._stopping = stopping
         self._config, self._holder, self._lease, self._lasts = config, holder, lease_name, lasts
         self._clusters = clusters
         self._urls: tuple[str, ...] = ()
@@ -82,9 +83,7 @@ class PolicyLoop(threading.Thread):
         self._metrics = MetricsReader(store)
         self._readers = (self._planned, self._gateways, self._canaries, self._stages, self._metrics)
         self._engine = Engine(self._background, self._refreshed)
-        self._stopping = stopping
         self._beat_s = float("-inf")
-        self._seldom = Seldom()
 
     def traffic(self) -> Traffic:
         """What gateways have said; nothing before the first round."""
@@ -93,29 +92,22 @@ class PolicyLoop(threading.Thread):
     def run(self) -> None:
         for reader in self._readers:
             reader.start()
-        while not self._stopping.is_set():
-            self._gateways.wait(2 * EVERY_S)  # what it decides about is then as new as can be
-            close_old_connections()
-            try:
-                self._tick()
-                if self._seldom.works():
-                    log.info("policies.ticks_again")
-            except lease.LeaseLostError as lost:
-                log.warning("policies.lease_lost", reason=str(lost))
-            except DatabaseError as error:
-                if self._seldom.fails(error):
-                    log.warning("policies.database_failed", reason=str(error))
-                TICKS.labels("failed").inc()
-            except Exception as error:
-                if self._seldom.fails(error):
-                    log.exception("policies.tick_failed")
-                TICKS.labels("failed").inc()
-                note_failure(error)
+        super().run()
         self._engine.stop()
         for reader in self._readers:
             reader.stop()
         self._clusters.close()
-        close_old_connections()
+
+    def _round(self) -> None:
+        self._gateways.wait(2 * EVERY_S)  # what it decides about is then as new as can be
+        try:
+            self._tick()
+        except lease.LeaseLostError as lost:
+            log.warning("policies.lease_lost", reason=str(lost))
+        except Exception as error:
+            TICKS.labels("failed").inc()
+            note_failure(error)
+            raise
 
     def _tick(self) -> None:
         generation = lease.take(self._lease, self._holder, timezone.now(), self._lasts)
@@ -178,7 +170,9 @@ class PolicyLoop(threading.Thread):
 
 
 def note_failure(error: Exception) -> None:
-    """Let the incident say why ticks fail, which is of them all: each sees every policy."""
+    """Let the incident say why ticks fail, which is of them all: each sees every policy. What the database says is in the log."""
+    if isinstance(error, DatabaseError):
+        return
     text = f"the last tick failed: {type(error).__name__}: {error}"[:MAX_ERROR]
     with suppress(DatabaseError):
         Observation.objects.filter(component=COMPONENT).update(error=text)

@@ -4,7 +4,6 @@ import time
 from collections.abc import Mapping
 
 import msgspec
-import structlog
 
 from controlplane.core.periodic import PeriodicThread
 from controlplane.policy.canary_counts import Counter
@@ -15,8 +14,6 @@ from controlplane.policy.core.spec import InForce
 from controlplane.policy.in_force import Policies
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
 
-log = structlog.get_logger(__name__)
-
 EVERY_S = 5.0
 MS_PER_S = 1_000
 
@@ -25,9 +22,8 @@ class CanaryReader(PeriodicThread):
     """`counts()` are the newest, each with its age."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__("canaries", self._count, EVERY_S)
+        super().__init__("canaries", self._count, EVERY_S, (StoreError, StoreUnavailableError))
         self._counter = Counter(store)
-        self._failed = False
         self._followed: tuple[tuple[InForce, ...], Mapping[str, CanaryMemory]] = ((), {})
         self._counts: tuple[int, Mapping[str, CanaryCounts]] = (0, {})
 
@@ -43,10 +39,4 @@ class CanaryReader(PeriodicThread):
     def _count(self) -> None:
         policies, memory = self._followed
         now_ms = int(time.time() * MS_PER_S)
-        try:
-            counted = self._counter.counts(policies, memory, now_ms) if memory else {}
-            self._counts, self._failed = (now_ms, counted), False
-        except (StoreError, StoreUnavailableError) as error:
-            if not self._failed:
-                log.warning("canaries.not_counted", reason=str(error))
-            self._failed = True
+        self._counts = (now_ms, self._counter.counts(policies, memory, now_ms) if memory else {})

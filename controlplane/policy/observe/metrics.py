@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import structlog
-
 from controlplane.core.periodic import PeriodicThread
 from controlplane.policy.core.observation import Observation
 from controlplane.policy.core.spec import GPU_USE, InForce, Scaling, ScalingSpec, StoredMetric
@@ -15,8 +13,6 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.explain.figures import Serving
 from controlplane.telemetry.explain.observe import GPU_GAUGES, gpus_of
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
-
-log = structlog.get_logger(__name__)
 
 EVERY_S = 5.0
 LOOKED_BACK_NS = 300 * 10**9
@@ -32,9 +28,8 @@ class MetricsReader(PeriodicThread):
     """`levels()` are the newest, by what is scaled and by signal."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__("metrics of policies", self._read, EVERY_S)
+        super().__init__("metrics of policies", self._read, EVERY_S, (StoreError, StoreUnavailableError))
         self._store = store
-        self._failed = False
         self._query: tuple[int, tuple[ScalingSpec, ...]] = (0, ())
         self._levels: Mapping[Key, Level] = {}
 
@@ -47,17 +42,9 @@ class MetricsReader(PeriodicThread):
         return self._levels
 
     def _read(self) -> None:
+        """Where it fails, what was read before stays, and gets older."""
         now_ms, specs = self._query
-        if not specs:
-            self._levels = {}
-            return
-        try:
-            self._levels = read(self._store, specs, now_ms)
-            self._failed = False
-        except (StoreError, StoreUnavailableError) as error:  # what was read before stays, and gets older
-            if not self._failed:
-                log.warning("metrics.not_read", reason=str(error))
-            self._failed = True
+        self._levels = read(self._store, specs, now_ms) if specs else {}
 
 
 def read(store: Store, specs: Sequence[ScalingSpec], now_ms: int) -> dict[Key, Level]:

@@ -5,8 +5,6 @@ stages only.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
-import structlog
-
 from controlplane.core.periodic import PeriodicThread
 from controlplane.policy.core.observation import Observation
 from controlplane.policy.core.spec import InForce, Scaling
@@ -15,8 +13,6 @@ from controlplane.slo.core.count_plan import cut
 from controlplane.slo.models import StoredObjective
 from controlplane.telemetry.core.query_types import Filters, Window
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
-
-log = structlog.get_logger(__name__)
 
 EVERY_S = 5.0
 LOOKED_BACK_NS = 300 * 10**9
@@ -37,9 +33,8 @@ class StageReader(PeriodicThread):
     """`stages()` are the newest, by pool and objective; none of those that do not burn, unless a policy asks for their bad requests."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__("stages", self._read, EVERY_S)
+        super().__init__("stages", self._read, EVERY_S, (StoreError, StoreUnavailableError))
         self._store = store
-        self._failed = False
         self._query: tuple[int, tuple[Key, ...]] = (0, ())
         self._stages: Mapping[Key, Lost] = {}
 
@@ -55,12 +50,9 @@ class StageReader(PeriodicThread):
         now_ms, keys = self._query
         try:
             self._stages = {key: lost_in(self._store, *key, now_ms) for key in keys}
-            self._failed = False
-        except (StoreError, StoreUnavailableError) as error:
+        except (StoreError, StoreUnavailableError):
             self._stages = {}
-            if not self._failed:
-                log.warning("stages.not_read", reason=str(error))
-            self._failed = True
+            raise
 
 
 def wanted_of(policies: Sequence[InForce], observation: Observation) -> set[Key]:

@@ -26,9 +26,10 @@ def started(thread: PeriodicThread) -> Iterator[PeriodicThread]:
 
 
 @pytest.mark.parametrize(
-    ("error", "event"), [(DatabaseError("gone"), "thread.database_failed"), (RuntimeError("anything"), "thread.failed")]
+    ("error", "level"),
+    [(DatabaseError("gone"), "warning"), (OSError("away"), "warning"), (RuntimeError("any"), "error")],
 )
-def test_work_that_fails_is_called_again_and_said_when_it_begins_and_ends(error: Exception, event: str) -> None:
+def test_work_that_fails_is_called_again_and_said_when_it_begins_and_ends(error: Exception, level: str) -> None:
     calls = threading.Semaphore(0)
     failing = True
 
@@ -37,11 +38,12 @@ def test_work_that_fails_is_called_again_and_said_when_it_begins_and_ends(error:
         if failing:
             raise error
 
-    with capture_logs() as logs, started(PeriodicThread("failing", fail, 0.001)):
+    with capture_logs() as logs, started(PeriodicThread("failing", fail, 0.001, (OSError,))):
         assert all(calls.acquire(timeout=120) for _ in range(3))
         failing = False
         eventually(lambda: len(logs) > 1)
-        assert [each["event"] for each in logs] == [event, "thread.works_again"]
+        said = [(each["event"], each["log_level"]) for each in logs]
+        assert said == [("thread.failed", level), ("thread.works_again", "info")]
 
 
 def test_what_goes_on_to_fail_is_said_each_minute_and_what_fails_in_another_way_at_once() -> None:
