@@ -48,11 +48,11 @@ def beside_context(
 ) -> dict[str, Any]:
     """`comparisons`: what a screen can be compared with; `beside`: the difference in words."""
     if beside is None:
-        return {"comparisons": choices(screen, None)}
+        return {"comparisons": comparisons(screen, None)}
     other, then, name = beside.other, beside.totals.result(), screen.question.quantile
     partial = _partial(screen.question, other, now_ns)
     return {
-        "comparisons": choices(screen, other),
+        "comparisons": comparisons(screen, other),
         "beside": {
             "words": other.words,
             "sentences": comparison.counted(now, then, other.words, name, whole=not partial),
@@ -79,7 +79,7 @@ def line_of(side: OtherSide) -> OtherLine:
     return OtherLine(side.other.words, side.points.result(), answers.step_ns(question), side.other.later_ns)
 
 
-def choices(screen: Screen, chosen: Other | None) -> list[dict[str, Any]]:
+def comparisons(screen: Screen, chosen: Other | None) -> list[dict[str, Any]]:
     """What the screen can be compared with; the chosen one is taken back by its own link."""
     texts = [*EARLIER, *([chosen.text] if chosen and chosen.text not in EARLIER else [])]
     return [

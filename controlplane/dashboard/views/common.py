@@ -196,18 +196,20 @@ def filter_context(screen: Screen, values: Mapping[Dimension, Sequence[str]]) ->
     }
 
 
+def choices(
+    values: Iterable[str], current: str, query: Callable[[str], str], texts: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Links to what a page shows by each value: `query` gives the query string, and `texts` what is written for a value, if not itself."""
+    names = texts or {}
+    return [{"text": names.get(each, each), "query": query(each), "current": each == current} for each in values]
+
+
 def presets(
     question: Question, query: Callable[[Question], str], lengths: Sequence[str] = links.PRESETS
 ) -> list[dict[str, Any]]:
     """The usual lengths of time up to now, for the filter bar. `query` gives the query string of a question."""
-    return [
-        {
-            "text": length,
-            "query": query(links.back(question, length)),
-            "current": question.range.live and question.range.from_text == f"now-{length}",
-        }
-        for length in lengths
-    ]
+    shown = question.range.from_text.removeprefix("now-") if question.range.live else ""
+    return choices(lengths, shown, lambda length: query(links.back(question, length)))
 
 
 def facet(

@@ -10,7 +10,7 @@ from django.shortcuts import render
 
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.changes import changes_in, marked
-from controlplane.dashboard.compare import choices, compare_context, line_of, query_side
+from controlplane.dashboard.compare import compare_context, comparisons, line_of, query_side
 from controlplane.dashboard.core import comparison
 from controlplane.dashboard.core.figures.heatmap import heatmap_figure
 from controlplane.dashboard.core.figures.latency import OtherLine, grid, latency_figure, legend
@@ -20,6 +20,7 @@ from controlplane.dashboard.core.screen import GROUPS, VIEWS, Screen, latency_sc
 from controlplane.dashboard.failures import failures_context
 from controlplane.dashboard.history import history_context, stored_since, synthetic_context
 from controlplane.dashboard.views.common import (
+    choices,
     facet_values,
     filter_context,
     ledger_freshness,
@@ -39,12 +40,14 @@ from controlplane.telemetry.core.query_types import (
 )
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.parameters import choice
-from controlplane.telemetry.query.core.question import QUANTILES, UNKNOWN, Question
+from controlplane.telemetry.query.core.question import QUANTILES, UNKNOWN, Quantile, Question
 from controlplane.telemetry.query.core.slow import parse_slow
 from controlplane.telemetry.query.core.timerange import fixed
 from inference.contract.stages import BEFORE_THE_CALL
 
 GROUP_ROWS = 12
+TEXTS = {"prompt_bucket": "prompt", "": "none"}
+"""Of dimensions."""
 MAX_CELLS = 500
 MAX_PAIRS = 20
 
@@ -76,13 +79,10 @@ def latency(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         **data_context(question, report, grouped["model"].result(), points, step, line),
         **(compare_context(side, question, report, groups, by, now_ns, screen) if side else {}),
-        "comparisons": choices(screen, other),
+        "comparisons": comparisons(screen, other),
         **group_context(screen, groups, by),
         **cells_context(screen, pairs.result() if pairs else None, by, across),
-        "views": [
-            {"text": name, "current": name == screen.settings["view"], "query": screen.query(view=name)}
-            for name in VIEWS
-        ],
+        "views": choices(VIEWS, screen.settings["view"], lambda view: screen.query(view=view)),
         "failures": failures_context(question, report.requests, report.errors, failures),
         **ledger_freshness(wanted, report.newest_ns, now_ns),
         **history_context(screen, question),
@@ -176,21 +176,14 @@ def group_context(screen: Screen, groups: Mapping[str, Group], by: Dimension) ->
         )
     return {
         "by": by,
-        "group_choices": [
-            {
-                "text": "prompt" if name == "prompt_bucket" else name,
-                "current": name == by,
-                "query": screen.query(by=name),
-            }
-            for name in GROUPS
-            if name != screen.settings["across"]
-        ],
+        "group_choices": choices(
+            (name for name in GROUPS if name != screen.settings["across"]), by, lambda by: screen.query(by=by), TEXTS
+        ),
         "groups": shown,
         "groups_left_out": max(0, len(ranked) - GROUP_ROWS),
-        "quantiles": [
-            {"text": q, "current": q == question.quantile, "query": screen.query(question.with_quantile(q))}
-            for q in QUANTILES
-        ],
+        "quantiles": choices(
+            QUANTILES, question.quantile, lambda q: screen.query(question.with_quantile(cast(Quantile, q)))
+        ),
     }
 
 
@@ -202,15 +195,9 @@ def cells_context(screen: Screen, pairs: Cells | None, by: Dimension, across: Di
     longest = max((value for value in values if value), default=0)
     return {
         "across": across,
-        "across_choices": [
-            {
-                "text": "prompt" if name == "prompt_bucket" else name or "none",
-                "current": name == across,
-                "query": screen.query(across=name),
-            }
-            for name in ("", *GROUPS)
-            if name != by
-        ],
+        "across_choices": choices(
+            (name for name in ("", *GROUPS) if name != by), across, lambda across: screen.query(across=across), TEXTS
+        ),
         "pairs": [
             {
                 "cell": cell,

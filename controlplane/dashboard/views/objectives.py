@@ -16,7 +16,7 @@ from controlplane.dashboard.compare import LABELS
 from controlplane.dashboard.core.figures.burndown import burndown_figure
 from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.core.zone import minute
-from controlplane.dashboard.views.common import facet, freshness_context, page, render_page
+from controlplane.dashboard.views.common import choices, facet, freshness_context, page, render_page
 from controlplane.dashboard.views.objective_parts import INCIDENT_STATES, now, over_period, rates
 from controlplane.incidents.core import runbook
 from controlplane.incidents.core.silences import Subject
@@ -61,16 +61,14 @@ def objectives(request: HttpRequest) -> HttpResponse:
     context = {
         **_fresh(),
         **_beside(chosen, compare),
-        "comparisons": [
-            {
-                "text": LABELS[text],
-                "current": text == compare,
-                "query": link_query(
-                    [*filter(lambda pair: pair[1], kept), *([("compare", text)] if text != compare else [])]
-                ),
-            }
-            for text in EARLIER
-        ],
+        "comparisons": choices(
+            EARLIER,
+            compare,
+            lambda text: link_query(
+                [pair for pair in (*kept, ("compare", "" if text == compare else text)) if pair[1]]
+            ),
+            LABELS,
+        ),
         "total": len(every),
         "facets": [
             _facet("owner", owner, {_owner(status) for status in every}),

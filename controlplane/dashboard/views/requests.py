@@ -11,6 +11,7 @@ from controlplane.dashboard.compare import beside_context, query_totals
 from controlplane.dashboard.core.screen import Screen
 from controlplane.dashboard.history import history_context
 from controlplane.dashboard.views.common import (
+    choices,
     facet_values,
     filter_context,
     ledger_freshness,
@@ -62,14 +63,7 @@ def requests(request: HttpRequest) -> HttpResponse:
         "first_page": cursor is None,
         "first_href": f"?{screen.query()}",
         "next_href": f"?{screen.query(cursor=page.next_cursor)}" if page.next_cursor else "",
-        "orders": [
-            {
-                "text": text,
-                "current": name == order,
-                "query": screen.query(order=name),
-            }
-            for name, text in ORDERS.items()
-        ],
+        "orders": choices(ORDERS, order, lambda order: screen.query(order=order), ORDERS),
         "exports": [
             {
                 "text": name,

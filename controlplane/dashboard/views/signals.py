@@ -13,7 +13,7 @@ from controlplane.dashboard import links, vendor
 from controlplane.dashboard.changes import changes_in, marked
 from controlplane.dashboard.core.figures.signals import signal_figure
 from controlplane.dashboard.core.screen import link_query
-from controlplane.dashboard.views.common import freshness_context, page, presets, render_page
+from controlplane.dashboard.views.common import choices, freshness_context, page, presets, render_page
 from controlplane.telemetry.core.metric_types import Newest, SeriesInfo, TargetEvent, TargetState
 from controlplane.telemetry.query import metric_answers
 from controlplane.telemetry.query.core import metric_question
@@ -149,16 +149,12 @@ def metric_context(
             }
             for matcher in signal.matchers
         ],
-        "ways": [
-            {
-                "text": SHOWN[way],
-                "current": way == shown,
-                "query": link_query([*(pair for pair in signal.pairs() if pair[0] != "as"), ("as", way)]),
-            }
-            for way in metric_question.SHOWN
-        ]
-        if newest and not newest[0].info.delta
-        else [],
+        "ways": choices(
+            metric_question.SHOWN if newest and not newest[0].info.delta else (),
+            shown,
+            lambda way: link_query([*(pair for pair in signal.pairs() if pair[0] != "as"), ("as", way)]),
+            SHOWN,
+        ),
         "figure": signal_figure(drawn, labels, signal, unit) if drawn else None,
         "step_s": drawn.step_ns // 10**9 if drawn else 0,
         "rolled": drawn is not None and drawn.rolled,

@@ -34,10 +34,7 @@ def replaced(pairs: Pairs, **changed: str) -> str:
 
 def choices(pairs: Pairs, name: str, options: Mapping[str, str], current: str) -> list[dict[str, Any]]:
     """Links for each value of a parameter: `options` are words by value."""
-    return [
-        {"text": text, "query": replaced(pairs, **{name: value}), "current": value == current}
-        for value, text in options.items()
-    ]
+    return common.choices(options, current, lambda value: replaced(pairs, **{name: value}), options)
 
 
 LEVELS = {"p50": "P50", "p90": "P90", "p95": "P95", "p99": "P99"}
