@@ -3,7 +3,6 @@
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from controlplane.core.documents.plan import FieldChange, changed_fields
 from controlplane.core.documents.reading import read
@@ -48,11 +47,15 @@ class Difference:
         return f"{name}: {'; '.join(change_text(each) for each in self.fields) or 'its owner label'}"
 
     @property
-    def lines(self) -> list[dict[str, Any]]:
-        before, after = self.before.splitlines(), self.after.splitlines()
-        compared = difflib.unified_diff(before, after, lineterm="", n=AROUND)
-        tones = {"+": "added", "-": "removed", "@": "muted"}
-        return [{"text": line, "tone": tones.get(line[0], "")} for line in list(compared)[2:]]
+    def lines(self) -> list[dict[str, str]]:
+        return lines_between(self.before, self.after, AROUND)
+
+
+def lines_between(before: str, after: str, around: int = 3) -> list[dict[str, str]]:
+    """The lines that differ, with so many around each."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=around)
+    tones = {"+": "added", "-": "removed", "@": "muted"}
+    return [{"text": line, "tone": tones.get(line[0], "")} for line in list(lines)[2:]]
 
 
 def differences(changes: Iterable[FleetChange]) -> list[Difference]:

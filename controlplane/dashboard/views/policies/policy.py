@@ -1,6 +1,5 @@
 """One policy: its revisions, what a preview measured, and what a revision in shadow would have done otherwise."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -14,6 +13,7 @@ from controlplane.dashboard.core.policy_rows import canary_rows, ladder_rows, ta
 from controlplane.dashboard.core.preview_tables import preview_rows, preview_tables
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
+from controlplane.fleet.files.differences import lines_between
 from controlplane.policy import queries
 from controlplane.policy.core.decide import subject_of
 from controlplane.policy.core.spec import Policy
@@ -54,7 +54,7 @@ def policy(request: HttpRequest, name: str) -> HttpResponse:
         if active and active.waits_for_retirement
         else None,
         "rows": [{"revision": row, "icon": LOOKS[row.state][0], "tone": LOOKS[row.state][1]} for row in revisions],
-        "difference": difference(active, chosen) if active and active != chosen else [],
+        "difference": lines_between(active.text, chosen.text) if active and active != chosen else [],
         "preview": preview_rows(chosen.preview),
         "preview_tables": preview_tables(chosen.preview),
         "job": previews.newest_job(chosen),
@@ -83,13 +83,6 @@ def shown(revisions: Sequence[PolicyRevision], parameters: Mapping[str, Sequence
         if row.number == number:
             return row
     raise Http404(f"there is no revision {number} of this policy")
-
-
-def difference(before: PolicyRevision, after: PolicyRevision) -> list[dict[str, str]]:
-    """The lines that differ, with three around each."""
-    lines = difflib.unified_diff(before.text.splitlines(), after.text.splitlines(), lineterm="")
-    tones = {"+": "added", "-": "removed", "@": "muted"}
-    return [{"text": line, "tone": tones.get(line[0], "")} for line in list(lines)[2:]]
 
 
 def part_of(standing: NewestDecision, followed: Policy, *, is_stale: bool) -> dict[str, Any]:
