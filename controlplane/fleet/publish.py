@@ -142,8 +142,7 @@ def _publish(
     path: Path = settings.CONFIG.snapshot_file
     with span("publish the policy snapshot"), _locked(path):
         revision, published = _in_force(change, author)
-        if not path.is_file() or path.read_text() != published.text:
-            snapshot_file.write_text(path, published.text.encode())
+        if snapshot_file.write_changed(path, published.text.encode()):
             log.info(
                 "snapshot.written",
                 version=revision.version,

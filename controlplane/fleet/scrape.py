@@ -1,12 +1,11 @@
 """Writes `scrape-targets.json` into the home: the replicas and our own processes, for the telemetry process to scrape (docs/metrics.md)."""
 
 import json
-import os
-from pathlib import Path
 
 from controlplane.config import Config
 from controlplane.fleet.metrics_pages import metrics_pages
 from controlplane.fleet.models import Replica
+from inference.contract import snapshot_file
 
 FILE = "scrape-targets.json"
 
@@ -61,13 +60,5 @@ def _replicas() -> list[dict[str, object]]:
 
 def write(config: Config) -> None:
     """Replace the file in one step, where its content has changed."""
-    path, text = config.home / FILE, json.dumps(targets(config), indent=1) + "\n"
-    if _read(path) == text:
-        return
-    draft = path.with_name(f".{FILE}.{os.getpid()}")
-    draft.write_text(text)
-    draft.replace(path)
-
-
-def _read(path: Path) -> str:
-    return path.read_text() if path.is_file() else ""
+    text = json.dumps(targets(config), indent=1) + "\n"
+    snapshot_file.write_changed(config.home / FILE, text.encode())

@@ -16,3 +16,12 @@ def write_text(path: Path, text: bytes) -> None:
     temporary.touch(mode=0o600)
     temporary.write_bytes(text)
     temporary.replace(path)
+
+
+def write_changed(path: Path, text: bytes) -> bool:
+    """The same, where the file has another text or is missing, and says whether it was so: readers look at its time. Raises OSError."""
+    if path.is_file() and path.read_bytes() == text:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, text)
+    return True

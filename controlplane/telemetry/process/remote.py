@@ -43,13 +43,13 @@ class Remote:
                 continue
             body, etag = answer[0], answer[1] or etag
             if body is not None:
-                _replace(self._snapshot, body)
+                snapshot_file.write_changed(self._snapshot, body)
 
     async def _follow_targets(self, session: aiohttp.ClientSession) -> None:
         while True:
             answer = await self._get(session, self._targets_url, {}, {})
             if answer is not None and answer[0] is not None:
-                _replace(self._targets, answer[0])
+                snapshot_file.write_changed(self._targets, answer[0])
             await asyncio.sleep(TARGETS_EVERY_S)
 
     async def _get(
@@ -70,11 +70,3 @@ class Remote:
                 log.warning("telemetry.not_fetched", url=url, reason=problem, effect="the last one is used")
             self._problems[url] = problem
         return None
-
-
-def _replace(path: Path, body: bytes) -> None:
-    """In one step, and only where it is another: readers look at the file's time."""
-    if path.is_file() and path.read_bytes() == body:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    snapshot_file.write_text(path, body)
