@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from typing import Any, TypeVar
+from typing import Any
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
@@ -17,16 +17,10 @@ MAX_DEPTH = 48
 _MESSAGES_DEEP = 2 * MAX_DEPTH + 6  # a list is two messages, and the first value is the sixth
 _IDS = ("traceId", "spanId", "parentSpanId")
 _MAX_REASON_CHARS = 300
-_Message = TypeVar("_Message", bound=Message)
 
 
-def as_protobuf(body: bytes) -> bytes:
-    """An export request of spans. Raises MalformedError."""
-    return message_of(body, ExportTraceServiceRequest).SerializeToString()
-
-
-def message_of(body: bytes, kind: type[_Message]) -> _Message:
-    """Raises MalformedError where the body as a whole cannot be read."""
+def as_protobuf(body: bytes, kind: type[Message] = ExportTraceServiceRequest) -> bytes:
+    """An export request of spans, or of another kind. Raises MalformedError where the body as a whole cannot be read."""
     if body.count(b"{") + body.count(b"[") + body.count(b",") > MAX_VALUES:
         raise MalformedError(f"the body holds more than {MAX_VALUES} JSON values: send smaller batches, or protobuf")
     message = kind()
@@ -38,7 +32,7 @@ def message_of(body: bytes, kind: type[_Message]) -> _Message:
     except (json_format.ParseError, ValueError, RecursionError, TypeError, AttributeError) as error:
         reason = str(error).rpartition(" field: ")[2]  # without the path, which repeats at each level
         raise MalformedError(f"the body is not OTLP/JSON: {reason[:_MAX_REASON_CHARS]}") from error
-    return message
+    return message.SerializeToString()
 
 
 def _mapped(value: dict[str, Any]) -> dict[str, Any]:

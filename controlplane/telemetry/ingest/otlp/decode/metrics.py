@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
 
-from controlplane.telemetry.ingest.otlp.decode.from_json import message_of
+from controlplane.telemetry.ingest.otlp.decode.from_json import as_protobuf
 from controlplane.telemetry.ingest.otlp.decode.wire import MAX_MESSAGE_BYTES, count, parse, scopes
 from controlplane.telemetry.metrics.batch import Builder
 from controlplane.telemetry.metrics.core import buckets
@@ -54,12 +54,7 @@ def read_protobuf(body: bytes, into: Builder) -> None:
 
 def read_json(body: bytes, into: Builder) -> None:
     """Raises MalformedError where the body as a whole cannot be read."""
-    for resource in message_of(body, ExportMetricsServiceRequest).resource_metrics:
-        base = _resource_labels(resource.resource.attributes)
-        for scope in resource.scope_metrics:
-            labels = {**base, "otel.scope.name": scope.scope.name}
-            for metric in scope.metrics:
-                _metric(metric, labels, into)
+    read_protobuf(as_protobuf(body, ExportMetricsServiceRequest), into)
 
 
 def _metric(metric: Metric, labels: Pairs, into: Builder) -> None:
