@@ -7,7 +7,7 @@ from controlplane.telemetry.explain.observation import Observation, Replica
 
 COLD_FACTOR = 2.0  # a cold request this many times as slow as a warm one
 COLD_IMPACT = 0.02  # of the pool's E2E: less does not show in any percentile
-SICK_FACTOR = 2.0  # this many times as slow as the median of the others
+SICK_FACTOR = 2.0  # this many times as slow as the median of the others, or as their share of errors
 SICK_ERRORS = 0.05  # more errors than the others by this share of requests
 SICK_REQUESTS = 20  # fewer prove nothing about a replica
 
@@ -84,7 +84,7 @@ def _slower(seen: Observation, replica: Replica, others: list[Replica]) -> Cause
 def _failing(seen: Observation, replica: Replica, others: list[Replica]) -> Cause | None:
     share = replica.errors / replica.requests
     usual = sum(other.errors for other in others) / sum(other.requests for other in others)
-    if share < usual + SICK_ERRORS:
+    if share < max(usual + SICK_ERRORS, SICK_FACTOR * usual):
         return None
     return Cause(
         "sick-replica",

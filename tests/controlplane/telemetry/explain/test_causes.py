@@ -117,6 +117,12 @@ def test_a_replica_that_fails_is_sick_too() -> None:
     assert "chat-2" in cause.summary and "18%" in cause.summary
 
 
+def test_a_replica_whose_siblings_fail_too_is_not_the_sick_one() -> None:
+    replicas = tuple(replace(each, errors=each.requests * 8 // 10) for each in HEALTHY.replicas[:2])
+    worst = Replica(name="chat-2", requests=330, errors=330, model_ms=9.0)
+    assert known_causes(replace(HEALTHY, replicas=(*replicas, worst))) == []
+
+
 def test_the_costliest_comes_first() -> None:
     both = replace(SHOWN["cold-replica"], cache=SHOWN["cache-collapse"].cache)
     assert [cause.name for cause in known_causes(both)] == ["cold-replica", "cache-collapse"]
