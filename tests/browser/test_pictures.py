@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import pages
-from tests.support.browser.burning import BURN, JUDGE, QUIET
+from tests.support.browser.burning import BURN, JUDGE, QUIET, SENT
 from tests.support.browser.console import ROOT, SCREENSHOTS
 from tests.support.browser.site import Site
 
@@ -26,9 +26,11 @@ SCREENS = {
 
 @pytest.fixture
 def eventful(site: Site, decided: None, planned: None) -> None:
-    """A day with decisions and forecasts, whose objectives have just been judged, and an incident."""
+    """A day with decisions and forecasts, whose objectives have just been judged, and an incident whose
+    page was accepted."""
     site.shell(JUDGE)
     site.shell(BURN)
+    site.shell(SENT)
 
 
 @pytest.mark.soak

@@ -1,4 +1,4 @@
-"""Code for `Site.shell`: objectives that were just judged, incidents of every kind, and the end of all of them."""
+"""Code for `Site.shell`: objectives that were just judged, incidents of every kind, their pages as accepted, and the end of all of them."""
 
 BURN = """
 import time
@@ -30,6 +30,13 @@ for tick in range(30):  # what a busy machine's store did not answer in time is 
     engine.observe(alerts, now + timedelta(seconds=tick))
     if not Incident.objects.filter(attribution__isnull=True).exists():
         break
+"""
+SENT = """
+from django.utils import timezone
+from controlplane.incidents.notify.delivery.models import Delivery, Heartbeat
+now = timezone.now()
+Heartbeat.objects.update_or_create(name=Heartbeat.SENDER, defaults={"at": now})
+Delivery.objects.update(state="delivered", settled_at=now)
 """
 QUIET = """
 from controlplane.incidents.models import Incident, SilenceRecord
