@@ -43,11 +43,10 @@ def measured(gaps: Iterable[Gap], scope: Mapping[str, str], from_s: int, step_s:
     part = np.ones(count)
     for gap in gaps:
         lost = gap.lost_share(scope)
-        for step in (
-            range(max(0, (gap.from_s - from_s) // step_s), min(count, -(-(gap.to_s - from_s) // step_s)))
-            if lost
-            else ()
-        ):
+        if not lost:
+            continue
+        first, end = max(0, (gap.from_s - from_s) // step_s), min(count, -(-(gap.to_s - from_s) // step_s))
+        for step in range(first, end):
             start_s = from_s + step * step_s
             part[step] -= lost * (min(gap.to_s, start_s + step_s) - max(gap.from_s, start_s)) / step_s
     return np.where(part < MIN_SHARE, 0.0, part)

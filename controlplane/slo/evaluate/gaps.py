@@ -43,9 +43,7 @@ class Gaps:
         self._ended = Ended()
         self._trusted_s: float | None = None  # when the ledger was last trusted
         self._began: tuple[int, float, dict[Key, int]] | None = None  # the row, its begin, and the sums then
-        self._compared: tuple[float, dict[Key, int]] | None = (
-            None  # until when the trusted ledger was compared, and the sums then
-        )
+        self._compared: tuple[float, dict[Key, int]] | None = None  # until when the ledger was, and the sums then
         self._clocks_agree = True
 
     def look(self, now: datetime, processes: Mapping[str, Process]) -> None:
