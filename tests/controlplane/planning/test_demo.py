@@ -19,7 +19,7 @@ from controlplane.telemetry.store import Store
 from inference.contract.stages import STAGES
 from tests.support.planning.stored_demand import store_demand, store_recorded
 from tests.support.stored_pool import stored_pool
-from tests.support.telemetry.rollups import fill
+from tests.support.telemetry.rollups import awake, fill
 from tests.support.telemetry.samples import S, row
 
 MONDAY_S = 1_795_392_000
@@ -75,7 +75,8 @@ def test_synthetic_weeks_are_read_as_demand_and_rollups_and_removed_again(fleet:
     assert "remove it first, with --delete" in run({"weeks": 1, "requests_per_s": 1.0, "seed": 1}).error
     store_demand(fleet, row.to_s + 300, [7], build=time.time_ns())
     store_recorded(fleet, row.to_s + 300, [300.0])
-    removed = run(demo.DELETE).result
+    with awake(fleet, "rollups", "rollup_slices", "demand", "rollup_builds"):
+        removed = run(demo.DELETE).result
     assert (removed["requests"], removed["note"]) == (row.requests, "removed")
     assert (rows(fleet, "rollups"), rows(fleet, "demand"), rows(fleet, "rollup_builds")) == (0, 1, 1)
     assert not DemoHistory.objects.exists()

@@ -1,6 +1,8 @@
 """Fills a store's rollups as the telemetry process does, bins values without ClickHouse, and compares rollups with the ledger."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event, Thread
 from unittest.mock import patch
 
 from controlplane.telemetry.store import Store
@@ -28,6 +30,25 @@ def fill(store: Store, now_ns: int, retention_days: int = 30, *, together_s: int
         while due := store.rollups.due(now_ns, retention_days):
             built += sum(store.rollups.fill(run, now_ns) for run in rollups.together(due))
     return built
+
+
+@contextmanager
+def awake(store: Store, *tables: str) -> Iterator[None]:
+    """While the block runs, an idle store's background tasks look for work at once: they may sleep over a deletion for half a minute."""
+    ended = Event()
+
+    def wake() -> None:
+        while not ended.wait(0.1):
+            for table in tables:
+                store.command(f"SYSTEM START MERGES {table}")
+
+    thread = Thread(target=wake)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def bins_of(values: Sequence[int]) -> list[int]:

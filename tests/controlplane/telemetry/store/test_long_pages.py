@@ -18,7 +18,7 @@ from controlplane.telemetry.store.read.histograms import BINS, MIDS, Histograms,
 from controlplane.telemetry.store.write.keys import key_of
 from inference.contract.stages import STAGES
 from tests.support.telemetry.latency_figures import choices, part
-from tests.support.telemetry.rollups import fill
+from tests.support.telemetry.rollups import awake, fill
 from tests.support.telemetry.samples import U64, S, answered, row
 
 HOUR_NS = 3600 * S
@@ -225,8 +225,10 @@ def test_a_day_of_which_short_steps_are_no_longer_kept_has_its_requests(store: S
     then_ns = NOW_NS - 10 * HOUR_NS  # minutes were no longer filled of that time
     fill(store, then_ns, together_s=SLOT_S)
     assert store.latency.rolled(day, step_ns=3600 * S)
-    for table in ("rollups", "rollup_slices"):  # as their TTL does, day by day
-        store.command(f"DELETE FROM {table} WHERE step_s < 3600 AND start_s < {NOW_NS // S - 40 * 3600}")
+    tables = ("rollups", "rollup_slices")
+    with awake(store, *tables):
+        for table in tables:  # as their TTL does, day by day
+            store.command(f"DELETE FROM {table} WHERE step_s < 3600 AND start_s < {NOW_NS // S - 40 * 3600}")
     points = store.latency.series(day, {}, 1800)
     assert sum(point.requests for point in points) == len(rows)
     assert store.latency.report(day).requests == len(rows)

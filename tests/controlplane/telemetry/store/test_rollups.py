@@ -16,7 +16,7 @@ from controlplane.telemetry.store.read.histograms import BINS
 from controlplane.telemetry.store.tiers import STEPS_S
 from controlplane.telemetry.store.write.keys import key_of
 from inference.contract.stages import STAGES
-from tests.support.telemetry.rollups import OF_REQUESTS, assert_equals_the_ledger, bins_of, fill
+from tests.support.telemetry.rollups import OF_REQUESTS, assert_equals_the_ledger, awake, bins_of, fill
 from tests.support.telemetry.samples import NOON_NS, S, answered, random_rows, row
 
 HALF_DAY_NS = 43_200 * S
@@ -166,7 +166,8 @@ def test_rows_of_replaced_builds_are_dropped_later(store: Store, monkeypatch: py
         "a query may read them"
     )
     monkeypatch.setattr(rollups, "DEAD_KEPT_S", 0)
-    store.rollups.drop_dead_builds()
+    with awake(store, "rollups", "rollup_slices", "demand"):
+        store.rollups.drop_dead_builds()
     assert store.rows(
         "SELECT count() FROM rollups WHERE build NOT IN (SELECT build FROM rollup_builds FINAL WHERE kind = 'rollups')"
     ) == [(0,)]
