@@ -29,7 +29,7 @@ run: setup ## set up and start everything on this machine; Ctrl-C ends it
 test: setup-dev ## set up and run every test, four at a time; ARGS="tests/inference -k cache" runs some, one by one
 	$(BIN)/python -m pytest $(or $(ARGS),-n 4)
 
-test-fast: setup-dev ## run the tests without processes, database and random histories, within a minute; ARGS as above
+test-fast: setup-dev ## run the tests without processes, database and random histories, in about a minute; ARGS as above
 	$(BIN)/python -m pytest -m "not processes and not database and not sized" $(or $(ARGS),-n 2)
 
 test-soak: setup-dev ## run the long tests at full length, an hour or more: before a release, and when their part changes; ARGS as above
