@@ -164,9 +164,7 @@ def row(status: ObjectiveStatus) -> dict[str, Any]:
         "why": status.why or (words.no_requests(objective) if status.is_empty and objective else ""),
         "history": _history(status),
         "unmeasured": words.unmeasured(missed, status.document.get("total", 0), minute),
-        "unmeasured_for": f"{PAGE.duration(missed['seconds'])} not {'fully ' if missed.get('in_part') else ''}measured"
-        if missed
-        else "",
+        "unmeasured_for": f"{PAGE.duration(missed['seconds'])} {words.not_measured(missed)}" if missed else "",
         "target": PAGE.target(status.row.target),
         "sli": status.document.get("sli"),
         "left": left,

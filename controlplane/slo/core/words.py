@@ -120,11 +120,13 @@ def unmeasured(missed: Mapping[str, Any] | None, total: int, minute: Callable[[i
         for gap in each
     )
     earlier = f"; and {TEXT.counted(missed['others'], 'earlier time')}" if missed["others"] else ""
-    fully = "fully " if missed.get("in_part") else ""
-    how_much = (
-        f"{TEXT.duration(missed['seconds'])} were not {fully}measured ({_about(requests, missed['of_more'])}{share})"
-    )
-    return f"{how_much}: {times}{earlier}"
+    how_much = f"{TEXT.duration(missed['seconds'])} were {not_measured(missed)}"
+    return f"{how_much} ({_about(requests, missed['of_more'])}{share}): {times}{earlier}"
+
+
+def not_measured(missed: Mapping[str, Any]) -> str:
+    """Whether all requests of the times are missing, or some while others arrived."""
+    return "not fully measured" if missed.get("in_part") else "not measured"
 
 
 def _about(requests: int | None, of_more: bool) -> str:
