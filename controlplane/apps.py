@@ -3,6 +3,8 @@ from types import ModuleType
 
 from django.apps import AppConfig
 
+from inference.contract.settings import names
+
 
 class ControlPlaneConfig(AppConfig):
     """The first of all apps: from here until it is ready, the models of all are imported."""
@@ -16,6 +18,8 @@ class ControlPlaneConfig(AppConfig):
 
     def ready(self) -> None:
         from controlplane import checks  # noqa: F401  (registers them)
+
+        names.warn()
 
         gc.freeze()
         gc.enable()

@@ -14,6 +14,7 @@ import uvloop
 from inference.app import Gateway
 from inference.config import Config, ConfigError, load
 from inference.contract import logs
+from inference.contract.settings import names
 from inference.contract.tls.certificate import ServerCertificate, TlsError
 from inference.contract.tls.clear_text import warn
 from inference.wires.http.server import Server
@@ -30,6 +31,7 @@ async def run(config: Config) -> int:
     worker = await Worker.joined()
     if worker is not None:
         return await serve(config.share_of(worker.workers), worker)
+    names.warn()
     if config.gateway_workers > 1:
         gc.enable()
         return await Supervisor(config).run()

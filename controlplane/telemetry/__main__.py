@@ -19,6 +19,7 @@ from controlplane.config.connections import connections_of
 from controlplane.telemetry.config import IngestConfig
 from controlplane.telemetry.process.service import StartError, serve
 from inference.contract import logs
+from inference.contract.settings import names
 from inference.contract.tls.clear_text import connections, reached, warn
 
 
@@ -41,6 +42,7 @@ def main() -> None:
     try:
         config = IngestConfig.load()
         logs.configure(logs.stdlib_logging(config.log_format, config.log_level))
+        names.warn()
         uvloop.run(_run(config))
     except (ConfigError, StartError) as error:
         sys.exit(f"telemetry cannot start: {error}")

@@ -1,5 +1,6 @@
 """Starts all of Weir on this machine, and says where things are."""
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from deploy.local.parts import build
 from deploy.local.ports import is_free
 from deploy.local.preflight import problem
 from deploy.local.supervisor import Supervisor
+from inference.contract.settings.names import as_text
 
 
 def main() -> int:
@@ -32,6 +34,8 @@ def main() -> int:
 def _run(options: Options) -> None:
     if reason := problem():
         raise CannotRunError(reason)
+    if names := as_text(os.environ):
+        _say(f"nothing reads {names}: docs/settings.md has all names")
     with hold(options.home, _say):
         _check_ports(options)
         servers = backend.servers(options.backend_urls, options.backend_api_key)

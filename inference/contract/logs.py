@@ -14,7 +14,7 @@ SECRET_FIELD = re.compile(
     re.I,
 )
 SECRET_TEXT = re.compile(
-    r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/@\s]*@|(?P<bearer>\bbearer\s+)\S+|\bweir_[a-z]+_[\w-]{20,}", re.I
+    r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/@\s]*@|(?P<bearer>\bbearer\s+)\S+|(?-i:\bweir_[a-z]+_)[\w-]{20,}", re.I
 )
 
 

@@ -1,0 +1,1 @@
+"""The names of all settings, whichever process reads them."""
