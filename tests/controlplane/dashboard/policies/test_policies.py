@@ -39,6 +39,14 @@ def test_where_things_stand_says_what_each_pool_has_and_wants_and_on_which_step_
     assert "perfect foresight" in page and "GPU-h" in page
 
 
+def test_only_who_may_write_a_policy_is_led_to_its_form(teammate: Client, owner: Client, served: Filled) -> None:
+    form = "/admin/policy/policyrevision/add/"
+    assert form in owner.get("/policies").content.decode() and form not in teammate.get("/policies").content.decode()
+    decided.store(2)
+    for path in ("/policies", "/policies/scale-chat-large-local"):
+        assert form in owner.get(path).content.decode() and form not in teammate.get(path).content.decode(), path
+
+
 def test_without_policies_the_page_says_how_to_begin(teammate: Client, served: Filled) -> None:
     assert "There is no policy." in text(teammate.get("/policies"))
     assert "No policy has decided anything yet." in text(teammate.get("/decisions"))
