@@ -107,10 +107,10 @@ class Format:
         return self.count(round(value)) if whole else _significant(value)
 
     def usd(self, value: float | None) -> str:
-        """Dollars, with cents below 100 and two digits below a cent: `0.42 USD`, `1 234 USD`, `0.00042 USD`."""
+        """Dollars, with cents below 100 and two digits below ten cents: `0.42 USD`, `1 234 USD`, `0.00042 USD`."""
         if value is None:
             return MISSING
-        if 0 < abs(value) < 0.01:
+        if 0 < abs(value) < 0.0995:
             return self._with(f"{value:.{1 - math.floor(math.log10(abs(value)))}f}", "USD")
         return self._with(f"{value:.2f}" if abs(value) < 99.995 else self.count(round(value)), "USD")
 

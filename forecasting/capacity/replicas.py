@@ -181,7 +181,7 @@ def _assumed(plan: PoolPlan) -> tuple[str, ...]:
     """What this pool's plan rests on that was not measured."""
     pool, capacity, notes = plan.assumptions, plan.capacity, []
     if plan.unpriced:
-        notes.append(f"{plan.gpu} has no price: its cost is counted as 0. Enter USD per GPU-hour.")
+        notes.append(f"{plan.gpu} has no price: its cost is not known, and in no sum. Enter USD per GPU-hour.")
     if pool.cold_start.source != "ledger":
         how = "was entered, not measured" if pool.cold_start.source == "entered" else "is assumed: enter or measure one"
         notes.append(f"The cold start of {pool.cold_start.p90_s:g} s {how}.")

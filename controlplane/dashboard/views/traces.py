@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -130,7 +129,7 @@ def facts(row: LedgerRow, saved_usd: float | None = None) -> list[tuple[str, str
         ("HTTP status", "" if row.http_status is None else str(row.http_status)),
         ("error", " in ".join(part for part in (row.error_type, row.error_stage) if part)),
         ("cost", _cost(row)),
-        ("without the cache", f"{_usd(saved_usd)}, by the price that holds now" if saved_usd else ""),
+        ("without the cache", f"{PAGE.usd(saved_usd)}, by the price that holds now" if saved_usd else ""),
         ("policy version", "" if row.policy_version is None else str(row.policy_version)),
         ("routing rule", row.policy_rule),
         ("degraded", row.degraded),
@@ -156,13 +155,8 @@ def _hashed(digest: str, size_bytes: int | None) -> str:
 def _cost(row: LedgerRow) -> str:
     """Said to be unknown where there was something to pay for."""
     if row.cost_usd is not None:
-        return _usd(row.cost_usd) if row.cost_usd else "nothing"
+        return PAGE.usd(row.cost_usd) if row.cost_usd else "nothing"
     return "unpriced: nobody has entered a price" if row.pool and row.output_tokens else ""
-
-
-def _usd(usd: float) -> str:
-    """Three digits, however little it is: none of what was paid for shows as $0."""
-    return f"${Decimal(f'{usd:.3g}'):f}"
 
 
 def _attempt(attempt: Attempt) -> str:

@@ -22,7 +22,7 @@ def indicator(value: Indicator) -> str:
             of = f" ({value.ttft_definition})" if value.measure == "ttft" else ""
             return f"{SHOWN_AS.get(value.measure, f'{value.measure} time')}{of} is at most {TEXT.threshold_ms(value.threshold_ms)}"
         case Cost():
-            return f"1,000 tokens cost at most ${value.usd_per_1k_tokens:g}"
+            return f"1,000 tokens cost at most {value.usd_per_1k_tokens:g} USD"
         case Histogram():
             return f"{value.metric} is at most {value.threshold:g}"
 

@@ -143,7 +143,7 @@ def amount(definition: Mapping[str, Any], value: float) -> str:
         case "latency":
             return TEXT.ms(value)
         case "cost":
-            return f"${value:.4g}"
+            return f"{value:.4g} USD"
     return TEXT.target(value) if value == quantile(definition) else TEXT.precise(value)
 
 

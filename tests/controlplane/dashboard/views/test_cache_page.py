@@ -67,7 +67,7 @@ def test_a_hit_says_what_its_answer_would_have_cost_and_a_miss_what_was_cached_a
     assert "cost nothing" in said and "without the cache" not in said  # nobody has entered a price
     Price.objects.create(variant=pool.variant, usd_per_1k_prompt_tokens=0.5, usd_per_1k_output_tokens=1)
     said = words_of(page_of(reader, f"/traces/{hit.trace_id}"))
-    assert "without the cache $0.07, by the price that holds now" in said
+    assert "without the cache 0.070 USD, by the price that holds now" in said
     said = words_of(page_of(reader, f"/traces/{row(2).trace_id}"))
     assert "tokens in 100, 64 of them in its server's cache" in said and "without the cache" not in said
 

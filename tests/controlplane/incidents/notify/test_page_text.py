@@ -89,7 +89,7 @@ def test_without_the_store_it_says_so() -> None:
             0.9312,
             "premium chat availability is 93.1 % against 95 %; 68 % of the failures are in queue on",
         ),
-        (Cost(0.002), 0.0035, "premium chat cost per 1,000 tokens p95 is $0.0035 against $0.002; on prompts"),
+        (Cost(0.002), 0.0035, "premium chat cost per 1,000 tokens p95 is 0.0035 USD against 0.002 USD; on prompts"),
         (Latency("itl", 40), 51.0, "premium chat ITL p95 is 51.0 ms against 40 ms;"),
         (Latency("queue", 1500), 61_000.0, "premium chat queue time p95 is 61.0 s against 1.5 s;"),
     ],

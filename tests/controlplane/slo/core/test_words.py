@@ -48,7 +48,7 @@ def test_the_recorded_part_of_a_period_is_reported() -> None:
         (Latency("ttft", 1_500), "time to first token (gateway) is at most 1.5 s"),
         (Latency("e2e", 500), "whole request is at most 500 ms"),
         (Latency("queue", 500), "queue time is at most 500 ms"),
-        (Cost(0.25), "1,000 tokens cost at most $0.25"),
+        (Cost(0.25), "1,000 tokens cost at most 0.25 USD"),
         (Histogram("vllm:ttft", 0.5), "vllm:ttft is at most 0.5"),
     ],
 )
