@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links, vendor
-from controlplane.dashboard.core.figures.cache import OUTCOMES, cache_figure, outcomes_by_step
+from controlplane.dashboard.core.cache_words import result_words
+from controlplane.dashboard.core.figures.cache import cache_figure, outcomes_by_step
 from controlplane.dashboard.core.figures.latency import grid
 from controlplane.dashboard.core.screen import Screen
 from controlplane.dashboard.history import history_context
@@ -61,11 +62,10 @@ def cache(request: HttpRequest) -> HttpResponse:
         "whole": whole,
         "figures": [_figure(whole, name, text, form) for name, text, form in FIGURES],
         "figure_names": [text for _, text, _ in FIGURES],
-        "rows": [_row(row, question) for row in rows[:MAX_ROWS]],
+        "rows": [_row(row, question, list(by_outcome)) for row in rows[:MAX_ROWS]],
         "left_out": max(0, len(rows) - MAX_ROWS),
-        "all_outcomes": OUTCOMES,
         "figure": cache_figure(by_outcome, starts, question, step_ns) if by_outcome else None,
-        "chart_outcomes": list(by_outcome),
+        "outcomes": list(by_outcome),
         "table": [(start, [counts[n] for counts in by_outcome.values()]) for n, start in enumerate(starts)],
         "steps": steps.result(),
         "comparing": LLMModel.objects.exclude(semantic_mode=LLMModel.SemanticMode.OFF).select_related(
@@ -96,12 +96,12 @@ def _figure(row: Saved, name: str, text: str, form: Any) -> dict[str, Any]:
     }
 
 
-def _row(row: Saved, question: Question) -> dict[str, Any]:
+def _row(row: Saved, question: Question, outcomes: Sequence[str]) -> dict[str, Any]:
     narrowed = question.with_filter("model", row.model).with_filter("policy_rule", row.rule)
     return {
         "row": row,
         "href": links.requests(narrowed),
-        "counts": [row.requests[outcome] for outcome in OUTCOMES],
+        "counts": [row.requests[outcome] for outcome in outcomes],
         "figures": [_figure(row, name, text, form) for name, text, form in FIGURES],
     }
 
@@ -111,7 +111,8 @@ def _by_model(counts: Sequence[Counted]) -> list[dict[str, Any]]:
     models = []
     for model, each in groupby(counts, key=lambda it: it.model):
         results = sorted(each, key=lambda it: (-it.count, it.result))
-        models.append({"model": model, "total": sum(it.count for it in results), "results": results})
+        said = [{"words": result_words(it.result), "count": it.count} for it in results]
+        models.append({"model": model, "total": sum(it.count for it in results), "results": said})
     return models
 
 

@@ -106,7 +106,7 @@ def test_evidence_refusals_and_sizes_are_as_the_gateways_say(reader: Client, cal
     page = page_of(reader, "/cache", **question)
     assert "Compare their answers, and serve nothing. Vectors by <strong>letters</strong>" in " ".join(page.split())
     assert "not enough evidence: 211 of 677" in page
-    assert "refused_number <strong>54</strong>" in page
+    assert "they differ in: number <strong>54</strong>" in page
     assert "9.00\u202fkB" in page
     assert caller.get("/api/v1/cache", question).json()["written"] == [
         {"model": "chat", "rule": "p/r", "size_bytes": 9000}
