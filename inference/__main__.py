@@ -58,7 +58,7 @@ async def serve(config: Config, worker: Worker | None) -> int:
         sys.stderr.write(f"{error}\n")
         return 2
     gateway = Gateway(config)
-    gateway.worker = worker
+    gateway.worker, gateway.certificate = worker, certificate
     gateway.start()
     server = Server(
         gateway,

@@ -17,6 +17,7 @@ from inference.config import FLUSH_CACHE_S, FLUSH_SPANS_S, Config
 from inference.contract.lane import MAX_FORM_BYTES, MAX_UPLOAD_BYTES, is_upload
 from inference.contract.metrics_access import may_read_metrics
 from inference.contract.snapshot import Checked, Fault
+from inference.contract.tls.certificate import ServerCertificate
 from inference.core.openai import errors, writers
 from inference.core.openai.errors import ApiError
 from inference.observability.families import render
@@ -85,6 +86,7 @@ class Gateway:
         self.connections: Callable[[], tuple[int, int]] = lambda: (0, 0)  # their number, and the bytes they hold
         self.metrics = Metrics()
         self.worker: Worker | None = None  # where several processes serve the port
+        self.certificate: ServerCertificate | None = None
         self.serving: Serving | None = None
         self.watch = SnapshotWatch(config.snapshot_kept, self._swap, config.backend_link_local)
         self.source: Source = (

@@ -33,6 +33,7 @@ _LEAST = frozenset(
 )
 _MOST = frozenset(
     (
+        "weir_gateway_certificate_fault",
         "weir_gateway_connection_in_the_clear",
         "python_info",
         "weir_gateway_issuer_keys_age_seconds",

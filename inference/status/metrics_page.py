@@ -22,6 +22,9 @@ def gauges(gateway: "Gateway") -> list[Labelled]:
     writable: dict[tuple[str, ...], float] = {(): float(not redis.refusal)} if redis is not None and redis.up else {}
     faults: dict[tuple[str, ...], float] = {(fault.kind, fault.name): 1.0 for fault in gateway.faults()}
     refused: dict[tuple[str, ...], float] = {(gateway.export.refusal,): 1.0} if gateway.export.refusal else {}
+    fault = gateway.certificate.fault if gateway.certificate is not None else ""
+    unfit: dict[tuple[str, ...], float] = {(fault,): 1.0} if fault else {}
+    about_unfit = "1 where clients refuse the certificate, or will soon, and why."
     about_spans = "1 where telemetry has taken none of the spans lately, and why."
     about_detected = "1 for each replica, with the server that it was found to be, and whether the pool can use it."
     about_ejected = "Whether the replica gets no requests for a while because its calls failed."
@@ -42,6 +45,7 @@ def gauges(gateway: "Gateway") -> list[Labelled]:
         alone("policy_stale", "Whether a newer snapshot was refused.", bool(watch.error)),
         ("weir_gateway_policy_fault", about_faults, ("kind", "name"), faults),
         alone("policy_unknown_fields", about_unknown, len(watch.unknown)),
+        (f"{PREFIX}certificate_fault", about_unfit, ("reason",), unfit),
         alone("spans_waiting", "Traces waiting to be sent.", gateway.export.waiting),
         (f"{PREFIX}spans_refused", about_spans, ("reason",), refused),
     ]

@@ -23,8 +23,13 @@ class Certificate(NamedTuple):
         return path
 
 
-def certificate(*names: str, is_rsa: bool = False) -> Certificate:
-    """A certificate for these host names, valid for a day."""
+A_DAY = (datetime.timedelta(minutes=-5), datetime.timedelta(days=1))
+
+
+def certificate(
+    *names: str, is_rsa: bool = False, valid: tuple[datetime.timedelta, datetime.timedelta] = A_DAY
+) -> Certificate:
+    """A certificate for these host names; from when to when it is `valid`, from now on."""
     key = rsa.generate_private_key(65_537, 2048) if is_rsa else ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
     now = datetime.datetime.now(datetime.UTC)
@@ -34,8 +39,8 @@ def certificate(*names: str, is_rsa: bool = False) -> Certificate:
         .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now + valid[0])
+        .not_valid_after(now + valid[1])
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())

@@ -27,7 +27,10 @@ GATEWAY = Names(
         Fault("weir_gateway_policy_stale", 1, "it obeys an older policy snapshot, because it refused the newest"),
         Fault("weir_gateway_policy_fault", 1, "it refused {kind} {name} of the policy snapshot: /readyz says why"),
     ),
-    notes=(Fault("weir_gateway_connection_in_the_clear", 1, "in the clear: {to} at {where}"),),
+    notes=(
+        Fault("weir_gateway_connection_in_the_clear", 1, "in the clear: {to} at {where}"),
+        Fault("weir_gateway_certificate_fault", 1, "its certificate {reason}"),
+    ),
 )
 TELEMETRY = Names(
     counts=(

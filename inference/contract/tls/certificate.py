@@ -1,8 +1,9 @@
 """The certificate that a server of Weir shows, out of files that may change while it runs."""
 
 import ssl
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import structlog
 
@@ -10,9 +11,28 @@ from inference.contract.errors import PermanentError
 
 _log = structlog.get_logger()
 
+MAX_WARNED = timedelta(days=14)
+_RENEWED_BY = 4  # whoever renews certificates has done so before a fourth of their time is left
+
 
 class TlsError(PermanentError, ValueError):
     """The certificate cannot be used. The message names the files and the reason."""
+
+
+class Validity(NamedTuple):
+    """From when to when clients take a certificate."""
+
+    begins: datetime
+    ends: datetime
+
+    def fault(self, now: datetime) -> str:
+        """Why clients refuse it, or will soon; empty where they do not."""
+        if now < self.begins:
+            return f"is not valid before {self.begins:%Y-%m-%d %H:%M} UTC"
+        if now >= self.ends:
+            return f"expired on {self.ends:%Y-%m-%d %H:%M} UTC"
+        is_late = self.ends - now < min(MAX_WARNED, (self.ends - self.begins) / _RENEWED_BY)
+        return f"expires on {self.ends:%Y-%m-%d %H:%M} UTC" if is_late else ""
 
 
 class ServerCertificate:
@@ -27,6 +47,8 @@ class ServerCertificate:
         self._files, self._settings = (certificate, key, client_ca), settings
         self._seen = self._stat()
         self.context = self._load()
+        self._validity, self._logged = _validity(certificate), ""
+        self._log_fault()
 
     @classmethod
     def named(cls, certificate: Path | None, key: Path | None, client_ca: Path | None, settings: str) -> Self | None:
@@ -40,9 +62,10 @@ class ServerCertificate:
         return self._files
 
     def reload(self) -> None:
-        """Read the files again if they have changed. While they do not fit together, the certificate before stays."""
+        """Read the files again if they have changed. While they do not fit together, the certificate before stays. Call it now and then."""
         seen = self._stat()
         if seen == self._seen:
+            self._log_fault()
             return
         self._seen = seen
         try:
@@ -51,6 +74,13 @@ class ServerCertificate:
             _log.error("certificate.refused", reason=str(error), effect="the one before stays in use")
         else:
             _log.info("certificate.changed", certificate=str(self._files[0]))
+            self._validity = _validity(self._files[0])
+        self._log_fault()
+
+    @property
+    def fault(self) -> str:
+        """Why clients refuse the certificate, or will soon; empty where they do not."""
+        return self._validity.fault(datetime.now(UTC)) if self._validity else "has no validity that can be read"
 
     def following(self) -> ssl.SSLContext:
         """A context for a server that keeps one: each handshake uses what is `context` by then."""
@@ -61,6 +91,18 @@ class ServerCertificate:
 
         made.sni_callback = use_latest
         return made
+
+    def _log_fault(self) -> None:
+        """Log it when it begins."""
+        if (fault := self.fault) == self._logged:
+            return
+        self._logged = fault
+        if fault:
+            path, remedy = (
+                str(self._files[0]),
+                f"replace the files of {self._settings}_CERTIFICATE and {self._settings}_KEY",
+            )
+            _log.warning("certificate.not_valid_for_long", certificate=path, reason=fault, remedy=remedy)
 
     def _stat(self) -> list[tuple[int, int, int] | None]:
         return [_identity(path) for path in self._files if path is not None]
@@ -98,6 +140,17 @@ def check_whole(certificate: Path | None, key: Path | None, client_ca: Path | No
     raise TlsError(
         f"{given} alone cannot serve TLS: set both {settings}_CERTIFICATE and {settings}_KEY, or none of them for plain text"
     )
+
+
+def _validity(certificate: Path) -> Validity | None:
+    """Of the first in the file, the server's own. None where it is not known."""
+    from cryptography import x509  # takes 10 MB, which only who serves TLS needs
+
+    try:
+        own = x509.load_pem_x509_certificate(certificate.read_bytes())
+        return Validity(own.not_valid_before_utc, own.not_valid_after_utc)
+    except (OSError, ValueError):
+        return None
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:

@@ -4,12 +4,13 @@ import dataclasses
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from cryptography import x509
 
 from inference.contract.snapshot import Snapshot
-from tests.support.certificates import certificate
+from tests.support.certificates import A_DAY, certificate
 from tests.support.gateway.process import Gateway, gateway_command
 from tests.support.start import Start
 
@@ -30,9 +31,9 @@ class Issued:
         return context
 
 
-def issue(folder: Path, name: str = "gateway") -> Issued:
+def issue(folder: Path, name: str = "gateway", valid: tuple[timedelta, timedelta] = A_DAY) -> Issued:
     """Make a certificate for localhost. It replaces the one of that name."""
-    made = certificate("localhost")
+    made = certificate("localhost", valid=valid)
     files = Issued(
         folder / f"{name}.pem", folder / f"{name}.key", x509.load_pem_x509_certificate(made.chain).serial_number
     )

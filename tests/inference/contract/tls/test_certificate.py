@@ -2,11 +2,13 @@
 
 import contextlib
 import ssl
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from structlog.testing import capture_logs
 
 from inference.contract.tls.certificate import ServerCertificate, TlsError
 from tests.support.gateway.tls import issue
@@ -72,6 +74,37 @@ def test_versions_before_1_2_are_refused_and_http_1_1_is_agreed(tmp_path: Path) 
     assert shown(server.context, client) == issued.serial
     assert server.context.minimum_version == ssl.TLSVersion.TLSv1_2
     assert server.context.options & ssl.OP_NO_RENEGOTIATION and server.context.options & ssl.OP_NO_COMPRESSION
+
+
+@pytest.mark.parametrize(
+    ("begins_days", "ends_days", "begun"),
+    [
+        (-90, 15, ""),
+        (-90, 13.9, "expires on "),
+        (-0.7, 0.3, ""),  # one that is renewed each day
+        (-0.8, 0.2, "expires on "),
+        (-2, -1, "expired on "),
+        (1, 90, "is not valid before "),
+    ],
+)
+def test_a_certificate_that_clients_refuse_or_will_soon_is_logged_once(
+    tmp_path: Path, begins_days: float, ends_days: float, begun: str
+) -> None:
+    issued = issue(tmp_path, valid=(timedelta(days=begins_days), timedelta(days=ends_days)))
+    with capture_logs() as logs:
+        server = ServerCertificate(issued.certificate, issued.key, None, "WEIR_TLS")
+        server.reload()
+    assert server.fault.startswith(begun) and bool(server.fault) == bool(begun)
+    assert [(log["event"], log["reason"]) for log in logs] == (
+        [("certificate.not_valid_for_long", server.fault)] if begun else []
+    )
+    with capture_logs() as logs:
+        issue(tmp_path, valid=(timedelta(days=-2), timedelta(days=-1)))
+        server.reload()
+        issue(tmp_path)
+        server.reload()
+    assert server.fault == ""
+    assert sum(log["event"] == "certificate.not_valid_for_long" for log in logs) == (begun != "expired on ")
 
 
 def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
@@ -151,6 +152,19 @@ def test_what_a_gateway_says_in_the_clear_is_logged_and_counted(begin: Begin, is
     gateway = begin(otlp_endpoint="http://192.0.2.1:4318")
     assert "connection.in_the_clear" in gateway.log.read_text()
     assert metric(gateway.port, issued.trusting(), IN_THE_CLEAR) == 1
+
+
+def test_a_certificate_that_has_expired_is_served_and_said(start: Start, tmp_path: Path) -> None:
+    issued = issue(tmp_path, valid=(timedelta(days=-2), timedelta(days=-1)))
+    careless = ssl.create_default_context()
+    careless.check_hostname, careless.verify_mode = False, ssl.CERT_NONE
+    gateway = tls_gateway(
+        start, tmp_path, issued, None, lambda port: speak(port, careless, LAST).startswith(b"HTTP/1.1 200")
+    )
+    assert gateway.log.read_text().count("certificate.not_valid_for_long") == 1
+    page = speak(gateway.port, careless, b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+    assert b'weir_gateway_certificate_fault{reason="expired on ' in page
+    gateway.end_at_once()
 
 
 def test_who_does_not_shake_hands_cannot_take_all_connections(begin: Begin, issued: Issued) -> None:
