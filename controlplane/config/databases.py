@@ -1,5 +1,6 @@
 """Makes Django's DATABASES entry of WEIR_DATABASE_URL."""
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,13 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 POSTGRESQL_SCHEMES = ("postgresql", "postgres")
 SCHEMES = ("sqlite", *POSTGRESQL_SCHEMES)
+POSTGRESQL_PORT = 5432
 TIMEOUT_S = 10
 """How long a write waits for SQLite's lock, or a connection to PostgreSQL."""
+
+
+_NO_TABLE, _AWAY = "42P01", ("08", "57P")  # SQLSTATEs of PostgreSQL; what fails before a session has none
+_SQLITE_FILE = ("SQLITE_CANTOPEN", "SQLITE_READONLY")
 
 
 class DatabaseUrlError(ValueError):
@@ -52,6 +58,23 @@ def database(url: str, home: Path) -> dict[str, Any]:
         f"WEIR_DATABASE_URL begins with {parts.scheme!r}, which is not one of {', '.join(SCHEMES)}: "
         "use sqlite:///PATH or postgresql://user@host/name"
     )
+
+
+def refusal(error: Exception, used: Mapping[str, Any]) -> str:
+    """What to do about an error of the database that is `used`, in a line: where it does not answer or was not migrated; else empty."""
+    cause = error.__cause__
+    said = " ".join(str(error).split())
+    if getattr(cause, "sqlstate", "") == _NO_TABLE or said.startswith("no such table"):
+        return f"the database lacks a table ({said}): run `manage.py migrate` first"
+    if getattr(cause, "sqlite_errorname", "").startswith(_SQLITE_FILE):
+        return f"the database file {used['NAME']} cannot be used ({said}): let this user write there, or correct WEIR_DATABASE_URL"
+    state = getattr(cause, "sqlstate", "")
+    if type(error).__name__ == "OperationalError" and (state is None or state.startswith(_AWAY)):
+        where = f"{used['HOST'] or 'this machine'}:{used['PORT'] or POSTGRESQL_PORT}"
+        return (
+            f"the database {used['NAME']} at {where} cannot be reached ({said}): start it, or correct WEIR_DATABASE_URL"
+        )
+    return ""
 
 
 def _sqlite(path: str) -> dict[str, Any]:
