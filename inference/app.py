@@ -20,6 +20,7 @@ from inference.contract.snapshot import Checked, Fault
 from inference.contract.tls.certificate import ServerCertificate
 from inference.core.openai import errors, writers
 from inference.core.openai.errors import ApiError
+from inference.core.passing.writer import error_body
 from inference.observability.families import render
 from inference.observability.metrics import Labelled, Metrics
 from inference.observability.span_export import SpanExport
@@ -191,7 +192,7 @@ class Gateway:
             else:
                 status, headers, body = self._answer(request, out)
         except ApiError as error:
-            status, headers, body = error.status, [JSON, *error.headers()], error.body()
+            status, headers, body = error.status, [JSON, *error.headers()], error_body(path, error)
         out.respond(status, headers, body)
 
     def admit(self, headers: dict[bytes, bytes]) -> None:

@@ -60,7 +60,7 @@ class PassWriter(Writer):
 
 def error_body(path: str, error: ApiError) -> bytes:
     """An error as the client of the URL reads it: Anthropic's, or OpenAI's."""
-    if not path.startswith("/v1/messages"):
+    if path != "/v1/messages" and not path.startswith("/v1/messages/"):
         return error.body()
     said = msgspec.json.decode(error.body())["error"]
     kind = _ANTHROPICS.get(error.status, "api_error" if error.status >= 500 else "invalid_request_error")

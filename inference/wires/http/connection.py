@@ -13,6 +13,7 @@ from typing import Protocol, cast
 import structlog
 
 from inference.core.openai import errors
+from inference.core.passing.writer import error_body
 from inference.wires.http.exchange import JSON, Exchange, Headers, Request, head
 from inference.wires.http.incoming import Incoming
 from inference.wires.http.reader import Reader
@@ -204,7 +205,7 @@ class Connection(asyncio.Protocol):
                     self.more = []
                 if isinstance(item, errors.ApiError):
                     self._keep_alive = self._head_only = False
-                    self.respond(item.status, [JSON, *item.headers()], item.body())
+                    self.respond(item.status, [JSON, *item.headers()], error_body(self._reader.path, item))
                 else:
                     self._keep_alive, self._version, self._body = item.keep_alive, item.version, item.incoming
                     self._head_only = item.method == "HEAD"

@@ -62,6 +62,11 @@ class Reader:
         self._upgrading = False
         self.incoming: Incoming | None = None
 
+    @property
+    def path(self) -> str:
+        """Of the request being read, as far as it is known."""
+        return self._path or self._target()[0]
+
     def feed(self, data: bytes) -> bytes:
         """Parse. Returns bytes to be parsed again before any others, as a rule none. Raises ApiError."""
         self._silent_bytes += len(data)

@@ -55,6 +55,32 @@ def test_what_is_not_right_is_refused_in_openais_shape(gateway: Gateway, raw: by
     assert set(json.loads(body)["error"]) == {"message", "type", "param", "code"}
 
 
+@pytest.mark.parametrize(
+    "path", ["/v1/messages", "/v1/messages/count_tokens", "/v1/messages/batches", "/v1/messages/b/results"]
+)
+@pytest.mark.parametrize(
+    ("raw", "statuses", "kind"),
+    [
+        (
+            "GET {} HTTP/1.1\r\nhost: x\r\n{}connection: close\r\n\r\n",
+            {404, 405},
+            ("not_found_error", "invalid_request_error"),
+        ),
+        ("POST {} HTTP/1.1\r\nhost: x\r\n{}content-length: 99999999999\r\n\r\n", {413}, ("request_too_large",)),
+        ("POST {} HTTP/1.1\r\nhost: x\r\n{}content-length: -1\r\n\r\n", {400}, ("invalid_request_error",)),
+        ("POST {} HTTP/1.1\r\nhost: x\r\ncontent-length: 80000\r\n\r\n", {401}, ("authentication_error",)),
+        ("GET {} HTTP/1.1\r\nhost: x\r\nx-a: " + "a" * 100_000 + "\r\n\r\n", {431}, ("invalid_request_error",)),
+    ],
+)
+def test_what_is_not_right_is_refused_in_anthropics_shape_at_its_urls(
+    gateway: Gateway, path: str, raw: str, statuses: set[int], kind: tuple[str, ...]
+) -> None:
+    head, _, body = speak(gateway, raw.format(path, AUTH).encode()).partition(b"\r\n\r\n")
+    answer = json.loads(body)
+    assert int(head.split()[1]) in statuses
+    assert (answer["type"], answer["error"]["type"] in kind) == ("error", True), answer
+
+
 def test_a_client_that_sends_too_much_gets_to_see_why(start_gateway: StartGateway, snapshot: Snapshot) -> None:
     gateway = start_gateway(snapshot, max_body_bytes="2000")
     status, _, body = gateway.ask("POST", "/v1/chat/completions", b"x" * 3_000_000)
