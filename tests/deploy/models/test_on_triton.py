@@ -1,8 +1,6 @@
 """The chat models as a real Triton serves them: the contract of docs/models.md."""
 
 import time
-from collections.abc import Iterator
-from http.client import HTTPConnection
 from typing import Any
 
 import pytest
@@ -10,9 +8,8 @@ from aiohttp import web
 
 from deploy.local.fleet import CONFIG
 from deploy.local.ports import free_ports
-from deploy.local.process import Managed
 from deploy.local.triton import Triton, triton
-from tests.support.gateway.triton_client import Stream, ask
+from tests.support.gateway.triton_client import Stream, ask, triton_metric
 from tests.support.http_server import ThreadedServer
 from tests.support.servers.triton import load
 from tests.support.start import Start
@@ -23,66 +20,48 @@ EXPORT_S = 5.0  # Triton sends its spans every 0.2 s
 LARGE, SMALL = "chat_large", "chat_small"
 
 
-def metric(server: Triton, name: str, model: str) -> float:
-    """The sum over the model's instances."""
-    connection = HTTPConnection(server.metrics, timeout=60)
-    connection.request("GET", "/metrics")
-    lines = connection.getresponse().read().decode().splitlines()
-    connection.close()
-    return sum(
-        float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"{name}{{") and f'model="{model}"' in line
-    )
-
-
 @pytest.fixture(scope="module")
-def slow(start_once: Start) -> Triton:
+def server(start_once: Start) -> Triton:
     """Models twenty times slower than the GPUs whose timing they have, so that requests still run when a test looks at them."""
-    grpc, http, metrics = free_ports(3)
-    server = triton((grpc, http, metrics), name="slow-triton", env={"WEIR_MODEL_TIME_SCALE": "20"})
+    server = triton(_ports(), name="slow-triton", env={"WEIR_MODEL_TIME_SCALE": "20"})
     start_once(server.command)
     return server
 
 
-def test_a_replica_of_make_run_has_answered_before_it_is_ready_and_takes_few_at_a_time(start: Start) -> None:
+def loaded(server: Triton, **parameters: str) -> None:
+    """Load the small model anew, whatever an earlier test had it do. The large one stays as it is."""
+    load(server, SMALL, **{"fail_after_tokens": "-1", "max_sequences": "16", "time_scale": "0.1"} | parameters)
+
+
+def _ports() -> tuple[int, int, int]:
     grpc, http, metrics = free_ports(3)
-    server = triton((grpc, http, metrics), models=(SMALL,), config=CONFIG, env={"WEIR_MODEL_TIME_SCALE": "20"})
-    start(server.command)
-    assert metric(server, "weir_model_tokens_total", SMALL) == 1
-    streams = [Stream(server, SMALL, f"question {number}", max_tokens=500) for number in range(6)]
-    eventually(lambda: metric(server, "weir_model_active_sequences", SMALL) == 3)
-    eventually(lambda: metric(server, "nv_inference_pending_request_count", SMALL) == 3)
-    for stream in streams:
-        stream.cancel()
+    return grpc, http, metrics
 
 
-def test_an_answer_comes_token_by_token_and_ends_with_its_reason(session_triton: Triton) -> None:
-    answer = ask(session_triton, SMALL, "Tell me about birds", max_tokens=500)
+def test_an_answer_comes_token_by_token_and_ends_with_its_reason(server: Triton) -> None:
+    loaded(server)
+    answer = ask(server, SMALL, "Tell me about birds", max_tokens=500)
     assert len(answer.texts) > 5
     assert answer.text.startswith("Birds")
     assert answer.finish_reason == "stop"
+    answer = ask(server, SMALL, "Tell me about birds", max_tokens=7)
+    assert (len(answer.texts), answer.finish_reason) == (7, "length")
 
 
-def test_an_answer_is_no_longer_than_asked(session_triton: Triton) -> None:
-    answer = ask(session_triton, LARGE, "Tell me about birds", max_tokens=7)
-    assert len(answer.texts) == 7
-    assert answer.finish_reason == "length"
-
-
-def test_a_parameter_makes_the_model_fail_mid_stream(own_triton: tuple[Triton, Managed]) -> None:
-    server, _ = own_triton
-    load(server, SMALL, fail_after_tokens="3")
+def test_a_parameter_makes_the_model_fail_mid_stream(server: Triton) -> None:
+    loaded(server, fail_after_tokens="3")
     answer = ask(server, SMALL, "Tell me about birds")
     assert len(answer.texts) == 3
     assert "fail_after_tokens" in answer.error
-    assert not ask(server, LARGE, "Tell me about birds").error
+    assert not ask(server, LARGE, "Tell me about birds", max_tokens=2).error
 
 
 @pytest.mark.parametrize(
     "prompt_tokens", [pytest.param(1, id="while decoding"), pytest.param(30_000, id="during prefill")]
 )
-def test_computing_stops_when_the_client_cancels(slow: Triton, prompt_tokens: int) -> None:
-    stopped = metric(slow, "weir_model_cancelled_total", SMALL)
-    stream = Stream(slow, SMALL, "Tell me about birds", prompt_tokens=prompt_tokens, max_tokens=500)
+def test_computing_stops_when_the_client_cancels(server: Triton, prompt_tokens: int) -> None:
+    stopped = triton_metric(server, "weir_model_cancelled_total", LARGE)
+    stream = Stream(server, LARGE, "Tell me about birds", prompt_tokens=prompt_tokens, max_tokens=500)
     if prompt_tokens == 1:
         stream.next()
     else:
@@ -90,15 +69,12 @@ def test_computing_stops_when_the_client_cancels(slow: Triton, prompt_tokens: in
             1
         )  # Triton shows nothing of a prefill under way, which takes half a minute here: give it a moment to begin
     stream.cancel()
-    eventually(lambda: metric(slow, "weir_model_cancelled_total", SMALL) == stopped + 1)
-    eventually(lambda: metric(slow, "weir_model_active_sequences", SMALL) == 0)
+    eventually(lambda: triton_metric(server, "weir_model_cancelled_total", LARGE) == stopped + 1)
+    eventually(lambda: triton_metric(server, "weir_model_active_sequences", LARGE) == 0)
 
 
-def test_the_queue_serves_a_premium_request_before_those_that_came_earlier(own_triton: tuple[Triton, Managed]) -> None:
-    server, _ = own_triton
-    load(
-        server, SMALL, max_sequences="4", time_scale="10"
-    )  # 4 is a batch: then one batch at a time runs in each instance
+def test_the_queue_serves_a_premium_request_before_those_that_came_earlier(server: Triton) -> None:
+    loaded(server, max_sequences="4", time_scale="10")  # 4 is a batch: then one batch at a time runs in each instance
     running = [Stream(server, SMALL, "Tell me about birds", max_tokens=500) for _ in range(8)]
     waiting = [Stream(server, SMALL, f"batch {number}", max_tokens=500, priority=3) for number in range(8)]
     assert waits(server, 8)
@@ -115,16 +91,15 @@ def test_the_queue_serves_a_premium_request_before_those_that_came_earlier(own_t
 
 def waits(server: Triton, at_least: int) -> bool:
     deadline = time.monotonic() + PATIENCE_S
-    while metric(server, "nv_inference_pending_request_count", SMALL) < at_least:
+    while triton_metric(server, "nv_inference_pending_request_count", SMALL) < at_least:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.01)
     return True
 
 
-def test_a_full_queue_refuses(own_triton: tuple[Triton, Managed]) -> None:
-    server, _ = own_triton
-    load(server, SMALL, max_sequences="4", time_scale="1000")
+def test_a_full_queue_refuses(server: Triton) -> None:
+    loaded(server, max_sequences="4", time_scale="1000")
     stream = Stream(server, SMALL, "the first", max_tokens=500)
     for number in range(150):  # more than the queue's 128 and what both instances take
         stream.ask(f"question {number}", max_tokens=500)
@@ -162,21 +137,29 @@ class Spans(ThreadedServer):
         }
 
 
-@pytest.fixture
-def spans() -> Iterator[Spans]:
-    with Spans() as receiver:
-        yield receiver
-
-
-def test_the_trace_covers_the_stream_as_the_docs_say(start: Start, spans: Spans) -> None:
-    grpc, http, metrics = free_ports(3)
-    server = triton((grpc, http, metrics), otlp_endpoint=spans.url, models=(SMALL,))
-    start(server.command)
-    for attempt in range(1, 6):  # Triton now and then ignores the caller's trace context, see docs/models.md
-        trace_id = f"{attempt:032x}"
-        answer = Stream(server, SMALL, "Tell me about birds", traceparent=f"00-{trace_id}-{'cd' * 8}-01").all()
-        if found := spans.three_of(trace_id):
-            break
+def test_a_replica_of_make_run_is_warm_takes_few_at_a_time_and_its_traces_cover_the_stream(start: Start) -> None:
+    with Spans() as spans:
+        server = triton(
+            _ports(),
+            models=(SMALL,),
+            config=CONFIG,
+            otlp_endpoint=spans.url,
+            env={"WEIR_MODEL_TIME_SCALE": "20"},
+        )
+        process = start(server.command)
+        assert triton_metric(server, "weir_model_tokens_total", SMALL) == 1, "it has answered before it is ready"
+        streams = [Stream(server, SMALL, f"question {number}", max_tokens=500) for number in range(6)]
+        eventually(lambda: triton_metric(server, "weir_model_active_sequences", SMALL) == 3)
+        eventually(lambda: triton_metric(server, "nv_inference_pending_request_count", SMALL) == 3)
+        for stream in streams:
+            stream.cancel()
+        for attempt in range(1, 6):  # Triton now and then ignores the caller's trace context, see docs/models.md
+            trace_id = f"{attempt:032x}"
+            traceparent = f"00-{trace_id}-{'cd' * 8}-01"
+            answer = Stream(server, SMALL, "Tell me about birds", max_tokens=5, traceparent=traceparent).all()
+            if found := spans.three_of(trace_id):
+                break
+        process.stop()
     assert set(found) == {"InferRequest", SMALL, "compute"}
     request, compute = found["InferRequest"], found["compute"]
     assert request["parentSpanId"] == "cd" * 8
