@@ -116,16 +116,12 @@ def supervised(folder: Path, parts: str, jump_s: float = 30.0) -> Iterator[Runni
         running.process.wait(PATIENCE_S)
 
 
-def test_a_part_starts_when_what_it_needs_answers(tmp_path: Path) -> None:
-    with supervised(tmp_path, "[part('second', SERVE % 0, 'first'), part('first', SERVE % 0.3)]") as running:
+def test_a_part_starts_when_what_it_needs_answers_and_a_task_has_ended_well(tmp_path: Path) -> None:
+    parts = "[part('second', SERVE % 0, 'first'), part('first', SERVE % 0.3, 'task'), part('task', 'pass', once=True)]"
+    with supervised(tmp_path, parts) as running:
         said = running.said("ALL READY")
-        assert said.index("first ready") < said.index("second ready")
+        assert said.index("task done") < said.index("first ready") < said.index("second ready")
         assert running.started() == ["first", "second"]
-
-
-def test_a_task_of_the_set_up_is_done_when_it_has_ended_well(tmp_path: Path) -> None:
-    with supervised(tmp_path, "[part('after', SERVE % 0, 'task'), part('task', 'pass', once=True)]") as running:
-        assert "task done" in running.said("ALL READY")
 
 
 def test_a_part_that_dies_is_started_again_and_that_is_said(tmp_path: Path) -> None:
