@@ -313,45 +313,34 @@ def test_the_closest_price_counts_and_of_equals_the_one_that_began_last(variant:
     ]
 
 
-@pytest.mark.parametrize(
-    ("values", "url"),
-    [
-        ({"server": "vllm"}, "http://10.0.0.7:8000/metrics"),
-        ({"server": "trtllm"}, "http://10.0.0.7:8000/prometheus/metrics"),
-        ({"server": "other"}, ""),
-        ({"server": "auto"}, ""),
-        ({"server": "auto", "detected": "other"}, ""),
-        ({"server": "auto", "detected": "trtllm"}, "http://10.0.0.7:8000/prometheus/metrics"),
-        ({"server": "vllm", "url": "https://gpu.example/a/v1"}, "https://gpu.example:443/a/metrics"),
-        ({"server": "other", "metrics": "10.0.0.7:9100"}, "http://10.0.0.7:9100/metrics"),
-        ({"protocol": "triton"}, ""),
-        ({"protocol": "triton", "metrics": "10.0.0.7:8002"}, "http://10.0.0.7:8002/metrics"),
-    ],
-)
-def test_metrics_are_scraped_where_each_kind_of_server_has_them(
-    variant: Variant, home: Path, values: dict[str, Any], url: str
-) -> None:
-    protocol = values.get("protocol", "openai")
-    pool = Pool.objects.create(
-        name="near",
-        variant=variant,
-        region=Region.objects.get(),
-        model_name="chat",
-        protocol=protocol,
-        server=values.get("server", "auto"),
-    )
-    if "detected" in values:
-        about = {"kind": values["detected"]}
-        Observation.objects.create(
-            component="near/r0", kind="replica", state="up", observed_at=timezone.now(), about=about
-        )
-    address = (
-        {"url": values.get("url", "http://10.0.0.7:8000/v1")} if protocol == "openai" else {"grpc": "10.0.0.7:8001"}
-    )
-    Replica.objects.create(pool=pool, name="r0", metrics=values.get("metrics", ""), **address)
-    assert [target.url for target in of_fleet(home) if target.job == "replica"] == ([url] if url else [])
-    entered = url if "metrics" in values else ""
-    assert [one.metrics for one in in_force(home).snapshot.pools[0].endpoints] == [entered], (
+def test_metrics_are_scraped_where_each_kind_of_server_has_them(variant: Variant, home: Path) -> None:
+    """Of each pool, named as its only server's host: what is entered of it, and the URL."""
+    triton = {"protocol": "triton"}
+    cases: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
+        "vllm": ({"server": "vllm"}, {}, "http://vllm:8000/metrics"),
+        "trtllm": ({"server": "trtllm"}, {}, "http://trtllm:8000/prometheus/metrics"),
+        "other": ({"server": "other"}, {}, ""),
+        "unknown": ({}, {}, ""),
+        "found-other": ({}, {}, ""),
+        "found-trtllm": ({}, {}, "http://found-trtllm:8000/prometheus/metrics"),
+        "deeper": ({"server": "vllm"}, {"url": "https://deeper/a/v1"}, "https://deeper:443/a/metrics"),
+        "entered": ({"server": "other"}, {"metrics": "10.0.0.7:9100"}, "http://10.0.0.7:9100/metrics"),
+        "triton": (triton, {"grpc": "triton:8001", "url": ""}, ""),
+        "triton-entered": (triton, {"grpc": "b:8001", "url": "", "metrics": "b:8002"}, "http://b:8002/metrics"),
+    }
+    with transaction.atomic():
+        for name, (of_pool, of_replica, _) in cases.items():
+            pool = new_pool(variant, **{"name": name, "protocol": "openai"} | of_pool)
+            pool.save()
+            Replica.objects.create(pool=pool, name="r0", **{"url": f"http://{name}:8000/v1"} | of_replica)
+            if kind := name.partition("found-")[2]:
+                Observation.objects.create(
+                    component=f"{name}/r0", kind="replica", state="up", observed_at=timezone.now(), about={"kind": kind}
+                )
+    urls = {target.labels["pool"]: target.url for target in of_fleet(home) if target.job == "replica"}
+    assert urls == {name: url for name, (_, _, url) in cases.items() if url}
+    entered = {pool.name: pool.endpoints[0].metrics for pool in in_force(home).snapshot.pools}
+    assert entered == {name: url if "entered" in name else "" for name, (_, _, url) in cases.items()}, (
         "a gateway finds out the rest"
     )
 
