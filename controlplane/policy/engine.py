@@ -136,7 +136,7 @@ class Engine:
         """What acts, then what is in shadow."""
         self._active = track = self._active or DecisionTrack.load(Memory.ACTIVE)
         has_state = track.memory != type(track.memory)()
-        if not policies.active and not has_state and not journal.any_open():
+        if not policies.active and not has_state and not journal.any_undone():
             self._act(Turn(leader.generation, leader.fence, acts=False), clusters)
             self._shadowed(leader, observation, policies)
             return Ticked(observation, None, None, policies)
@@ -148,8 +148,8 @@ class Engine:
         with track.unless_it_fails(), transaction.atomic():
             leader.fence()
             seen = [cluster.seen() for cluster in clusters.values()]
-            plan_actions.end_lost(observation.now_ms, leader.generation, leader.fence)
-            steps = plan_actions.reconcile(decision, observation, track.memory.targets, seen)
+            undone = plan_actions.end_lost(observation.now_ms, leader.generation, leader.fence)
+            steps = plan_actions.reconcile(decision, observation, undone, track.memory.targets, seen)
             row = None
             if steps.begin or steps.returned or track.is_new(decision) or track.is_due(observation.now_ms):
                 begins = {each.target for each in steps.begin}

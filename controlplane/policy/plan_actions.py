@@ -1,6 +1,6 @@
 """Which actions a decision begins, lets go on, and ends."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -40,16 +40,20 @@ class Steps:
     give_up: Mapping[int, str] = field(default_factory=dict)
 
 
-def end_lost(now_ms: int, generation: int, fence: Fence) -> None:
-    """End the actions whose cluster or pool has left the fleet since. Raises LeaseLostError."""
-    actions = [*journal.open_actions(), *journal.unsettled()]
+def end_lost(now_ms: int, generation: int, fence: Fence) -> list[Action]:
+    """End the actions whose cluster or pool has left the fleet since; the others that are not done. Raises LeaseLostError."""
+    actions = journal.undone()
     if not actions:
-        return
+        return []
     enabled = dict(Cluster.objects.values_list("name", "enabled"))
     homes = dict(Pool.objects.filter(name__in={action.pool for action in actions}).values_list("name", "cluster__name"))
+    left = []
     for action in actions:
         if why := _lost(action, enabled, homes):
             journal.lose(action, why, now_ms, generation, fence)
+        else:
+            left.append(action)
+    return left
 
 
 def _lost(action: Action, enabled: Mapping[str, bool], homes: Mapping[str, str | None]) -> str:
@@ -66,11 +70,15 @@ def _lost(action: Action, enabled: Mapping[str, bool], homes: Mapping[str, str |
 
 
 def reconcile(
-    decision: Decision, observation: Observation, before: Container[str] = (), clusters: Iterable[ClusterSeen] = ()
+    decision: Decision,
+    observation: Observation,
+    undone: Collection[Action],
+    before: Container[str] = (),
+    clusters: Iterable[ClusterSeen] = (),
 ) -> Steps:
-    """Holds the open actions against the decision. `before` are the targets that the tick before this had."""
-    still_open = {action.pool: action for action in journal.open_actions()}
-    accepted = {action.pool: action for action in journal.unsettled()}
+    """Holds the actions that are not done against the decision. `before` are the targets that the tick before this had."""
+    still_open = {action.pool: action for action in undone if action.ended_at is None}
+    accepted = {action.pool: action for action in undone if action.ended_at is not None}
     begin, go_on, give_up = [], set(), {}
     for name, action in still_open.items():
         target = decision.targets.get(name)

@@ -15,6 +15,7 @@ from controlplane.policy.act import journal
 from controlplane.policy.act.journal import Fence
 from controlplane.policy.act.snapshots import SnapshotWriter
 from controlplane.policy.act.stepper import Stepper
+from controlplane.policy.models import Action
 from controlplane.policy.observe.core.traffic import Traffic
 
 log = structlog.get_logger(__name__)
@@ -103,20 +104,20 @@ class Actor(PeriodicThread):
         stepper = Stepper(
             self.cluster, self._traffic, self._endpoints_version, turn.fence, turn.generation, self._clock
         )
-        actions = [action for action in journal.open_actions() if action.cluster == self.cluster.name]
+        actions = [action for action in journal.undone() if action.cluster == self.cluster.name]
         if not self._claim(
             turn.generation, turn.named
         ):  # before there is anything to do, so that nothing waits for it then
             return
         for action in actions:
-            if turn.give_up and action.pk in turn.give_up:
+            if turn.give_up and action.pk in turn.give_up and action.ended_at is None:
                 stepper.give_up(action, turn.give_up[action.pk])
             elif action.pk in turn.go_on:
                 for _ in range(MAX_STEPS):
                     if not stepper.advance(action):
                         break
-        for action in journal.unsettled():
-            if action.cluster == self.cluster.name:
+        for action in actions:
+            if action.step == Action.Step.ACCEPTED:
                 stepper.settle(action)
 
     def _claim(self, generation: int, named: frozenset[str]) -> bool:

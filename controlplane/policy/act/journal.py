@@ -53,19 +53,19 @@ def plan(
     )
 
 
-def open_actions() -> list[Action]:
-    """Those that may still change a count, oldest first."""
-    return list(Action.objects.filter(ended_at__isnull=True).order_by("started_at", "pk"))
+_UNDONE = Q(ended_at__isnull=True) | Q(step=Action.Step.ACCEPTED)
 
 
-def any_open() -> bool:
-    """Whether an action may still change a count, or its end is not known."""
-    return Action.objects.filter(Q(ended_at__isnull=True) | Q(step=Action.Step.ACCEPTED)).exists()
+def undone() -> list[Action]:
+    """Those that may still change a count, which have no end yet, and those that the cluster has accepted, and of which it is not known
+    what became. Oldest first.
+    """
+    return list(Action.objects.filter(_UNDONE).order_by("started_at", "pk"))
 
 
-def unsettled() -> list[Action]:
-    """Those that the cluster has accepted, and of which it is not known yet what became."""
-    return list(Action.objects.filter(step=Action.Step.ACCEPTED, ended_at__isnull=False).order_by("started_at", "pk"))
+def any_undone() -> bool:
+    """Whether there is one of them."""
+    return Action.objects.filter(_UNDONE).exists()
 
 
 def move(action: Action, step: str, now_ms: int, generation: int, fence: Fence, **changes: Any) -> bool:

@@ -159,7 +159,7 @@ def _settled(space: Namespace, count: int) -> bool:
     from controlplane.policy.act import journal
 
     rows = Replica.objects.filter(pool__name=POOL, draining=False).count()
-    return space.count(POOL) == count == len(space.pods(POOL)) == rows and not journal.any_open()
+    return space.count(POOL) == count == len(space.pods(POOL)) == rows and not journal.any_undone()
 
 
 def _settings(folder: Path, gateway: str) -> dict[str, str]:

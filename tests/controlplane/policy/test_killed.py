@@ -47,7 +47,7 @@ def _run(world: World, points: Points, until: int) -> bool:
             killed = True
             world.generation += 1
             world.new_engine()
-        if world.cluster.workloads[POOL].count == until and not journal.any_open():
+        if world.cluster.workloads[POOL].count == until and not journal.any_undone():
             break
     return killed
 
@@ -83,7 +83,7 @@ def test_killed_between_any_two_steps(begin_rps: float, rps: float, until: int) 
         done = Action.objects.filter(after=until, step="done")
         assert done.count() == 1, (point, list(Action.objects.values_list("after", "step", "outcome")))
         assert done[0].outcome and done[0].decision.changes.filter(kind="scale").count() == 1, point
-        assert not journal.any_open(), point
+        assert not journal.any_undone(), point
         assert not Replica.objects.filter(draining=True, name__in=_names(world)).exists(), point
     expected = {"before scale", "after scale", "before move", "after move", "before write_record", "after begin"}
     assert expected <= seen, sorted(seen)

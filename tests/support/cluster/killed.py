@@ -38,7 +38,7 @@ def killed_after(kill_at: int, *, journal_too: bool) -> Iterator[Points]:
 
     def decided(original: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(actor: Actor, turn: Any) -> Any:
-            if journal_too and journal.any_open():
+            if journal_too and journal.any_undone():
                 points.at("the decision is written")
             return original(actor, turn)
 

@@ -101,7 +101,7 @@ class RealWorld(World):
     def settled(self, pool: str, count: int) -> bool:
         """Whether the pool has so many replicas, all ready, and no action is under way."""
         seen = self.real.seen().pools.get(pool)
-        if seen is None or seen.wanted != count or journal.any_open():
+        if seen is None or seen.wanted != count or journal.any_undone():
             return False
         return len(seen.replicas) == count == sum(replica.ready for replica in seen.replicas)
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 
 from controlplane.fleet import publish
-from controlplane.fleet.models import Cluster, LLMModel, Pool, PublishedSnapshot, Region, Variant
+from controlplane.fleet.models import Cluster, LLMModel, Pool, Region, Variant
 from controlplane.policy.act.journal import Fence
 from controlplane.policy.core.observation import CanaryCounts
 from controlplane.policy.engine import Engine, Leader, Ticked
@@ -105,8 +105,7 @@ class World:
             return
         for pool, rps in self.rps.items():
             self.totals[pool] = self.totals.get(pool, 0.0) + rps * seconds
-        row = PublishedSnapshot.objects.first() if self.obeys else None
-        obeyed = publish.published_versions(self.now_ms)[0] if row else Obeyed()
+        obeyed = publish.published_versions(self.now_ms)[0] if self.obeys else Obeyed()
         signals = GatewaySignals(
             at_ms=self.now_ms,
             started_ms=START_MS,
