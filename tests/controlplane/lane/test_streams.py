@@ -118,6 +118,7 @@ async def test_what_ends_without_a_last_event_gets_one_that_says_why(stack: Stac
     assert model.asked["broken off here"] == 1
 
 
+@pytest.mark.soak
 async def test_a_stream_of_which_a_part_was_read_ends_with_its_worker(start: Start, tmp_path: Path) -> None:
     model = EchoServer().start()
     try:
