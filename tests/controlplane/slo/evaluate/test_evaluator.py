@@ -8,7 +8,7 @@ from controlplane.slo.core.counts import Counts
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Calendar, Objective, Rolling
 from controlplane.slo.core.sli import Latency
-from controlplane.slo.core.windows import DAY_S, HOUR_S
+from controlplane.slo.core.windows import DAY_S, HOUR_S, BurnWindow
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.write.keys import key_of
@@ -21,7 +21,8 @@ PER_REGION = replace(UP, slug="per-region", split_by=("region",))
 OBJECTIVES = (UP, FAST, MONTHLY, PER_REGION)
 
 
-def test_windows_and_periods_count_what_the_ledger_has(store: Store) -> None:
+def test_windows_and_periods_count_what_the_ledger_has_and_after_a_restart_what_it_had(store: Store) -> None:
+    """Old hours come from the store's tallies then, without the ledger."""
     ledger = stored(store, 1, 2_000, NOW_S - 4 * DAY_S, NOW_S)
     evaluator = Evaluator(store)
     before = evaluator.tick(OBJECTIVES, [], NOW_S * NS)
@@ -32,6 +33,10 @@ def test_windows_and_periods_count_what_the_ledger_has(store: Store) -> None:
     assert len(found) == 5
     assert_equals_the_ledger(found, ledger)
     assert "unknown" not in {one.alert.state for one in found}
+
+    old = [row for row in ledger if row.entry_start_ns < (NOW_S - 80 * HOUR_S) * NS]
+    store.writer.withdraw_requests([key_of(row) for row in old], version=9)
+    assert_equals_the_ledger(evaluated(Evaluator(store), OBJECTIVES), ledger)
 
 
 def test_late_and_changed_rows_are_counted(store: Store) -> None:
@@ -66,18 +71,6 @@ def test_rows_that_come_hours_late_are_counted_in_the_next_round(store: Store) -
     assert_equals_the_ledger(evaluator.tick(OBJECTIVES, [], NOW_S * NS), [*ledger, *late])
 
 
-def test_after_a_restart_old_hours_come_from_the_store_even_without_the_ledger(store: Store) -> None:
-    ledger = stored(store, 4, 1_500, NOW_S - 4 * DAY_S, NOW_S)
-    first = Evaluator(store)
-    first.tick(OBJECTIVES, [], NOW_S * NS)
-    swept(first)
-    old = [row for row in ledger if row.entry_start_ns < (NOW_S - 80 * HOUR_S) * NS]
-    store.writer.withdraw_requests([key_of(row) for row in old], version=9)
-
-    second = Evaluator(store)
-    assert_equals_the_ledger(evaluated(second, OBJECTIVES), ledger)
-
-
 def test_after_a_pause_the_missed_time_is_counted_before_a_state_is_quiet(store: Store) -> None:
     source = random.Random(8)
     ledger = rows(source, 300, (NOW_S - HOUR_S) * NS, NOW_S * NS)
@@ -110,6 +103,7 @@ def test_maintenance_entered_afterwards_removes_what_was_counted(store: Store) -
     assert inside.alert.maintenance
 
 
+PAGES = (BurnWindow("page", HOUR_S, 300, 0.02),)
 PER_POOL = replace(UP, slug="per-pool", indicator=Latency("e2e", 250.0), split_by=("pool",))
 
 
@@ -130,10 +124,10 @@ def test_a_split_objective_without_values_has_no_events(store: Store) -> None:
 
 
 def test_a_value_whose_events_are_older_than_the_period_is_dropped(store: Store) -> None:
-    day = replace(UP, slug="day", split_by=("region",), period=Rolling(3 * DAY_S))
+    short = replace(UP, slug="short", split_by=("region",), period=Rolling(6 * HOUR_S), windows=PAGES)
     stored(store, 4, 50, NOW_S - 900, NOW_S)
     evaluator = Evaluator(store)
-    assert len(evaluated(evaluator, [day])) > 1
-    later_s = NOW_S + 4 * DAY_S
-    (found,) = evaluated(evaluator, [day], now_s=later_s)
+    assert len(evaluated(evaluator, [short])) > 1
+    later_s = NOW_S + 8 * HOUR_S
+    (found,) = evaluated(evaluator, [short], now_s=later_s)
     assert found.alert.scope == {}

@@ -28,10 +28,10 @@ UP = Objective("up", "Up", Availability(), 0.9, windows=(BurnWindow("page", HOUR
 FAST = replace(UP, slug="fast", indicator=Latency("e2e", 250.0), scope={"model": "chat-large"})
 
 
-@pytest.fixture
-def ledger(store: Store) -> list[LedgerRow]:
+@pytest.fixture(scope="module")
+def ledger(shared_store: Store) -> list[LedgerRow]:
     found = rows(random.Random(3), 3_000, FROM_S * NS, (FROM_S + 5 * HOUR_S) * NS)
-    store.writer.insert_requests(found, 1)
+    shared_store.writer.insert_requests(found, 1)
     return found
 
 
@@ -49,17 +49,17 @@ def counted(ledger: Sequence[LedgerRow], objective: Objective, history: History)
 
 @pytest.mark.parametrize("objective", [UP, FAST])
 def test_each_minute_is_counted_as_the_ledger_has_it(
-    store: Store, ledger: list[LedgerRow], objective: Objective
+    shared_store: Store, ledger: list[LedgerRow], objective: Objective
 ) -> None:
-    [history] = histories(store, objective, [], FROM_S + HOUR_S, TO_S).values()
+    [history] = histories(shared_store, objective, [], FROM_S + HOUR_S, TO_S).values()
     assert history.start_s == FROM_S
     assert history.end_s == FROM_S + 5 * HOUR_S
     assert history.first == 60
     assert list(zip(history.bad.tolist(), history.total.tolist(), strict=True)) == counted(ledger, objective, history)
 
 
-def test_each_value_of_a_split_has_a_history_of_its_own(store: Store, ledger: list[LedgerRow]) -> None:
-    found = histories(store, replace(UP, split_by=("region",)), [], FROM_S, TO_S)
+def test_each_value_of_a_split_has_a_history_of_its_own(shared_store: Store, ledger: list[LedgerRow]) -> None:
+    found = histories(shared_store, replace(UP, split_by=("region",)), [], FROM_S, TO_S)
     assert set(found) == {("eu",), ("us",)}
     for (region,), history in found.items():
         assert history.total.sum() == sum(
@@ -67,18 +67,18 @@ def test_each_value_of_a_split_has_a_history_of_its_own(store: Store, ledger: li
         )
 
 
-def test_slices_are_events(store: Store, ledger: list[LedgerRow]) -> None:
-    [requests] = histories(store, UP, [], FROM_S, TO_S).values()
+def test_slices_are_events(shared_store: Store, ledger: list[LedgerRow]) -> None:
+    [requests] = histories(shared_store, UP, [], FROM_S, TO_S).values()
     sliced = replace(UP, method=Timeslices(slice_s=300, slice_target=0.6))
-    [history] = histories(store, sliced, [], FROM_S, TO_S).values()
+    [history] = histories(shared_store, sliced, [], FROM_S, TO_S).values()
     bad, total = (counts.reshape(-1, 5).sum(axis=1) for counts in (requests.bad, requests.total))
     bad, total = bad[total > 0], total[total > 0]
     assert judged(history, sliced).events == ((total - bad < 0.6 * total).sum(), len(total))
 
 
-def test_planned_maintenance_does_not_count(store: Store, ledger: list[LedgerRow]) -> None:
+def test_planned_maintenance_does_not_count(shared_store: Store, ledger: list[LedgerRow]) -> None:
     start = datetime.fromtimestamp(FROM_S + HOUR_S, UTC).replace(tzinfo=None)
-    [history] = histories(store, UP, [MaintenanceWindow("drivers", start, "UTC", HOUR_S)], FROM_S, TO_S).values()
+    [history] = histories(shared_store, UP, [MaintenanceWindow("drivers", start, "UTC", HOUR_S)], FROM_S, TO_S).values()
     assert history.total[60:120].sum() == 0
     assert history.total[:60].sum() > 0
 
@@ -89,14 +89,14 @@ def test_without_any_request_there_are_no_steps(store: Store) -> None:
     assert histories(store, replace(UP, split_by=("tenant",)), [], FROM_S, TO_S) == {}
 
 
-def test_history_begins_where_windows_and_period_begin(store: Store, ledger: list[LedgerRow]) -> None:
+def test_history_begins_where_windows_and_period_begin(shared_store: Store, ledger: list[LedgerRow]) -> None:
     short = replace(UP, period=Rolling(2 * HOUR_S))
-    [history] = histories(store, short, [], FROM_S + 4 * HOUR_S, TO_S).values()
+    [history] = histories(shared_store, short, [], FROM_S + 4 * HOUR_S, TO_S).values()
     assert history.start_s == FROM_S + 2 * HOUR_S
 
 
 def test_variants_that_count_the_same_are_counted_once(
-    store: Store, ledger: list[LedgerRow], monkeypatch: pytest.MonkeyPatch
+    shared_store: Store, ledger: list[LedgerRow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries: list[object] = []
     real = ObjectiveReader.classes
@@ -108,7 +108,7 @@ def test_variants_that_count_the_same_are_counted_once(
     monkeypatch.setattr(ObjectiveReader, "classes", classes)
     slower = replace(UP, windows=(BurnWindow("page", HOUR_S, 300, 0.5),))
     quick = replace(UP, windows=(BurnWindow("page", HOUR_S, 300, 0.002),))
-    draft, other = preview(store, {"draft": quick, "slower": slower}, [], FROM_S, TO_S)
+    draft, other = preview(shared_store, {"draft": quick, "slower": slower}, [], FROM_S, TO_S)
     assert len(queries) == 1
     assert draft.events == other.events
     assert len(draft.pages) > len(other.pages) == 0
