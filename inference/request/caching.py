@@ -11,6 +11,8 @@ from inference.contract.snapshot import Model, Pool
 from inference.core.cache_control import CacheControl
 from inference.core.cache_key import after_purges, cache_key
 from inference.core.events import WholeAnswer
+from inference.core.passing.answers import is_answer
+from inference.core.passing.request import Passed
 from inference.core.question import GENERATION
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import LOOKUP, Trace, now_ns
@@ -185,11 +187,17 @@ class Caching:
         # The key names its variant. While it waited, the pool's endpoints may have changed.
         ours = flight.error is None and flight.pool is not None and flight.pool.name == work.pool.pool.name
         ours = ours and flight.status == 200  # it is given with that
-        ours = ours and bool(flight.finish_reason or self.query.operation not in GENERATION)
-        if self.key is not None and self.control.stores and ours:
+        if self.key is not None and self.control.stores and ours and self._is_whole(flight):
             self.caches.write_back.start(self.key, flight, work)
             if self.look is not None:
                 self.look.learn(flight.answer())
+
+    def _is_whole(self, flight: Flight) -> bool:
+        """Whether what came is an answer, all of it: anything else is handed on, and not kept."""
+        if self.query.operation in GENERATION:
+            return bool(flight.finish_reason)
+        handed = flight.answer().handed
+        return handed is None or not isinstance(self.query, Passed) or is_answer(self.query.path, handed.body)
 
     def _key(self, query: Query, pool: Pool) -> bytes:
         key = cache_key(query, self.model, pool, self.caller.cached_as, self.regions, self.caller.tags)

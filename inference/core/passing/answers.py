@@ -326,6 +326,21 @@ class EventsReader:
         return self._usage
 
 
+_decode_any = msgspec.json.Decoder().decode
+
+
+def is_answer(path: str, body: bytes) -> bool:
+    """Whether a body can be read as an answer of the URL, where none of its parts says that it has ended, as finish reasons do."""
+    short = without_items(body) if path == "/v1/embeddings" else None
+    try:
+        document = _decode_any(body if short is None else short[0])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    if path == "/v1/embeddings":
+        return isinstance(document, dict) and isinstance(document.get("data"), list)
+    return isinstance(document, dict | list)
+
+
 def reader_of(path: str, choices: int) -> Reader:
     """The reader for an answer of the URL, of which so many choices were asked."""
     if path in ("/v1/chat/completions", "/v1/completions"):

@@ -157,6 +157,10 @@ class ModelServer(LoopServer):
         if "embeddings" not in self.operations:
             return self.unserved("embeddings")
         vectors = [[float(number), 0.5] for number in range(len(body["input"]))]
+        if self.fault == "no JSON":
+            return web.Response(text="<html>it is being mended</html>", content_type="text/html")
+        if self.fault == "other JSON":
+            return web.json_response({"object": "page"})
         if self.fault == "too few":
             vectors.pop()
         encodes = self.encodes_base64 and body.get("encoding_format") == "base64"

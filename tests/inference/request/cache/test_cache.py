@@ -1,6 +1,7 @@
 """Which questions are answered from the cache, and that failures of Redis fail no request."""
 
 import os
+import secrets
 import signal
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,32 @@ async def test_what_does_not_say_that_it_ended_is_not_kept(
         await bed.ask()
         await stored(bed, "A weir.")
         assert (await cut.ask())[0] == "miss"
+
+
+@pytest.mark.parametrize("fault", ["no JSON", "other JSON"])
+async def test_what_is_no_answer_is_handed_on_and_not_kept(
+    fault: str, start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    server = await start_server("vllm")
+    pool = Pool("p", "v", "r", MODEL, "", (Endpoint("r0", url=server.url),), protocol="openai")
+    async with serve_pools(OpenAIConnector, a_snapshot(pool), tmp_path, monkeypatch, redis_url=redis_url) as client:
+        await eventually_async(lambda: up(client))
+
+        async def ask(text: str) -> tuple[str, str]:
+            raw = await client.embeddings.with_raw_response.create(model="m", input=text, encoding_format="float")
+            return raw.headers["x-weir-cache"], raw.http_response.text
+
+        async def kept() -> bool:
+            return (await ask(after))[0] == "hit"
+
+        asked, after = secrets.token_hex(8), secrets.token_hex(8)
+        server.fault = fault
+        outcome, text = await ask(asked)
+        assert (outcome, "embedding" in text) == ("miss", False)
+        server.fault = ""
+        await eventually_async(kept)
+        outcome, text = await ask(asked)
+        assert (outcome, "embedding" in text) == ("miss", True)
 
 
 async def test_the_rule_widens_and_forbids(start_gateway: StartGateway, snapshot: Snapshot, redis_url: str) -> None:
