@@ -14,7 +14,7 @@ from inference.backends.openai import OpenAIConnector
 from inference.backends.port import Connector
 from inference.backends.triton import TritonConnector
 from inference.config import FLUSH_CACHE_S, FLUSH_SPANS_S, Config
-from inference.contract.lane import MAX_FORM_BYTES, MAX_UPLOAD_BYTES, is_upload
+from inference.contract.lane import MAX_FORM_BYTES, MAX_UPLOAD_BYTES, RESPONSES, is_upload
 from inference.contract.metrics_access import may_read_metrics
 from inference.contract.snapshot import Checked, Fault
 from inference.contract.tls.certificate import ServerCertificate
@@ -31,7 +31,7 @@ from inference.request.caching import Caches
 from inference.request.completions import Completions
 from inference.request.exact.cache import Cache
 from inference.request.guard.guards import Guards
-from inference.request.lane import Lane, is_for_lane, model_of
+from inference.request.lane import Lane, is_for_lane, model_of, not_kept
 from inference.request.limits import Limits
 from inference.request.parse import ENDPOINTS
 from inference.request.route import find_model, pools_of
@@ -215,6 +215,8 @@ class Gateway:
         if path == "/readyz":
             return self._readiness(may_read_metrics(self._config.metrics_token, out.peer, request.headers))
         authenticate(self._current(), request.headers)
+        if path.startswith(f"{RESPONSES}/"):
+            raise not_kept(method, path)
         raise errors.no_such_url(method, path)
 
     async def _models(self, request: Request) -> tuple[int, Headers, bytes]:

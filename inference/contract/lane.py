@@ -32,7 +32,9 @@ TIER = "batch"
 JOBS = "/v1/jobs"
 PREFIXES = ("/v1/files", "/v1/batches", JOBS)
 RESPONSES = "/v1/responses"
-"""POST is for the lane where the body says `background: true`, and whatever lies below always."""
+"""POST is for the lane where the body says `background: true`, and whatever lies below always, but for INPUT_TOKENS."""
+INPUT_TOKENS = f"{RESPONSES}/input_tokens"
+"""Counts the tokens of a request, which a model server does."""
 ENDPOINTS = frozenset(
     (
         "/v1/chat/completions",
@@ -72,7 +74,7 @@ _BELOW = (*(f"{it}/" for it in PREFIXES), f"{RESPONSES}/")
 
 def is_below_lane(path: str) -> bool:
     """Whether each request of this URL is for the lane."""
-    return path.startswith(_BELOW) or path in PREFIXES
+    return (path.startswith(_BELOW) and path != INPUT_TOKENS) or path in PREFIXES
 
 
 def is_upload(method: str, path: str) -> bool:

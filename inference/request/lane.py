@@ -183,6 +183,12 @@ class Lane:
                 self._feeds.discard(limit)
 
 
+def not_kept(method: str, path: str) -> errors.ApiError:
+    """Where there is no lane: any server of a model may have answered, and which of them did is not known."""
+    message = f"{method} {path} finds nothing, because no response is kept here, whatever `store` says: send the conversation in `input`."
+    return errors.PermanentApiError(404, "invalid_request_error", "response_not_kept", message)
+
+
 def _away() -> errors.ApiError:
     message = (
         "Files, batches and what waits cannot be reached just now. Other requests are not affected: try again shortly."

@@ -3,6 +3,7 @@
 from types import MappingProxyType
 from typing import NamedTuple
 
+from inference.contract.lane import INPUT_TOKENS
 from inference.contract.stages import Operation
 
 
@@ -28,6 +29,7 @@ ROUTES = MappingProxyType(
         "/tokenize": Route("tokenize"),
         "/detokenize": Route("detokenize"),
         "/v1/messages/count_tokens": Route("tokenize"),
+        INPUT_TOKENS: Route("tokenize"),
         "/v1/audio/transcriptions": _SPEECH,
         "/v1/audio/translations": _SPEECH,
     }

@@ -13,6 +13,8 @@ from inference.contract.lane import is_below_lane, is_upload, room_of
         ("/v1/batches", True),
         ("/v1/jobs/1", True),
         ("/v1/responses/resp_1", True),
+        ("/v1/responses/resp_1/cancel", True),
+        ("/v1/responses/input_tokens", False),  # a model server counts them
         ("/v1/responses", False),
         ("/v1/filesystem", False),
         ("/v1/chat/completions", False),

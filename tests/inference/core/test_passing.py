@@ -304,6 +304,7 @@ def test_a_prompt_is_measured_without_its_tokenizer(query: dict[str, Any], token
         ("/tokenize", {"prompt": "x" * 40}, 0),  # no model reads it
         ("/detokenize", {"tokens": [1, 2, 3]}, 0),
         ("/v1/messages/count_tokens", {"messages": [{"role": "user", "content": "x" * 40}]}, 0),
+        ("/v1/responses/input_tokens", {"input": "x" * 40}, 0),
     ],
 )
 def test_only_what_the_model_reads_is_measured(path: str, query: dict[str, Any], tokens: int) -> None:

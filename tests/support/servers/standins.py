@@ -296,7 +296,11 @@ class LlamaCpp(ModelServer):
             body = await request.json()
             return web.json_response({"input_tokens": len(body["messages"]) + len(body["model"])})
 
-        return {"/v1/chat/completions/input_tokens": count}
+        async def count_input(request: web.Request) -> web.Response:
+            body = await request.json()
+            return web.json_response({"object": "response.input_tokens", "input_tokens": len(body["input"])})
+
+        return {"/v1/chat/completions/input_tokens": count, "/v1/responses/input_tokens": count_input}
 
     def error(self, status: int, message: str, kind: str = "invalid_request_error") -> web.Response:
         return web.json_response({"error": {"code": status, "message": message, "type": kind}}, status=status)
