@@ -13,7 +13,7 @@ from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links
 from controlplane.dashboard.compare import beside_context, query_totals
 from controlplane.dashboard.core.figures.latency import grid
-from controlplane.dashboard.core.figures.spark import spark
+from controlplane.dashboard.core.figures.spark import spark, was_recorded
 from controlplane.dashboard.core.screen import Screen
 from controlplane.dashboard.core.zone import clock, minute, said
 from controlplane.dashboard.failures import words
@@ -111,12 +111,15 @@ def figures_context(screen: Screen, wanted: Question, parameters: Parameters, no
         step = answers.step_ns(question, POINTS)
         by_cache = answers.submit_query(answers.health, question.range.window, "cache")
         costs = answers.submit_query(answers.costs, question)
+        recorded_s = answers.submit_query(answers.recorded_s, question.range.window)
         beside = query_totals(screen, parameters, now_ns)
         report, points = answers.outline(question, step, answers.rolled(question, step))
         failed = answers.failures(question) if report.errors else []
         report = answers.with_failures(report, failed, question)
         covered_ns = answers.answered_ns(question.range.window, now_ns)
-        context["numbers"] = numbers(question, report, points, by_cache.result(), failed, step, covered_ns)
+        context["numbers"] = numbers(
+            question, report, points, by_cache.result(), failed, step, covered_ns, recorded_s.result()
+        )
         context["numbers"].append(cost_number(question, costs.result()))
         context |= beside_context(screen, beside, report, now_ns)
         context |= ledger_freshness(wanted, report.newest_ns, now_ns)
@@ -200,15 +203,22 @@ def numbers(
     failed: Sequence[Failure],
     step: int,
     covered_ns: int,
+    recorded_s: Mapping[int, float],
 ) -> list[dict[str, Any]]:
     """The headline numbers of the range with their shape over time."""
     window = question.range.window
     by_start = {point.start_ns: point for point in points}
     starts = grid(window.from_ns, window.to_ns, step)
     column = [by_start.get(start) for start in starts]
-    begins_ns = window.to_ns - covered_ns  # what came before is not known: no line, and no zero
+    begins_ns, now_s = window.to_ns - covered_ns, time.time()
+
+    def none_arrived(start_ns: int) -> bool:
+        """What came before the first request, and while nothing was received, is not known: no line, and no zero."""
+        end_ns = start_ns + step
+        return end_ns > begins_ns and was_recorded(start_ns // SECOND_NS, end_ns // SECOND_NS, recorded_s, now_s)
+
     arrived = [
-        point.requests if point else 0 if start + step > begins_ns else None
+        point.requests if point else 0 if none_arrived(start) else None
         for start, point in zip(starts, column, strict=True)
     ]
     frequent = max(report.ttft_ms, key=lambda name: report.ttft_count.get(name, 0), default="")

@@ -262,6 +262,11 @@ def answered_ns(window: Window, now_ns: int) -> int:
     return _covered_ns(window, now_ns, alone.from_ns if alone else begins.requests_ns)
 
 
+def recorded_s(window: Window) -> dict[int, float]:
+    """For how many seconds telemetry received, by the start of each five minutes of a window."""
+    return store().demand.recorded(window.from_ns // SECOND_NS, -(-window.to_ns // SECOND_NS))
+
+
 def _covered_ns(window: Window, now_ns: int, oldest_ns: int | None) -> int:
     if oldest_ns is None or oldest_ns >= window.to_ns:
         return 0

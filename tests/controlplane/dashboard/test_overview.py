@@ -66,6 +66,20 @@ def test_the_rate_is_not_averaged_over_the_time_before_the_first_request(reader:
     assert "1.00 /s" in page
 
 
+@pytest.mark.parametrize(
+    ("received_s", "lines"), [((300, 300, 300, 300), 1), ((300, 0, 0, 300), 2), ((300, 200, 300, 300), 2)]
+)
+def test_no_request_is_zero_only_where_one_would_have_been_seen(
+    young: Store, reader: Client, received_s: tuple[int, ...], lines: int
+) -> None:
+    begin_s = FIRST_NS // S // 300 * 300
+    young.writer.insert_requests([row(99, entry_start_ns=(begin_s + 1190) * S)], 1)
+    young.rollups.insert_recorded({begin_s + 300 * at: float(seconds) for at, seconds in enumerate(received_s)})
+    html = page_of(reader, "/", **{"from": str(begin_s * S), "to": str((begin_s + 1200) * S)})
+    drawn = re.search(r'class="spark"[^>]*><path d="([^"]+)"', html)
+    assert drawn is not None and drawn[1].count("M") == lines
+
+
 @pytest.mark.usefixtures("young")
 @pytest.mark.parametrize(
     ("address", "says"),

@@ -59,6 +59,14 @@ class DemandReader(StorePart):
         table = self._connection.arrow(f"SELECT key, {columns} FROM ({rows}) ORDER BY model, tier, region", parameters)
         return list(_by_key(table, {key: (model, tier, region) for key, model, tier, region in names.result()}))
 
+    def recorded(self, from_s: int, to_s: int) -> dict[int, float]:
+        """For how many seconds telemetry received, by the start of each five minutes that lies in the range or reaches into it."""
+        rows = self._connection.rows(
+            "SELECT start_s, sum(recorded_s) FROM recorded WHERE start_s > {from_s:Int64} AND start_s < {to_s:Int64} GROUP BY start_s",
+            {"from_s": from_s - STEP_S, "to_s": to_s},
+        )
+        return {int(start_s): float(seconds) for start_s, seconds in rows}
+
     def known(self, from_s: int, to_s: int, step_s: int = STEP_S) -> Known:
         """For which part of each step demand is known, so that a step without requests means none.
 
