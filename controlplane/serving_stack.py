@@ -38,9 +38,11 @@ def _ledger() -> Ledger | None:
     now_ns = time.time_ns()
     window = Window(now_ns - WINDOW_S * 10**9, now_ns)
     try:
+        overall, covered_ns = _overall(answers.store().latency.totals(window)), answers.covered_ns(window, now_ns)
+        is_known = overall.requests or answers.received(window, now_ns, covered_ns)
         return Ledger(
-            answers.covered_ns(window, now_ns) / 1e9,
-            _overall(answers.store().latency.totals(window)),
+            covered_ns / 1e9 if is_known else 0.0,
+            overall,
             answers.health(window, "pool"),
             {(replica.pool, replica.value): replica for replica in answers.replicas(window)},
         )

@@ -55,6 +55,19 @@ def test_a_question_mark_explains_the_keys(page: Page, shoot: Shoot) -> None:
     expect(page.get_by_role("dialog", name="Keyboard help")).to_be_hidden()
 
 
+def test_escape_closes_a_menu_and_leaves_its_reader_where_it_was_opened(page: Page) -> None:
+    page.goto("/latency")
+    for menu in ("details.menu", "details.pick"):
+        summary = page.locator(f"{menu} > summary")
+        summary.focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        assert page.locator(menu).get_attribute("open") is not None
+        page.keyboard.press("Escape")
+        assert page.locator(menu).get_attribute("open") is None
+        expect(summary).to_be_focused()
+
+
 def test_the_chosen_theme_is_remembered_and_the_chart_follows_it(page: Page) -> None:
     pages.open_latency(page)
     ink = page.evaluate("getComputedStyle(document.body).color")

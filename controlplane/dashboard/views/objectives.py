@@ -39,12 +39,14 @@ from controlplane.telemetry.store import StoreUnavailableError
 EARLIER = {"yesterday": 1, "last-week": 7}
 DAYS = {0: "the last 24 hours", 1: "the 24 hours before", 7: "the same a week ago"}
 SHORT = {1: "24 h before", 7: "a week ago"}
+MAX_ROWS = 100
 SHOWN_STATES = ("firing", "unknown", "quiet", "disabled")
 
 
 @page
 def objectives(request: HttpRequest) -> HttpResponse:
-    """`?owner=`, `?model=`, `?state=` choose some; the worst come first. `?compare=` puts the last 24 hours beside an earlier day."""
+    """`?owner=`, `?model=`, `?state=` choose some; the worst come first. `?compare=` puts the last 24 hours beside an earlier day,
+    `?all=1` lists more than the first MAX_ROWS."""
     parameters = dict(request.GET.lists())
     state = choice(parameters, "state", ("", *SHOWN_STATES), "")
     compare = choice(parameters, "compare", ("", *EARLIER), "")
@@ -60,7 +62,9 @@ def objectives(request: HttpRequest) -> HttpResponse:
     kept = [("owner", owner), ("model", model), ("state", state)]
     context = {
         **_fresh(),
-        **_beside(chosen, compare),
+        **_beside(chosen if "all" in parameters else chosen[:MAX_ROWS], compare),
+        "chosen": len(chosen),
+        "all_href": link_query([*(pair for pair in (*kept, ("compare", compare)) if pair[1]), ("all", "1")]),
         "comparisons": choices(
             EARLIER,
             compare,

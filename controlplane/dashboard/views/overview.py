@@ -13,7 +13,7 @@ from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links
 from controlplane.dashboard.compare import beside_context, query_totals
 from controlplane.dashboard.core.figures.latency import grid
-from controlplane.dashboard.core.figures.spark import spark, was_recorded
+from controlplane.dashboard.core.figures.spark import spark
 from controlplane.dashboard.core.screen import Screen
 from controlplane.dashboard.core.zone import clock, minute, said
 from controlplane.dashboard.failures import words
@@ -40,6 +40,7 @@ from controlplane.telemetry.core.query_types import (
     LatencyReport,
     ModelCost,
 )
+from controlplane.telemetry.core.recorded import was_recorded
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.parameters import Parameters, single
 from controlplane.telemetry.query.core.question import Question, parse
@@ -50,6 +51,7 @@ from controlplane.telemetry.store.read.retained import Kept
 POINTS = 30
 MAX_INCIDENTS = 5
 MAX_MODELS = 3
+MAX_POOL_ROWS = 100
 STATE_LOOKS = {
     "up": ("●", "good"),
     "degraded": ("◐", "warn"),
@@ -67,6 +69,7 @@ DOES = {
 }
 """What a kind of process handles, and what its failures are called."""
 SHOWN_ALREADY = frozenset({"requests_per_s", "errors_per_s", *RATE_FIGURES.values()})
+NOT_RECEIVED = "not known: telemetry did not receive all the time"
 UNIT_NAMES = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week"}
 UNITS: Mapping[str, Callable[[float], str]] = {
     "_per_s": PAGE.rate,
@@ -94,7 +97,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "path": request.path,
         "heading": heading(wanted),
         "components": [component(row) for row in stack if row.kind not in ("pool", "replica")],
-        "pools": [component(row) for row in stack if row.kind in ("pool", "replica")],
+        **pools_context([row for row in stack if row.kind in ("pool", "replica")]),
         "launched": launched(),
         **incidents_context(),
         "by_people": by_people(),
@@ -121,6 +124,8 @@ def figures_context(screen: Screen, wanted: Question, parameters: Parameters, no
             question, report, points, by_cache.result(), failed, step, covered_ns, recorded_s.result()
         )
         context["numbers"].append(cost_number(question, costs.result()))
+        if covered_ns and not report.requests and not answers.received(question.range.window, now_ns, covered_ns):
+            context["numbers"] = [each | {"value": "–", "note": NOT_RECEIVED} for each in context["numbers"]]
         context |= beside_context(screen, beside, report, now_ns)
         context |= ledger_freshness(wanted, report.newest_ns, now_ns)
         context |= history_context(screen, question) | synthetic_context(question, exact=report.exact)
@@ -165,6 +170,19 @@ def by_people() -> list[dict[str, Any]]:
         for each in pausing.in_force(Override.objects.counting()).filter(starts_at__lte=now)
     ]
     return sorted(rows, key=lambda each: each["row"].ends_at)
+
+
+def pools_context(stack: Sequence[Row]) -> dict[str, Any]:
+    """Pools with their replicas, those that are not up first. Of many, the replicas of pools that are up are only counted."""
+    groups: list[list[Row]] = []
+    for row in stack:
+        if row.kind == "pool":
+            groups.append([])
+        groups[-1].append(row)
+    groups.sort(key=lambda group: group[0].state == "up")
+    is_long = len(stack) > MAX_POOL_ROWS
+    shown = [row for group in groups for row in (group[:1] if is_long and group[0].state == "up" else group)]
+    return {"pools": [component(row) for row in shown], "replicas_left_out": len(stack) - len(shown)}
 
 
 def component(row: Row) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from controlplane.telemetry.core.query_types import (
     Totals,
     Window,
 )
+from controlplane.telemetry.core.recorded import was_recorded
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
 from controlplane.telemetry.explain.difference import Explanation
 from controlplane.telemetry.ledger.path_segments import Segment, paths, segments
@@ -265,6 +266,13 @@ def answered_ns(window: Window, now_ns: int) -> int:
 def recorded_s(window: Window) -> dict[int, float]:
     """For how many seconds telemetry received, by the start of each five minutes of a window."""
     return store().demand.recorded(window.from_ns // SECOND_NS, -(-window.to_ns // SECOND_NS))
+
+
+def received(window: Window, now_ns: int, covered_ns: int) -> bool:
+    """Whether a request would be known, had there been one at any time of the covered part of a window, which is its end."""
+    end_ns = min(window.to_ns, now_ns)
+    from_s, to_s = (end_ns - covered_ns) // SECOND_NS, -(-end_ns // SECOND_NS)
+    return was_recorded(from_s, to_s, store().demand.recorded(from_s, to_s), now_ns / 1e9)
 
 
 def _covered_ns(window: Window, now_ns: int, oldest_ns: int | None) -> int:

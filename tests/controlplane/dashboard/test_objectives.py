@@ -187,6 +187,17 @@ def test_before_the_controller_has_run_nothing_holds(teammate: Client, served: F
     assert "✓" not in listed and "●" not in listed
 
 
+def test_of_many_the_worst_are_listed_and_all_are_a_click_away(teammate: Client, served: Filled) -> None:
+    StoredObjective.objects.bulk_create(
+        StoredObjective(slug=f"many-{n}", name="Many", target=0.9, indicator_kind="availability") for n in range(120)
+    )
+    total = StoredObjective.objects.count()
+    page = teammate.get("/objectives").content.decode()
+    assert page.count("<tr data-row") == 100 and f"The 100 worst of {total}" in words_of(page)
+    page = teammate.get("/objectives?all=1").content.decode()
+    assert page.count("<tr data-row") == total and "list all" not in page
+
+
 def test_an_empty_page_says_what_to_do(owner: Client, served: Filled) -> None:
     StoredObjective.objects.all().delete()
     assert "/admin/slo/storedobjective/add/" in text(owner.get("/objectives"))

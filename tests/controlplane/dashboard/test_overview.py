@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from controlplane.dashboard.core.zone import clock
-from controlplane.dashboard.views.overview import figures
+from controlplane.dashboard.views.overview import figures, pools_context
 from controlplane.fleet.core.stack_rows import Row
 from controlplane.fleet.models import Replica
 from controlplane.telemetry.core.query_types import Window
@@ -23,6 +23,23 @@ def test_a_rate_that_a_card_begins_with_is_not_listed_again() -> None:
         "telemetry", "Telemetry", "telemetry", "up", rate_per_s=12.0, figures={"spans_per_s": 12.0, "spool_bytes": 3e6}
     )
     assert [name for name, _ in figures(row)] == ["spool"]
+
+
+def test_of_many_pools_those_that_are_not_up_come_first_and_others_are_one_row() -> None:
+    rows = [
+        each
+        for n in range(60)
+        for state in [("degraded" if n == 50 else "up")]
+        for each in (
+            Row(f"pool:p{n}", f"p{n}", "pool", state),
+            Row(f"p{n}/r", "r", "replica", "down" if n == 50 else "up"),
+        )
+    ]
+    shown = pools_context(rows)
+    assert [each["row"].name for each in shown["pools"][:3]] == ["p50", "r", "p0"]
+    assert (len(shown["pools"]), shown["replicas_left_out"]) == (61, 59)
+    few = pools_context(rows[:20])
+    assert (len(few["pools"]), few["replicas_left_out"]) == (20, 0)
 
 
 def test_a_table_by_replica_says_which_attempt_counts(reader: Client, served: Filled) -> None:
@@ -78,6 +95,16 @@ def test_no_request_is_zero_only_where_one_would_have_been_seen(
     html = page_of(reader, "/", **{"from": str(begin_s * S), "to": str((begin_s + 1200) * S)})
     drawn = re.search(r'class="spark"[^>]*><path d="([^"]+)"', html)
     assert drawn is not None and drawn[1].count("M") == lines
+
+
+def test_a_time_without_requests_is_none_of_them_only_while_telemetry_received(young: Store, reader: Client) -> None:
+    begin_s = FIRST_NS // S // 300 * 300
+    asked = {"from": str((begin_s + 300) * S), "to": str((begin_s + 600) * S)}
+    page = words_of(page_of(reader, "/", **asked))
+    assert page.count("– not known: telemetry did not receive all the time") == 6 and "0 in all" not in page
+    young.rollups.insert_recorded({begin_s + 300: 300.0})
+    page = words_of(page_of(reader, "/", **asked))
+    assert "not known: telemetry" not in page and "requests 0 /s 0 in all" in page
 
 
 @pytest.mark.usefixtures("young")

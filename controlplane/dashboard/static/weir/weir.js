@@ -184,6 +184,8 @@
   const pages = { o: "/", b: "/objectives", i: "/incidents", d: "/deliveries", p: "/planning", c: "/policies", e: "/decisions", l: "/latency", r: "/requests", m: "/signals", s: "/map" };
   let leader = 0;
   document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && event.target.closest("details.menu[open], details.pick[open]");
+    if (menu) { menu.open = false; menu.querySelector("summary").focus(); return; }
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); open("quick"); return; }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input, select, textarea, dialog[open]")) return;
