@@ -134,7 +134,8 @@ class HttpStream:
             return
         parts: list[bytes] = []
         tokens = 0
-        for block in self._blocks.feed(data):
+        blocks = iter(self._blocks.feed(data))
+        for block in blocks:
             if self._error is not None:
                 self._tail.append(block.raw)
                 continue
@@ -158,10 +159,11 @@ class HttpStream:
             else:
                 parts.append(raw)
             if self._reader.ended:
+                parts += [after.raw for after in blocks]  # such as comments that came along
                 break
         self._give(parts, tokens)
         if self._reader.ended:
-            self._end(b"")
+            self._end(self._blocks.rest())
 
     def _give(self, parts: list[bytes], tokens: int) -> None:
         if tokens or self._given or self._ready:

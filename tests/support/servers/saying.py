@@ -12,12 +12,14 @@ from tests.support.http_server import serving
 
 
 class Server:
-    """A server with OpenAI's API that answers with `text`, cut into `size` characters a chunk. `bodies` are what it got."""
+    """A server with OpenAI's API that answers with `text`, cut into `size` characters a chunk. `bodies` are what it got, `after` comes
+    along with the end of a stream.
+    """
 
     def __init__(self, text: str, size: int = 5) -> None:
         self.text, self.size = text, size
         self.bodies: list[dict[str, Any]] = []
-        self.url = ""
+        self.url, self.after = "", b""
         self.goes_on = asyncio.Event()  # after the first part
         self.goes_on.set()
 
@@ -48,7 +50,7 @@ class Server:
             await response.write(b"data: " + json.dumps(head | {"choices": [choice]}).encode() + b"\n\n")
             await self.goes_on.wait()
         end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage}
-        await response.write(b"data: " + json.dumps(head | end).encode() + b"\n\ndata: [DONE]\n\n")
+        await response.write(b"data: " + json.dumps(head | end).encode() + b"\n\ndata: [DONE]\n\n" + self.after)
         return response
 
     @asynccontextmanager
