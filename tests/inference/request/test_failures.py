@@ -24,6 +24,7 @@ from tests.support.gateway.process import (
     with_pool,
     with_timeouts,
 )
+from tests.support.gateway.triton_double import StartDouble
 from tests.support.wait import eventually_async
 
 
@@ -194,13 +195,11 @@ async def test_killing_a_triton_under_load_fails_only_what_it_was_answering(
     assert len(failed) == mark
 
 
-async def test_with_every_replica_down_it_says_when_to_come_back(
-    serve: Serve, own_triton: tuple[Triton, Managed]
-) -> None:
-    triton, process = own_triton
-    gateway = serve(a_snapshot(triton.grpc))
+async def test_with_every_replica_down_it_says_when_to_come_back(serve: Serve, start_double: StartDouble) -> None:
+    double = await start_double()
+    gateway = await asyncio.to_thread(serve, a_snapshot(double.address))
     assert await collect(gateway.client(), max_tokens=2)
-    await asyncio.to_thread(process.kill)
+    await double.stop()
     for _ in range(2):
         with pytest.raises(openai.InternalServerError) as caught:
             await gateway.client().chat.completions.create(model=SMALL, messages=unique())
@@ -215,6 +214,6 @@ async def test_with_every_replica_down_it_says_when_to_come_back(
     assert (status, json.loads(text)["status"]) == (200, "ready")
     assert json.loads(text)["degraded"] == f"no replica is up in pool {LARGE}, {SMALL}"
     assert gateway.metric("weir_gateway_pool_replicas_up", pool=SMALL) == 0
-    await asyncio.to_thread(lambda: process.start().wait_ready())
+    await double.start()
     await eventually_async(lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 1))
     assert await collect(gateway.client(), max_tokens=2)

@@ -21,7 +21,7 @@ class TritonDouble(grpc.GenericRpcHandler):
     """
 
     def __init__(self) -> None:
-        self.address = ""
+        self.address = "127.0.0.1:0"  # any port; that of before where it starts again
         self.gate = asyncio.Event()
         self.gate.set()
         self.mute = False
@@ -42,7 +42,7 @@ class TritonDouble(grpc.GenericRpcHandler):
         self._server = grpc.aio.server(options=options)
         self._server.add_generic_rpc_handlers((self,))
         if proof is None:
-            port = self._server.add_insecure_port("127.0.0.1:0")
+            port = self._server.add_insecure_port(self.address)
         else:
             credentials = grpc.ssl_server_credentials([(proof.key, proof.chain)])
             port = self._server.add_secure_port("127.0.0.1:0", credentials)
