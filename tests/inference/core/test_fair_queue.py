@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.core.fair_queue import Claim, FairQueue
+from tests.support.soak import sized
 
 PRIORITIES = (1, 2, 3)
 MEAN_TOKENS, PLACES, PATIENCE_S = 100.0, 16, 10.0
@@ -80,7 +81,7 @@ def traffic(seed: int, loads: tuple[float, float, float], requests: int = 10_000
     return out
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(sized(1, soak=10)))
 def test_at_twice_the_capacity_the_best_tier_never_waits_behind_the_worst_and_none_starves(seed: int) -> None:
     arrivals = traffic(seed, (2 / 3, 2 / 3, 2 / 3))
     outcome = simulate(arrivals, FairQueue(256, 256))

@@ -15,7 +15,7 @@ from inference.core.passing.request import Passed, made
 from inference.core.semantic.bucket import Fuzzy, bucket, split
 from tests.support.soak import sized
 
-TRIES = sized(20_000, 1_000_000)
+TRIES = sized(8_000, 1_000_000)
 _NEAR = 64  # requests about each base, which differ from it in little
 PARTS = (
     "a",

@@ -64,7 +64,7 @@ def test_capital_is_the_mean_of_products_of_bets(labels: list[bool]) -> None:
 
 
 def test_where_as_many_are_wrong_as_the_bound_says_a_certificate_is_rare() -> None:
-    draw, runs = random.Random(7), sized(120, soak=400)
+    draw, runs = random.Random(7), sized(40, soak=400)
     wrongly = 0
     for _ in range(runs):
         evidence = Evidence(DELTA)
