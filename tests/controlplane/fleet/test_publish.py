@@ -45,16 +45,32 @@ def in_force(home: Path) -> snapshot.Snapshot:
     return snapshot.check((home / "snapshot.json").read_bytes()).snapshot
 
 
-def test_a_committed_change_is_written_as_the_next_version(pool: Pool, home: Path) -> None:
-    before = in_force(home)
+def test_each_change_that_gateways_need_is_a_version_that_stays_readable(pool: Pool, home: Path) -> None:
+    first, most = in_force(home), pool.max_queue
     pool.max_queue = 7
     pool.save()
     after = in_force(home)
-    assert after.version == before.version + 1
-    assert after.pools[0].max_queue == 7
+    assert (after.version, after.pools[0].max_queue) == (first.version + 1, 7)
+    pool.variant.description = "8B, int8"
+    pool.variant.save()
+    assert in_force(home).version == after.version, "gateways need not know it"
+    pool.max_queue = most
+    pool.save()
+    again = in_force(home)
+    assert (again.version, again.pools) == (first.version + 2, first.pools), "going back is a version too"
+    texts = SnapshotRevision.objects.order_by("version").values_list("text", flat=True)
+    versions = [snapshot.check(text.encode()).snapshot.version for text in texts]
+    assert versions == list(range(1, again.version + 1))
 
 
-def test_many_changes_of_one_transaction_are_one_version(pool: Pool, home: Path) -> None:
+def test_many_changes_of_one_transaction_are_one_version_and_none_where_it_is_rolled_back(
+    pool: Pool, home: Path
+) -> None:
+    text = (home / "snapshot.json").read_bytes()
+    with pytest.raises(RuntimeError), transaction.atomic():
+        pool.replicas.get().delete()
+        raise RuntimeError
+    assert (home / "snapshot.json").read_bytes() == text
     before = in_force(home).version
     with transaction.atomic():
         for number in range(5):
@@ -177,55 +193,19 @@ def test_allowed_regions_reach_gateways_and_keep_their_region(pool: Pool, home: 
         pool.region.delete()
 
 
-def test_a_change_that_is_rolled_back_is_never_written(pool: Pool, home: Path) -> None:
-    before = (home / "snapshot.json").read_bytes()
-    with pytest.raises(RuntimeError), transaction.atomic():
-        pool.delete()
-        raise RuntimeError
-    assert (home / "snapshot.json").read_bytes() == before
-
-
-def test_a_change_that_gateways_need_not_know_makes_no_version(pool: Pool, home: Path) -> None:
-    before = in_force(home).version
-    pool.variant.description = "8B, int8"
-    pool.variant.save()
-    assert in_force(home).version == before
-
-
-def test_going_back_is_a_new_version_too(pool: Pool, home: Path) -> None:
-    first = in_force(home)
-    for weight in (50, pool.weight):
-        pool.weight = weight
-        pool.save()
-    again = in_force(home)
-    assert again.version == first.version + 2
-    assert again.models == first.models
-
-
-def test_the_file_is_private_and_comes_back_when_somebody_removes_it(pool: Pool, home: Path) -> None:
+def test_the_file_is_private_and_comes_back_and_a_failure_to_write_it_undoes_no_change(pool: Pool, home: Path) -> None:
     path = home / "snapshot.json"
     text = path.read_bytes()
     path.unlink()
     publish.publish()
     assert path.read_bytes() == text
     assert path.stat().st_mode & 0o777 == 0o600
-
-
-def test_every_version_stays_readable(pool: Pool, home: Path) -> None:
-    Tenant.objects.create(name="demo", tier=Tier.objects.create(name="standard"))
-    versions = [
-        snapshot.check(one.text.encode()).snapshot.version for one in SnapshotRevision.objects.order_by("version")
-    ]
-    assert versions == list(range(1, len(versions) + 1))
-
-
-def test_a_failure_to_write_does_not_undo_the_change(pool: Pool, home: Path) -> None:
-    (home / "snapshot.json").unlink()
-    (home / "snapshot.json").mkdir()  # nothing can be written over a folder
+    path.unlink()
+    path.mkdir()  # nothing can be written over a folder
     pool.max_queue = 9
     pool.save()
     assert Pool.objects.get().max_queue == 9
-    (home / "snapshot.json").rmdir()
+    path.rmdir()
     publish.publish()
     assert in_force(home).pools[0].max_queue == 9
 

@@ -116,7 +116,7 @@ def test_any_state_that_was_in_force_comes_back_to_the_byte(home: Path) -> None:
     entered_fleet()
     TokenIssuer.objects.all().delete()  # what lets callers in stays as it is
     states = {_next(): as_gateways_get_it()}
-    while back < sized(short=5, soak=1000):
+    while back < sized(short=3, soak=1000):
         for _ in range(3):
             try:
                 changed(seed)
