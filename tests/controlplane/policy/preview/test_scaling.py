@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.processes]
 STEP_S, HOURS = 300, 26
 REPLICA_RPS = 2.0
 QUIET_RPS, BUSY_RPS = 2.0, 9.0
+WITHOUT_FORECAST = "  forecast: 'off'\n"
 
 
 @pytest.fixture(autouse=True)
@@ -86,8 +87,8 @@ def previewed(text: str) -> PolicyRevision:
 
 
 def test_figures_stand_beside_those_of_what_is_in_force(recorded: None) -> None:
-    steps.activate(steps.propose(policy(2), who="ann", source="api").revision, "ann")
-    row = previewed(policy(8))
+    steps.activate(steps.propose(policy(2, more=WITHOUT_FORECAST), who="ann", source="api").revision, "ann")
+    row = previewed(policy(8, more=WITHOUT_FORECAST))
     assert (row.state, row.preview["current_revision"], row.preview["objective"]) == ("previewed", 1, "first-token")
     assert row.events.first() is not None and row.events.all()[0].who == "ann"
     own, current = row.preview["revision"], row.preview["current"]
@@ -104,8 +105,8 @@ def test_forecasts_of_that_time_start_replicas_before_a_rise_that_comes_each_day
     PoolCapacity.objects.filter(pool=chat).update(entered_cold_start_s=900)
     day = np.full(288, QUIET_RPS)
     day[96:144] = BUSY_RPS
-    fill(store, np.tile(day, 4))
-    steps.activate(steps.propose(policy(12, more="  forecast: 'off'\n"), who="ann", source="api").revision, "ann")
+    fill(store, np.tile(day, 3))
+    steps.activate(steps.propose(policy(12, more=WITHOUT_FORECAST), who="ann", source="api").revision, "ann")
     row = previewed(policy(12, more="  forecast: auto\n"))
     own, current = row.preview["revision"], row.preview["current"]
     assert own["attainment"] > current["attainment"]
