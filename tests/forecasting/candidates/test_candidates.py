@@ -11,6 +11,7 @@ from forecasting.candidates.curves import Curve, prophet
 from forecasting.candidates.history import Candidate, History
 from forecasting.series import F64
 from tests.support.forecasting.made_up_demand import DAY, MONDAY_S, STEP_S, daily, series
+from tests.support.soak import sized
 
 EVERY: dict[str, Candidate] = {
     **CANDIDATES,
@@ -33,7 +34,7 @@ def path(name: str, values: F64, leads: list[int], **how: object) -> F64:
 
 
 @pytest.mark.parametrize("name", EVERY)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=sized(6, soak=60), deadline=None)
 @given(origin=st.integers(1, 9 * DAY), gaps=st.integers(0, 300), factor=st.floats(0, 50))
 def test_nothing_that_comes_after_an_origin_changes_its_forecast(
     name: str, origin: int, gaps: int, factor: float

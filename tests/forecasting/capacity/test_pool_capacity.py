@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from forecasting.capacity.pool_capacity import carried_by, carried_rps, replicas_for, replicas_of
 from tests.support.capacity import capacity
+from tests.support.soak import sized
 
 
 def waiting_share(servers: int, offered: float) -> float:
@@ -47,7 +48,7 @@ def test_replicas_for_a_load_carry_it_and_one_less_does_not() -> None:
     assert math.isclose(carried_rps(0, measured), 0.0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=sized(60, soak=600), deadline=None)
 @given(
     st.lists(st.floats(0, 1e300) | st.floats(0, 1e4), min_size=2, max_size=20),
     st.floats(1e-6, 1e6),

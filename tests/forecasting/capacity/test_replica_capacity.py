@@ -14,6 +14,7 @@ from forecasting.capacity.replica_capacity import (
     cold_start,
     measured_capacity,
 )
+from tests.support.soak import sized
 
 WINDOW_S = 300
 
@@ -95,7 +96,7 @@ def test_without_a_capacity_there_is_a_reason(loads: list[tuple[float, float]], 
     assert reason in measured.reason
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sized(30, soak=300), deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 1)), max_size=40), st.floats(0.5, 0.999))
 def test_any_windows_have_a_capacity_that_was_seen_or_a_reason(loads: list[tuple[float, float]], target: float) -> None:
     measured = measured_capacity(windows(loads), target)

@@ -13,6 +13,7 @@ from forecasting.capacity.replicas import make_plan
 from forecasting.capacity.scenario import Scenario, parse_scenario
 from forecasting.capacity.worksheet import worksheet
 from tests.support.capacity import HOUR_S, MONDAY_S, STEP_S, capacity, demand, forecast, inputs, pool, steady
+from tests.support.soak import sized
 
 
 def only(plan: Plan) -> tuple[list[int], list[str]]:
@@ -279,7 +280,7 @@ def any_inputs(draw: st.DrawFn) -> tuple[list[Demand], list[PoolAssumptions], fl
     return demands, pools, draw(st.none() | st.floats(0, 1e6)), draw(st.none() | st.integers(0, 50))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sized(25, soak=300), deadline=None)
 @given(any_inputs())
 def test_any_demand_has_a_plan_within_its_limits_and_with_reasons(
     case: tuple[list[Demand], list[PoolAssumptions], float | None, int | None],
