@@ -10,8 +10,9 @@ import pytest
 from controlplane.telemetry.core.spans import Event, Span
 from controlplane.telemetry.ingest import native
 from controlplane.telemetry.ledger import close
+from tests.support.soak import sized
 
-TRACES = 2000
+TRACES = sized(500, soak=5_000)
 _COMPILED = """
 
 from controlplane.telemetry.ingest import native

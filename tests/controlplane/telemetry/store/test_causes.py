@@ -154,25 +154,35 @@ SERVERS_QUEUES = [
 ]
 
 
-@pytest.mark.parametrize(("metric", "labels"), SERVERS_QUEUES, ids=[name for name, _ in SERVERS_QUEUES])
-def test_the_same_from_other_servers_and_dcgm_by_the_pools_label(
-    store: Store, metric: str, labels: dict[str, str]
-) -> None:
-    store.writer.insert_requests([request(number, stages={"queue": 900 * MS}) for number in range(REQUESTS)], 1)
+def test_the_same_from_other_servers_and_dcgm_by_the_pools_label(store: Store) -> None:
     times = [NOON_NS + 15 * S * n for n in range(1, 50)]
     gauges: list[Line] = [
-        (metric, [(t, 8.0) for t in times], {**labels, "instance": "v:8000", "pool": POOL}),
-        ("DCGM_FI_DEV_GPU_UTIL", [(t, 20.0) for t in times], {"gpu": "0", "instance": "v:9400", "pool": POOL}),
-        ("DCGM_FI_DEV_GPU_UTIL", [(t, 99.0) for t in times], {"gpu": "0", "instance": "w:9400", "pool": "another"}),
+        ("DCGM_FI_DEV_GPU_UTIL", [(t, 99.0) for t in times], {"gpu": "0", "instance": "w:9400", "pool": "another"})
     ]
-    if "request_type" in labels:
-        running = {**labels, "request_type": "scheduled", "instance": "v:8000", "pool": POOL}  # which is no queue
-        gauges.append((metric, [(t, 99.0) for t in times], running))
+    rows = []
+    for at, (metric, labels) in enumerate(SERVERS_QUEUES):
+        of_pool = {**labels, "instance": f"v{at}:8000", "pool": metric}
+        gauges.append((metric, [(t, 8.0) for t in times], of_pool))
+        gauges.append(
+            (
+                "DCGM_FI_DEV_GPU_UTIL",
+                [(t, 20.0) for t in times],
+                {"gpu": "0", "instance": f"v{at}:9400", "pool": metric},
+            )
+        )
+        if "request_type" in labels:  # what is scheduled is no queue
+            gauges.append((metric, [(t, 99.0) for t in times], of_pool | {"request_type": "scheduled"}))
+        rows += [
+            request(number, pool=metric, stages={"queue": 900 * MS}, trace_id=f"{10**6 * (at + 1) + number:032x}")
+            for number in range(REQUESTS)
+        ]
+    store.writer.insert_requests(rows, 1)
     write_all(store, gauges)
     found = causes_of(question(), Slow(), {})
-    cause = only(found)
-    assert cause.name == "queue-deep-gpus-idle"
-    assert figures(cause)["waiting per replica"] == 8.0
+    assert {(named.pool, named.cause.name) for named in found.named} == {
+        (metric, "queue-deep-gpus-idle") for metric, _ in SERVERS_QUEUES
+    }
+    assert {figures(named.cause)["waiting per replica"] for named in found.named} == {8.0}
     assert found.unmeasured == ["batch sizes and window", "tokenizer time per token"]
 
 

@@ -15,7 +15,7 @@ from tests.support.telemetry.latency_figures import assert_quantiles, assert_rep
 from tests.support.telemetry.samples import HOUR, NOON_NS, S, answered, random_rows, row
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7, 11, 100, 2003])
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 2003])
 def test_a_report_is_exact(store: Store, count: int) -> None:
     rows = random_rows(count, seed=count)
     store.writer.insert_requests(rows, version=1)
@@ -192,12 +192,13 @@ def test_a_series_has_a_point_for_each_step_with_requests_and_gaps_where_there_a
         assert_stacks(point.stack_ms, inside)
 
 
-@pytest.mark.parametrize("filters", [{}, {"status": ("error", "cancelled")}, {"model": ("nobody",)}], ids=str)
-def test_an_outline_is_the_report_and_the_series_without_stages(store: Store, filters: Filters) -> None:
+def test_an_outline_is_the_report_and_the_series_without_stages(store: Store) -> None:
     store.writer.insert_requests(random_rows(900, seed=5), version=1)
-    report, points = store.latency.outline(HOUR, filters, 300)
-    assert report == replace(store.latency.report(HOUR, filters), stages={})
-    assert points == [replace(point, stack_ms={}) for point in store.latency.series(HOUR, filters, 300)]
+    every: list[Filters] = [{}, {"status": ("error", "cancelled")}, {"model": ("nobody",)}]
+    for filters in every:
+        report, points = store.latency.outline(HOUR, filters, 300)
+        assert report == replace(store.latency.report(HOUR, filters), stages={})
+        assert points == [replace(point, stack_ms={}) for point in store.latency.series(HOUR, filters, 300)]
 
 
 def test_a_chart_of_the_most_steps_is_drawn(store: Store) -> None:

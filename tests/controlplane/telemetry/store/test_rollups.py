@@ -85,19 +85,16 @@ def assert_rollups(store: Store, rows: Sequence[LedgerRow], steps_s: Sequence[in
             )
 
 
-def test_rollups_say_what_requests_say(store: Store) -> None:
+def test_rollups_say_what_requests_say_also_of_late_amended_and_withdrawn_ones_from_the_next_build_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = traffic()
-    store.writer.insert_requests(rows, version=1)
+    late, amended, withdrawn = rows[:100], rows[100:150], rows[150:200]
+    store.writer.insert_requests(rows[100:], version=1)
     assert fill_all(store, rows)
-    assert_rollups(store, rows)
+    assert_rollups(store, rows[100:])
     assert fill_all(store, rows) == 0
 
-
-def test_late_amended_and_withdrawn_requests_count_from_the_next_build_on(store: Store) -> None:
-    rows = traffic()
-    store.writer.insert_requests(rows[100:], version=1)
-    fill_all(store, rows)
-    late, amended, withdrawn = rows[:100], rows[100:150], rows[150:200]
     changed = [replace(one, model="other", tier="premium", region="us", status="ok") for one in amended]
     store.writer.insert_requests([*late, *changed], version=2)
     store.writer.withdraw_requests([key_of(one) for one in withdrawn], version=2)
@@ -107,27 +104,37 @@ def test_late_amended_and_withdrawn_requests_count_from_the_next_build_on(store:
     assert_rollups(store, left)
     assert_equals_the_ledger(store, 0, 2**31)
 
-
-def test_only_stretches_that_were_written_to_are_built_again(store: Store) -> None:
-    rows = traffic()
-    store.writer.insert_requests(rows, version=1)
-    fill_all(store, rows)
     newest = max(rows, key=lambda one: one.entry_start_ns)
-    store.writer.insert_requests([replace(newest, model="other")], version=2)
-    assert fill_all(store, rows) == len(OF_REQUESTS), "one stretch of each tier"
+    store.writer.insert_requests([replace(newest, model="other")], version=3)
+    assert fill_all(store, rows) == len(OF_REQUESTS), "only stretches that were written to: one of each tier"
+
+    store.rollups.drop_dead_builds()
+    [(all_rows,)] = store.rows("SELECT count() FROM rollups")
+    dead = (
+        "SELECT count() FROM rollups WHERE build NOT IN (SELECT build FROM rollup_builds FINAL WHERE kind = 'rollups')"
+    )
+    [(replaced,)] = store.rows(dead)
+    assert 0 < replaced < all_rows, "a query may read them"
+    monkeypatch.setattr(rollups, "DEAD_KEPT_S", 0)
+    with awake(store, "rollups", "rollup_slices", "demand"):
+        store.rollups.drop_dead_builds()
+    assert store.rows(dead) == [(0,)]
+    assert_equals_the_ledger(store, 0, 2**31)
 
 
-def test_a_build_that_was_killed_before_its_end_is_nowhere_to_be_seen(
+def test_what_was_filled_twice_or_killed_before_its_end_is_nowhere_to_be_seen(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = traffic()
     store.writer.insert_requests(rows, version=1)
+    now_ns = max(one.entry_start_ns for one in rows) + 2 * 3600 * S
+    for run in together(store.rollups.due(now_ns, 30)):
+        for _ in range(2):  # by two fillers at once
+            store.rollups.fill(run, now_ns)
     fill_all(store, rows)
     monkeypatch.setattr(Store, "insert_arrow", lambda *_: None)  # as far as a killed process comes
-    later_ns = max(one.entry_start_ns for one in rows) + 2 * HALF_DAY_NS
-    everything = [replace(stretch, touches=0) for stretch in due_again(store, rows)]
-    for run in together(everything):
-        store.rollups.fill(run, later_ns)
+    for run in together([replace(stretch, touches=0) for stretch in due_again(store, rows)]):
+        store.rollups.fill(run, now_ns)
     monkeypatch.undo()
     assert_rollups(store, rows)
 
@@ -140,38 +147,6 @@ def due_again(store: Store, rows: Sequence[LedgerRow]) -> list[rollups.Stretch]:
     store.command("DROP TABLE rollup_builds")
     store.command("RENAME TABLE known_builds TO rollup_builds")
     return due
-
-
-def test_two_fillers_at_once_count_everything_once(store: Store) -> None:
-    rows = traffic()
-    store.writer.insert_requests(rows, version=1)
-    now_ns = max(one.entry_start_ns for one in rows) + 2 * 3600 * S
-    due = store.rollups.due(now_ns, 30)
-    for run in together(due):
-        store.rollups.fill(run, now_ns)
-        store.rollups.fill(run, now_ns)
-    fill_all(store, rows)
-    assert_rollups(store, rows)
-
-
-def test_rows_of_replaced_builds_are_dropped_later(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = traffic()
-    store.writer.insert_requests(rows, version=1)
-    fill_all(store, rows)
-    [(needed,)] = store.rows("SELECT count() FROM rollups")
-    store.writer.insert_requests([replace(one, model="other") for one in rows], version=2)
-    fill_all(store, rows)
-    store.rollups.drop_dead_builds()
-    assert store.rows("SELECT count() > {needed:UInt64} FROM rollups", {"needed": needed}) == [(1,)], (
-        "a query may read them"
-    )
-    monkeypatch.setattr(rollups, "DEAD_KEPT_S", 0)
-    with awake(store, "rollups", "rollup_slices", "demand"):
-        store.rollups.drop_dead_builds()
-    assert store.rows(
-        "SELECT count() FROM rollups WHERE build NOT IN (SELECT build FROM rollup_builds FINAL WHERE kind = 'rollups')"
-    ) == [(0,)]
-    assert_equals_the_ledger(store, 0, 2**31)
 
 
 def test_a_ledger_of_last_week_is_rolled_up_without_the_steps_that_are_kept_for_days(store: Store) -> None:
@@ -209,65 +184,92 @@ def test_a_stretch_is_filled_two_minutes_after_its_end(store: Store) -> None:
     assert {stretch.tier.step_s for stretch in store.rollups.due(over_ns + 3300 * S, 30)} == hour
 
 
-def demand_of(store: Store, asked: Sequence[dict[str, object]]) -> list[DemandRows]:
-    """Of such requests in one five minutes."""
-    usual = {
-        "model": "chat", "tier": "standard", "region": "eu", "caller_region": "eu", "operation": "chat", "cache_outcome": "",
-        "status": "ok", "prompt_tokens": 10, "output_tokens": 100, "error_type": "", "http_status": 200,
-    }  # fmt: skip
-    times = traffic(len(asked))
-    start_ns = times[0].entry_start_ns
-    rows = [replace(like, entry_start_ns=start_ns, **(usual | each)) for like, each in zip(times, asked, strict=True)]
-    store.writer.insert_requests(rows, version=1)
-    fill_all(store, rows)
-    from_s = start_ns // S // 300 * 300
-    return store.demand.steps(from_s, from_s + 300)
-
-
-@pytest.mark.parametrize("known_by", ["its client's count of retries", "an idempotency key"])
-def test_a_request_that_is_sent_again_after_a_failure_counts_once(store: Store, known_by: str) -> None:
-    shed = {"status": "rejected", "http_status": 429, "error_type": "queue_full"}
-    first, again = ({"idempotency_key": 7}, {"idempotency_key": 7}) if "key" in known_by else ({}, {"repeated": True})
-    [counted] = demand_of(store, [shed | first, shed | again, again, {}, {}])
-    assert (counted.counts["requests"], counted.counts["shed"]) == (3, 0)
-
-
-def test_a_repeat_of_what_nobody_saw_fail_is_demand(store: Store) -> None:
-    """The gateway that had the first one is gone, or a client gives all its requests one key."""
-    [counted] = demand_of(store, [{"repeated": True}] * 3 + [{"idempotency_key": 7}] * 4)
-    assert counted.counts["requests"] == 7
-
-
-def test_lines_that_can_wait_are_no_demand(store: Store) -> None:
-    limited = {"status": "rejected", "http_status": 429, "error_type": "rate_limit_exceeded", "error_stage": "gateway"}
-    [counted] = demand_of(
-        store, [{"can_wait": True}] * 3 + [limited | {"can_wait": True}, {"tier": "batch", "can_wait": True}, {}]
-    )
-    assert (counted.counts["requests"], counted.counts["limited"], counted.counts["input_tokens"]) == (1, 0, 10)
-
-
-def test_demand_stays_in_the_callers_region_when_another_one_serves_it(store: Store) -> None:
-    of_servers_alone = {"adapter": "vllm", "caller_region": "", "region": "asia"}
-    found = demand_of(store, [{"region": "us"}] * 5 + [{"region": "eu"}] * 2 + [of_servers_alone])
-    assert {row.region: int(row.counts["requests"][0]) for row in found} == {"eu": 7, "asia": 1}
-
-
-def test_only_what_replicas_could_have_answered_is_demand(store: Store) -> None:
-    """Over a limit is counted apart, and what is wrong nowhere. The output of what failed or was cancelled is not known."""
-    asked = [
+LIMITED = {"status": "rejected", "http_status": 429, "error_type": "rate_limit_exceeded"}
+SHED = {"status": "rejected", "http_status": 429, "error_type": "queue_full"}
+AGAIN, KEYED = {"repeated": True}, {"idempotency_key": 7}
+ASKED: dict[str, list[dict[str, object]]] = {
+    "a retry that its client counts": [SHED, SHED | AGAIN, AGAIN, {}, {}],
+    "a retry with an idempotency key": [SHED | KEYED, SHED | KEYED, KEYED, {}, {}],
+    "repeats of what nobody saw fail": [AGAIN] * 3 + [KEYED] * 4,
+    "lines that can wait": [
+        *[{"can_wait": True}] * 3,
+        LIMITED | {"error_stage": "gateway", "can_wait": True},
+        {"tier": "batch", "can_wait": True},
+        {},
+    ],
+    "served elsewhere": [
+        *[{"region": "us"}] * 5,
+        *[{"region": "eu"}] * 2,
+        {"adapter": "vllm", "caller_region": "", "region": "asia"},
+    ],
+    "not all for replicas": [
         *[{"status": "ok"}] * 4,
-        *[{"status": "rejected", "http_status": 429, "error_type": "queue_full"}] * 2,
-        *[{"status": "rejected", "http_status": 429, "error_type": "rate_limit_exceeded"}] * 30,
+        *[SHED] * 2,
+        *[LIMITED] * 30,
         *[{"status": "rejected", "http_status": 401, "error_type": "invalid_api_key"}] * 500,
         {"status": "rejected", "http_status": 400, "error_type": "context_length_exceeded"},
         {"status": "error", "http_status": 502, "error_type": "model_error", "output_tokens": 1},
         {"status": "cancelled", "http_status": 499, "output_tokens": 2},
-    ]
-    unknown = {"status": "rejected", "http_status": 404, "error_type": "model_not_found", "model": "nobody-has-it"}
-    of_no_model = {"status": "error", "http_status": 503, "error_type": "service_unavailable", "model": ""}
-    of_a_server = {"status": "error", "http_status": 400, "adapter": "generic"}
-    [counted] = demand_of(store, [*asked, unknown, of_no_model, of_a_server])
-    assert {name: int(values[0]) for name, values in counted.counts.items() if name != "from_cache"} == {
+        {"status": "error", "http_status": 400, "adapter": "generic"},
+    ],
+    "nobody-has-it": [{"status": "rejected", "http_status": 404, "error_type": "model_not_found"}],
+    "": [{"status": "error", "http_status": 503, "error_type": "service_unavailable"}],
+}
+"""Requests of one five minutes, by their model."""
+
+
+@pytest.fixture(scope="module")
+def demand(shared_store: Store) -> list[DemandRows]:
+    """What they are counted as."""
+    usual = {
+        "tier": "standard", "region": "eu", "caller_region": "eu", "operation": "chat", "cache_outcome": "", "status": "ok",
+        "prompt_tokens": 10, "output_tokens": 100, "error_type": "", "http_status": 200,
+    }  # fmt: skip
+    asked = [{"model": model} | each for model, every in ASKED.items() for each in every]
+    times = traffic(len(asked))
+    start_ns = times[0].entry_start_ns
+    rows = [replace(like, entry_start_ns=start_ns, **(usual | each)) for like, each in zip(times, asked, strict=True)]
+    shared_store.writer.insert_requests(rows, version=1)
+    fill_all(shared_store, rows)
+    from_s = start_ns // S // 300 * 300
+    return shared_store.demand.steps(from_s, from_s + 300)
+
+
+def counts_of(demand: Sequence[DemandRows], model: str) -> dict[str, int]:
+    [counted] = [row for row in demand if row.model == model]
+    return {name: int(values[0]) for name, values in counted.counts.items()}
+
+
+def test_what_replicas_cannot_have_is_no_demand_of_any_model(demand: list[DemandRows]) -> None:
+    assert {row.model for row in demand} == ASKED.keys() - {"nobody-has-it", ""}
+
+
+@pytest.mark.parametrize("model", ["a retry that its client counts", "a retry with an idempotency key"])
+def test_a_request_that_is_sent_again_after_a_failure_counts_once(demand: list[DemandRows], model: str) -> None:
+    counts = counts_of(demand, model)
+    assert (counts["requests"], counts["shed"]) == (3, 0)
+
+
+def test_a_repeat_of_what_nobody_saw_fail_is_demand(demand: list[DemandRows]) -> None:
+    """The gateway that had the first one is gone, or a client gives all its requests one key."""
+    assert counts_of(demand, "repeats of what nobody saw fail")["requests"] == 7
+
+
+def test_lines_that_can_wait_are_no_demand(demand: list[DemandRows]) -> None:
+    counts = counts_of(demand, "lines that can wait")
+    assert (counts["requests"], counts["limited"], counts["input_tokens"]) == (1, 0, 10)
+
+
+def test_demand_stays_in_the_callers_region_when_another_one_serves_it(demand: list[DemandRows]) -> None:
+    found = [row for row in demand if row.model == "served elsewhere"]
+    assert {row.region: int(row.counts["requests"][0]) for row in found} == {"eu": 7, "asia": 1}
+
+
+def test_only_what_replicas_could_have_answered_is_demand(demand: list[DemandRows]) -> None:
+    """Over a limit is counted apart, and what is wrong nowhere. The output of what failed or was cancelled is not known."""
+    counts = counts_of(demand, "not all for replicas")
+    del counts["from_cache"]
+    assert counts == {
         "requests": 8,
         "shed": 2,
         "limited": 30,
