@@ -13,7 +13,7 @@ from pytest_django import Settings
 from controlplane.fleet.models import Region
 from controlplane.planning import demand, jobs, refresh
 from controlplane.planning.calendars import Calendars
-from controlplane.planning.core.fit import FitRequest, FitResult, fit
+from controlplane.planning.core.fit import FitRequest, FitResult
 from controlplane.planning.inputs import demands
 from controlplane.planning.models import (
     CandidateChange,
@@ -65,7 +65,7 @@ def run(request: dict[str, object] | None = None) -> PlanJob:
     return job
 
 
-def test_every_series_has_a_forecast_of_every_horizon_and_a_record_of_it(quick: Store) -> None:
+def test_every_series_has_a_forecast_of_every_horizon_and_a_record_of_it_until_they_are_too_old(quick: Store) -> None:
     fill(quick)
     job = run()
     assert {name: job.result[name] for name in ("series", "renewed", "compared", "failed")} == {
@@ -86,6 +86,11 @@ def test_every_series_has_a_forecast_of_every_horizon_and_a_record_of_it(quick: 
     assert ForecastRecord.objects.count() == 12
     tokens = StoredForecast.objects.get(measure="input_tokens", horizon_s=86_400).to_forecast()
     assert float(tokens.median.mean()) == pytest.approx(500 * float(made.median.mean()), rel=0.1)
+    StoredForecast.objects.filter(measure="requests").update(made_at=timezone.now() - timedelta(days=3))
+    ForecastRecord.objects.filter(measure="requests").update(day=timezone.now().date() - timedelta(days=91))
+    refresh.tidy()
+    assert set(StoredForecast.objects.values_list("measure", flat=True)) == {"input_tokens", "output_tokens"}
+    assert set(ForecastRecord.objects.values_list("measure", flat=True)) == {"input_tokens", "output_tokens"}
 
 
 def test_what_was_not_measured_long_enough_forecasts_nothing_and_is_no_demand(quick: Store) -> None:
@@ -100,7 +105,7 @@ def test_what_was_not_measured_long_enough_forecasts_nothing_and_is_no_demand(qu
     assert planned.requests.median.max() > 0, "the longest forecast that there is"
 
 
-def test_only_what_is_due_is_renewed(quick: Store) -> None:
+def test_only_what_is_due_is_renewed_and_another_winner_is_a_change_that_is_kept(quick: Store) -> None:
     fill(quick)
     run()
     before = {row.pk: row.made_at for row in StoredForecast.objects.all()}
@@ -110,8 +115,12 @@ def test_only_what_is_due_is_renewed(quick: Store) -> None:
     assert (job.result["renewed"], job.result["compared"]) == (3, 0)
     renewed = {row.horizon_s for row in StoredForecast.objects.all() if row.made_at != before[row.pk]}
     assert renewed == {1800}
+    day = StoredForecast.objects.filter(horizon_s=86_400, measure="requests")
+    day.update(candidate="level_trend")
     StoredForecast.objects.filter(measure="requests").update(chosen_at=timezone.now() - timedelta(days=1))
     assert run(refresh.ONLY_DUE).result["compared"] == 1
+    [change] = CandidateChange.objects.filter(horizon_s=86_400, measure="requests")
+    assert (change.before, change.after, change.reason) == ("level_trend", day.get().candidate, day.get().reason)
 
 
 def test_renewals_come_before_each_comparison_that_they_would_wait_for(
@@ -157,16 +166,6 @@ def test_a_series_that_cannot_be_compared_keeps_its_forecast_and_spoils_no_other
     assert StoredForecast.objects.filter(model="chat-large", error="").count() == 12
 
 
-def test_another_winner_is_a_change_that_is_kept(quick: Store) -> None:
-    fill(quick)
-    run()
-    StoredForecast.objects.filter(horizon_s=86_400, measure="requests").update(candidate="level_trend")
-    run()
-    [change] = CandidateChange.objects.filter(horizon_s=86_400, measure="requests")
-    now = StoredForecast.objects.get(horizon_s=86_400, measure="requests")
-    assert (change.before, change.after, change.reason) == ("level_trend", now.candidate, now.reason)
-
-
 def test_without_demand_the_job_says_so(quick: Store) -> None:
     assert run().result["note"] == "No demand was measured yet."
 
@@ -180,16 +179,6 @@ def test_a_refresh_is_queued_once_a_period(quick: Store) -> None:
     assert refresh.queue_if_due() is None, "its period is not over"
     PlanJob.objects.update(created_at=timezone.now() - timedelta(hours=1))
     assert refresh.queue_if_due() is not None
-
-
-def test_what_is_too_old_is_removed(quick: Store) -> None:
-    fill(quick)
-    run()
-    StoredForecast.objects.filter(measure="requests").update(made_at=timezone.now() - timedelta(days=3))
-    ForecastRecord.objects.filter(measure="requests").update(day=timezone.now().date() - timedelta(days=91))
-    refresh.tidy()
-    assert set(StoredForecast.objects.values_list("measure", flat=True)) == {"input_tokens", "output_tokens"}
-    assert set(ForecastRecord.objects.values_list("measure", flat=True)) == {"input_tokens", "output_tokens"}
 
 
 def test_the_history_of_a_series_is_read_with_its_gaps(quick: Store) -> None:
@@ -214,17 +203,3 @@ def test_a_region_has_its_holidays_and_an_event_concerns_whom_it_names(db: None)
     assert (calendar.country, calendar.subdivision, calendar.timezone) == ("DE", "BY", "Europe/Berlin")
     assert [(event.name, event.factor) for event in calendar.events] == [("launch", 2.0)]
     assert calendars.calendar_of(DemandKey("chat-small", "premium", "us")).events == ()
-
-
-def test_a_fit_that_only_renews_uses_the_choices_it_is_given(quick: Store) -> None:
-    fill(quick)
-    run()
-    [due] = [
-        item
-        for item in refresh._due(demand.history(), timezone.now() + timedelta(hours=1))
-        if item.key[3] == "requests"
-    ]
-    request: FitRequest = due.request
-    assert request.compare
-    result: FitResult = fit(request)
-    assert [choice.horizon_s for choice in result.choices] == list(HORIZONS_S)
