@@ -212,7 +212,7 @@ class Protocol(RuleBasedStateMachine):
 
 @pytest.mark.django_db(transaction=True)
 def test_the_store_follows_the_model() -> None:
-    short = 30 if connection.vendor == "sqlite" else 6  # what PostgreSQL takes otherwise shows in any
+    short = 15 if connection.vendor == "sqlite" else 6  # what PostgreSQL takes otherwise shows in any
     run_state_machine_as_test(
         Protocol, settings=settings(max_examples=sized(short, soak=1_000), stateful_step_count=sized(30, soak=60))
     )
