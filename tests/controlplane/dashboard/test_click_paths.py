@@ -130,7 +130,7 @@ def _is(row: LedgerRow, name: str, value: str) -> bool:
 def counted(page: str) -> int:
     """What the screen says that it is of."""
     text = " ".join(re.sub(r"<[^>]+>", " ", html.unescape(page)).split()).replace("\u202f", "")
-    if re.search(r"No requests in this range", text):
+    if re.search(r"No request was recorded in this range", text):
         return 0
     found = re.search(
         r"of (\d+) requests? (?:that were answered|was answered|failed)|(?<![\d/] )\b(\d+) requests?\b", text

@@ -144,5 +144,5 @@ def test_what_the_gateway_says_of_the_cache_is_shown_while_it_is_known(reader: C
 
 def test_without_a_request_the_page_says_so(reader: Client, served: Filled) -> None:
     page = page_of(reader, "/cache", **served.range, model="nobody")
-    assert "No request with these filters in this range" in page
+    assert "No request with these filters was recorded in this range" in page
     assert "How much was written in the range is not known" in page
