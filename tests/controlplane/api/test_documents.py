@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 from django.test import Client
 from ninja import Schema
 
@@ -22,11 +21,10 @@ def test_the_manual_names_every_endpoint_and_no_other(caller: Client) -> None:
     assert [call for call in named if call[0].lower() not in PATHS[PREFIX + call[1]]] == []
 
 
-@pytest.mark.parametrize("endpoint", PATHS)
-def test_every_parameter_is_in_the_manual(endpoint: str) -> None:
-    for operation in PATHS[endpoint].values():
-        for parameter in operation.get("parameters", ()):
-            assert f"`{parameter['name']}`" in MANUAL, parameter["name"]
+def test_every_parameter_is_in_the_manual() -> None:
+    operations = [operation for operations in PATHS.values() for operation in operations.values()]
+    named = {parameter["name"] for operation in operations for parameter in operation.get("parameters", ())}
+    assert len(named) > 50 and {name for name in named if f"`{name}`" not in MANUAL} == set()
 
 
 def test_the_docs_page_loads_only_from_this_server(caller: Client) -> None:
