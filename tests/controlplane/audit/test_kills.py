@@ -9,7 +9,7 @@ from tests.support.soak import sized
 
 
 def test_an_audit_has_each_change_once_wherever_its_writers_are_killed(tmp_path: Path) -> None:
-    kills = sized(10, soak=1000)
+    kills = sized(5, soak=1000)
     ended = subprocess.run(
         [sys.executable, "-m", "tests.support.audit_histories", str(kills), "7"],
         env={**os.environ, "WEIR_HOME": str(tmp_path)}, capture_output=True, text=True,

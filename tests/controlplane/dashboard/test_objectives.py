@@ -28,7 +28,7 @@ from tests.support.slo.ticks import ticked
 from tests.support.web.html import page_of, words_of
 from tests.support.web.served import Filled
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 SLOW = Objective("chat-fast", "Large chat is fast", Latency("e2e", 1.0), 0.9, {"model": "chat-large"}, owner="serving")
 DOCUMENT = {
     "verdicts": [
