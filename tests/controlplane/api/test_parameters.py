@@ -1,29 +1,22 @@
 """What the document does not name is refused by every operation: parameters that it does not have, and what is no list given twice."""
 
-from typing import Any
-
 import pytest
 from django.test import Client
 
 from tests.support.web.document import api_document
 
-OPERATIONS: list[tuple[str, str, dict[str, Any]]] = [
-    (path, method, operation)
-    for path, operations in api_document()["paths"].items()
-    for method, operation in operations.items()
-    if method == "get"
-]
+READ = {path: operations["get"] for path, operations in api_document()["paths"].items() if "get" in operations}
 
 
-@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS, ids=[f"{one[1]} {one[0]}" for one in OPERATIONS])
-def test_a_misspelt_parameter_is_refused(caller: Client, path: str, method: str, operation: dict[str, Any]) -> None:
-    place = path.replace("{trace_id}", "0" * 32).replace("{key}", "0" * 16)
-    place = place.replace("{number}", "1").replace("{slug}", "none")
-    known = [one["name"] for one in operation["parameters"] if one["in"] == "query" and one["required"]]
-    answer = caller.get(place, {"modell": "x", **dict.fromkeys(known, "x")})
-    assert answer.status_code == 422
-    assert answer["Content-Type"] == "application/problem+json"
-    assert answer.json()["field"] == "modell"
+def test_a_misspelt_parameter_is_refused(caller: Client) -> None:
+    assert len(READ) > 50
+    for path, operation in READ.items():
+        place = path.replace("{trace_id}", "0" * 32).replace("{key}", "0" * 16)
+        place = place.replace("{number}", "1").replace("{slug}", "none")
+        known = [one["name"] for one in operation["parameters"] if one["in"] == "query" and one["required"]]
+        answer = caller.get(place, {"modell": "x", **dict.fromkeys(known, "x")})
+        assert (answer.status_code, answer["Content-Type"]) == (422, "application/problem+json"), path
+        assert answer.json()["field"] == "modell", path
 
 
 @pytest.mark.parametrize(("path", "name"), [("objectives", "model"), ("silences", "limit"), ("latency", "from")])
