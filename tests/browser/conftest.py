@@ -1,13 +1,13 @@
 """Chromium, logged in to a real site; every page is held to: no console error, no request to another host."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from tests.support import need
-from tests.support.browser.console import EXPECTED, SCREENSHOTS
+from tests.support.browser.console import EXPECTED
 from tests.support.browser.site import Site, running_site
 
 ARGUMENTS = [
@@ -38,9 +38,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(autouse=True)
 def recent(site: Site) -> None:
-    """What the pages show has just happened, however long the site is up."""
-    if site.age_s() > 20:
+    """What the pages show is of the last quarter of an hour, however long the site is up."""
+    if site.age_s() > 120:
         site.begin_again()
+
+
+@pytest.fixture
+def just_now(site: Site) -> None:
+    """What the pages show has just happened."""
+    site.begin_again()
 
 
 @pytest.fixture(scope="package")
@@ -112,14 +118,3 @@ def page(context: BrowserContext, site: Site) -> Iterator[Page]:
     expected = EXPECTED.pop(id(opened), ())
     unexpected = [line for line in wrong if not any(status in line for status in expected)]
     assert not unexpected, "\n".join(unexpected)
-
-
-@pytest.fixture
-def shoot(page: Page) -> Callable[[str], None]:
-    """Leave a picture in build/screenshots."""
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-
-    def take(name: str) -> None:
-        page.screenshot(path=SCREENSHOTS / f"{name}.png")
-
-    return take

@@ -1,16 +1,14 @@
 """The admin in a browser: its scripts run under our policy, and a secret is shown once."""
 
-from collections.abc import Callable
-
 from playwright.sync_api import Page, expect
 
-Shoot = Callable[[str], None]
+from tests.support.browser.console import leave_picture
 
 
-def test_the_fleet_is_listed_and_a_pool_can_be_edited(page: Page, shoot: Shoot) -> None:
+def test_the_fleet_is_listed_and_a_pool_can_be_edited(page: Page) -> None:
     page.goto("/admin/")
     expect(page.get_by_role("link", name="Pools").first).to_be_visible()
-    shoot("admin")
+    leave_picture(page, "admin")
     page.goto("/admin/fleet/pool/")
     page.set_viewport_size({"width": 1200, "height": 900})
     listed, filters = (
@@ -27,20 +25,20 @@ def test_the_fleet_is_listed_and_a_pool_can_be_edited(page: Page, shoot: Shoot) 
     page.get_by_role("link", name="chat-large-local").first.click()
     queue = page.get_by_label("Max queue")
     queue.fill("321")
-    shoot("admin-pool")
+    leave_picture(page, "admin-pool")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("was changed successfully")).to_be_visible()
     expect(page.locator("tr", has_text="chat-large-local")).to_contain_text("321")
 
 
-def test_a_new_api_token_is_shown_once_and_works(page: Page, shoot: Shoot) -> None:
+def test_a_new_api_token_is_shown_once_and_works(page: Page) -> None:
     page.goto("/admin/accounts/apitoken/add/")
     page.locator("#id_name").fill("capacity report")
     page.locator("#id_user").select_option(label="admin")
     page.get_by_role("button", name="Save", exact=True).click()
     message = page.get_by_text("Copy the API token capacity report now")
     expect(message).to_be_visible()
-    shoot("admin-token")
+    leave_picture(page, "admin-token")
     token = message.inner_text().split()[-1]
     answer = page.request.get("/metrics", headers={"Authorization": f"Bearer {token}"})
     assert answer.status == 200

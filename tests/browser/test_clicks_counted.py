@@ -1,15 +1,13 @@
 """Tasks of on-call people and planners, each within so many clicks, choices and lines typed."""
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.support.browser import pages
-
-Shoot = Callable[[str], None]
+from tests.support.browser.console import leave_picture
 
 
 class Counted:
@@ -37,7 +35,7 @@ class Counted:
         self.page.keyboard.press("Enter")
 
 
-def test_now_is_compared_with_yesterday_and_with_another_slice(page: Page, shoot: Shoot) -> None:
+def test_now_is_compared_with_yesterday_and_with_another_slice(page: Page) -> None:
     pages.open_latency(page)
     person = Counted(page)
     person.click("yesterday")
@@ -50,7 +48,7 @@ def test_now_is_compared_with_yesterday_and_with_another_slice(page: Page, shoot
     page.wait_for_url("**model=chat-large**")
     expect(page.locator(".compared .sentence")).to_contain_text("model chat-small")
     pages.drawn(page)
-    shoot("latency-compared")
+    leave_picture(page, "latency-compared")
 
 
 def test_failed_requests_of_a_tenant_above_4000_tokens(page: Page) -> None:
@@ -64,7 +62,7 @@ def test_failed_requests_of_a_tenant_above_4000_tokens(page: Page) -> None:
 
 
 @pytest.mark.usefixtures("planned")
-def test_the_gpus_of_next_tuesday_and_their_price(page: Page, shoot: Shoot) -> None:
+def test_the_gpus_of_next_tuesday_and_their_price(page: Page) -> None:
     today = datetime.now(UTC)
     ahead = (1 - today.weekday()) % 7 or 7
     page.goto("/")
@@ -77,7 +75,7 @@ def test_the_gpus_of_next_tuesday_and_their_price(page: Page, shoot: Shoot) -> N
     expect(row.locator("td").nth(3)).to_have_text(re.compile(r"[1-9].*USD"))
     assert person.clicks <= 3
     pages.drawn(page)
-    shoot("plan-by-day")
+    leave_picture(page, "plan-by-day")
 
 
 @pytest.mark.usefixtures("decided")
@@ -134,7 +132,7 @@ def test_the_slow_stage_is_found_by_keyboard_alone(page: Page) -> None:
 @pytest.mark.soak  # each screen is walked in every run, by test_walk_every_page.py
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 390])
-def test_the_screens_are_looked_at(page: Page, shoot: Shoot, scheme: str, width: int) -> None:
+def test_the_screens_are_looked_at(page: Page, scheme: str, width: int) -> None:
     """Nothing is wider than the window but what scrolls by itself."""
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     page.set_viewport_size({"width": width, "height": 900})
@@ -147,7 +145,7 @@ def test_the_screens_are_looked_at(page: Page, shoot: Shoot, scheme: str, width:
         page.goto(path)
         expect(page.locator("#data > *").first).to_be_visible()
         page.wait_for_load_state("networkidle")
-        shoot(f"{name}-{scheme}-{width}")
+        leave_picture(page, f"{name}-{scheme}-{width}")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1"), path
     page.goto("/map")
     page.keyboard.press("Control+k")
@@ -155,4 +153,4 @@ def test_the_screens_are_looked_at(page: Page, shoot: Shoot, scheme: str, width:
     page.locator("#quick-text").fill("ttft")
     expect(page.locator("#quick-matches a").first).to_contain_text("Latency")
     page.wait_for_load_state("networkidle")
-    shoot(f"quick-{scheme}-{width}")
+    leave_picture(page, f"quick-{scheme}-{width}")

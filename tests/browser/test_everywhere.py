@@ -1,24 +1,21 @@
 """What holds on every page: keyboard, themes, weight, accessibility."""
 
-from collections.abc import Callable
-
 import brotli
 import pytest
 from playwright.sync_api import Page, Response, expect
 
 from tests.support.browser import pages
+from tests.support.browser.console import leave_picture
 from tests.support.browser.site import Site
 
-Shoot = Callable[[str], None]
 
-
-def test_the_overview_shows_each_component_with_a_word_for_its_state(page: Page, shoot: Shoot) -> None:
+def test_the_overview_shows_each_component_with_a_word_for_its_state(page: Page) -> None:
     page.goto("/")
     for name in ("Gateway", "Redis", "Telemetry", "Worker", "chat-large-local", "chat-small-1"):
         expect(page.get_by_text(name, exact=True).first).to_be_visible()
     expect(page.locator("#row-chat-largechat-large-1, tr", has_text="connection refused").first).to_contain_text("down")
     expect(page.locator("tr.pool", has_text="chat-large-local")).to_contain_text("degraded")
-    shoot("overview")
+    leave_picture(page, "overview")
 
 
 def test_a_pool_leads_to_its_latency(page: Page) -> None:
@@ -35,22 +32,22 @@ def test_g_and_a_letter_go_to_a_page(page: Page) -> None:
         page.wait_for_url(lambda url, path=path: url.split("?")[0].endswith(path))
 
 
-def test_ctrl_k_finds_a_model(page: Page, shoot: Shoot) -> None:
+def test_ctrl_k_finds_a_model(page: Page) -> None:
     page.goto("/")
     page.keyboard.press("Control+k")
     expect(page.locator("#quick-matches a").first).to_be_visible()
     page.locator("#quick-text").fill("large model")
     expect(page.locator("#quick-matches a")).to_have_count(1)
-    shoot("quick")
+    leave_picture(page, "quick")
     page.keyboard.press("Enter")
     page.wait_for_url("**/latency?**model=chat-large**")
 
 
-def test_a_question_mark_explains_the_keys(page: Page, shoot: Shoot) -> None:
+def test_a_question_mark_explains_the_keys(page: Page) -> None:
     page.goto("/")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard help")).to_be_visible()
-    shoot("help")
+    leave_picture(page, "help")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog", name="Keyboard help")).to_be_hidden()
 
@@ -133,8 +130,8 @@ def test_the_scripts_run_for_a_tenants_person_who_has_fewer_controls(page: Page,
     assert page.evaluate("typeof weir.go") == "function", "they ran to their end"
 
 
-def test_the_api_documentation_needs_no_script_and_leads_to_its_schemas(page: Page, shoot: Shoot) -> None:
+def test_the_api_documentation_needs_no_script_and_leads_to_its_schemas(page: Page) -> None:
     page.goto("/api/v1/docs#api_latency_latency")
     page.get_by_text("/api/v1/latency", exact=True).first.click()
     expect(page.get_by_role("table", name="Answers").first).to_be_visible()
-    shoot("api-docs")
+    leave_picture(page, "api-docs")

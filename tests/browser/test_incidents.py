@@ -3,17 +3,16 @@
 import json
 import re
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser.burning import BURN, QUIET
+from tests.support.browser.console import leave_picture
 from tests.support.browser.pages import accessible, linked
 from tests.support.browser.site import Site
-
-Shoot = Callable[[str], None]
 
 TAKES_WARNINGS = """
 from tests.support.incidents.notices import pagerduty
@@ -29,21 +28,21 @@ def burning(site: Site) -> Iterator[None]:
     site.shell(QUIET)
 
 
-@pytest.mark.usefixtures("burning")
-def test_the_list_and_an_incident_can_be_read(page: Page, shoot: Shoot) -> None:
+@pytest.mark.usefixtures("just_now", "burning")
+def test_the_list_and_an_incident_can_be_read(page: Page) -> None:
     page.goto("/incidents")
     expect(page.locator(".sentence")).to_contain_text("1 open page, 1 with nobody on it, 1 ticket, 1 not sent")
     expect(page.locator("tr", has_text="premium chat-large E2E")).to_contain_text("silenced by tom")
     expect(page.locator("#open-pages")).to_contain_text("1")
-    shoot("incidents")
+    leave_picture(page, "incidents")
     page.get_by_role("link", name=re.compile("^chat-large TTFT p95 is")).click()
     expect(page.locator(".blame")).to_contain_text(re.compile("% of the burn is queue time .*since policy revision 14"))
-    page.screenshot(path="build/screenshots/incident.png", full_page=True)
+    leave_picture(page, "incident", full_page=True)
     page.goto("/silences")
-    shoot("silences")
+    leave_picture(page, "silences")
     page.goto("/")
     expect(page.get_by_role("link", name="2 open incidents")).to_be_visible()
-    shoot("overview-with-incidents")
+    leave_picture(page, "overview-with-incidents")
 
 
 @pytest.mark.usefixtures("burning")
@@ -66,7 +65,7 @@ def test_by_keyboard_from_anywhere_to_an_acknowledged_page(page: Page) -> None:
 
 
 @pytest.mark.usefixtures("burning")
-def test_resolving_asks_can_be_declined_and_undone_by_keyboard_alone(page: Page, shoot: Shoot) -> None:
+def test_resolving_asks_can_be_declined_and_undone_by_keyboard_alone(page: Page) -> None:
     page.goto("/incidents")
     row = page.locator("tr[data-row]", has_text="chat-large TTFT")
     page.keyboard.press("j")
@@ -76,7 +75,7 @@ def test_resolving_asks_can_be_declined_and_undone_by_keyboard_alone(page: Page,
     expect(asked).to_contain_text("If it fires after that, or after it was quiet in between, a new incident opens.")
     expect(asked.get_by_label("What ended it")).to_have_value("")
     expect(asked.get_by_label("What ended it")).to_be_focused()
-    shoot("resolve")
+    leave_picture(page, "resolve")
     accessible(page)
     page.keyboard.press("Escape")
     expect(asked).to_be_hidden()
@@ -86,7 +85,7 @@ def test_resolving_asks_can_be_declined_and_undone_by_keyboard_alone(page: Page,
     page.keyboard.press("Enter")
     expect(page.get_by_role("status").first).to_contain_text("resolved.")
     expect(row).to_be_hidden()
-    shoot("resolved")
+    leave_picture(page, "resolved")
     page.keyboard.press("u")
     page.wait_for_url("**/incidents/*")
     expect(page.locator(".badges")).to_contain_text("open")
@@ -96,12 +95,12 @@ def test_resolving_asks_can_be_declined_and_undone_by_keyboard_alone(page: Page,
     page.get_by_role("dialog").get_by_role("button", name="Resolve").click()
     expect(page.locator(".summary")).to_contain_text("It still fired when admin resolved it.")
     expect(page.locator(".summary")).to_contain_text("Queued for on call since")
-    page.screenshot(path="build/screenshots/incident-resolved.png", full_page=True)
+    leave_picture(page, "incident-resolved", full_page=True)
     accessible(page)
 
 
 def test_a_page_that_no_destination_takes_has_a_banner_on_every_page_and_a_silence_lifts_it(
-    page: Page, shoot: Shoot, site: Site
+    page: Page, site: Site
 ) -> None:
     site.shell(TAKES_WARNINGS)
     try:
@@ -109,7 +108,7 @@ def test_a_page_that_no_destination_takes_has_a_banner_on_every_page_and_a_silen
         page.goto("/deliveries")
         expect(page.get_by_role("alert")).to_contain_text("Nobody was notified of 1 open page")
         expect(page.get_by_role("alert")).to_contain_text("no enabled destination takes critical pages")
-        shoot("deliveries-not-notified")
+        leave_picture(page, "deliveries-not-notified")
         accessible(page)
         page.goto("/incidents")
         page.set_viewport_size({"width": 390, "height": 844})
@@ -117,7 +116,7 @@ def test_a_page_that_no_destination_takes_has_a_banner_on_every_page_and_a_silen
         assert height_px < 80, "it leaves the phone's screen to the incidents"
         page.set_viewport_size({"width": 1440, "height": 900})
         page.get_by_role("alert").locator("summary").click()
-        shoot("incidents-not-notified")
+        leave_picture(page, "incidents-not-notified")
         linked(page)
         site.announce(0, 0)
         expect(page.locator("#data[data-renewed]")).to_have_count(1)
@@ -126,7 +125,7 @@ def test_a_page_that_no_destination_takes_has_a_banner_on_every_page_and_a_silen
         expect(page.locator(".summary")).to_contain_text(
             "Nobody was notified: no enabled destination takes critical pages"
         )
-        page.screenshot(path="build/screenshots/incident-not-notified.png", full_page=True)
+        leave_picture(page, "incident-not-notified", full_page=True)
         accessible(page)
         page.keyboard.press("s")
         page.wait_for_url("**/silences?**")
@@ -135,7 +134,7 @@ def test_a_page_that_no_destination_takes_has_a_banner_on_every_page_and_a_silen
         page.wait_for_url("**/incidents/*")
         expect(page.locator(".summary")).to_contain_text("Nobody is notified: silenced by admin until")
         expect(page.get_by_role("alert")).to_have_count(0)
-        shoot("incident-silenced")
+        leave_picture(page, "incident-silenced")
     finally:
         site.shell(QUIET)
 
@@ -156,7 +155,7 @@ def test_a_note_appears_in_the_timeline_and_a_half_written_one_survives_a_refres
     expect(page.locator(".incident table[role=table]").first).to_be_visible()
     wider = "all => all.filter(each => each.scrollWidth > each.clientWidth).map(each => each.ariaLabel)"
     assert page.locator(".incident .scroll").evaluate_all(wider) == [], "on a phone nothing is cut off"
-    page.screenshot(path="build/screenshots/incident-390.png", full_page=True)
+    leave_picture(page, "incident-390", full_page=True)
     accessible(page)
 
 

@@ -1,28 +1,26 @@
 """The latency page as a person uses it."""
 
 import time
-from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, Route, WebSocketRoute, expect
 
 from tests.support.browser import pages
-from tests.support.browser.console import expect_status
+from tests.support.browser.console import expect_status, leave_picture
 from tests.support.browser.site import Site
 
-Shoot = Callable[[str], None]
 
-
-def test_it_says_which_stage_is_slow_before_anything_is_touched(page: Page, shoot: Shoot) -> None:
+def test_it_says_which_stage_is_slow_before_anything_is_touched(page: Page) -> None:
     pages.open_latency(page)
     sentence = page.locator(".sentence").inner_text()
     assert sentence.startswith("p95")
     assert "of the time above the median is" in sentence
     assert any(stage in sentence for stage in ("queue", "model"))
     expect(page.locator(".stages tr.cause")).to_have_count(1)
-    shoot("latency")
+    leave_picture(page, "latency")
 
 
-def test_choosing_a_model_changes_the_url_and_the_figures_without_a_reload(page: Page, shoot: Shoot) -> None:
+def test_choosing_a_model_changes_the_url_and_the_figures_without_a_reload(page: Page) -> None:
     pages.open_latency(page)
     pages.mark(page)
     before = pages.requests_shown(page)
@@ -33,10 +31,10 @@ def test_choosing_a_model_changes_the_url_and_the_figures_without_a_reload(page:
     assert "(chat-large)" in page.locator(".sentence").inner_text()
     expect(page.locator("select[name=model]")).to_have_value("chat-large")
     pages.not_reloaded(page)
-    shoot("latency-filtered")
+    leave_picture(page, "latency-filtered")
 
 
-def test_figures_of_other_filters_are_dimmed_and_a_second_click_keeps_the_first(page: Page, shoot: Shoot) -> None:
+def test_figures_of_other_filters_are_dimmed_and_a_second_click_keeps_the_first(page: Page) -> None:
     pages.open_latency(page)
     held: list[Route] = []
     page.route("**/latency?**", lambda route: held.append(route))
@@ -44,7 +42,7 @@ def test_figures_of_other_filters_are_dimmed_and_a_second_click_keeps_the_first(
     expect(page.locator("section.headline")).to_have_css("opacity", "0.4")
     expect(page.locator("figure.chart")).to_have_css("opacity", "0.4")
     expect(page.locator("#filters")).to_have_css("opacity", "1")
-    shoot("latency-loading")
+    leave_picture(page, "latency-loading")
     page.get_by_role("link", name="1h", exact=True).click()
     page.keyboard.press("3")
     page.locator("select[name=tier]").select_option("premium")
@@ -61,7 +59,7 @@ def test_figures_of_other_filters_are_dimmed_and_a_second_click_keeps_the_first(
     expect(page.locator("select[name=model]")).to_have_value("chat-large")
 
 
-def test_dragging_zooms_and_the_back_button_undoes_it(page: Page, shoot: Shoot) -> None:
+def test_dragging_zooms_and_the_back_button_undoes_it(page: Page) -> None:
     pages.open_latency(page)
     pages.mark(page)
     before = pages.requests_shown(page)
@@ -72,7 +70,7 @@ def test_dragging_zooms_and_the_back_button_undoes_it(page: Page, shoot: Shoot) 
     assert 200 < pages.length_s(zoomed) < 340, "30 % of a quarter of an hour"
     assert 0 < pages.requests_shown(page) < before
     expect(page.locator(".freshness .word")).to_have_text("fixed range")
-    shoot("latency-zoomed")
+    leave_picture(page, "latency-zoomed")
     drawn = pages.times_drawn(page)
     page.go_back()
     pages.drawn(page, drawn + 1)
@@ -134,27 +132,22 @@ def test_without_a_live_link_it_says_so_and_asks_by_itself(page: Page, site: Sit
     pages.drawn(page, drawn + 1)
 
 
-def test_data_that_grows_old_is_called_stale_and_is_not_green(page: Page, shoot: Shoot) -> None:
+@pytest.mark.usefixtures("just_now")
+def test_data_that_grows_old_is_called_stale_and_is_not_green(page: Page) -> None:
     page.clock.install()
     pages.open_latency(page)
-    expect(page.locator(".freshness")).to_have_class("freshness fresh")
+    expect(page.locator(".freshness")).not_to_have_class("freshness stale")
     page.context.set_offline(True)
     page.clock.fast_forward(20 * 60 * 1000)
     expect(page.locator(".freshness")).to_have_class("freshness stale")
     assert "20" in page.locator(".freshness .age").inner_text()
     good = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--good').trim()")
     assert page.locator(".freshness .word").evaluate("element => getComputedStyle(element).color") != good
-    shoot("latency-stale")
+    leave_picture(page, "latency-stale")
     page.context.set_offline(False)
 
 
-def test_keys_choose_the_quantile(page: Page) -> None:
-    pages.open_latency(page)
-    page.keyboard.press("3")
-    page.wait_for_url("**q=p99**")
-    expect(page.locator(".sentence")).to_contain_text("p99")
-
-
+@pytest.mark.usefixtures("just_now")
 def test_clicking_a_bar_opens_its_requests(page: Page) -> None:
     pages.open_latency(page)
     box = page.locator("#chart .nsewdrag").first.bounding_box()
@@ -174,44 +167,38 @@ def test_the_chart_can_be_read_as_a_table(page: Page) -> None:
     expect(page.locator("#behind-rows thead")).to_contain_text("TTFT gateway")
 
 
-def test_grouping_shows_who_is_slow(page: Page) -> None:
-    pages.open_latency(page)
-    page.get_by_role("link", name="tier", exact=True).click()
-    page.wait_for_url("**by=tier**")
-    expect(page.locator(".groups tbody")).to_contain_text("premium")
-
-
-def test_a_range_without_requests_says_what_to_do(page: Page, shoot: Shoot) -> None:
+def test_a_range_without_requests_says_what_to_do(page: Page) -> None:
     pages.open_latency(page, "?model=nobody")
     expect(page.locator(".empty")).to_contain_text("Lift the filters")
-    shoot("latency-empty")
+    leave_picture(page, "latency-empty")
     page.get_by_role("link", name="Lift the filters").first.click()
     pages.drawn(page, 2)
     assert pages.requests_shown(page) > 0
 
 
-def test_a_time_that_cannot_be_read_is_explained_in_place(page: Page, shoot: Shoot) -> None:
+def test_a_time_that_cannot_be_read_is_explained_in_place(page: Page) -> None:
     expect_status(page, 400)
     pages.open_latency(page)
     page.locator("input[name=from]").fill("yesterday")
     page.locator("input[name=from]").press("Enter")
     expect(page.locator(".trouble")).to_contain_text("now-15m")
-    shoot("latency-bad-time")
+    leave_picture(page, "latency-bad-time")
 
 
-def test_it_says_what_is_different_about_the_slow_ones(page: Page, shoot: Shoot) -> None:
+def test_it_says_what_is_different_about_the_slow_ones(page: Page) -> None:
     pages.open_latency(page)
     panel = page.locator("#explain")
     expect(panel.locator(".lead")).to_contain_text("above p95")
     expect(panel.locator(".findings li").first).to_contain_text("chat-large")
     expect(panel.locator(".findings li").first.locator("svg.swatch")).to_have_count(1)
     panel.scroll_into_view_if_needed()
-    shoot("explain")
+    leave_picture(page, "explain")
     page.locator("select[name=model]").select_option("chat-small")
     expect(panel).not_to_contain_text("chat-large")
 
 
-def test_a_region_dragged_over_the_heatmap_is_explained_and_is_in_the_url(page: Page, shoot: Shoot) -> None:
+@pytest.mark.usefixtures("just_now")
+def test_a_region_dragged_over_the_heatmap_is_explained_and_is_in_the_url(page: Page) -> None:
     pages.open_latency(page)
     pages.mark(page)
     page.get_by_role("link", name="heatmap", exact=True).click()
@@ -231,7 +218,7 @@ def test_a_region_dragged_over_the_heatmap_is_explained_and_is_in_the_url(page: 
     expect(page.locator("#explain h2")).to_have_text("What is different about these?")
     expect(page.locator("#explain .findings li").first).to_contain_text("chat-large")
     pages.not_reloaded(page)
-    shoot("heatmap")
+    leave_picture(page, "heatmap")
     page.get_by_role("link", name="Lift the region").click()
     expect(page.locator("#explain h2")).to_have_text("What is different about the slow ones?")
     assert pages.query(page)["view"] == "heatmap"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser.console import SCREENSHOTS
+from tests.support.browser.console import leave_picture
 from tests.support.browser.pages import linked
 from tests.support.browser.site import Site
 from tests.support.start import Start
@@ -71,32 +71,27 @@ def log_out(page: Page) -> None:
     page.wait_for_url("**/login")
 
 
-def shoot(page: Page, name: str) -> None:
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"login-{name}.png", full_page=True)
-
-
 def test_an_app_a_recovery_code_and_a_passkey_let_in_and_the_password_alone_no_more(tab: Page, site: Site) -> None:
     site.shell(PERSON)
     log_in(tab)
     expect(tab.get_by_text("You have none: whoever has your password is you")).to_be_visible()
-    shoot(tab, "account")
+    leave_picture(tab, "login-account", full_page=True)
 
     tab.get_by_role("link", name="Add one").first.click()
-    shoot(tab, "confirm")
+    leave_picture(tab, "login-confirm", full_page=True)
     tab.get_by_label("Password").fill("slow-river-under-bridge")
     tab.get_by_role("button", name="Confirm").click()
     secret = tab.locator("main code").inner_text()
-    shoot(tab, "app")
+    leave_picture(tab, "login-app", full_page=True)
     tab.get_by_label("Code").fill(code_of(secret))
     tab.get_by_role("button", name="Use this app").click()
     recovery = tab.locator(".recovery code").first.inner_text()
-    shoot(tab, "codes")
+    leave_picture(tab, "login-codes", full_page=True)
     log_out(tab)
 
     log_in(tab)
     tab.wait_for_url("**/login/second-factor")
-    shoot(tab, "second-factor")
+    leave_picture(tab, "login-second-factor", full_page=True)
     tab.get_by_label("Code").fill("000000")
     tab.get_by_role("button", name="Log in", exact=True).click()
     expect(tab.get_by_text("Incorrect code")).to_be_visible()
@@ -118,12 +113,12 @@ def test_an_app_a_recovery_code_and_a_passkey_let_in_and_the_password_alone_no_m
     tab.get_by_label("Password").fill("slow-river-under-bridge")
     tab.get_by_role("button", name="Confirm").click()
     tab.get_by_label("Its name").fill("laptop")
-    shoot(tab, "passkey")
+    leave_picture(tab, "login-passkey", full_page=True)
     tab.get_by_role("button", name="Add it").click()
     expect(tab.get_by_text("Passkey laptop")).to_be_visible()
-    shoot(tab, "account-with-factors")
+    leave_picture(tab, "login-account-with-factors", full_page=True)
     tab.get_by_role("link", name="Sessions").click()
-    shoot(tab, "sessions")
+    leave_picture(tab, "login-sessions", full_page=True)
     log_out(tab)
 
     tab.get_by_role("button", name="Log in with a passkey").click()
@@ -138,7 +133,7 @@ def test_groups_of_a_provider_are_roles_and_removal_takes_them_away_at_the_next_
     provider.knows(vera=["llm-on-call"])
     provider.has_present("vera")
     tab.goto("/login?next=/silences")
-    shoot(tab, "through")
+    leave_picture(tab, "login-through", full_page=True)
     tab.get_by_role("button", name="Log in through npm").click()
     tab.wait_for_url("**/silences")
     expect(tab.get_by_role("button", name="Silence", exact=True)).to_be_visible()
@@ -147,7 +142,7 @@ def test_groups_of_a_provider_are_roles_and_removal_takes_them_away_at_the_next_
     provider.knows(vera=[])
     tab.goto("/silences")
     expect(tab.get_by_role("heading", name="Not allowed")).to_be_visible()
-    shoot(tab, "without-a-role")
+    leave_picture(tab, "login-without-a-role", full_page=True)
     provider.knows()
     tab.goto("/silences")
     tab.wait_for_url("**/login?next=/silences")
@@ -165,7 +160,7 @@ def test_an_answer_that_another_sites_page_sends_logs_in(tab: Page, site: Site, 
     expect(tab.get_by_role("button", name="Silence", exact=True)).to_be_visible()
     tab.goto("/login/saml/okta/done")
     expect(tab.get_by_text("did not begin that log-in")).to_be_visible()
-    shoot(tab, "no-log-in")
+    leave_picture(tab, "login-no-log-in", full_page=True)
 
 
 def test_an_open_page_of_a_session_that_has_ended_asks_for_a_log_in(tab: Page, site: Site) -> None:

@@ -1,15 +1,12 @@
 """Objectives as a person reads them: which burns, how fast, and who eats the budget."""
 
-from collections.abc import Callable
-
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import pages
 from tests.support.browser.burning import JUDGE
+from tests.support.browser.console import leave_picture
 from tests.support.browser.site import Site
-
-Shoot = Callable[[str], None]
 
 
 @pytest.fixture(autouse=True)
@@ -18,27 +15,17 @@ def _judged(site: Site) -> None:
     site.shell(JUDGE)
 
 
-def test_the_worst_comes_first_in_words_and_figures(page: Page, shoot: Shoot) -> None:
+def test_the_worst_comes_first_in_words_and_figures(page: Page) -> None:
     page.goto("/objectives")
     expect(page.locator("tbody tr").first).to_contain_text("burning, page")
     ours = page.locator("tbody tr", has_text="Large chat answers within 600 ms")
     expect(ours).to_contain_text("burning, page")
     expect(ours.locator(".budget")).to_contain_text("✕ gone")
     expect(page.locator("h1")).to_contain_text("burn")
-    shoot("objectives")
+    leave_picture(page, "objectives")
 
 
-def test_filters_live_in_the_url(page: Page) -> None:
-    page.goto("/objectives")
-    before = page.locator("tbody tr").count()
-    page.locator("select[name=state]").select_option("firing")
-    page.wait_for_url("**state=firing**")
-    expect(page.locator("tbody tr")).not_to_have_count(before)
-    page.go_back()
-    expect(page.locator("tbody tr")).to_have_count(before)
-
-
-def test_a_page_says_how_fast_it_burns_and_who_eats_the_budget(page: Page, shoot: Shoot) -> None:
+def test_a_page_says_how_fast_it_burns_and_who_eats_the_budget(page: Page) -> None:
     page.goto("/objectives/chat-large-fast")
     pages.drawn(page)
     expect(page.locator(".sentence")).to_contain_text("the budget is gone")
@@ -48,7 +35,7 @@ def test_a_page_says_how_fast_it_burns_and_who_eats_the_budget(page: Page, shoot
     expect(burned.locator(".stage").first).to_contain_text("%")
     expect(page.get_by_role("region", name="Revisions")).to_contain_text("indicator")
     expect(page.get_by_role("region", name="Planned maintenance")).to_contain_text("Driver update")
-    shoot("objective")
+    leave_picture(page, "objective")
 
 
 def test_from_the_list_by_keyboard_to_a_bad_request(page: Page) -> None:

@@ -1,14 +1,11 @@
 """The pages of planners, as a person uses them: a forecast, the plan, what-ifs, the worksheet, and a job's progress."""
 
-from collections.abc import Callable
-
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import pages
 from tests.support.browser.site import Site
 
-Shoot = Callable[[str], None]
 JOB = "from tests.support.planning import stored; stored.running_job()"
 END = "from controlplane.planning.models import PlanJob; PlanJob.objects.update(state='done', ended_at='2026-11-22T07:00:00Z')"
 
@@ -31,14 +28,6 @@ def test_the_keyboard_leads_to_a_series_and_back(page: Page) -> None:
     page.go_back()
     expect(page.locator(".sentence strong").first).to_have_text("chat-small, standard, eu")
     pages.not_reloaded(page)
-
-
-def test_a_drag_across_the_forecast_zooms(page: Page) -> None:
-    page.goto("/planning?from=now-3d")
-    pages.drawn(page)
-    pages.drag(page, 0.2, 0.6)
-    pages.drawn(page, 2)
-    assert 80_000 < pages.length_s(pages.query(page)) < 140_000
 
 
 def test_a_scenario_of_the_form_stands_beside_the_others_and_can_be_removed(page: Page) -> None:

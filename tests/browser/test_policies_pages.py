@@ -1,14 +1,12 @@
 """The pages of policies and decisions, as a person uses them: where things stand, why, and what is paused."""
 
-from collections.abc import Callable
-
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import pages
+from tests.support.browser.console import leave_picture
 from tests.support.browser.site import Site
 
-Shoot = Callable[[str], None]
 TICK = """
 from django.utils import timezone
 from controlplane.fleet.models import Observation
@@ -19,17 +17,17 @@ Observation.objects.filter(component="policies").update(observed_at=timezone.now
 pytestmark = pytest.mark.usefixtures("decided")
 
 
-def test_the_keyboard_leads_to_the_record_of_a_decision_which_decides_the_same_again(page: Page, shoot: Shoot) -> None:
+def test_the_keyboard_leads_to_the_record_of_a_decision_which_decides_the_same_again(page: Page) -> None:
     page.goto("/")
     page.keyboard.press("g")
     page.keyboard.press("e")
     page.wait_for_url("**/decisions")
     pages.drawn(page)
-    shoot("decisions-chart")
+    leave_picture(page, "decisions-chart")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_url("**/decisions/*")
-    shoot("decision")
+    leave_picture(page, "decision")
     page.get_by_role("button", name="Decide again from this record").click()
     expect(page.get_by_text("the same decision, byte for byte")).to_be_visible()
 

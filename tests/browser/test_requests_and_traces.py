@@ -1,15 +1,13 @@
 """From the list of the slowest to where one of them spent its time."""
 
-from collections.abc import Callable
-
 from playwright.sync_api import Page, expect
 
-Shoot = Callable[[str], None]
+from tests.support.browser.console import leave_picture
 
 
-def test_the_slowest_request_opens_as_a_waterfall_with_its_ledger(page: Page, shoot: Shoot) -> None:
+def test_the_slowest_request_opens_as_a_waterfall_with_its_ledger(page: Page) -> None:
     page.goto("/requests")
-    shoot("requests")
+    leave_picture(page, "requests")
     page.get_by_role("link", name="slowest first").click()
     page.wait_for_url("**order=slowest")
     # A click on a row that is replaced meanwhile leads nowhere.
@@ -17,7 +15,7 @@ def test_the_slowest_request_opens_as_a_waterfall_with_its_ledger(page: Page, sh
     page.locator("tr[data-row]").first.click()
     page.wait_for_url("**/traces/*")
     expect(page.locator(".span.on-path").first).to_be_visible()
-    shoot("trace")
+    leave_picture(page, "trace")
     parts = page.locator(".ledger tbody tr:not(.part) td:nth-child(2)").all_inner_texts()
     total = page.locator(".ledger tfoot td").first.inner_text()
 
@@ -45,14 +43,14 @@ def test_stages_have_the_colour_of_the_latency_page(page: Page) -> None:
         )
 
 
-def test_selecting_a_span_shows_its_attributes(page: Page, shoot: Shoot) -> None:
+def test_selecting_a_span_shows_its_attributes(page: Page) -> None:
     page.goto("/requests?cache=miss&status=ok")
     page.locator("tr[data-row]").first.click()
     page.wait_for_url("**/traces/*")
     page.get_by_text("model.infer").click()
     expect(page.locator(".span[open] .attributes")).to_contain_text("weir.replica")
     expect(page.locator(".span[open] .attributes")).to_contain_text("event first_token")
-    shoot("trace-span")
+    leave_picture(page, "trace-span")
 
 
 def test_j_k_and_enter_walk_the_list(page: Page) -> None:
@@ -83,10 +81,3 @@ def test_pages_follow_each_other_and_back_returns(page: Page) -> None:
     expect(page.locator(f"#{first}")).to_have_count(0)
     page.go_back()
     expect(page.locator(f"#{first}")).to_have_count(1)
-
-
-def test_a_filter_of_the_list_is_in_its_url(page: Page) -> None:
-    page.goto("/requests")
-    page.locator("select[name=status]").select_option("error")
-    page.wait_for_url("**status=error**")
-    expect(page.locator("tr[data-row] td.bad").first).to_contain_text("error")

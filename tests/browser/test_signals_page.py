@@ -1,16 +1,14 @@
 """The signals page, as a person uses it: a search, a metric's chart, its table, zooming, narrowing."""
 
-from collections.abc import Callable
-
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import pages
+from tests.support.browser.console import leave_picture
 
-Shoot = Callable[[str], None]
 METRIC = "/signals?metric=nv_inference_request_success"
 
 
-def test_a_search_leads_to_a_chart_and_back(page: Page, shoot: Shoot) -> None:
+def test_a_search_leads_to_a_chart_and_back(page: Page) -> None:
     page.goto("/signals")
     pages.mark(page)
     page.get_by_role("searchbox", name="metric").fill("request success")
@@ -20,7 +18,7 @@ def test_a_search_leads_to_a_chart_and_back(page: Page, shoot: Shoot) -> None:
     page.get_by_role("link", name="nv_inference_request_success").click()
     pages.drawn(page)
     expect(page.locator(".sentence")).to_contain_text("counter")
-    shoot("signal")
+    leave_picture(page, "signal")
     page.get_by_text("The chart as a table").click()
     expect(page.get_by_text("began again", exact=True).first).to_be_visible()
     page.go_back()

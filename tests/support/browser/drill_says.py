@@ -5,8 +5,9 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.support.browser.console import EXPECTED, SCREENSHOTS
+from tests.support.browser.console import EXPECTED, leave_picture
 from tests.support.browser.drill import DRILLS, Down, Drill
+from tests.support.browser.pages import THEMES
 from tests.support.deploy.outage import broken, page_of, since_of
 from tests.support.deploy.run import Run
 from tests.support.incidents.pagerduty import PagerDuty
@@ -138,10 +139,9 @@ def link_to(page: Page, drill: Drill, down: Down, since: str) -> Locator:
 
 def shoot(page: Page, name: str) -> None:
     """Leave pictures in build/screenshots, light and dark."""
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    for theme in ("dark", "light"):
+    for theme in THEMES:
         page.emulate_media(color_scheme=theme)
-        page.screenshot(path=SCREENSHOTS / f"{name}-{theme}.png", full_page=True)
+        leave_picture(page, f"{name}-{theme}", full_page=True)
 
 
 def objective_says(page: Page, stand_in: PagerDuty, component: str, at: float, measured: str, blame: str) -> None:
