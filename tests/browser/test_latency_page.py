@@ -10,7 +10,7 @@ from tests.support.browser.console import expect_status, leave_picture
 from tests.support.browser.site import Site
 
 
-def test_it_says_which_stage_is_slow_before_anything_is_touched(page: Page) -> None:
+def test_it_says_which_stage_is_slow_and_what_is_different_before_anything_is_touched(page: Page) -> None:
     pages.open_latency(page)
     sentence = page.locator(".sentence").inner_text()
     assert sentence.startswith("p95")
@@ -18,6 +18,17 @@ def test_it_says_which_stage_is_slow_before_anything_is_touched(page: Page) -> N
     assert any(stage in sentence for stage in ("queue", "model"))
     expect(page.locator(".stages tr.cause")).to_have_count(1)
     leave_picture(page, "latency")
+    page.get_by_text("The same as a table").click()
+    assert page.locator("#behind-rows tbody tr").first.inner_text()
+    expect(page.locator("#behind-rows thead")).to_contain_text("TTFT gateway")
+    panel = page.locator("#explain")
+    expect(panel.locator(".lead")).to_contain_text("above p95")
+    expect(panel.locator(".findings li").first).to_contain_text("chat-large")
+    expect(panel.locator(".findings li").first.locator("svg.swatch")).to_have_count(1)
+    panel.scroll_into_view_if_needed()
+    leave_picture(page, "explain")
+    page.locator("select[name=model]").select_option("chat-small")
+    expect(panel).not_to_contain_text("chat-large")
 
 
 def test_choosing_a_model_changes_the_url_and_the_figures_without_a_reload(page: Page) -> None:
@@ -59,7 +70,7 @@ def test_figures_of_other_filters_are_dimmed_and_a_second_click_keeps_the_first(
     expect(page.locator("select[name=model]")).to_have_value("chat-large")
 
 
-def test_dragging_zooms_and_the_back_button_undoes_it(page: Page) -> None:
+def test_dragging_zooms_and_the_back_button_undoes_it_and_a_double_click_widens(page: Page) -> None:
     pages.open_latency(page)
     pages.mark(page)
     before = pages.requests_shown(page)
@@ -77,10 +88,6 @@ def test_dragging_zooms_and_the_back_button_undoes_it(page: Page) -> None:
     assert "from" not in pages.query(page)
     expect(page.locator(".freshness")).to_have_attribute("data-live", "1")
     pages.not_reloaded(page)
-
-
-def test_double_click_widens(page: Page) -> None:
-    pages.open_latency(page)
     page.locator("#chart .nsewdrag").first.dblclick()
     page.wait_for_url("**from=now-**")
     assert pages.query(page)["from"] == "now-30m"
@@ -160,41 +167,18 @@ def test_clicking_a_bar_opens_its_requests(page: Page) -> None:
     assert page.locator("tr[data-row]").count() > 0
 
 
-def test_the_chart_can_be_read_as_a_table(page: Page) -> None:
-    pages.open_latency(page)
-    page.get_by_text("The same as a table").click()
-    assert page.locator("#behind-rows tbody tr").first.inner_text()
-    expect(page.locator("#behind-rows thead")).to_contain_text("TTFT gateway")
-
-
-def test_a_range_without_requests_says_what_to_do(page: Page) -> None:
+def test_a_range_without_requests_and_a_time_that_cannot_be_read_say_what_to_do(page: Page) -> None:
+    expect_status(page, 400)
     pages.open_latency(page, "?model=nobody")
     expect(page.locator(".empty")).to_contain_text("Lift the filters")
     leave_picture(page, "latency-empty")
     page.get_by_role("link", name="Lift the filters").first.click()
     pages.drawn(page, 2)
     assert pages.requests_shown(page) > 0
-
-
-def test_a_time_that_cannot_be_read_is_explained_in_place(page: Page) -> None:
-    expect_status(page, 400)
-    pages.open_latency(page)
     page.locator("input[name=from]").fill("yesterday")
     page.locator("input[name=from]").press("Enter")
     expect(page.locator(".trouble")).to_contain_text("now-15m")
     leave_picture(page, "latency-bad-time")
-
-
-def test_it_says_what_is_different_about_the_slow_ones(page: Page) -> None:
-    pages.open_latency(page)
-    panel = page.locator("#explain")
-    expect(panel.locator(".lead")).to_contain_text("above p95")
-    expect(panel.locator(".findings li").first).to_contain_text("chat-large")
-    expect(panel.locator(".findings li").first.locator("svg.swatch")).to_have_count(1)
-    panel.scroll_into_view_if_needed()
-    leave_picture(page, "explain")
-    page.locator("select[name=model]").select_option("chat-small")
-    expect(panel).not_to_contain_text("chat-large")
 
 
 @pytest.mark.usefixtures("just_now")
