@@ -13,7 +13,6 @@ from controlplane.accounts.admin_parts import RuledAdmin, RuledInline
 from controlplane.accounts.models import ApiToken, Membership
 from controlplane.fleet.models import Fallback, Pool, Team, Variant
 from controlplane.lane.models import CallbackSecret
-from tests.support.web.people import logged_in
 from tests.support.web.two_teams import MINE, PEOPLE, THEIRS, World, taken_back
 
 pytestmark = pytest.mark.django_db
@@ -108,8 +107,7 @@ def test_each_may_what_its_role_says_with_its_teams_rows_alone(world: World, lab
 
 @pytest.mark.parametrize("label", MODELS)
 def test_each_list_and_each_form_opens_to_an_administrator(world: World, label: str) -> None:
-    client, path = Client(), f"/admin/{label.replace('.', '/')}/"
-    client.force_login(world.user("administrator"))
+    client, path = world.clients["administrator"], f"/admin/{label.replace('.', '/')}/"
     assert client.get(path).status_code == 200
     for row in REGISTRY[label].model.objects.all()[:1]:
         assert client.get(f"{path}{row.pk}/change/").status_code == 200
@@ -118,7 +116,7 @@ def test_each_list_and_each_form_opens_to_an_administrator(world: World, label: 
 
 @pytest.fixture
 def owner(world: World) -> Client:
-    return logged_in(world.user("owner"))
+    return world.clients["owner"]
 
 
 def form_of(client: Client, path: str) -> dict[str, str]:
@@ -263,15 +261,14 @@ def test_secrets_and_clusters_are_not_an_owners_to_name(world: World, owner: Cli
 
 
 def test_no_page_that_is_only_looked_at_shows_a_secret(world: World) -> None:
-    client = Client()
-    client.force_login(world.user("administrator"))
+    client = world.clients["administrator"]
     with taken_back():
         row = CallbackSecret(tenant="acme")
         row.secret = "whsec_of_acme"
         row.save()
         shown = client.get(f"/admin/lane/callbacksecret/{row.pk}/change/").content.decode()
     assert "acme" in shown and "whsec" not in shown
-    client.force_login(world.user("viewer"))
+    client = world.clients["viewer"]
     for label, of in ((label, row.of) for label, row in MODELS.items() if row.of and row.looks):
         page = client.get(f"/admin/{label.replace('.', '/')}/{world.of[MINE][of].pk}/change/")
         assert page.status_code == 200 and not page.context["has_change_permission"], label
@@ -280,8 +277,7 @@ def test_no_page_that_is_only_looked_at_shows_a_secret(world: World) -> None:
 
 @pytest.mark.parametrize("person", ["owner", "approver", "responder"])
 def test_nobody_gives_himself_a_role_or_a_token(world: World, person: str) -> None:
-    client, me = Client(), world.user(person)
-    client.force_login(me)
+    client, me = world.clients[person], world.user(person)
     before = (Membership.objects.count(), ApiToken.objects.count(), Team.objects.get(name=MINE).requires_approval)
     team = Team.objects.get(name=THEIRS).pk
     for path, sent in (
