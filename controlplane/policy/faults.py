@@ -54,9 +54,7 @@ def of_tick(
     alarms = decision.alarms if decision is not None else ()
     said = {(alarm.kind, alarm.subject) for alarm in alarms}
     for alarm in alarms:
-        away = clusters.get(alarm.subject) if alarm.kind == "cluster" else None
-        why = f" {away.problem}" if away is not None and away.problem and away.problem not in alarm.text else ""
-        yield Fault(alarm.kind, alarm.subject, alarm.text + why, alarm.severity)
+        yield Fault(alarm.kind, alarm.subject, alarm.text, alarm.severity)
     for name, seen in sorted(clusters.items()):
         if seen.problem and ("cluster", name) not in said and (seen.age_ms is None or seen.age_ms > AWAY_MS):
             yield Fault("cluster", name, f"{name} cannot be read: {seen.problem.removesuffix('.')}")

@@ -200,10 +200,13 @@ class Gpus(Facts, frozen=True, omit_defaults=True):
 
 
 class ClusterFacts(Facts, frozen=True, omit_defaults=True):
+    """`problem`: why it was never seen; `why_old`: why what was seen is not confirmed now."""
+
     cluster: str
     age_ms: int | None = None
     problem: str = ""
     gpus: dict[str, Gpus] = {}
+    why_old: str = ""
 
     @property
     def up(self) -> bool:

@@ -277,6 +277,7 @@ def _cluster(seen: ClusterSeen, per_replica: Mapping[str, int], now_ms: int) -> 
         age_ms=None if seen.seen_ms is None else max(0, now_ms - seen.seen_ms),
         problem=seen.problem if seen.seen_ms is None else "",
         gpus=dict(sorted(gpus.items())),
+        why_old="" if seen.seen_ms is None else seen.problem,
     )
 
 

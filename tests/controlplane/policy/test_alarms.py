@@ -9,9 +9,12 @@ from controlplane.fleet.clusters.port import ClusterSeen
 from controlplane.policy.core.decision import Alarm, Decision, ModelDecision, Rail, TargetDecision
 from controlplane.policy.core.memory import Memory
 from controlplane.policy.core.observation import Observation
+from controlplane.policy.core.rails import rails
 from controlplane.policy.core.record import Record
 from controlplane.policy.faults import Fault, of_tick, report, unseen
+from controlplane.policy.observe.gather import _cluster
 from controlplane.policy.write_records import changes
+from tests.support.policy.cases import case, pool
 
 AWAY = "The replicas in east were last seen 61 s ago."
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -53,6 +56,12 @@ def test_a_fault_is_not_over_while_nobody_can_see_whether_it_is() -> None:
 
 @pytest.mark.django_db
 def test_a_cluster_that_is_away_for_long_still_says_why() -> None:
-    clusters = {"east": ClusterSeen("east", problem="Its token has expired.")}
-    [fault] = of_tick(away(), clusters, {}, {}, (), NOW)
-    assert fault.text == f"{AWAY} Its token has expired."
+    """In the record and on the screens as in the page."""
+    seen = _cluster(ClusterSeen("east", seen_ms=0, problem="Its token has expired."), {}, 61_000)
+    verdict = rails.cluster(case(pool(cluster="east", cluster_age_ms=61_000), cluster=seen), 1)
+    assert verdict
+    assert verdict.alarm
+    assert verdict.reason == "The replicas in east were last seen 61 s ago: Its token has expired. The count stays as it is."
+    decision = Decision(1, {}, {}, (verdict.alarm,), Memory())
+    [fault] = of_tick(decision, {}, {}, {}, (), NOW)
+    assert fault.text == verdict.reason

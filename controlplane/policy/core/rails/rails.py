@@ -30,7 +30,8 @@ def cluster(case: Case, count: int) -> Verdict | None:
     if facts.problem:
         return _stopped(case, "unmanaged", facts.pool, f"{facts.pool} is not managed: {facts.problem}")
     if facts.wanted is None or not fresh(facts.cluster_age_ms, CLUSTER_STALE_AFTER_S):
-        return _stopped(case, "cluster", name, f"The replicas in {name} were {_last_seen(facts.cluster_age_ms)}.")
+        why = f": {seen.why_old}" if seen is not None and seen.why_old else ""
+        return _stopped(case, "cluster", name, f"The replicas in {name} were {_last_seen(facts.cluster_age_ms)}{why}")
     return None
 
 
