@@ -44,14 +44,15 @@ def badge_of(target: TargetDecision, facts: PoolFacts | None = None, *, is_stale
     return Badge("○", "muted", f"was {badge.words}") if is_stale else badge
 
 
-def target_rows(record: Record, *, is_stale: bool = False) -> list[dict[str, Any]]:
-    """What each pool has and wants, and why. Those that are not as wanted come first."""
-    rows = [target_row(record, name, is_stale=is_stale) for name in record.decision.targets]
+def target_rows(record: Record, at_ms: int | None = None, *, is_stale: bool = False) -> list[dict[str, Any]]:
+    """What each pool has and wants, and why. Those that are not as wanted come first. `at_ms`: when the decision was last found to hold."""
+    later_ms = 0 if at_ms is None else max(0, at_ms - record.decided_at_ms)
+    rows = [target_row(record, name, later_ms, is_stale=is_stale) for name in record.decision.targets]
     return sorted(rows, key=lambda row: (row["look"].words in ("as wanted", "disabled"), row["target"].target))
 
 
-def target_row(record: Record, name: str, *, is_stale: bool = False) -> dict[str, Any]:
-    """What one target has and wants. `rails` are those that changed the count."""
+def target_row(record: Record, name: str, later_ms: int = 0, *, is_stale: bool = False) -> dict[str, Any]:
+    """What one target has and wants, so long after the record was written. `rails` are those that changed the count."""
     target, facts = record.decision.targets[name], record.observation.pools.get(name)
     age_ms = (facts and facts.traffic_age_ms) or 0
     return {
@@ -59,8 +60,8 @@ def target_row(record: Record, name: str, *, is_stale: bool = False) -> dict[str
         "look": badge_of(target, facts, is_stale=is_stale),
         "facts": facts,
         "steady_rps": steady_rps(record, name),
-        "traffic_old_s": age_ms / 1000 if age_ms > TRAFFIC_OLD_MS else None,
-        "has": has(facts),
+        "traffic_old_s": (age_ms + later_ms) / 1000 if age_ms > TRAFFIC_OLD_MS else None,
+        "has": has(facts, later_ms),
         "rails": [rail for rail in target.rails if rail.before != rail.after],
     }
 
@@ -74,14 +75,16 @@ def steady_rps(record: Record, target: str) -> float | None:
     return None if facts is None else facts.arrived_rps
 
 
-def has(facts: PoolFacts | None) -> str:
+def has(facts: PoolFacts | None, later_ms: int) -> str:
     """Such as `2 ready, 1 starting`, with their age where the cluster does not answer; empty where it did not say."""
     if facts is None or facts.ready is None:
         return ""
     others = ((facts.starting, "starting"), (facts.pending, "without a node"), (facts.draining, "draining"))
     counts = ", ".join([f"{facts.ready} ready", *(f"{count} {word}" for count, word in others if count)])
     age_ms = facts.cluster_age_ms or 0
-    return f"{counts} {PAGE.duration(age_ms / 1000)} ago" if age_ms > CLUSTER_STALE_AFTER_S * 1000 else counts
+    return (
+        f"{counts} {PAGE.duration((age_ms + later_ms) / 1000)} ago" if age_ms > CLUSTER_STALE_AFTER_S * 1000 else counts
+    )
 
 
 def ladder_rows(record: Record, policies: Iterable[Policy], *, is_stale: bool = False) -> list[dict[str, Any]]:

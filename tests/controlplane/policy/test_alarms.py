@@ -61,7 +61,10 @@ def test_a_cluster_that_is_away_for_long_still_says_why() -> None:
     verdict = rails.cluster(case(pool(cluster="east", cluster_age_ms=61_000), cluster=seen), 1)
     assert verdict
     assert verdict.alarm
-    assert verdict.reason == "The replicas in east were last seen 61 s ago: Its token has expired. The count stays as it is."
+    assert (
+        verdict.reason
+        == "The replicas in east were last seen 61 s ago: Its token has expired. The count stays as it is."
+    )
     decision = Decision(1, {}, {}, (verdict.alarm,), Memory())
     [fault] = of_tick(decision, {}, {}, {}, (), NOW)
     assert fault.text == verdict.reason

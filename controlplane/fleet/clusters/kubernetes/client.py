@@ -322,6 +322,8 @@ def _tls_remedy(why: str, names: Names) -> str:
         return "Renew the server's certificate."
     if "CERTIFICATE_VERIFY_FAILED" in why:
         return f"The server's certificate is not of the certificate-authority in {names.cluster}: put the server's CA there."
+    if "EOF" in why:
+        return f"What listens there ended the connection: see whether the API server behind it runs, and {names.cluster}, server."
     return f"Look at the certificates in {names.cluster} and {names.user}."
 
 

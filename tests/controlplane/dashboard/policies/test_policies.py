@@ -7,7 +7,7 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.fleet.models import Observation, Pool
-from controlplane.policy.models import DecisionRecord, Pause, PolicyRevision
+from controlplane.policy.models import Action, DecisionRecord, Pause, PolicyRevision
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Latency
 from controlplane.slo.save import save_objective
@@ -29,6 +29,19 @@ def test_only_who_may_write_a_policy_is_led_to_its_form(teammate: Client, owner:
     decided.store(2)
     for path in ("/policies", "/policies/scale-chat-large-local"):
         assert form in owner.get(path).content.decode() and form not in teammate.get(path).content.decode(), path
+
+
+def test_an_action_that_the_cluster_did_not_take_says_why_it_waits(teammate: Client, served: Filled) -> None:
+    row, now, why = (
+        decided.store(2)[-1],
+        timezone.now(),
+        "PATCH /scale: no answer (ReadTimeoutError).; tried again in 1 s",
+    )
+    times = {"generation": 1, "started_at": now, "step_at": now, "deadline_at": now, "retry_at": now}
+    Action.objects.create(
+        decision=row, cluster="c", pool="p", kind="up", before=1, after=3, step="planned", outcome=why, **times
+    )
+    assert f"p: 1 → 3, planned since {now:%H:%M:%S} UTC: {why}" in text(teammate.get("/policies"))
 
 
 def test_without_policies_the_page_says_how_to_begin(teammate: Client, served: Filled) -> None:

@@ -57,6 +57,12 @@ def test_counts_of_a_cluster_that_does_not_answer_are_shown_with_their_age() -> 
         "3 ready",
         "3 ready 2\u202fmin ago",
     ]
+    for age_ms, has in (
+        (900, "3 ready"),
+        (120_000, "3 ready 3\u202fmin ago"),
+    ):  # a record of a minute ago that still holds
+        decided = record(ready=3, cluster_age_ms=age_ms)
+        assert target_rows(decided, decided.decided_at_ms + 60_000)[0]["has"] == has
 
 
 def test_traffic_that_is_old_is_shown_with_its_age() -> None:

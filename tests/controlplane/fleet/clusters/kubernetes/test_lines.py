@@ -35,14 +35,18 @@ def chunk(line: bytes) -> bytes:
 
 
 @contextmanager
-def serving(folder: Path, answer: Answer) -> Iterator[Api]:
-    """An API server over TLS; `answer` gets each connection and the head of its request."""
+def serving(folder: Path, answer: Answer | None) -> Iterator[Api]:
+    """An API server over TLS; `answer` gets each connection and the head of its request. None: each connection is ended at once."""
     chain, key = Authority(folder).issue("server", "server")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(chain, key)
     listener = socket.create_server(("127.0.0.1", 0))
 
     def take(plain: socket.socket) -> None:
+        if answer is None:
+            plain.recv(65_536)
+            plain.close()
+            return
         with suppress(OSError), context.wrap_socket(plain, server_side=True) as connection:
             answer(connection, connection.recv(65_536))
 
@@ -99,6 +103,13 @@ def test_lines_that_are_cut_over_tls_hold_nothing_that_the_server_did_not_say(tm
         for line in here:
             rest.append(line)
     assert set(rest) <= {second}
+
+
+def test_a_balancer_without_a_server_behind_it_is_no_matter_of_certificates(tmp_path: Path) -> None:
+    with serving(tmp_path, None) as api, pytest.raises(UnreachableError) as raised:
+        api.find("/x", Metadata)
+    assert "see whether the API server behind it runs" in str(raised.value)
+    assert "certificate" not in str(raised.value)
 
 
 @pytest.mark.parametrize("line", [b"garbage\n", b'{"type":"ADDED","object":{"metadata":3}}\n'])
