@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -16,7 +17,7 @@ from deploy.local.errors import CannotRunError
 from deploy.local.home_lock import hold
 from deploy.local.options import Options
 from deploy.local.parts import build
-from deploy.local.ports import is_free
+from deploy.local.ports import is_free, reserved
 from deploy.local.preflight import problem
 from deploy.local.supervisor import Supervisor
 from inference.contract.settings.names import as_text
@@ -36,8 +37,12 @@ def _run(options: Options) -> None:
         raise CannotRunError(reason)
     if names := as_text(os.environ):
         _say(f"nothing reads {names}: docs/settings.md has all names")
-    with hold(options.home, _say):
+    with hold(options.home, _say), ExitStack() as own:
         _check_ports(options)
+        try:  # else two launchers that start at once share it, and each gets a part of the requests
+            own.enter_context(reserved(options.web_port))
+        except OSError:
+            raise _taken("WEIR_WEB_PORT", options.web_port) from None
         servers = backend.servers(options.backend_urls, options.backend_api_key)
         try:
             local = build(options, servers)
@@ -58,9 +63,13 @@ def _check_ports(options: Options) -> None:
             raise CannotRunError(f"{by_port[port]} and {variable} are both {port}: give each a port of its own")
         by_port[port] = variable
         if not is_free(port):
-            raise CannotRunError(
-                f"port {port} is taken{_holder(port)}: end what listens there, or set {variable} to a free port"
-            )
+            raise _taken(variable, port)
+
+
+def _taken(variable: str, port: int) -> CannotRunError:
+    return CannotRunError(
+        f"port {port} is taken{_holder(port)}: end what listens there, or set {variable} to a free port"
+    )
 
 
 def _holder(port: int) -> str:

@@ -3,6 +3,8 @@
 import random
 import socket
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
@@ -60,3 +62,14 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+@contextmanager
+def reserved(port: int) -> Iterator[None]:
+    """Keep a free port from everybody but servers that share theirs (SO_REUSEPORT), as granian does. Raises OSError where it is taken."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((LOOPBACK, port))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        yield

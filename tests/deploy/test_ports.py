@@ -38,6 +38,21 @@ def test_a_port_that_somebody_listens_on_is_not_free() -> None:
         assert not ports.is_free(server.getsockname()[1])
 
 
+def test_a_port_that_a_launcher_holds_is_for_its_own_server_alone() -> None:
+    """From before that listens: two dashboards that started at once shared a port."""
+    port = ports.free_port()
+    with ports.reserved(port):
+        assert not ports.is_free(port)
+        with pytest.raises(OSError, match="in use"), ports.reserved(port):
+            pass
+        with socket.create_server((ports.LOOPBACK, port), reuse_port=True) as server:  # as granian listens
+            for _ in range(20):
+                with socket.create_connection((ports.LOOPBACK, port), timeout=10):
+                    server.accept()[0].close()
+    with ports.reserved(port):
+        pass
+
+
 def test_processes_that_begin_alike_do_not_choose_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hypothesis and others seed Python's own generator, in every process of a test run with the same number."""
     chosen = []
