@@ -44,5 +44,10 @@ def to_open() -> Keys:
 def to_seal(has_sealed: Callable[[], bool]) -> Keys:
     """The keys that encrypt. Makes one if there is none and nothing was encrypted yet: a lost key is never replaced. Raises SealError."""
     if configured(settings.CONFIG) is None and not has_sealed():
-        read_or_make_secret(path(settings.CONFIG))
+        try:
+            read_or_make_secret(path(settings.CONFIG))
+        except OSError as error:
+            raise SealError(
+                f"{path(settings.CONFIG)} cannot be written ({error.strerror}): make room there, or let Weir write it"
+            ) from None
     return to_open()
