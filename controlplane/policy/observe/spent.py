@@ -12,7 +12,7 @@ from controlplane.policy.models import Spent
 
 WRITE_EVERY_S = 60.0
 MAX_GAP_S = 300.0
-"""Replicas are taken to have stayed for so long while nobody looked; beyond it, nothing is known."""
+"""Where nobody looked for longer, the fewer of the replicas before and after count: these ran all the time, as far as is known."""
 MS_PER_S = 1_000
 HOUR_S = 3_600
 
@@ -24,6 +24,7 @@ class _Sum:
     gpu_hours: float | None = 0.0
     usd: float | None = 0.0
     at_ms: int = 0
+    replicas: int | None = None  # at that time, where this process saw them
 
 
 class Meter:
@@ -42,15 +43,17 @@ class Meter:
             total = self._sums.get(name)
             if total is None or total.day != day:
                 total = self._sums[name] = self._stored(name, day, now_ms)
-            hours = min(now_ms - total.at_ms, MAX_GAP_S * MS_PER_S) / MS_PER_S / HOUR_S
-            replicas = facts.ready + (facts.starting or 0) + (facts.draining or 0)
+            hours = (now_ms - total.at_ms) / MS_PER_S / HOUR_S
+            now_there = replicas = facts.ready + (facts.starting or 0) + (facts.draining or 0)
+            if total.replicas is not None and now_ms - total.at_ms > MAX_GAP_S * MS_PER_S:
+                replicas = min(replicas, total.replicas)
             total.replica_hours += replicas * hours
             gpus, price = facts.gpus_per_replica, facts.usd_per_replica_hour
             total.gpu_hours = (
                 None if gpus is None or total.gpu_hours is None else total.gpu_hours + replicas * hours * gpus
             )
             total.usd = None if price is None or total.usd is None else total.usd + replicas * hours * price
-            total.at_ms = now_ms
+            total.at_ms, total.replicas = now_ms, now_there
 
     def spent(self, now_ms: int) -> dict[str, observation.Spent]:
         day = _day(now_ms)
@@ -80,6 +83,9 @@ class Meter:
 
     def _stored(self, pool: str, day: datetime, now_ms: int) -> _Sum:
         row = Spent.objects.filter(pool=pool, day=day.date()).first()
+        before = self._sums.get(pool)
+        if row is None and before is not None and before.day < day:  # midnight has passed since
+            return _Sum(day, at_ms=int(day.timestamp()) * MS_PER_S, replicas=before.replicas)
         if row is None:
             return _Sum(day, at_ms=now_ms)
         return _Sum(day, row.replica_hours, row.gpu_hours, row.usd, int(row.at.timestamp() * MS_PER_S))

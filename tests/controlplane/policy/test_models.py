@@ -50,6 +50,16 @@ def test_an_override_is_of_a_pool_or_of_a_ladder(fields: dict[str, object]) -> N
         Override.objects.create(author="ada", reason="x", starts_at=now, ends_at=now + timedelta(hours=1), **fields)
 
 
+def test_what_ran_while_the_controller_was_paused_is_spent_too() -> None:
+    """The fewer of the replicas before and after, however long nobody looked, and from midnight on."""
+    midnight_ms, meter, hours = 1_795_392_000_000, Meter(), []
+    for hour, ready in ((8, 4), (9, 4), (11, 6), (11.05, 6), (26, 6)):
+        at_ms = midnight_ms + round(hour * 3_600_000)
+        meter.add({"chat": PoolFacts("chat", ready=ready, gpus_per_replica=1)}, at_ms)
+        hours.append(round(meter.spent(at_ms)["chat"].gpu_hours_today or 0.0, 3))
+    assert hours == [0.0, 4.0, 12.0, 12.3, 12.0]
+
+
 def test_gpu_hours_of_a_day_are_not_known_once_replicas_of_unknown_gpus_ran() -> None:
     noon_ms = 1_795_392_000_000 + 12 * 3_600_000
 
