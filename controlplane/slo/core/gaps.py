@@ -34,7 +34,7 @@ class Process(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """`requests`: those that were not measured, by model and tier; None where nobody knows how many."""
+    """`requests`: those that were not measured, by model and tier; None where nobody knows how many. `or_more`: those are the least."""
 
     from_s: int
     to_s: int
@@ -42,13 +42,14 @@ class Gap:
     requests: Mapping[Key, int] | None = None
     lasts: bool = False  # until now
     ended: Mapping[Key, int] | None = None  # what gateways counted; None where nobody knows
+    or_more: bool = False
 
     def unmeasured(self, scope: Mapping[str, str]) -> int | None:
         """The requests of a scope's model and tier, of which the scope may have fewer."""
-        return None if self.requests is None else _of(self.requests, scope)
+        return None if self.requests is None or self.or_more else _of(self.requests, scope)
 
     def lost_share(self, scope: Mapping[str, str]) -> float:
-        """The part of the requests of a scope's model and tier that was not measured; 1 where nobody knows."""
+        """The part of the requests of a scope's model and tier that is known not to be measured; 1 where nothing was."""
         if self.requests is None:
             return 1.0
         lost = _of(self.requests, scope)
@@ -109,12 +110,16 @@ def longest_without(steps: Iterable[int], first: int, end: int) -> tuple[int, in
 
 @dataclass
 class Ended:
-    """Adds up what all gateways have counted since the first look, whichever of them restart."""
+    """Adds up what gateways have counted since the first look, whichever of them restart. What one counts while it is silent is left out:
+    nobody knows when it was.
+    """
 
     sums: dict[Key, int] = field(default_factory=dict)
     lost_s: float = float("-inf")  # when counts were last lost, s since the epoch
     _known: Mapping[str, Process] = field(default_factory=dict)
-    _looks: deque[tuple[float, dict[Key, int]]] = field(default_factory=deque)
+    _looks: deque[tuple[float, dict[Key, int], float]] = field(
+        default_factory=deque
+    )  # each with `lost_s` as it was then
 
     def look(self, now_s: float, processes: Mapping[str, Process]) -> None:
         """Add what processes have counted since the last look."""
@@ -122,9 +127,11 @@ class Ended:
         sums = dict(self.sums)
         for name, process in processes.items():
             known = self._known.get(name)
-            if known is None and (before_s is None or process.started_s < before_s):
-                if before_s is not None:  # it has served before, and nobody heard it
+            if known is None and (before_s is None or process.started_s < before_s - SILENT_S):
+                if before_s is not None and any(process.ended.values()):  # it has served before, and nobody heard it
                     self.lost_s = now_s
+                continue
+            if known is not None and before_s is not None and before_s - known.heard_s > SILENT_S:
                 continue
             for key, number in process.ended.items():
                 sums[key] = sums.get(key, 0) + max(0, number - (known.ended.get(key, 0) if known else 0))
@@ -132,12 +139,19 @@ class Ended:
         if not processes or any(now_s - process.heard_s > SILENT_S for process in [*left, *processes.values()]):
             self.lost_s = now_s
         self.sums, self._known = sums, processes
-        self._looks.append((now_s, sums))
+        self._looks.append((now_s, sums, self.lost_s))
         while len(self._looks) > 1 and self._looks[1][0] <= now_s - LOOKBACK_S:
             self._looks.popleft()
 
     def until(self, at_s: float) -> tuple[float, dict[Key, int]]:
         """The last look before a time of the last LOOKBACK_S, with its sums; the oldest that is known for an earlier time."""
+        return self._until(at_s)[:2]
+
+    def was_lost(self, from_s: float, to_s: float) -> bool:
+        """Whether counts were lost in a time that ended within the last LOOKBACK_S."""
+        return self._until(to_s)[2] >= from_s
+
+    def _until(self, at_s: float) -> tuple[float, dict[Key, int], float]:
         return next((look for look in reversed(self._looks) if look[0] <= at_s), self._looks[0])
 
     def since(self, from_s: float, base: Mapping[Key, int]) -> dict[Key, int] | None:

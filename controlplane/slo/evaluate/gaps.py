@@ -29,6 +29,7 @@ COMPARED_EVERY_S = 300.0
 LATE_S = 60.0
 """Requests that ended so long ago are in the ledger, unless they were lost or are late."""
 IN_PART = "some requests did not reach the ledger while others did"
+SILENT_GATEWAY = "a gateway was silent: whether all requests reached the ledger is not known"
 MAX_IN_PART = timedelta(hours=1)
 """Such times that follow each other are one gap, up to this length."""
 MAX_GAPS = 1_000
@@ -62,6 +63,7 @@ class Gaps:
                 _by_key(row.missing),
                 lasts=row.ended_at is None,
                 ended=_by_key(row.ended),
+                or_more=row.why == SILENT_GATEWAY,
             )
             for row in MeasurementGap.objects.filter(began_at__gte=now - timedelta(seconds=MAX_PERIOD_S))
         ]
@@ -89,7 +91,7 @@ class Gaps:
                 self._count(row, ended_at, now)
 
     def _compare(self, now: datetime) -> None:
-        """Note the requests that were lost while others arrived."""
+        """Note the requests that were lost while others arrived, or that nobody knows whether any were: a gateway was silent."""
         if not self._clocks_agree:
             self._compared = None
             return
@@ -99,14 +101,13 @@ class Gaps:
         if to_s - from_s < COMPARED_EVERY_S:
             return
         self._compared = to_s, sums
-        if self._ended.lost_s >= from_s:
-            return
         ended = {key: grown for key, number in sums.items() if (grown := number - base.get(key, 0))}
-        if not missing(ended, self._ended_in(from_s, to_s)):
+        why = SILENT_GATEWAY if self._ended.was_lost(from_s, to_s) else IN_PART
+        if not ended or (why == IN_PART and not missing(ended, self._ended_in(from_s, to_s))):
             return
         began_at, ended_at = (datetime.fromtimestamp(at_s, UTC) for at_s in (from_s, to_s))
-        row = MeasurementGap.objects.filter(why=IN_PART, ended_at=began_at, began_at__gt=ended_at - MAX_IN_PART).last()
-        row = row or MeasurementGap(began_at=began_at, why=IN_PART)
+        row = MeasurementGap.objects.filter(why=why, ended_at=began_at, began_at__gt=ended_at - MAX_IN_PART).last()
+        row = row or MeasurementGap(began_at=began_at, why=why)
         before = _by_key(row.ended) or {}
         row.ended_at, row.counted_at = ended_at, None
         row.ended = _listed({key: before.get(key, 0) + ended.get(key, 0) for key in {*before, *ended}})
@@ -141,7 +142,7 @@ class Gaps:
         if ended is not None:
             lost = missing(ended, self._ended_in(from_s, to_s))
             row.missing = _listed(lost)
-            is_over = not lost
+            is_over = not lost and row.why != SILENT_GATEWAY
         else:
             first, end = int(from_s // GRID_S), int(-(-to_s // GRID_S))
             window = Window(first * GRID_S * SECOND_NS, end * GRID_S * SECOND_NS)

@@ -42,6 +42,7 @@ class History:
         self.began, self.store = began, store
         self.controller = self.started()
         self.status, self.ahead_s = "ok", 0.0
+        self.silent_from_s: int | None = None  # of a second gateway, where there is one
         self._row = replace(rows(random.Random(1), 1, 0, 1)[0], error_type="", tier="batch", e2e_ns=0)
         self._at_s = 0
         self.ended: dict[Key, int] = {("chat-large", "batch"): 0, ("chat-small", "batch"): 0}
@@ -100,6 +101,10 @@ class History:
         at = self.began + timedelta(seconds=second)
         heard_s = at.timestamp() if heard else self.began.timestamp()
         self.process = {"gateway 1": Process(self.began.timestamp() - 60, heard_s, dict(self.ended), self.ahead_s)}
+        if self.silent_from_s is not None:
+            self.process |= {
+                "gateway 2": Process(heard_s, self.began.timestamp() + min(second, self.silent_from_s), {})
+            }
         for name, state in (("gateway", "up"), ("telemetry", "up" if measured else "down")):
             seen = {"kind": name, "state": state, "observed_at": at, "down_since": None if measured else at}
             Observation.objects.update_or_create(component=name, defaults=seen)
@@ -149,6 +154,25 @@ def test_requests_that_are_lost_while_others_arrive_are_said_until_they_come_lat
     history.arrive(history.lost)
     history.until(4 * BEFORE_S + 300)
     assert history.said() == ""
+
+
+@pytest.mark.parametrize("loses", [0, 5])
+def test_beside_a_gateway_that_is_silent_nobody_knows_whether_all_requests_arrived(
+    history: History, loses: int
+) -> None:
+    history.silent_from_s = BEFORE_S
+    history.until(BEFORE_S + 1)
+    assert history.said() == ""
+    history.until(3 * BEFORE_S, loses=loses)
+    history.until(4 * BEFORE_S - 60, loses=loses)
+    when = f"{history.minute(300)} to {history.minute(900)}, “a gateway was silent: whether all requests reached the ledger is not known”"
+    for slug in ("all", "large", "small"):
+        assert history.said(slug) == f"10 min were not fully measured (nobody knows how many requests): {when}"
+    [(_, burn)] = burning(["all"])["all"]
+    assert (burn.is_judged, burn.unmeasured_s) == (True, 600)
+    history.arrive(history.lost)
+    history.until(4 * BEFORE_S + 30, loses=loses)
+    assert "nobody knows how many requests" in history.said()
 
 
 def test_by_a_clock_that_is_off_no_request_is_said_to_be_lost(history: History) -> None:

@@ -25,7 +25,7 @@ def test_what_processes_served_before_the_first_look_does_not_count() -> None:
     ("later", "known"),
     [
         ({"b": process(4, started_s=107)}, True),
-        ({"b": process(4, started_s=99), "a": process(57)}, False),
+        ({"b": process(4, started_s=84), "a": process(57)}, False),
         ({"a": process(57, heard_s=90)}, False),
         ({}, False),
     ],
@@ -38,6 +38,18 @@ def test_where_counts_were_lost_the_growth_is_not_known(later: dict[str, Process
     ended.look(110, later)
     assert ended.since(101, base) == ({KEY: 4} if known else None)
     assert ended.since(111, base) is not None
+
+
+def test_what_a_gateway_has_counted_while_it_was_silent_is_of_no_time() -> None:
+    ended = Ended()
+    for at_s, number, heard_s in ((100, 50, 100), (110, 55, 110), (130, 55, 110), (140, 90, 140)):
+        ended.look(at_s, {"a": process(number, heard_s=heard_s)})
+    assert ended.until(140)[1] == {KEY: 5}
+    assert [ended.was_lost(from_s, to_s) for from_s, to_s in ((100, 110), (110, 130), (120, 140), (140, 140))] == [
+        False, True, True, False,
+    ]  # fmt: skip
+    ended.look(150, {"a": process(94, heard_s=150), "new": process(0, started_s=20)})
+    assert ended.since(*ended.until(140)) == {KEY: 4}
 
 
 def test_the_looks_of_two_minutes_are_remembered() -> None:
