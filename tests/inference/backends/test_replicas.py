@@ -174,7 +174,7 @@ async def test_a_replica_that_fails_fast_does_not_draw_the_traffic(
     failing.error, well.answer_s = error, 0.02
 
     async def user() -> None:
-        for _ in range(12):
+        for _ in range(25):
             with suppress(openai.InternalServerError):
                 await ask(gateway)
 
@@ -182,10 +182,10 @@ async def test_a_replica_that_fails_fast_does_not_draw_the_traffic(
     await asyncio.gather(*(user() for _ in range(8)))
     # All users may meet it before its first answer. One that says that it is busy is tried again, at last every 2 s.
     trials = 12 + (time.monotonic() - began_s) / 2
-    assert failing.inferences.total() <= 8 + trials, "of 96 requests"
-    failing.error, failing.answer_s, well.answer_s = None, 0.1, 0.1
+    assert failing.inferences.total() <= 8 + trials, "of 200 requests"
+    failing.error, failing.answer_s = None, 0.02
     before = failing.inferences.total()
-    while failing.inferences.total() < before + 30:  # its health debt has halved away, and it gets its share again
+    while failing.inferences.total() < before + 60:  # its health debt has halved away, and it gets its share again
         await asyncio.gather(*(user() for _ in range(8)))
 
 

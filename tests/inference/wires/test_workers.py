@@ -91,10 +91,8 @@ def test_a_worker_that_hangs_is_replaced(pair: Gateway) -> None:
 
 
 def test_they_drain_together(pair: Gateway) -> None:
-    """Though each process gets the signal, as a terminal sends Ctrl-C, and workers are told by the supervisor too."""
-    os.killpg(pair.process.pid, signal.SIGINT)
+    pair.process.terminate()
     eventually(lambda: pair.get("/readyz", key="")[0] == 503)
-    assert pair.ready()["reason"] == "draining"
     eventually(lambda: pair.log.read_text().count("gateway.drain_started") == 2)
     answers = [pair.ask("POST", "/v1/chat/completions", question()) for _ in range(10)]
     assert {(status, headers["connection"]) for status, headers, _ in answers} == {(200, "close")}
@@ -114,6 +112,16 @@ def test_a_worker_that_starts_slowly_is_let_start() -> None:
     assert is_hung(5.1, 5_000, serving=True) and not is_hung(4.9, 5_000, serving=True)
     assert not is_hung(START_S - 1, 5_000, serving=False) and is_hung(START_S + 1, 5_000, serving=False)
     assert not is_hung(START_S + 1, 300_000, serving=False), "no sooner than one that serves"
+
+
+def test_signals_to_the_whole_group_do_not_hurry_it(start_gateway: StartGateway, snapshot: Snapshot) -> None:
+    """As a terminal sends Ctrl-C: each process gets the signal, and workers are told by the supervisor too."""
+    gateway = start_gateway(snapshot, gateway_workers="2", lame_duck_ms="2000")
+    eventually(lambda: both_serve(gateway))
+    os.killpg(gateway.process.pid, signal.SIGINT)
+    eventually(lambda: gateway.log.read_text().count("gateway.drain_started") == 2)
+    assert json.loads(gateway.get("/readyz", key="")[1])["reason"] == "draining"  # within the lame-duck time
+    eventually(lambda: gateway.process.exit_code == 0)
 
 
 def test_they_end_when_the_supervisor_is_killed(start_gateway: StartGateway) -> None:

@@ -13,7 +13,7 @@ async def test_requests_and_answers_are_handed_on(serve: Serve) -> None:
     direct, behind = await Recorder().start(), await Recorder().start()
     try:
         gateway = await asyncio.to_thread(serve, in_front_of(behind.url, KEY))
-        found = await compare(direct, behind, gateway.base_url, KEY, seed=9, number=100)
+        found = await compare(direct, behind, gateway.base_url, KEY, seed=3, number=150)
     finally:
         await direct.stop()
         await behind.stop()
