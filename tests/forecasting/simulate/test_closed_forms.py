@@ -1,4 +1,4 @@
-"""The simulator against queueing theory: utilisation, mean wait and p95 of the wait within 2 % (with fewer requests, 5 %)."""
+"""The simulator against queueing theory: utilisation, mean wait and p95 of the wait within 2 %."""
 
 import numpy as np
 import pytest
@@ -16,9 +16,8 @@ from tests.support.forecasting.closed_forms import (
     mmc_wait_s,
 )
 from tests.support.forecasting.simulate import poisson
-from tests.support.soak import sized
 
-REQUESTS, TOLERANCE = sized((1_000_000, 0.05), soak=(4_000_000, 0.02))
+REQUESTS = 4_000_000
 SERVICE_S = 0.1
 AT_A_TIME = ReplicaProfile(prefill_s=0, prefill_token_s=1e-6, step_s=0, step_sequence_s=0, max_sequences=1)
 
@@ -32,15 +31,15 @@ def mean_wait_s(outcome: Outcome) -> float:
     return float(outcome.steps.waiting[0]) * outcome.steps.step_s / outcome.requests
 
 
-@pytest.mark.parametrize(("servers", "utilisation"), sized([(1, 0.7), (4, 0.8)], soak=[(1, 0.7), (4, 0.8), (16, 0.8)]))
+@pytest.mark.parametrize(("servers", "utilisation"), [(1, 0.7), (4, 0.8), (16, 0.8)])
 def test_replicas_behind_a_queue_are_m_m_c(servers: int, utilisation: float) -> None:
     rate_rps = servers * utilisation / SERVICE_S
     service_s = np.random.default_rng(2).exponential(SERVICE_S, REQUESTS)
     pool = Pool(AT_A_TIME, min_replicas=servers, max_replicas=servers, max_in_flight=1)
     outcome = run(poisson(rate_rps, REQUESTS, service_s), pool)
-    assert outcome.utilisation == pytest.approx(utilisation, rel=TOLERANCE)
-    assert mean_wait_s(outcome) == pytest.approx(mmc_wait_s(servers, rate_rps, SERVICE_S), rel=TOLERANCE)
-    assert outcome.wait.p95_s == pytest.approx(mmc_wait_quantile_s(servers, rate_rps, SERVICE_S, 0.95), rel=TOLERANCE)
+    assert outcome.utilisation == pytest.approx(utilisation, rel=0.02)
+    assert mean_wait_s(outcome) == pytest.approx(mmc_wait_s(servers, rate_rps, SERVICE_S), rel=0.02)
+    assert outcome.wait.p95_s == pytest.approx(mmc_wait_quantile_s(servers, rate_rps, SERVICE_S, 0.95), rel=0.02)
 
 
 def test_a_replica_is_m_d_1_where_all_requests_are_alike() -> None:
@@ -48,9 +47,9 @@ def test_a_replica_is_m_d_1_where_all_requests_are_alike() -> None:
     outcome = run(
         poisson(rate_rps, REQUESTS, np.full(REQUESTS, SERVICE_S)), Pool(AT_A_TIME, min_replicas=1, max_replicas=1)
     )
-    assert outcome.utilisation == pytest.approx(0.8, rel=TOLERANCE)
-    assert mean_wait_s(outcome) == pytest.approx(md1_wait_s(rate_rps, SERVICE_S), rel=TOLERANCE)
-    assert outcome.wait.p95_s == pytest.approx(md1_wait_quantile_s(rate_rps, SERVICE_S, 0.95), rel=TOLERANCE)
+    assert outcome.utilisation == pytest.approx(0.8, rel=0.02)
+    assert mean_wait_s(outcome) == pytest.approx(md1_wait_s(rate_rps, SERVICE_S), rel=0.02)
+    assert outcome.wait.p95_s == pytest.approx(md1_wait_quantile_s(rate_rps, SERVICE_S, 0.95), rel=0.02)
 
 
 def test_sequences_of_a_batch_are_m_m_c_where_a_step_takes_equally_long_for_any_number() -> None:
@@ -65,12 +64,10 @@ def test_sequences_of_a_batch_are_m_m_c_where_a_step_takes_equally_long_for_any_
     )
     profile = ReplicaProfile(prefill_s=0, prefill_token_s=0, step_s=step_s, step_sequence_s=0, max_sequences=servers)
     outcome = run(arrivals, Pool(profile, min_replicas=1, max_replicas=1))
-    assert outcome.utilisation == pytest.approx(0.8, rel=TOLERANCE)
+    assert outcome.utilisation == pytest.approx(0.8, rel=0.02)
     # A prompt is read when the step under way ends: half a step later than in theory, 0.5 ms of the 216 ms.
-    assert mean_wait_s(outcome) == pytest.approx(mmc_wait_s(servers, rate_rps, step_s * tokens), rel=TOLERANCE)
-    assert outcome.wait.p95_s == pytest.approx(
-        mmc_wait_quantile_s(servers, rate_rps, step_s * tokens, 0.95), rel=TOLERANCE
-    )
+    assert mean_wait_s(outcome) == pytest.approx(mmc_wait_s(servers, rate_rps, step_s * tokens), rel=0.02)
+    assert outcome.wait.p95_s == pytest.approx(mmc_wait_quantile_s(servers, rate_rps, step_s * tokens, 0.95), rel=0.02)
 
 
 def test_erlang_c_is_that_of_the_tables() -> None:
