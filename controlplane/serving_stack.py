@@ -39,7 +39,7 @@ def _ledger() -> Ledger | None:
     window = Window(now_ns - WINDOW_S * 10**9, now_ns)
     try:
         overall, covered_ns = _overall(answers.store().latency.totals(window)), answers.covered_ns(window, now_ns)
-        is_known = overall.requests or answers.received(window, now_ns, covered_ns)
+        is_known = overall.requests or answers.received(window, now_ns, covered_ns, answers.recorded_s(window))
         return Ledger(
             covered_ns / 1e9 if is_known else 0.0,
             overall,

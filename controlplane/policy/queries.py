@@ -28,6 +28,10 @@ class NewestDecision:
     record: Record | None
     unreadable: str = ""
 
+    @property
+    def at_ms(self) -> int:
+        return int(self.at.timestamp() * 1000)
+
 
 def newest_decision() -> NewestDecision | None:
     """How policies stand now; None where no tick has decided yet."""

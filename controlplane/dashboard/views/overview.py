@@ -114,17 +114,17 @@ def figures_context(screen: Screen, wanted: Question, parameters: Parameters, no
         step = answers.step_ns(question, POINTS)
         by_cache = answers.submit_query(answers.health, question.range.window, "cache")
         costs = answers.submit_query(answers.costs, question)
-        recorded_s = answers.submit_query(answers.recorded_s, question.range.window)
+        recording = answers.submit_query(answers.recorded_s, question.range.window)
         beside = query_totals(screen, parameters, now_ns)
         report, points = answers.outline(question, step, answers.rolled(question, step))
         failed = answers.failures(question) if report.errors else []
         report = answers.with_failures(report, failed, question)
         covered_ns = answers.answered_ns(question.range.window, now_ns)
-        context["numbers"] = numbers(
-            question, report, points, by_cache.result(), failed, step, covered_ns, recorded_s.result()
-        )
+        recorded_s = recording.result()
+        context["numbers"] = numbers(question, report, points, by_cache.result(), failed, step, covered_ns, recorded_s)
         context["numbers"].append(cost_number(question, costs.result()))
-        if covered_ns and not report.requests and not answers.received(question.range.window, now_ns, covered_ns):
+        is_known = report.requests or answers.received(question.range.window, now_ns, covered_ns, recorded_s)
+        if covered_ns and not is_known:
             context["numbers"] = [each | {"value": "–", "note": NOT_RECEIVED} for each in context["numbers"]]
         context |= beside_context(screen, beside, report, now_ns)
         context |= ledger_freshness(wanted, report.newest_ns, now_ns)

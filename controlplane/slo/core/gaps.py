@@ -117,9 +117,8 @@ class Ended:
     sums: dict[Key, int] = field(default_factory=dict)
     lost_s: float = float("-inf")  # when counts were last lost, s since the epoch
     _known: Mapping[str, Process] = field(default_factory=dict)
-    _looks: deque[tuple[float, dict[Key, int], float]] = field(
-        default_factory=deque
-    )  # each with `lost_s` as it was then
+    # Each look's time and sums, and `lost_s` as it was then.
+    _looks: deque[tuple[float, dict[Key, int], float]] = field(default_factory=deque)
 
     def look(self, now_s: float, processes: Mapping[str, Process]) -> None:
         """Add what processes have counted since the last look."""

@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import ParamSpec, TypeVar
@@ -268,11 +268,12 @@ def recorded_s(window: Window) -> dict[int, float]:
     return store().demand.recorded(window.from_ns // SECOND_NS, -(-window.to_ns // SECOND_NS))
 
 
-def received(window: Window, now_ns: int, covered_ns: int) -> bool:
-    """Whether a request would be known, had there been one at any time of the covered part of a window, which is its end."""
+def received(window: Window, now_ns: int, covered_ns: int, recorded: Mapping[int, float]) -> bool:
+    """Whether a request would be known, had there been one at any time of the covered part of a window, which is its end.
+    `recorded` is what `recorded_s` says of the window.
+    """
     end_ns = min(window.to_ns, now_ns)
-    from_s, to_s = (end_ns - covered_ns) // SECOND_NS, -(-end_ns // SECOND_NS)
-    return was_recorded(from_s, to_s, store().demand.recorded(from_s, to_s), now_ns / 1e9)
+    return was_recorded((end_ns - covered_ns) // SECOND_NS, -(-end_ns // SECOND_NS), recorded, now_ns / 1e9)
 
 
 def _covered_ns(window: Window, now_ns: int, oldest_ns: int | None) -> int:

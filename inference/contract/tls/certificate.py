@@ -98,11 +98,8 @@ class ServerCertificate:
             return
         self._logged = fault
         if fault:
-            path, remedy = (
-                str(self._files[0]),
-                f"replace the files of {self._settings}_CERTIFICATE and {self._settings}_KEY",
-            )
-            _log.warning("certificate.not_valid_for_long", certificate=path, reason=fault, remedy=remedy)
+            remedy = f"replace the files of {self._settings}_CERTIFICATE and {self._settings}_KEY"
+            _log.warning("certificate.not_valid_for_long", certificate=str(self._files[0]), reason=fault, remedy=remedy)
 
     def _stat(self) -> list[tuple[int, int, int] | None]:
         return [_identity(path) for path in self._files if path is not None]

@@ -45,16 +45,16 @@ def policies(request: HttpRequest) -> HttpResponse:
         "live": True,
     }
     if standing and standing.record:
-        record, active, at_ms = standing.record, context["active"], int(standing.at.timestamp() * 1000)
+        record, active = standing.record, context["active"]
         is_stale = context["stale_s"] is not None
         ladders = ladder_rows(record, active, is_stale=is_stale)
         context |= {
-            "targets": target_rows(record, at_ms, is_stale=is_stale),
+            "targets": target_rows(record, standing.at_ms, is_stale=is_stale),
             "ladders": ladders,
             "canaries": canary_rows(record, active, is_stale=is_stale),
             "failovers": failover_rows(record.decision),
             "headline": headline(record, ladders, context["stale_s"]),
-            "uses": used(queries.records(now - BACK, now, MAX_RECORDS), at_ms),
+            "uses": used(queries.records(now - BACK, now, MAX_RECORDS), standing.at_ms),
         }
     return framed(request, "Policies", "_overview.html", context)
 

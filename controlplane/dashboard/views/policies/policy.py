@@ -88,11 +88,11 @@ def shown(revisions: Sequence[PolicyRevision], parameters: Mapping[str, Sequence
 def part_of(standing: NewestDecision, followed: Policy, *, is_stale: bool) -> dict[str, Any]:
     """How the policy's own pools and tiers stand."""
     assert standing.record is not None
-    reference, at_ms = followed.metadata.name, int(standing.at.timestamp() * 1000)
+    reference = followed.metadata.name
     return {
         "targets": [
             row
-            for row in target_rows(standing.record, at_ms, is_stale=is_stale)
+            for row in target_rows(standing.record, standing.at_ms, is_stale=is_stale)
             if row["target"].policy.rpartition("@")[0] == reference
         ],
         "ladders": ladder_rows(standing.record, [followed], is_stale=is_stale),

@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from controlplane.telemetry.core.demand_rows import COUNTS, F64, STEPS_PER_DAY, DemandRows, Known, served
+from controlplane.telemetry.core.recorded import RECORDED_STEP_S
 
 from ..client import StorePart
 from ..errors import StoreInputError
 
-STEP_S = 300
+STEP_S = RECORDED_STEP_S
 """Demand is counted in steps of five minutes. Others are multiples of it."""
 SETTLED_S = 120
 """A step is not measured before so long after its end: late spans arrive until then."""
