@@ -69,6 +69,10 @@ class Stream(Protocol):
     def waiting(self) -> bool:
         """Whether it has not been sent, because the server is at its limit of calls."""
 
+    @property
+    def awaited_since_s(self) -> float:
+        """When `next` began to wait for the server, on the monotonic clock; 0 while it does not."""
+
     async def sent(self) -> None:
         """Wait until it has been sent. Raises UnreachableError."""
 

@@ -244,6 +244,7 @@ class StageTimeouts(Exact, frozen=True):
     queue_ms: Count = 10_000
     connect_ms: Count = 1_000  # to a model server, TLS included
     first_token_ms: Count = 60_000
+    next_token_ms: Count = 60_000  # from each to the one after it, of an answer that somebody waits for
     model_ms: Count = 300_000
     egress_ms: Count = 30_000
 
@@ -261,6 +262,7 @@ class TimeoutRule(Exact, frozen=True):
     queue_ms: Count = 0
     connect_ms: Count = 0
     first_token_ms: Count = 0
+    next_token_ms: Count = 0
     model_ms: Count = 0
     egress_ms: Count = 0
 

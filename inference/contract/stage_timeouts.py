@@ -34,6 +34,7 @@ def _over(rule: TimeoutRule, below: StageTimeouts) -> StageTimeouts:
         queue_ms=rule.queue_ms or below.queue_ms,
         connect_ms=rule.connect_ms or below.connect_ms,
         first_token_ms=rule.first_token_ms or below.first_token_ms,
+        next_token_ms=rule.next_token_ms or below.next_token_ms,
         model_ms=rule.model_ms or below.model_ms,
         egress_ms=rule.egress_ms or below.egress_ms,
     )

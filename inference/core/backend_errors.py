@@ -71,10 +71,11 @@ class BusyError(BackendError, RetryableError):
 
 
 class SlowError(BackendError, RetryableError):
-    """The server has sent nothing of its answer in time. It counts against its health."""
+    """The server has sent nothing for `timeout_ms`. It counts against its health."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, timeout_ms: int) -> None:
         super().__init__(message, "timeout")
+        self.timeout_ms = timeout_ms
 
 
 class FailedError(BackendError, PermanentError):

@@ -27,6 +27,7 @@ from inference.observability.spans import ADMIT, CONNECT, INFER, Mark, now_ns
 from inference.request.coalesce import Flight
 from inference.request.guard.stream import GuardedStream
 from inference.request.parsed_stream import parsed
+from inference.request.silence import Silence
 from inference.request.work import Work
 from inference.tasks import Deadline
 from inference.tokenizers.model_text import Prepared
@@ -159,7 +160,7 @@ class Attempt:
         except TimeoutError:
             if stage == "queue" or loop.time() >= self.until_s:
                 raise self._timed_out(stage) from None
-            slow = SlowError(f"it sent nothing within {self._timeout_ms} ms")
+            slow = SlowError(f"it sent nothing within {self._timeout_ms} ms", self._timeout_ms)
             self._blame(slow)
             raise slow from None
         except BackendError as error:
@@ -183,7 +184,12 @@ class Attempt:
             size = self._pass_on(self._first)
             came_whole = flight.head is not None and not flight.head.streams
             if self._first and not (came_whole or self._is_whole(choices)):
-                with Deadline(asyncio.get_running_loop(), self.until_s) as deadline:
+                loop, stream = asyncio.get_running_loop(), self._stream
+                assert stream is not None
+                # A busy server may put off for long what nobody waits for.
+                timeouts = self.work.timeouts
+                silence_ms = timeouts.model_ms if self.work.can_wait else timeouts.next_token_ms
+                with Deadline(loop, self.until_s) as deadline, Silence(loop, stream, silence_ms):
                     await self._follow(choices, size, deadline)
             if len(flight.ended) < choices:
                 raise FailedError("it ended its answer without saying why", "no_finish_reason")

@@ -170,6 +170,8 @@ def _midway(error: BackendError) -> ApiError:
         return errors.unavailable(message, _RETRY_AFTER_S, detail=error.message)
     if isinstance(error, UnreachableError):
         return errors.unavailable("The model's replica was lost in the middle of the answer.", _RETRY_AFTER_S)
+    if isinstance(error, SlowError):
+        return errors.stage_timeout("model", error.timeout_ms)
     return errors.model_failed(error.message)
 
 
@@ -186,7 +188,7 @@ def _failed(work: Work, flight: Flight, failure: BackendError | None) -> ApiErro
         return errors.lost_with_prompt(model, flight.lost)
     match failure:
         case SlowError():
-            return errors.stage_timeout("model", work.timeouts.first_token_ms)
+            return errors.stage_timeout("model", failure.timeout_ms)
         case None | UnreachableError() if awaited_s is not None:
             message = f"The model {model!r} has no replica that is ready yet: one is starting. Try again in {awaited_s:.0f} s."
             return errors.unavailable(message, awaited_s, reason="no_replica")

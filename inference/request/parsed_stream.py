@@ -41,6 +41,10 @@ class _Parsed:
     def waiting(self) -> bool:
         return self._stream.waiting
 
+    @property
+    def awaited_since_s(self) -> float:
+        return self._stream.awaited_since_s
+
     async def sent(self) -> None:
         await self._stream.sent()
 

@@ -37,6 +37,7 @@ class TimeoutRule(models.Model):
     queue_ms = _stage("Waiting for a place in flight")
     connect_ms = _stage("Connecting to a model server, with TLS")
     first_token_ms = _stage("From the model's call to its first token")
+    next_token_ms = _stage("From each token of the model to the next")
     model_ms = _stage("The model's whole answer")
     egress_ms = _stage("A client that does not read")
 

@@ -257,6 +257,7 @@ class StageTimeouts(models.Model):
     queue_ms = _timeout(_DEFAULT.queue_ms, "Waiting for a place in flight")
     connect_ms = _timeout(_DEFAULT.connect_ms, "Connecting to a model server, with TLS")
     first_token_ms = _timeout(_DEFAULT.first_token_ms, "From the model's call to its first token")
+    next_token_ms = _timeout(_DEFAULT.next_token_ms, "From each token of the model to the next")
     model_ms = _timeout(_DEFAULT.model_ms, "The model's whole answer")
     egress_ms = _timeout(_DEFAULT.egress_ms, "A client that does not read")
 

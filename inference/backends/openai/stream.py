@@ -1,6 +1,7 @@
 """An answer of an OpenAI-compatible server, which is handed on as it comes."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 
 from inference.backends.openai.link import HttpLink, error_of
@@ -43,6 +44,7 @@ class HttpStream:
         "_tail",
         "_timer",
         "_withholds",
+        "awaited_since_s",
         "head",
     )
 
@@ -57,6 +59,7 @@ class HttpStream:
         counts_are_ours: bool,
     ) -> None:
         self.head = head
+        self.awaited_since_s = 0.0
         self._link = link
         self._response: Response | None = response
         self._body = response
@@ -92,7 +95,9 @@ class HttpStream:
                         async with asyncio.timeout(_END_WITHIN_S):
                             data = await self._body.read()
                     else:
+                        self.awaited_since_s = time.monotonic()
                         data = await self._body.read()
+                        self.awaited_since_s = 0.0
                 self._link.arrivals += 1
                 self._take(data)
             except (LostError, NotHttpError, TimeoutError, BackendError) as error:

@@ -1,6 +1,7 @@
 """Several choices of one question, from servers that make one answer to a call."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 from inference.backends.port import Event, Stream, Usage
@@ -12,6 +13,7 @@ class FanOut:
     """
 
     head = None
+    awaited_since_s = 0.0
 
     def __init__(self, streams: Sequence[Stream]) -> None:
         self._streams = streams
@@ -33,7 +35,9 @@ class FanOut:
             self._tasks = [asyncio.ensure_future(self._pump(index)) for index in range(len(self._streams))]
         if not self._unfinished:
             return ()
+        self.awaited_since_s = time.monotonic()
         index, events = await self._events.get()
+        self.awaited_since_s = 0.0
         if isinstance(events, Exception):
             raise events
         return [self._of_choice(index, event) for event in events]

@@ -1,5 +1,6 @@
 """A call of a model under way."""
 
+import time
 from collections.abc import Sequence
 
 from inference.backends.port import Event
@@ -13,7 +14,7 @@ from inference.wires.grpc import Call, GrpcError
 class TritonStream:
     """Ends with the event that completes the answer, or before it if the model does."""
 
-    __slots__ = ("_answer", "_call", "_failure", "_texts")
+    __slots__ = ("_answer", "_call", "_failure", "_texts", "awaited_since_s")
 
     head = None
 
@@ -22,6 +23,7 @@ class TritonStream:
         self._answer = answer
         self._texts = texts  # where the model answers with token ids
         self._failure: BackendError | None = None  # after what came before it
+        self.awaited_since_s = 0.0
 
     @property
     def waiting(self) -> bool:
@@ -35,7 +37,12 @@ class TritonStream:
         if self._failure is not None:
             raise self._failure
         try:
-            while not events and not answer.done and (messages := await self._call.read_all()):
+            while not events and not answer.done:
+                self.awaited_since_s = time.monotonic()
+                messages = await self._call.read_all()
+                self.awaited_since_s = 0.0
+                if not messages:
+                    break
                 if self._texts is not None:
                     messages = await self._texts.of(messages)
                 answer.read(messages, events)

@@ -23,6 +23,7 @@ class Counted(ScriptedBackend):
         super().__init__(())
         self.head = None
         self.cancelled = self.waiting = False
+        self.awaited_since_s = 0.0
         self.read = 0
 
     async def generate(self, *_: object) -> "Counted":  # type: ignore[override]

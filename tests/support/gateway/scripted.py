@@ -48,6 +48,7 @@ class ScriptedStream:
 
     waiting = False
     head = None
+    awaited_since_s = 0.0
 
     def __init__(self, steps: Sequence[Step], choices: int) -> None:
         self._steps = deque(steps)
@@ -76,7 +77,9 @@ class ScriptedStream:
             elif step is None:
                 break
             else:
+                self.awaited_since_s = time.monotonic()
                 await step()
+                self.awaited_since_s = 0.0
         self._ended |= not events
         return events
 

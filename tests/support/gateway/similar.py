@@ -82,6 +82,7 @@ class Whole:
     """An answer of a server with OpenAI's API, in one piece."""
 
     waiting = False
+    awaited_since_s = 0.0
     head = Head(False, ((b"content-type", b"application/json"),))
 
     def __init__(self, document: dict[str, Any], finish_reason: str) -> None:

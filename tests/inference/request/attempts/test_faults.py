@@ -58,6 +58,11 @@ async def never(connection: Connection) -> None:
     await connection.reader.read()
 
 
+async def falls_silent(connection: Connection) -> None:
+    connection.begin(TOKENS[0])
+    await connection.reader.read()
+
+
 def empty(connection: Connection) -> None:
     connection.begin()
     connection.end()
@@ -82,6 +87,7 @@ CASES = {
     "503 for every probe": Case(probe=503),
     "an address where nobody answers": Case(holes=1),
     "no token within `first_token_ms`": Case(never),
+    "silence for `next_token_ms` after a token": Case(falls_silent),
     "an empty stream": Case(empty),
     "the server closes its half of the connection": Case(half_close),
     "the prompt resets every server": Case(Connection.reset, times=100),
@@ -121,7 +127,9 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
                 urls.append(server.url)
             endpoints = tuple(Endpoint(f"r{number}", url=url) for number, url in enumerate(urls))
             pool = Pool("p", "v", "here", MODEL, "", endpoints, protocol="openai", server="other")
-            timeouts = StageTimeouts(first_token_ms=400, model_ms=3_000) if case.fault is never else StageTimeouts()
+            timeouts = StageTimeouts()
+            if case.fault in (never, falls_silent):
+                timeouts = StageTimeouts(first_token_ms=400, next_token_ms=400, model_ms=3_000)
             snapshot = msgspec.structs.replace(a_snapshot(pool), timeouts=timeouts)
             client = await stack.enter_async_context(serve_pools(OpenAIConnector, snapshot, tmp_path, monkeypatch))
             if case.kept_only:

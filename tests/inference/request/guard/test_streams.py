@@ -46,6 +46,7 @@ class Given:
     """A server's stream, which comes as one event for each part, or as some at once."""
 
     waiting = False
+    awaited_since_s = 0.0
     head: Head | None = Head(True, ())
 
     def __init__(self, documents: list[dict[str, Any]], at_once: int = 1) -> None:
