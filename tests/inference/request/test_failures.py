@@ -27,6 +27,9 @@ from tests.support.gateway.process import (
 from tests.support.gateway.triton_double import StartDouble
 from tests.support.wait import eventually_async
 
+LONG: dict[str, Any] = {"messages": [{"role": "user", "content": "Tell me about rivers"}], "temperature": 0.0}
+"""Its answer has 33 tokens. One to another prompt may end after three."""
+
 
 async def collect(client: openai.AsyncOpenAI, **options: Any) -> str:
     stream = await client.chat.completions.create(
@@ -40,12 +43,12 @@ async def test_a_failure_mid_stream_is_raised_by_the_client(tune: Tune, start_ga
     gateway = start_gateway(with_pool(a_snapshot(triton.grpc), SMALL, keep_error_texts=True))
     seen = []
     with pytest.raises(openai.APIError) as caught:
-        async for chunk in await gateway.client().chat.completions.create(model=SMALL, messages=unique(), stream=True):
+        async for chunk in await gateway.client().chat.completions.create(model=SMALL, stream=True, **LONG):
             seen.append(chunk)
     assert len(seen) == 4  # the role, and three tokens
     assert caught.value.code == "model_error"
     with pytest.raises(openai.InternalServerError) as whole:
-        await gateway.client().chat.completions.create(model=SMALL, messages=unique())
+        await gateway.client().chat.completions.create(model=SMALL, **LONG)
     assert (whole.value.status_code, whole.value.code) == (502, "model_error")
     for error in (caught.value, whole.value):
         assert "fail_after_tokens" not in str(error.body)  # the model server's own words
@@ -63,7 +66,7 @@ async def test_a_stage_over_its_timeout_is_named(serve: Serve, tune: Tune, strea
     # Too long for the whole answer: tokens have been sent already, so the error comes in the stream.
     gateway.obey(with_timeouts(with_timeouts(a_snapshot(triton.grpc), first_token_ms=20_000), model_ms=1_000))
     with pytest.raises(openai.APIError) as late:
-        await collect(gateway.client(), max_tokens=500)
+        await collect(gateway.client(), max_tokens=500, **LONG)
     assert (late.value.code, late.value.param) == ("stage_timeout", "model")
     # Waiting for a place takes too long.
     narrow = with_pool(with_timeouts(a_snapshot(triton.grpc), queue_ms=20), SMALL, max_concurrency=1)
