@@ -9,15 +9,27 @@ from pathlib import Path
 
 import django
 from django.apps import apps
+from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError, connection
 from django.db.migrations.exceptions import InconsistentMigrationHistory
+
+from controlplane.config.databases import refusal
 
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
     django.setup()
-    fleet, *policies = sys.argv[1:]
+    try:
+        prepare(*sys.argv[1:])
+    except DatabaseError as error:
+        if not (line := refusal(error, settings.DATABASES["default"])):
+            raise
+        print(line)
+        sys.exit(os.EX_CONFIG)
+
+
+def prepare(fleet: str, policies: str = "") -> None:
     try:
         call_command("migrate", interactive=False, verbosity=1)
         failure: Exception | None = None
@@ -27,7 +39,7 @@ def main() -> None:
         _refuse(other[0])
     if failure is not None:
         raise failure
-    call_command("bootstrap", fleet=Path(fleet), demo=True, policies=Path(policies[0]) if policies else None)
+    call_command("bootstrap", fleet=Path(fleet), demo=True, policies=Path(policies) if policies else None)
 
 
 def other_tables() -> list[str]:

@@ -73,6 +73,9 @@ class Supervisor:
         """Bind the port without listening, so that it is known to the workers, and kept while they are restarted."""
         host, port = self._config.gateway_host, self._config.gateway_port
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        with socket.socket(family, socket.SOCK_STREAM) as alone:  # another gateway's workers share theirs too
+            alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            alone.bind(address)
         self._reserved = socket.socket(family, socket.SOCK_STREAM)
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

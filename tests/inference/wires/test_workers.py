@@ -133,9 +133,11 @@ def test_they_end_when_the_supervisor_is_killed(start_gateway: StartGateway) -> 
     assert not any(child.is_running() for child in children)
 
 
-def test_a_taken_port_ends_it_with_the_reason(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shared", [False, True], ids=["by another", "by workers of another gateway"])
+def test_a_taken_port_ends_it_with_the_reason(tmp_path: Path, shared: bool) -> None:
     command, port, _ = gateway_command(tmp_path, None, gateway_workers="2")
     with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shared)
         taken.bind((LOOPBACK, port))
         taken.listen()
         process = Managed(replace(command, ready=lambda: False), tmp_path / "gateway.log").start()
