@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from inference.backends.port import CallInfo, Embeddings, Event, Stream
 from inference.backends.replica import Replica
+from inference.backends.silence import Silence
 from inference.core.backend_errors import (
     BackendError,
     BusyError,
@@ -27,7 +28,6 @@ from inference.observability.spans import ADMIT, CONNECT, INFER, Mark, now_ns
 from inference.request.coalesce import Flight
 from inference.request.guard.stream import GuardedStream
 from inference.request.parsed_stream import parsed
-from inference.request.silence import Silence
 from inference.request.work import Work
 from inference.tasks import Deadline
 from inference.tokenizers.model_text import Prepared
