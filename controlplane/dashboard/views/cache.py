@@ -50,13 +50,17 @@ def cache(request: HttpRequest) -> HttpResponse:
     window, step_ns = question.range.window, answers.step_ns(question)
     points = answers.submit_query(cache_figures.series, question, step_ns)
     steps = answers.submit_query(cache_figures.steps, window)
+    recording = answers.submit_query(answers.recorded_s, window)
     counted = answers.submit_query(cache_figures.counted, window)
     similar = answers.submit_query(cache_figures.similar, window)
     written = answers.submit_query(cache_figures.written, window)
     values = facet_values(request, question)
     rows = savings(question)
     starts = grid(window.from_ns, window.to_ns, step_ns)
-    by_outcome = outcomes_by_step(points.result(), starts)
+    received = answers.received_steps(
+        starts, step_ns, window.to_ns, answers.answered_ns(window, now_ns), recording.result()
+    )
+    by_outcome = outcomes_by_step(points.result(), starts, received)
     whole = altogether(rows)
     context = {
         "whole": whole,

@@ -40,7 +40,6 @@ from controlplane.telemetry.core.query_types import (
     LatencyReport,
     ModelCost,
 )
-from controlplane.telemetry.core.recorded import was_recorded
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.parameters import Parameters, single
 from controlplane.telemetry.query.core.question import Question, parse
@@ -228,17 +227,9 @@ def numbers(
     by_start = {point.start_ns: point for point in points}
     starts = grid(window.from_ns, window.to_ns, step)
     column = [by_start.get(start) for start in starts]
-    begins_ns, now_s = window.to_ns - covered_ns, time.time()
-
-    def none_arrived(start_ns: int) -> bool:
-        """What came before the first request, and while nothing was received, is not known: no line, and no zero."""
-        end_ns = start_ns + step
-        return end_ns > begins_ns and was_recorded(start_ns // SECOND_NS, end_ns // SECOND_NS, recorded_s, now_s)
-
-    arrived = [
-        point.requests if point else 0 if none_arrived(start) else None
-        for start, point in zip(starts, column, strict=True)
-    ]
+    # What came before the first request, and while nothing was received, is not known: no line, and no zero.
+    received = answers.received_steps(starts, step, window.to_ns, covered_ns, recorded_s)
+    arrived = [point.requests if point else 0 if known else None for known, point in zip(received, column, strict=True)]
     frequent = max(report.ttft_ms, key=lambda name: report.ttft_count.get(name, 0), default="")
     hits = sum(by_cache[value].requests for value in FROM_CACHE if value in by_cache)
     looked_up = sum(health.requests for value, health in by_cache.items() if value)

@@ -52,8 +52,12 @@ def service_map(request: HttpRequest) -> HttpResponse:
         placed(entries),
     )
     shown = core.without_idle(drawn, MAX_REPLICAS)
+    window = question.range.window
+    covered_ns = answers.answered_ns(window, now_ns)
+    if not report.requests and not answers.received(window, now_ns, covered_ns, answers.recorded_s(window)):
+        covered_ns = 0
     context = {
-        **map_context(shown, question, answers.answered_ns(question.range.window, now_ns)),
+        **map_context(shown, question, covered_ns),
         "replicas_left_out": len(drawn.nodes) - len(shown.nodes),
         "report": report,
         **ledger_freshness(wanted, report.newest_ns, now_ns),
@@ -75,7 +79,7 @@ def placed(entries: list[PoolEntry]) -> list[core.PlacedReplica]:
 
 
 def map_context(drawn: core.Map, question: Question, covered_ns: int) -> dict[str, Any]:
-    """The drawing, and the table behind it."""
+    """The drawing, and the table behind it. Without a covered time no rate is known."""
     states: dict[str, str] = {
         "cache" if row.component == "redis" else row.component: row.state for row in serving_stack()
     }

@@ -276,6 +276,18 @@ def received(window: Window, now_ns: int, covered_ns: int, recorded: Mapping[int
     return was_recorded((end_ns - covered_ns) // SECOND_NS, -(-end_ns // SECOND_NS), recorded, now_ns / 1e9)
 
 
+def received_steps(
+    starts: Sequence[int], step_ns: int, end_ns: int, covered_ns: int, recorded: Mapping[int, float]
+) -> list[bool]:
+    """Whether a request would be known, had there been one in each step of a window that ends at `end_ns`."""
+    now_s = time.time()
+    return [
+        start + step_ns > end_ns - covered_ns
+        and was_recorded(start // SECOND_NS, (start + step_ns) // SECOND_NS, recorded, now_s)
+        for start in starts
+    ]
+
+
 def _covered_ns(window: Window, now_ns: int, oldest_ns: int | None) -> int:
     if oldest_ns is None or oldest_ns >= window.to_ns:
         return 0

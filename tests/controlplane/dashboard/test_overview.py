@@ -92,19 +92,24 @@ def test_no_request_is_zero_only_where_one_would_have_been_seen(
     begin_s = FIRST_NS // S // 300 * 300
     young.writer.insert_requests([row(99, entry_start_ns=(begin_s + 1190) * S)], 1)
     young.rollups.insert_recorded({begin_s + 300 * at: float(seconds) for at, seconds in enumerate(received_s)})
-    html = page_of(reader, "/", **{"from": str(begin_s * S), "to": str((begin_s + 1200) * S)})
-    drawn = re.search(r'class="spark"[^>]*><path d="([^"]+)"', html)
+    asked = {"from": str(begin_s * S), "to": str((begin_s + 1200) * S)}
+    drawn = re.search(r'class="spark"[^>]*><path d="([^"]+)"', page_of(reader, "/", **asked))
     assert drawn is not None and drawn[1].count("M") == lines
+    by_step = page_of(reader, "/cache", **asked).partition("Requests by step")[2].partition("</table>")[0]
+    since_first = "".join(re.findall(r'<td class="n">([^<]+)', by_step)).lstrip("–")
+    assert ("–" in since_first) == (lines > 1) and "0" in since_first
 
 
 def test_a_time_without_requests_is_none_of_them_only_while_telemetry_received(young: Store, reader: Client) -> None:
     begin_s = FIRST_NS // S // 300 * 300
     asked = {"from": str((begin_s + 300) * S), "to": str((begin_s + 600) * S)}
-    page = words_of(page_of(reader, "/", **asked))
+    page, service_map = (words_of(page_of(reader, path, **asked)) for path in ("/", "/map"))
     assert page.count("– not known: telemetry did not receive all the time") == 6 and "0 in all" not in page
+    assert "0 /s" not in service_map
     young.rollups.insert_recorded({begin_s + 300: 300.0})
     page = words_of(page_of(reader, "/", **asked))
     assert "not known: telemetry" not in page and "requests 0 /s 0 in all" in page
+    assert "0 /s" in words_of(page_of(reader, "/map", **asked))
 
 
 @pytest.mark.usefixtures("young")

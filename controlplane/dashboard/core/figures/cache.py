@@ -11,18 +11,27 @@ OUTCOMES = ("hit", "semantic", "partial", "coalesced", "miss", "bypass", "skippe
 _COLOURS = ("--series-1", "--series-2", "--series-3", "--series-4", "--muted", "--bar", "--warn")
 
 
-def outcomes_by_step(points: Sequence[CachePoint], starts: Sequence[int]) -> dict[str, list[int]]:
-    """Requests of each outcome that there is, by step."""
+def outcomes_by_step(
+    points: Sequence[CachePoint], starts: Sequence[int], received: Sequence[bool]
+) -> dict[str, list[int | None]]:
+    """Requests of each outcome that there is, by step; None in one without any of which it is not known that there were none."""
     counts = {(point.outcome, point.start_ns): point.requests for point in points}
+    seen = {point.start_ns for point in points}
     return {
-        outcome: [counts.get((outcome, start), 0) for start in starts]
+        outcome: [
+            counts.get((outcome, start), 0) if known or start in seen else None
+            for start, known in zip(starts, received, strict=True)
+        ]
         for outcome in OUTCOMES
         if any(point.outcome == outcome for point in points)
     }
 
 
-def cache_figure(by_outcome: dict[str, list[int]], starts: Sequence[int], question: Question, step_ns: int) -> Figure:
+def cache_figure(
+    by_outcome: dict[str, list[int | None]], starts: Sequence[int], question: Question, step_ns: int
+) -> Figure:
     window, x = question.range.window, [(start + step_ns / 2) / 1e6 for start in starts]
+    most = sum(max((count or 0 for count in counts), default=0) for counts in by_outcome.values())
     return {
         "data": [
             {
@@ -40,7 +49,7 @@ def cache_figure(by_outcome: dict[str, list[int]], starts: Sequence[int], questi
             showlegend=True,
             legend=LEGEND_ABOVE,
             xaxis=x_axis(window.from_ns, window.to_ns),
-            yaxis=y_axis("requests", 0.0, 1.0, tickformat=plain(sum(max(each, default=0) for each in by_outcome.values()))),
+            yaxis=y_axis("requests", 0.0, 1.0, tickformat=plain(most)),
             meta={"step_ms": step_ns / 1e6},
             margin={"l": 56, "r": 12, "t": 30, "b": 46},
         ),
