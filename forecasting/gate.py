@@ -99,7 +99,7 @@ def winner(
     if present is not None and present.candidate != baseline and present.holds and (present.skill or 0.0) > 0:
         if best is None or (1 - (best.skill or 0.0)) > (1 - REPLACES) * (1 - (present.skill or 0.0)):
             return present, f"{_lost(present, baseline)}, and nothing was better by {REPLACES:.0%}."
-        return best, f"{_lost(best, baseline)}: more than {present.candidate}, which was used until now."
+        return best, f"{_lost(best, baseline)}: more than {words(present.candidate)}, which was used until now."
     demoted = f" {incumbent} no longer earned its use." if present is not None and incumbent != baseline else ""
     if best is not None:
         return best, f"{_lost(best, baseline)}.{demoted}"
@@ -107,9 +107,9 @@ def winner(
     if closest is None:
         return beaten, f"{used}: no other candidate could be scored.{demoted}"
     if closest.note:
-        return beaten, f"{used}: {closest.candidate} cannot be relied on. {closest.note}{demoted}"
+        return beaten, f"{used}: {words(closest.candidate)} cannot be relied on. {closest.note}{demoted}"
     return beaten, (
-        f"{used}: the closest candidate, {closest.candidate}, has a skill of {closest.skill or 0.0:.1%}"
+        f"{used}: the closest candidate, {words(closest.candidate)}, has a skill of {closest.skill or 0.0:.1%}"
         f" ± {closest.margin or 0.0:.1%}, and {MIN_SKILL:.0%} is needed.{demoted}"
     )
 
@@ -128,7 +128,7 @@ def why_not(score: Score, chosen: Score) -> str:
         return f"Its skill is {score.skill:.1%} ± {score.margin or 0.0:.1%}: {MIN_SKILL:.0%} are needed, and not by chance."
     if _is_baseline(chosen):
         return "The history is too short to rely on it."
-    return f"It is not better by {REPLACES:.0%} than {chosen.candidate}."
+    return f"It is not better by {REPLACES:.0%} than {words(chosen.candidate)}."
 
 
 def _is_baseline(score: Score) -> bool:
@@ -142,7 +142,7 @@ def words(candidate: str) -> str:
 
 def _lost(score: Score, baseline: str) -> str:
     saved = f"lost {score.skill or 0.0:.0%} less than {words(baseline)}"
-    return f"{score.candidate} {saved} in {score.origins} backtested forecasts"
+    return f"{words(score.candidate)} {saved} in {score.origins} backtested forecasts"
 
 
 def _far(backtest: Backtest, losses: F64) -> F64:

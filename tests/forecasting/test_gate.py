@@ -43,7 +43,7 @@ def test_a_candidate_that_does_not_earn_its_use_is_not_used(rival: Score) -> Non
         (score("prophet", 0.4), score("prophet", 0.4), ""),
         (score("prophet", 0.04), BASELINE, "Its skill is 4.0% ± 1.0%: 5% are needed, and not by chance."),
         (score("prophet", 0.4), BASELINE, "The history is too short to rely on it."),
-        (score("prophet", 0.4), score("profile_day", 0.39), "It is not better by 3% than profile_day."),
+        (score("prophet", 0.4), score("profile_day", 0.39), "It is not better by 3% than profile day."),
         (BASELINE, score("prophet", 0.4), "It is what others have to beat."),
         (Score("prophet", note="It knew too little."), BASELINE, "It knew too little."),
     ],

@@ -9,6 +9,7 @@ from django.template import defaultfilters
 from controlplane.core.formatting import PAGE, iso
 from controlplane.dashboard.core import palette
 from controlplane.dashboard.core.zone import clock, minute, moment, shifted, which_of_two
+from forecasting.gate import words
 
 register = template.Library()
 
@@ -22,6 +23,7 @@ for name in ("ms", "ns", "exact_ms", "share", "precise", "count", "rate", "durat
     register.filter(name, _plain(getattr(PAGE, name)))
 for function in (moment, clock, iso, shifted):
     register.filter(function.__name__, function)
+register.filter("candidate", words)
 
 
 @register.filter

@@ -36,7 +36,7 @@ def test_the_series_with_the_highest_peak_is_drawn_with_its_bands(
     status, text = get(reader)
     assert status == 200
     assert "<strong>chat-small, standard, eu</strong>" in text
-    assert "seasonal_day</strong> forecasts it: It had the least loss." in text
+    assert "Seasonal day</strong> forecasts it: It had the least loss." in text
     assert "of 28 days of demand, of which 3.3 % was not measured" in text
     names = [trace["name"] for trace in figure(text)["data"]]
     assert names[:5] == ["P5 to P95", "P5 to P95", "P10 to P90", "P10 to P90", "forecast, P50"]
@@ -56,7 +56,7 @@ def test_the_record_is_drawn_and_scored(reader: Client, stored: list[StoredForec
     _, text = get(reader, model=row.model, tier=row.tier, region=row.region)
     names = [trace["name"] for trace in figure(text)["data"]]
     assert "forecast then" in names and "P90 then" in names
-    assert "last_value" in text and "38 % below that of last value" in text
+    assert "last value</td>" in text and "38 % below that of last value" in text
 
 
 def test_each_candidate_says_why_it_is_not_used_and_the_one_that_is_stands_alone(
@@ -65,13 +65,13 @@ def test_each_candidate_says_why_it_is_not_used_and_the_one_that_is_stands_alone
     _, text = get(reader)
     assert text.count("● used") == 1
     for name, why in {
-        "last_value": "It is what others have to beat.",
+        "last value": "It is what others have to beat.",
         "holt": "Its skill is 3.0% ± 2.0%: 5% are needed, and not by chance.",
         "prophet": "Demand does not change: there is nothing to fit.",
     }.items():
         assert re.search(rf'<th scope="row">{name}</th>.*?<td class="reason">{re.escape(why)}</td>', text)
     StoredForecast.objects.update(candidate="seasonal_week", reason="Seasonal week stands in: …")
-    assert '<th scope="row">seasonal_day</th>' in (text := get(reader)[1])
+    assert '<th scope="row">seasonal day</th>' in (text := get(reader)[1])
     assert '<td class="reason">Seasonal week stands in, while it is more wrong than it was.</td>' in text
 
 

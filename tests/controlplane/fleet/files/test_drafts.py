@@ -207,7 +207,7 @@ def test_what_a_benchmark_found_waits_and_no_file_takes_it_away(rita: Client, ow
     made = FleetProposal.objects.latest("pk")
     whom = {"approve": "an administrator", "activate": "an administrator"}.items()
     assert rita.get(f"/api/v1/fleet/proposals/{made.pk}").json()["who_may"].items() >= whom
-    said = "To approve it, ask an administrator; to activate it, ask an administrator. It changes what no team owns"
+    said = "An administrator may approve it. An administrator may activate it. It changes what no team owns"
     assert said in html_of(rita.get(f"/changes/proposals/{made.pk}"))
     rita.post(f"/admin/planning/poolcapacity/{entry.pool_id}/delete/", {"post": "yes"})
     brought_into_force(FleetProposal.objects.latest("pk"))
