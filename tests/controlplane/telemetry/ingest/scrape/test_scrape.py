@@ -110,8 +110,8 @@ def test_a_target_s_life(store: Store, tmp_path: Path) -> None:
             eventually(
                 lambda: series(store, "shop_served_total")[0].values[-1] == 2, "its first value after the restart"
             )
-        eventually(lambda: len(events(store, "shop")) == 4, "that it is back is an event")
-    assert [one.up for one in events(store, "shop")] == [False, True, False, True]
+            eventually(lambda: len(events(store, "shop")) == 4, "that it is back is an event")
+            assert [one.up for one in events(store, "shop")] == [False, True, False, True]
     [found] = series(store, "shop_served_total")
     assert 0 not in found.values, "never a zero for what nobody saw"
     grown = increase(found.times, found.values, found.starts, from_ns=int(found.starts[0]) - 1, to_ns=2**62)
