@@ -91,16 +91,20 @@ def stdlib_logging(log_format: Literal["console", "json"], level: str) -> dict[s
     }
 
 
+# The same list at each call: a logger keeps the one that it was first used with.
+_PROCESSORS: list[Processor] = [
+    structlog.stdlib.filter_by_level,
+    *SHARED,
+    structlog.stdlib.PositionalArgumentsFormatter(),
+    structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+]
+
+
 def configure(config: dict[str, Any]) -> None:
     """Django's LOGGING_CONFIG: the standard library's part, then structlog's. Safe to call again."""
     logging.config.dictConfig(config)
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *SHARED,
-            structlog.stdlib.PositionalArgumentsFormatter(),
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
+        processors=_PROCESSORS,
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
