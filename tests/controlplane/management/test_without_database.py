@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import ROOT
 
@@ -26,9 +28,10 @@ def run(home: Path, url: str, *arguments: str) -> str:
     return ended.stderr
 
 
-def test_a_database_that_cannot_be_reached_is_named_with_host_and_port(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["migrate", "bootstrap"])
+def test_a_database_that_cannot_be_reached_is_named_with_host_and_port(command: str, tmp_path: Path) -> None:
     port = free_port()
-    line = run(tmp_path, f"postgresql://weir:hunter2@{LOOPBACK}:{port}/slo", "migrate")
+    line = run(tmp_path, f"postgresql://weir:hunter2@{LOOPBACK}:{port}/slo", command)
     assert line.startswith(f"manage.py: the database slo at {LOOPBACK}:{port} cannot be reached (")
     assert line.count("\n") == 1 and line.endswith(": start it, or correct WEIR_DATABASE_URL\n"), line
 
