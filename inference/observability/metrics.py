@@ -20,7 +20,7 @@ from inference.observability.spans import Trace, now_ns
 
 EDGES_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Upper edges of the latency buckets, seconds: from a cache hit to a long answer."""
-LAG_EVERY_S = 0.01
+LAG_EVERY_S = 0.05
 LAG_EDGES_S = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 """How often the lag of the event loop is looked at, and the upper edges of its buckets, seconds."""
 
@@ -206,7 +206,7 @@ class Metrics(Collector):
                 family.add_metric(labels, histogram.buckets(), histogram.total)
             yield family
         lag = HistogramMetricFamily(
-            "weir_gateway_loop_lag_seconds", "How late the event loop was, looked at every 10 ms."
+            "weir_gateway_loop_lag_seconds", "How late the event loop was, looked at every 50 ms."
         )
         below, buckets = 0, list[Bucket]()
         for edge, number in zip((*map(str, LAG_EDGES_S), "+Inf"), self.lag.counts, strict=True):

@@ -1,5 +1,6 @@
 """Chromium, logged in to a real site; every page is held to: no console error, no request to another host."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,8 +88,9 @@ def session(browser: Browser, site: Site) -> Iterator[Path]:
     yield state
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def context(browser: Browser, session: Path, site: Site) -> Iterator[BrowserContext]:
+    """One for the pages of a file, which find in its cache what another has loaded and compiled."""
     opened = browser.new_context(
         base_url=site.url, storage_state=session, color_scheme="light", viewport={"width": 1440, "height": 900}
     )
@@ -98,8 +100,10 @@ def context(browser: Browser, session: Path, site: Site) -> Iterator[BrowserCont
 
 
 @pytest.fixture
-def page(context: BrowserContext, site: Site) -> Iterator[Page]:
+def page(context: BrowserContext, site: Site, session: Path) -> Iterator[Page]:
     """A tab; afterwards nothing may have gone wrong in it that a test did not ask for (`page.expected`)."""
+    context.clear_cookies()
+    context.add_cookies(json.loads(session.read_text())["cookies"])
     opened = context.new_page()
     wrong: list[str] = []
 
@@ -115,6 +119,8 @@ def page(context: BrowserContext, site: Site) -> Iterator[Page]:
     opened.on("pageerror", lambda error: wrong.append(f"error: {error}"))
     opened.on("request", watch)
     yield opened
+    for each in context.pages:
+        each.close()
     expected = EXPECTED.pop(id(opened), ())
     unexpected = [line for line in wrong if not any(status in line for status in expected)]
     assert not unexpected, "\n".join(unexpected)

@@ -183,7 +183,7 @@ def gateway_command(
         "WEIR_REDIS_URL": redis_url,
         "WEIR_OTLP_ENDPOINT": otlp,
         "WEIR_OTLP_INTERVAL_MS": "50",
-        "WEIR_SNAPSHOT_POLL_MS": "20",
+        "WEIR_SNAPSHOT_POLL_MS": "50",
         "WEIR_PROBE_INTERVAL_MS": "500",
         "WEIR_LAME_DUCK_MS": "0",
         **{f"WEIR_{name.upper()}": value for name, value in settings.items()},
