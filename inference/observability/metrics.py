@@ -206,7 +206,8 @@ class Metrics(Collector):
                 family.add_metric(labels, histogram.buckets(), histogram.total)
             yield family
         lag = HistogramMetricFamily(
-            "weir_gateway_loop_lag_seconds", "How late the event loop was, looked at every 50 ms."
+            "weir_gateway_loop_lag_seconds",
+            f"How late the event loop was, looked at every {1000 * LAG_EVERY_S:.0f} ms.",
         )
         below, buckets = 0, list[Bucket]()
         for edge, number in zip((*map(str, LAG_EDGES_S), "+Inf"), self.lag.counts, strict=True):
