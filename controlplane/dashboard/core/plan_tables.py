@@ -18,6 +18,7 @@ from forecasting.capacity.deadlines import WorkPlan
 from forecasting.capacity.plan import BINDINGS, Basis, Binding, Plan, PoolPlan
 from forecasting.capacity.what_if import Totals
 from forecasting.capacity.worksheet import WorksheetRow
+from forecasting.gate import words
 
 BINDS: dict[Binding, Badge] = {
     "demand": Badge("●", "", "demand"),
@@ -103,11 +104,11 @@ def pool_row(pool: PoolPlan) -> PoolRow:
 
 
 def basis_words(basis: Basis) -> str:
-    """Who forecast, how well, and out of how much: `profile_week, skill 38 %, of 28 days`."""
+    """Who forecast, how well, and out of how much: `profile week, skill 38 %, of 28 days`."""
     if not basis.forecasters:
         return "no forecast"
     days = "" if basis.history_days is None else f", of {PAGE.number(basis.history_days)} days"
-    return f"{basis.forecaster}, skill {PAGE.share(basis.skill)}{days}"
+    return f"{words(basis.forecaster)}, skill {PAGE.share(basis.skill)}{days}"
 
 
 def known(pools: Sequence[PoolPlan]) -> list[PoolPlan]:

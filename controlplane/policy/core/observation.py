@@ -237,7 +237,7 @@ class PoolPlan(Facts, frozen=True, omit_defaults=True):
     """Replicas that must have been created."""
     kept: tuple[int, ...] = ()
     """Replicas that are not worth removing: the demand may be a little higher than it is planned for."""
-    forecaster: str = ""
+    forecaster: str = ""  # in words
     skill: float | None = None
     """1 − its pinball loss / that of the baseline, in the backtest."""
     level: float | None = None

@@ -16,7 +16,7 @@ from controlplane.telemetry.ledger.attempts import attempt_nodes, booked, owner,
 from controlplane.telemetry.ledger.attribute_index import index_of
 from controlplane.telemetry.ledger.attributes import Attributes, count, flag, text, texts
 from controlplane.telemetry.ledger.critical_path import Section, critical_path
-from controlplane.telemetry.ledger.own_time import stages_within
+from controlplane.telemetry.ledger.own_time import answered, stages_within
 from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Entry, Node, by_time
 from controlplane.telemetry.ledger.requests import ERROR, Request, find
 from controlplane.telemetry.ledger.row import LedgerRow
@@ -93,7 +93,7 @@ def _row(request: Request) -> LedgerRow:
         status=status,
         http_status=http_status,
         error_type=error_type,
-        error_stage=text(own, "weir.error_stage") or (_error_stage(path) if status == "error" else ""),
+        error_stage=text(own, "weir.error_stage") or (_error_stage(path, http_status) if status == "error" else ""),
         operation=dimensions.operation(sources),
         service=span.service,
         model=dimensions.model(sources, request, server),
@@ -199,8 +199,9 @@ def _tally(
     return ns, prefill_ns, decode_ns, model_ns
 
 
-def _error_stage(path: list[Section]) -> str:
-    """The stage of the last span on the path that failed."""
-    return next(
-        (node.reading.stage for node, _, _ in path if node.span.status_code == ERROR and node.reading.stage), ""
-    )
+def _error_stage(path: list[Section], http_status: int | None) -> str:
+    """The stage of the last span on the path that failed; empty where that is a call to a model that no server is known to have taken."""
+    failed = next((node for node, _, _ in path if node.span.status_code == ERROR and node.reading.stage), None)
+    if failed is None or (failed.reading.call and http_status is None and not answered(failed)):
+        return ""
+    return failed.reading.stage

@@ -134,7 +134,8 @@ def cost_usd(attributes: Attributes) -> float | None:
 def outcome(request: Request) -> Outcome:
     """How the request ended: by the root span of Weir's gateway, else by HTTP status and span status of the entry, then of the client.
 
-    429 is `rejected`, 499 is `cancelled`, any other status from 400 up is `error`.
+    429 is `rejected`, 499 is `cancelled`, any other status from 400 up is `error`. `error.type` on a span that did not fail is `cancelled`:
+    the client left.
     """
     entry = request.entry.span
     spans = [entry] if request.client is None else [entry, request.client.span]
@@ -152,5 +153,5 @@ def outcome(request: Request) -> Outcome:
     elif (http_status is not None and http_status >= 400) or any(span.status_code == ERROR for span in spans):
         status = "error"
     else:
-        status = "ok"
+        status = "cancelled" if error_type else "ok"
     return Outcome(status, http_status, error_type)

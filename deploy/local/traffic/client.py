@@ -15,7 +15,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import SpanKind, StatusCode, Tracer
+from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 from pydantic import Field
@@ -94,16 +94,18 @@ class Client:
                 async with asyncio.timeout(question.leaves_after_s):
                     outcome = await self._post(question, begun_s)
                 span.set_attribute("http.response.status_code", outcome.status)
+                if outcome.problem:
+                    _fail(span, "stream_broken")
                 self._report(None if outcome.status < 500 or outcome.retry_after else f"HTTP {outcome.status}")
             except TimeoutError:
                 if question.leaves_after_s is None:  # aiohttp's own limit
-                    span.set_status(StatusCode.ERROR, "timeout")
+                    _fail(span, "timeout")
                     self._report("no answer in time")
                     return Outcome(question.key_file, 0, problem="no answer in time")
                 span.set_attribute("error.type", "cancelled")
                 return Outcome(question.key_file, 0, has_left=True)
             except aiohttp.ClientError as error:
-                span.set_status(StatusCode.ERROR, type(error).__name__)
+                _fail(span, type(error).__name__)
                 self._report(type(error).__name__)
                 return Outcome(question.key_file, 0, problem=type(error).__name__)
             else:
@@ -143,6 +145,11 @@ class Client:
         if (problem is not None) != self._failing:
             self._failing = problem is not None
             log.warning("traffic.gateway_failed", reason=problem) if problem else log.info("traffic.gateway_recovered")
+
+
+def _fail(span: Span, error_type: str) -> None:
+    span.set_attribute("error.type", error_type)
+    span.set_status(StatusCode.ERROR)
 
 
 @asynccontextmanager

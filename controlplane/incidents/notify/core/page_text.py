@@ -230,7 +230,7 @@ def segment(dimension: str, value: str) -> str:
         "model": "of",
     }
     words |= {"variant": "of variant", "cache": "with cache", "operation": "in", "service": "from"}
-    return f"{words.get(dimension, dimension)} {value or 'unknown'}"
+    return f"{words.get(dimension, dimension)} {value}" if value else f"of requests whose {dimension} is not known"
 
 
 def tokens(bucket: str) -> str:

@@ -5,6 +5,7 @@ from forecasting.capacity.assumptions import PlanInputs
 from forecasting.capacity.demand_on_pools import shares
 from forecasting.capacity.plan import Basis
 from forecasting.capacity.warm_plan import WarmPlan
+from forecasting.gate import words
 
 MS_PER_S = 1_000
 
@@ -34,7 +35,7 @@ def pool_plan(warm: WarmPlan, inputs: PlanInputs, now_s: float) -> PoolPlan | No
         warm=tuple(warm.warm[first:last].tolist()),
         started=tuple(warm.started[first:last].tolist()),
         kept=tuple(warm.kept[first:last].tolist()),
-        forecaster=basis.forecaster,
+        forecaster=words(basis.forecaster),
         skill=basis.skill or 0.0,
         level=inputs.level,
         reason=warm.reason,

@@ -1,5 +1,7 @@
 """Spans of other emitters: GenAI in three generations, HTTP, Redis, and all others by the generic rule."""
 
+from typing import Any
+
 import pytest
 
 from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER, AttrValue
@@ -89,6 +91,23 @@ def test_a_failed_request_names_the_stage_of_the_last_span_that_failed() -> None
         ]
     )
     assert (row.status, row.error_type, row.error_stage) == ("error", "timeout", "cache")
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        ({"status": 2, "error__type": "timeout"}, ("error", "timeout", "")),
+        ({"status": 2}, ("error", "", "")),
+        ({"status": 2, "http__response__status_code": 503}, ("error", "", "model")),
+        ({"error__type": "cancelled"}, ("cancelled", "cancelled", "")),
+    ],
+)
+def test_a_call_that_no_server_is_known_to_have_taken_failed_in_no_known_stage(
+    said: dict[str, Any], outcome: tuple[str, str, str]
+) -> None:
+    (row,) = close([span("chat m", 0, 1000, kind=CLIENT, gen_ai__operation__name="chat", **said)])
+    assert (row.status, row.error_type, row.error_stage) == outcome
+    assert row.unmeasured
 
 
 @pytest.mark.parametrize("key", ["db__system__name", "db__system"])
