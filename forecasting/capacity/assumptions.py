@@ -160,7 +160,7 @@ class Demand:
 
     @property
     def key(self) -> str:
-        return f"{self.model} / {self.tier} / {self.region}"
+        return f"{self.model} / {self.tier or 'no tier'} / {self.region or 'no region'}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

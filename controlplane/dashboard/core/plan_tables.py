@@ -107,8 +107,8 @@ def basis_words(basis: Basis) -> str:
     """Who forecast, how well, and out of how much: `profile week, skill 38 %, of 28 days`."""
     if not basis.forecasters:
         return "no forecast"
-    days = "" if basis.history_days is None else f", of {PAGE.number(basis.history_days)} days"
-    return f"{words(basis.forecaster)}, skill {PAGE.share(basis.skill)}{days}"
+    history = "" if basis.history_s is None else f", of {PAGE.duration(basis.history_s)}"
+    return f"{words(basis.forecaster)}, skill {PAGE.share(basis.skill)}{history}"
 
 
 def known(pools: Sequence[PoolPlan]) -> list[PoolPlan]:

@@ -179,6 +179,15 @@ def test_after_its_end_a_forecast_repeats_its_week_and_grows_or_stays_at_its_hig
     assert hours.requests_per_s.tolist() == [3, 9, 1, 9, 9, 9]
 
 
+def test_a_demand_that_is_new_is_named_and_does_not_shorten_how_far_the_others_reach() -> None:
+    known, new = steady(5.0, hours=7 * 24), steady(0.1, hours=2)
+    plan = make_plan(inputs([demand(known), demand(new, tier="", region="")], hours=15 * 24))
+    assert [note.split(". ")[0] for note in plan.notes] == [
+        "Forecasts reach until 2026-11-30 00:00 UTC",
+        "chat / no tier / no region: forecasts reach until 2026-11-23 02:00 UTC alone.",
+    ]
+
+
 def test_growth_without_bounds_is_refused_and_never_a_small_plan() -> None:
     far = MONDAY_S + 260 * 7 * 24 * HOUR_S
     request = inputs([demand(steady(5.0, hours=7 * 24))], start_s=far, hours=24, growth_per_week=0.5)

@@ -204,7 +204,12 @@ def segment_text(segments: Sequence[Mapping[str, Any]]) -> str:
     ]
     order = {"prompt_bucket": 0, "tenant": 1, "tier": 2}
     shown.sort(key=lambda entry: order.get(str(entry["dimension"]), 5))
-    return " ".join(segment(str(entry["dimension"]), str(entry["value"])) for entry in shown)
+    known = [entry for entry in shown if entry["value"] or _is_nobodys(entry)]
+    parts = [segment(str(entry["dimension"]), str(entry["value"])) for entry in known]
+    if unknown := [str(entry["dimension"]) for entry in shown if entry not in known]:
+        names = " and ".join(DIMENSION_NAMES.get(dimension, dimension) for dimension in unknown)
+        parts.append(f"of requests whose {names} {'is' if len(unknown) == 1 else 'are'} not known")
+    return " ".join(parts)
 
 
 def _trivial(segment: Mapping[str, Any]) -> bool:
@@ -218,8 +223,8 @@ def _is_nobodys(segment: Mapping[str, Any]) -> bool:
 
 def segment(dimension: str, value: str) -> str:
     if dimension == "prompt_bucket":
-        return f"on prompts of {tokens(value)} tokens" if value else "on prompts of unknown length"
-    if dimension == "replica" and not value:
+        return f"on prompts of {tokens(value)} tokens"
+    if not value:
         return "of requests that no replica took"
     words = {
         "pool": "in pool",
@@ -230,7 +235,7 @@ def segment(dimension: str, value: str) -> str:
         "model": "of",
     }
     words |= {"variant": "of variant", "cache": "with cache", "operation": "in", "service": "from"}
-    return f"{words.get(dimension, dimension)} {value}" if value else f"of requests whose {dimension} is not known"
+    return f"{words.get(dimension, dimension)} {value}"
 
 
 def tokens(bucket: str) -> str:

@@ -60,6 +60,10 @@ def test_the_page_says_stage_segment_since_when_owner_and_runbook() -> None:
         ({"segments": []}, "68 % of the burn is queue time, since"),
         ({"segments": [segment("tier", "batch", 0.3, 0.1)]}, "68 % of the burn is queue time, since"),
         ({"segments": [segment("pool", "", 1.0, 0.0)]}, "68 % of the burn is queue time of requests whose pool is not known, since"),
+        (
+            {"segments": [segment("prompt_bucket", "", 1.0, 0.0), segment("pool", "", 1.0, 0.0)]},
+            "68 % of the burn is queue time of requests whose prompt length and pool are not known, since",
+        ),
         ({"stages": [{"stage": "queue", "share": 0.15}]}, "no single stage stands out on prompts"),
         ({"since_ns": None},
          "in pool chat-large, since when is not known, the last change before was policy revision 14 (02:14 UTC); 31 %"),
