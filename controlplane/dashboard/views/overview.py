@@ -120,10 +120,12 @@ def figures_context(screen: Screen, wanted: Question, parameters: Parameters, no
         report = answers.with_failures(report, failed, question)
         covered_ns = answers.answered_ns(question.range.window, now_ns)
         recorded_s = recording.result()
-        context["numbers"] = numbers(question, report, points, by_cache.result(), failed, step, covered_ns, recorded_s)
+        received_ns = answers.received_ns(question.range.window, now_ns, covered_ns, recorded_s, report.requests)
+        context["numbers"] = numbers(
+            question, report, points, by_cache.result(), failed, step, covered_ns, received_ns, recorded_s
+        )
         context["numbers"].append(cost_number(question, costs.result()))
-        is_known = report.requests or answers.received(question.range.window, now_ns, covered_ns, recorded_s)
-        if covered_ns and not is_known:
+        if covered_ns and not received_ns:
             context["numbers"] = [each | {"value": "–", "note": NOT_RECEIVED} for each in context["numbers"]]
         context |= beside_context(screen, beside, report, now_ns)
         context |= ledger_freshness(wanted, report.newest_ns, now_ns)
@@ -220,6 +222,7 @@ def numbers(
     failed: Sequence[Failure],
     step: int,
     covered_ns: int,
+    received_ns: int,
     recorded_s: Mapping[int, float],
 ) -> list[dict[str, Any]]:
     """The headline numbers of the range with their shape over time."""
@@ -237,8 +240,8 @@ def numbers(
     return [
         {
             "label": "requests",
-            "value": PAGE.rate(report.requests * SECOND_NS / covered_ns if covered_ns else None),
-            "note": requests_note(question, report.requests, covered_ns),
+            "value": PAGE.rate(report.requests * SECOND_NS / received_ns if received_ns else None),
+            "note": requests_note(question, report.requests, covered_ns, received_ns),
             "spark": spark(arrived),
             "href": latency,
         },
@@ -303,14 +306,16 @@ def heading(question: Question) -> str:
     return f"{minute(window.from_ns)} to {'now' if question.range.live else f'{minute(window.to_ns)} {said()}'}"
 
 
-def requests_note(question: Question, requests: int, covered_ns: int) -> str:
-    """How many, and over which time if the ledger or its rollups begin later than the range."""
+def requests_note(question: Question, requests: int, covered_ns: int, received_ns: int) -> str:
+    """How many, and over which time if the ledger or its rollups begin later than the range, or telemetry did not receive all the time."""
     if not covered_ns:
         return "nothing is kept of this range" if answers.kept() != Kept() else "the ledger is empty"
     begins_ns = question.range.window.to_ns - covered_ns
     young = begins_ns - question.range.window.from_ns >= SECOND_NS
-    return f"{PAGE.count(requests)} in all" + (
-        f", since {clock(begins_ns)} {said()}: the ledger begins there" if young else ""
+    return (
+        f"{PAGE.count(requests)} in all"
+        + (f", since {clock(begins_ns)} {said()}: the ledger begins there" if young else "")
+        + (f", in the {PAGE.duration(received_ns / 1e9)} that telemetry received" if received_ns < covered_ns else "")
     )
 
 

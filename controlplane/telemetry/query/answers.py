@@ -26,7 +26,7 @@ from controlplane.telemetry.core.query_types import (
     Totals,
     Window,
 )
-from controlplane.telemetry.core.recorded import was_recorded
+from controlplane.telemetry.core.recorded import recorded_share, was_recorded
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
 from controlplane.telemetry.explain.difference import Explanation
 from controlplane.telemetry.ledger.path_segments import Segment, paths, segments
@@ -249,10 +249,7 @@ def newest_ns() -> int | None:
 
 
 def covered_ns(window: Window, now_ns: int) -> int:
-    """The part of a window that the ledger covers, in ns: from its first request until now, at least a second; 0 if it covers none.
-
-    Rates are over this time: before it, nothing was counted.
-    """
+    """The part of a window that the ledger covers, in ns: from its first request until now, at least a second; 0 if it covers none."""
     return _covered_ns(window, now_ns, store().objectives.oldest_entry())
 
 
@@ -268,12 +265,16 @@ def recorded_s(window: Window) -> dict[int, float]:
     return store().demand.recorded(window.from_ns // SECOND_NS, -(-window.to_ns // SECOND_NS))
 
 
-def received(window: Window, now_ns: int, covered_ns: int, recorded: Mapping[int, float]) -> bool:
-    """Whether a request would be known, had there been one at any time of the covered part of a window, which is its end.
-    `recorded` is what `recorded_s` says of the window.
+def received_ns(window: Window, now_ns: int, covered_ns: int, recorded: Mapping[int, float], requests: int) -> int:
+    """For how long of the covered part of a window, which is its end, a request would be known. Rates are over this time, and not
+    known where it is 0, as it is where nothing came and a part was not received. `recorded` is what `recorded_s` says of the window; what
+    came before anything was noted counts over all of it.
     """
     end_ns = min(window.to_ns, now_ns)
-    return was_recorded((end_ns - covered_ns) // SECOND_NS, -(-end_ns // SECOND_NS), recorded, now_ns / 1e9)
+    time_s = (end_ns - covered_ns) // SECOND_NS, -(-end_ns // SECOND_NS)
+    if not covered_ns or was_recorded(*time_s, recorded, now_ns / 1e9):
+        return covered_ns
+    return (round(covered_ns * recorded_share(*time_s, recorded, now_ns / 1e9)) or covered_ns) if requests else 0
 
 
 def received_steps(

@@ -84,17 +84,27 @@ def test_the_rate_is_not_averaged_over_the_time_before_the_first_request(reader:
 
 
 @pytest.mark.parametrize(
-    ("received_s", "lines"), [((300, 300, 300, 300), 1), ((300, 0, 0, 300), 2), ((300, 200, 300, 300), 2)]
+    ("received_s", "lines", "rate"),
+    [
+        ((300, 300, 300, 300), 1, "3.33 /min"),  # 61 requests in 1,100 s
+        ((300, 0, 0, 300), 2, "7.32 /min"),  # in 500 s
+        ((300, 200, 300, 300), 2, "3.66 /min"),  # in 1,000 s
+    ],
 )
 def test_no_request_is_zero_only_where_one_would_have_been_seen(
-    young: Store, reader: Client, received_s: tuple[int, ...], lines: int
+    young: Store, reader: Client, received_s: tuple[int, ...], lines: int, rate: str
 ) -> None:
     begin_s = FIRST_NS // S // 300 * 300
     young.writer.insert_requests([row(99, entry_start_ns=(begin_s + 1190) * S)], 1)
     young.rollups.insert_recorded({begin_s + 300 * at: float(seconds) for at, seconds in enumerate(received_s)})
     asked = {"from": str(begin_s * S), "to": str((begin_s + 1200) * S)}
-    drawn = re.search(r'class="spark"[^>]*><path d="([^"]+)"', page_of(reader, "/", **asked))
+    html = page_of(reader, "/", **asked)
+    drawn = re.search(r'class="spark"[^>]*><path d="([^"]+)"', html)
     assert drawn is not None and drawn[1].count("M") == lines
+    assert f"requests {rate} 61 in all" in words_of(html) and ("that telemetry received" in words_of(html)) == (
+        lines > 1
+    )
+    assert f"clients gateway requests {rate}" in words_of(page_of(reader, "/map", **asked))
     by_step = page_of(reader, "/cache", **asked).partition("Requests by step")[2].partition("</table>")[0]
     since_first = "".join(re.findall(r'<td class="n">([^<]+)', by_step)).lstrip("–")
     assert ("–" in since_first) == (lines > 1) and "0" in since_first
