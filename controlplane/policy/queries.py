@@ -9,7 +9,7 @@ from django.db.models import Q
 from controlplane.fleet.models import Observation
 from controlplane.policy.core.record import Record, RecordError, decode
 from controlplane.policy.core.spec import Policy
-from controlplane.policy.models import DecisionChange, DecisionRecord, PolicyRevision
+from controlplane.policy.models import DecisionChange, DecisionRecord, Memory, PolicyRevision, unpacked
 from controlplane.policy.revisions.read import try_policy_of
 
 TICKS = "policies"
@@ -21,11 +21,14 @@ MAX_CHANGES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class NewestDecision:
-    """The newest decision that acts. `at` is the last tick's time, `unreadable` why its record cannot be read."""
+    """The newest decision that acts, and in `record` what a tick saw since, at `seen_at`. `at` is the last tick's time, `unreadable` why
+    the record cannot be read.
+    """
 
     row: DecisionRecord
     at: datetime
-    record: Record | None
+    seen_at: datetime
+    record: Record | None = None
     unreadable: str = ""
 
     @property
@@ -38,12 +41,14 @@ def newest_decision() -> NewestDecision | None:
     row = DecisionRecord.objects.filter(shadow=False).order_by("-at", "-pk").first()
     if row is None:
         return None
+    last = Memory.objects.filter(name=Memory.ACTIVE, at__gt=row.at).exclude(packed=b"").first()
     ticked = Observation.objects.filter(component=TICKS).values_list("observed_at", flat=True).first()
-    at = max(filter(None, (row.at, ticked)))
+    seen_at = last.at if last else row.at
+    at = max(filter(None, (seen_at, ticked)))
     try:
-        return NewestDecision(row, at, decode(row.record))
+        return NewestDecision(row, at, seen_at, decode(unpacked(last.packed) if last else row.record))
     except RecordError as error:
-        return NewestDecision(row, at, None, str(error))
+        return NewestDecision(row, at, seen_at, unreadable=str(error))
 
 
 def records(from_at: datetime, to_at: datetime, most: int = MAX_RECORDS) -> list[Record]:

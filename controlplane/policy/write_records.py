@@ -64,17 +64,21 @@ class DecisionTrack:
     def is_due(self, now_ms: int) -> bool:
         return now_ms - self.recorded_ms >= HEARTBEAT_S * 1_000
 
-    def write_memory(self, decision: Decision, now_ms: int, generation: int, *, at_once: bool) -> None:
-        """Within the caller's transaction."""
+    def write_memory(
+        self, decision: Decision, now_ms: int, generation: int, *, at_once: bool, record: Record | None = None
+    ) -> None:
+        """Within the caller's transaction. `record`: what pages show as of now."""
         self.memory = decision.memory
         if not at_once and now_ms - self.stored_ms < MEMORY_S * 1_000:
             return
         document = encode(decision.memory)
         self.stored_ms = now_ms
-        if document == self.stored:
+        if document == self.stored and record is None:
             return
+        packed = b"" if record is None else DecisionRecord.pack(encode(record))
         MemoryRow.objects.update_or_create(
-            name=self.name, defaults={"document": document.decode(), "at": at(now_ms), "generation": generation}
+            name=self.name,
+            defaults={"document": document.decode(), "at": at(now_ms), "generation": generation, "packed": packed},
         )
         self.stored = document
 

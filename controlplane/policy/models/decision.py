@@ -10,6 +10,11 @@ def new_key() -> str:
     return secrets.token_hex(8)
 
 
+def unpacked(column: bytes) -> bytes:
+    """What `DecisionRecord.pack` packed."""
+    return zlib.decompress(bytes(column))
+
+
 class DecisionRecord(models.Model):
     """One tick that decided something new, or the first after a while that did not. Append-only.
 
@@ -40,7 +45,7 @@ class DecisionRecord(models.Model):
     @property
     def record(self) -> bytes:
         """Canonical JSON."""
-        return zlib.decompress(bytes(self.packed))
+        return unpacked(self.packed)
 
     @staticmethod
     def pack(record: bytes) -> bytes:
@@ -172,7 +177,10 @@ class Spent(models.Model):
 
 
 class Memory(models.Model):
-    """What the next tick must remember (`controlplane.policy.core.memory`). One row for what acts, one for shadows."""
+    """What the next tick must remember (`controlplane.policy.core.memory`), and for pages the record of a tick that was just now.
+
+    One row for what acts, one for shadows.
+    """
 
     ACTIVE, SHADOW = "active", "shadow"
 
@@ -180,6 +188,7 @@ class Memory(models.Model):
     document = models.TextField(help_text="Canonical JSON.")
     at = models.DateTimeField()
     generation = models.PositiveBigIntegerField(default=0)
+    packed = models.BinaryField(default=b"", help_text="As a decision's; empty of shadows.")
 
     class Meta:
         verbose_name_plural = "memory"

@@ -10,6 +10,8 @@ from controlplane.policy.act.journal import at
 from controlplane.policy.core.overlay import ladder
 from controlplane.policy.core.record import decode
 from controlplane.policy.models import Action, DecisionChange, DecisionRecord, Override, Pause, PolicyRevision
+from controlplane.policy.queries import newest_decision
+from controlplane.policy.write_records import MEMORY_S
 from inference.contract import snapshot
 from tests.support.policy.world import POOL, World, fleet, revision, scaling
 
@@ -52,6 +54,19 @@ def test_without_a_policy_nothing_is_done_and_replicas_are_discovered(world: Wor
     assert world.cluster.writes == []
     assert not DecisionRecord.objects.exists()
     assert [row.name for row in Replica.objects.all()] == ["chat-pool-1"]
+
+
+def test_pages_show_what_a_tick_saw_just_now_also_where_it_decided_nothing_new(world: World) -> None:
+    revision(scaling())
+    world.tick(20)
+    decided, world.rps[POOL] = DecisionRecord.objects.count(), 3
+    world.tick(10)
+    assert DecisionRecord.objects.count() == decided, "so little more is no news"
+    newest = newest_decision()
+    assert newest is not None and newest.record is not None
+    assert newest.row == DecisionRecord.objects.latest("pk") and newest.row.at < newest.seen_at
+    assert newest.record.observation.now_ms > world.now_ms - MEMORY_S * 1000
+    assert (newest.record.observation.pools[POOL].arrived_rps or 0) > 1.2
 
 
 def test_a_policy_whose_decision_fails_stops_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

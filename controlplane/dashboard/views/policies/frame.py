@@ -30,7 +30,7 @@ def framed(
 def standing_context(standing: NewestDecision | None, question: Question | None = None) -> dict[str, Any]:
     """The newest decision, and how old it is."""
     now_ns = time.time_ns()
-    at_ns = _ns(standing.at) if standing else None
+    at_ns = _ns(standing.seen_at) if standing else None
     shown = question or parse({}, now_ns)
     return {
         "standing": standing,
