@@ -194,11 +194,12 @@ class Evaluator:
         return [hour for hour in range(oldest, newest + 1) if hour >= minutes or hour not in stored]
 
     def _since(self) -> int | None:
-        """When the first request was recorded, s: the oldest in the ledger, or the oldest stored hour."""
-        oldest_ns = self._store.objectives.oldest_entry()
-        known_s = [] if oldest_ns is None else [oldest_ns // SECOND_NS]
-        known_s += [] if self._kept.oldest is None else [self._kept.oldest * HOUR_S]
-        return min(known_s, default=None)
+        """When the first request was recorded, s: the oldest in the ledger, or the oldest stored hour where that was another one."""
+        oldest_ns, oldest_hour = self._store.objectives.oldest_entry(), self._kept.oldest
+        oldest_s = None if oldest_ns is None else oldest_ns // SECOND_NS
+        if oldest_hour is None or (oldest_s is not None and oldest_s < (oldest_hour + 1) * HOUR_S):
+            return oldest_s
+        return oldest_hour * HOUR_S
 
     def _count(
         self,

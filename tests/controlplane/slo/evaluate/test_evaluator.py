@@ -33,6 +33,8 @@ def test_windows_and_periods_count_what_the_ledger_has_and_after_a_restart_what_
     assert len(found) == 5
     assert_equals_the_ledger(found, ledger)
     assert "unknown" not in {one.alert.state for one in found}
+    first_s = min(row.entry_start_ns for row in ledger) // NS
+    assert {one.recorded_since_s for one in evaluated(Evaluator(store), OBJECTIVES)} == {first_s}
 
     old = [row for row in ledger if row.entry_start_ns < (NOW_S - 80 * HOUR_S) * NS]
     store.writer.withdraw_requests([key_of(row) for row in old], version=9)
