@@ -55,6 +55,13 @@ SHARED: list[Processor] = [
 ]
 
 
+def is_news(record: logging.LogRecord) -> bool:
+    """Whether it is not what libraries wrongly take for unexpected: each second that Redis is away, and each client that leaves."""
+    if record.name == "channels_redis.pubsub" and record.exc_info and record.exc_info[0]:
+        return record.exc_info[0].__name__ not in ("ConnectionError", "TimeoutError")
+    return not (record.name == "asyncio" and "ASGIHandler.listen_for_disconnect" in record.getMessage())
+
+
 def stdlib_logging(log_format: Literal["console", "json"], level: str) -> dict[str, Any]:
     """The `logging.config` dictionary: everything to stderr in one format."""
     render = (
@@ -75,7 +82,8 @@ def stdlib_logging(log_format: Literal["console", "json"], level: str) -> dict[s
                 ],
             }
         },
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structlog"}},
+        "filters": {"news": {"()": lambda: is_news}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structlog", "filters": ["news"]}},
         "root": {"handlers": ["stderr"], "level": level.upper()},
         "loggers": {
             "django": {"handlers": [], "level": "INFO", "propagate": True},

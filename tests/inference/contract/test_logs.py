@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+import redis
 import structlog
 
 from controlplane.config.secrets import new_secret
@@ -70,3 +71,20 @@ def test_tracebacks_lose_credentials_too(lines: io.StringIO) -> None:
         structlog.get_logger("ours").exception("observations.round_failed")
     assert "hunter2" not in lines.getvalue()
     assert "ValueError" in json.loads(lines.getvalue())["exception"]
+
+
+def test_what_libraries_take_for_unexpected_while_redis_is_away_or_a_client_leaves_is_no_news(
+    lines: io.StringIO,
+) -> None:
+    for error in (redis.ConnectionError("refused"), redis.TimeoutError("slow"), ValueError("a defect")):
+        try:
+            raise error
+        except Exception:
+            logging.getLogger("channels_redis.pubsub").exception("Unexpected exception in receive task")
+    for coroutine in ("ASGIHandler.listen_for_disconnect()", "ours()"):
+        logging.getLogger("asyncio").error(
+            "Task was destroyed but it is pending!\ntask: <Task pending coro=<%s>>", coroutine
+        )
+    written = [json.loads(line) for line in lines.getvalue().splitlines()]
+    assert ["ValueError" in each.get("exception", "") for each in written] == [True, False]
+    assert "ours()" in written[1]["event"]
