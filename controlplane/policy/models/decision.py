@@ -10,7 +10,7 @@ def new_key() -> str:
     return secrets.token_hex(8)
 
 
-def unpacked(column: bytes) -> bytes:
+def unpacked(column: bytes | memoryview) -> bytes:
     """What `DecisionRecord.pack` packed."""
     return zlib.decompress(bytes(column))
 
