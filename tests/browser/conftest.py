@@ -102,6 +102,7 @@ def context(browser: Browser, session: Path, site: Site) -> Iterator[BrowserCont
 @pytest.fixture
 def page(context: BrowserContext, site: Site, session: Path) -> Iterator[Page]:
     """A tab; afterwards nothing may have gone wrong in it that a test did not ask for (`page.expected`)."""
+    context.set_offline(False)  # as a test that failed may have left it
     context.clear_cookies()
     context.add_cookies(json.loads(session.read_text())["cookies"])
     opened = context.new_page()

@@ -58,7 +58,7 @@ def cache(request: HttpRequest) -> HttpResponse:
     rows = savings(question)
     starts = grid(window.from_ns, window.to_ns, step_ns)
     received = answers.received_steps(
-        starts, step_ns, window.to_ns, answers.answered_ns(window, now_ns), recording.result()
+        starts, step_ns, window.to_ns, now_ns, answers.answered_ns(window, now_ns), recording.result()
     )
     by_outcome = outcomes_by_step(points.result(), starts, received)
     whole = altogether(rows)

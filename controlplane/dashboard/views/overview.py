@@ -110,19 +110,23 @@ def figures_context(screen: Screen, wanted: Question, parameters: Parameters, no
     context: dict[str, Any] = {"numbers": [], "away": False}
     try:
         question = answers.rounded(wanted)
+        window = question.range.window
         step = answers.step_ns(question, POINTS)
-        by_cache = answers.submit_query(answers.health, question.range.window, "cache")
+        by_cache = answers.submit_query(answers.health, window, "cache")
         costs = answers.submit_query(answers.costs, question)
-        recording = answers.submit_query(answers.recorded_s, question.range.window)
+        recording = answers.submit_query(answers.recorded_s, window)
         beside = query_totals(screen, parameters, now_ns)
         report, points = answers.outline(question, step, answers.rolled(question, step))
         failed = answers.failures(question) if report.errors else []
         report = answers.with_failures(report, failed, question)
-        covered_ns = answers.answered_ns(question.range.window, now_ns)
+        covered_ns = answers.answered_ns(window, now_ns)
         recorded_s = recording.result()
-        received_ns = answers.received_ns(question.range.window, now_ns, covered_ns, recorded_s, report.requests)
+        received_ns = answers.received_ns(window, now_ns, covered_ns, recorded_s, report.requests)
+        starts = grid(window.from_ns, window.to_ns, step)
+        received = answers.received_steps(starts, step, window.to_ns, now_ns, covered_ns, recorded_s)
+        known = dict(zip(starts, received, strict=True))
         context["numbers"] = numbers(
-            question, report, points, by_cache.result(), failed, step, covered_ns, received_ns, recorded_s
+            question, report, points, by_cache.result(), failed, known, covered_ns, received_ns
         )
         context["numbers"].append(cost_number(question, costs.result()))
         if covered_ns and not received_ns:
@@ -220,19 +224,18 @@ def numbers(
     points: Sequence[LatencyPoint],
     by_cache: Mapping[str, Health],
     failed: Sequence[Failure],
-    step: int,
+    received: Mapping[int, bool],
     covered_ns: int,
     received_ns: int,
-    recorded_s: Mapping[int, float],
 ) -> list[dict[str, Any]]:
-    """The headline numbers of the range with their shape over time."""
-    window = question.range.window
+    """The headline numbers of the range with their shape over time. `received`: by the start of each step, whether requests are known."""
     by_start = {point.start_ns: point for point in points}
-    starts = grid(window.from_ns, window.to_ns, step)
-    column = [by_start.get(start) for start in starts]
+    column = [by_start.get(start) for start in received]
     # What came before the first request, and while nothing was received, is not known: no line, and no zero.
-    received = answers.received_steps(starts, step, window.to_ns, covered_ns, recorded_s)
-    arrived = [point.requests if point else 0 if known else None for known, point in zip(received, column, strict=True)]
+    arrived = [
+        point.requests if point else 0 if known else None
+        for known, point in zip(received.values(), column, strict=True)
+    ]
     frequent = max(report.ttft_ms, key=lambda name: report.ttft_count.get(name, 0), default="")
     hits = sum(by_cache[value].requests for value in FROM_CACHE if value in by_cache)
     looked_up = sum(health.requests for value, health in by_cache.items() if value)

@@ -278,13 +278,12 @@ def received_ns(window: Window, now_ns: int, covered_ns: int, recorded: Mapping[
 
 
 def received_steps(
-    starts: Sequence[int], step_ns: int, end_ns: int, covered_ns: int, recorded: Mapping[int, float]
+    starts: Sequence[int], step_ns: int, end_ns: int, now_ns: int, covered_ns: int, recorded: Mapping[int, float]
 ) -> list[bool]:
     """Whether a request would be known, had there been one in each step of a window that ends at `end_ns`."""
-    now_s = time.time()
     return [
         start + step_ns > end_ns - covered_ns
-        and was_recorded(start // SECOND_NS, (start + step_ns) // SECOND_NS, recorded, now_s)
+        and was_recorded(start // SECOND_NS, (start + step_ns) // SECOND_NS, recorded, now_ns / 1e9)
         for start in starts
     ]
 

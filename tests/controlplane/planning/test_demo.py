@@ -151,6 +151,22 @@ def test_without_a_worker_the_command_says_so(fleet: Store, monkeypatch: pytest.
         call_command("demo_history", stdout=StringIO())
 
 
+def test_while_the_worker_is_gone_the_command_says_that_nothing_moves(
+    fleet: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(StringIO):
+        def write(self, text: str) -> int:
+            if "queued" in text:
+                PlanJob.objects.update(state=PlanJob.State.RUNNING)
+            elif "no progress for 0.05 s: does a worker run?" in text:
+                PlanJob.objects.update(state=PlanJob.State.FAILED, error="the test ended it")
+            return super().write(text)
+
+    monkeypatch.setattr(demo_history, "BEGINS_WITHIN_S", 0.05)
+    with pytest.raises(CommandError, match="the test ended it"):
+        call_command("demo_history", stdout=Terminal())
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

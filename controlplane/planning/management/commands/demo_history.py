@@ -44,6 +44,7 @@ class Command(BaseCommand):
     def _follow(self, job: PlanJob, what: str) -> None:
         """Wait until the job has ended, and write how far it is on the way. Raises CommandError where it is not done, or no worker runs."""
         said, began_s = "", time.monotonic()
+        moved_s = began_s
         while not job.ended:
             if job.state == PlanJob.State.QUEUED and time.monotonic() - began_s > BEGINS_WITHIN_S:
                 raise CommandError(
@@ -54,7 +55,11 @@ class Command(BaseCommand):
             if progress != said:
                 self.stdout.write(progress)
                 self.stdout.flush()
-                said = progress
+                said, moved_s = progress, time.monotonic()
+            elif time.monotonic() - moved_s > BEGINS_WITHIN_S:
+                self.stdout.write(f"no progress for {BEGINS_WITHIN_S:g} s: does a worker run?")
+                self.stdout.flush()
+                moved_s = time.monotonic()
             time.sleep(POLL_S)
             job.refresh_from_db()
         if job.state != PlanJob.State.DONE:
