@@ -14,7 +14,7 @@ from tests.support.browser.site import Site
 SCREENS = {
     "overview": ("/", "Last 15 minutes"),
     "latency": ("/latency", "Steady|above the median"),
-    "map": ("/map", "requests from clients to models"),
+    "map": ("/map", "requests from clients"),
     "objective": ("/objectives/chat-large-fast", "Large chat answers within 600 ms"),
     "incident": ("/incidents", "% of the burn"),
     "plan": ("/planning/plan", "GPU"),
