@@ -100,26 +100,28 @@ def percentile(definition: Mapping[str, Any]) -> str:
 
 
 def measured(facts: Facts) -> str:
-    """`is 142 ms against 100 ms`; once measured again `was 142 ms against 100 ms at opening, 180 ms at worst, 81.6 ms now`.
-
-    Where it could not be measured, how fast the budget burns.
+    """`is 142 ms against 100 ms`; once measured again `was 142 ms against 100 ms at opening, 180 ms at worst, 81.6 ms now`, or in the end
+    `81.6 ms when it was resolved`. Where it could not be measured, how fast the budget burns.
     """
     if is_component(facts.definition):
         return component_text.measured(facts.definition, facts.burning)
     against, is_known = threshold(facts.definition), facts.burning.get("state") != "unknown"
     opened, latest = (facts.attribution or {}).get("value"), facts.burning.get("value")
-    either = latest if opened is None else opened
+    either, is_present = latest if opened is None else opened, is_known and bool(facts.resolves)
     if either is None or not against:
-        said = f"{'burns' if is_known else 'burned'} its budget {burn_text(facts.burning)}".rstrip()
+        said = f"{'burns' if is_present else 'burned'} its budget {burn_text(facts.burning)}".rstrip()
     elif opened is None or latest is None:
-        said = f"{'is' if is_known else 'was'} {amount(facts.definition, float(either))} against {against}"
+        said = f"{'is' if is_present else 'was'} {amount(facts.definition, float(either))} against {against}"
     else:
         then, now, worst = (
             amount(facts.definition, float(value)) for value in (opened, latest, facts.burning.get("worst", latest))
         )
         at_worst = f", {worst} at worst" if worst not in (then, now) else ""
-        said = f"was {then} against {against} at opening{at_worst}, {now}{' now' if is_known else ''}"
-    return said if is_known else f"{said} when it was last measured; what it is now is not known"
+        when = "" if not is_known else " now" if is_present else " when it was resolved"
+        said = f"was {then} against {against} at opening{at_worst}, {now}{when}"
+    if is_known:
+        return said
+    return f"{said} when it was last measured" + ("; what it is now is not known" if facts.resolves else "")
 
 
 def worse(definition: Mapping[str, Any], *values: float) -> float:

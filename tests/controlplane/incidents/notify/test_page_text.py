@@ -77,9 +77,7 @@ def test_what_is_not_known_is_left_out_and_nothing_else(change: dict[str, Any], 
 
 
 def test_without_the_store_it_says_so() -> None:
-    bare = replace(
-        FACTS, attribution=None, changes=(), missing="the store does not answer", owner="", runbook="", resolves=""
-    )
+    bare = replace(FACTS, attribution=None, changes=(), missing="the store does not answer", owner="", runbook="")
     assert page_text.summary(bare) == (
         "premium chat TTFT p95 burns its budget 18 times too fast over 1 h and 5 min; stage and segment not known (the store "
         "does not answer); 31 % of the budget left, used up in 2 h; no owner; no runbook"
@@ -107,18 +105,25 @@ def test_each_kind_of_objective_in_its_unit(indicator: Any, value: float, expect
 
 
 @pytest.mark.parametrize(
-    ("state", "expected"),
+    ("state", "resolves", "expected"),
     [
-        ("firing", "TTFT p95 was 142 ms against 100 ms at opening, 180 ms at worst, 81.6 ms now; 68 %"),
+        ("firing", "later", "TTFT p95 was 142 ms against 100 ms at opening, 180 ms at worst, 81.6 ms now; 68 %"),
+        ("quiet", "", "was 142 ms against 100 ms at opening, 180 ms at worst, 81.6 ms when it was resolved; 68 %"),
         (
             "unknown",
+            "",
+            "was 142 ms against 100 ms at opening, 180 ms at worst, 81.6 ms when it was last measured; 68 %",
+        ),
+        (
+            "unknown",
+            "later",
             "was 142 ms against 100 ms at opening, 180 ms at worst, 81.6 ms when it was last measured; what it is now is not known;",
         ),
     ],
 )
-def test_the_title_keeps_the_value_at_opening_and_the_worst(state: str, expected: str) -> None:
+def test_the_title_keeps_the_value_at_opening_and_the_worst(state: str, resolves: str, expected: str) -> None:
     burning = {**FACTS.burning, "state": state, "value": 81.6, "worst": 180.0}
-    said = page_text.summary(replace(FACTS, burning=burning))
+    said = page_text.summary(replace(FACTS, burning=burning, resolves=resolves))
     assert expected in said
     assert "is 81.6 ms against" not in said
 
