@@ -155,8 +155,9 @@ class Engine:
                 begins = {each.target for each in steps.begin}
                 row = track.write_record(record, leader.holder, leader.generation, begins, took_s=self._took_s())
             moved = write_outcomes(decision)
+            shown = None if row else record  # a row of this tick has it
             track.write_memory(
-                decision, observation.now_ms, leader.generation, at_once=bool(row) or moved, record=record
+                decision, observation.now_ms, leader.generation, at_once=bool(row) or moved, record=shown
             )
             begun = [] if row is None else plan_actions.begin(steps, row, active, observation, leader.generation)
         self._overlaid(decision, observation, left, row, leader)

@@ -67,7 +67,7 @@ class DecisionTrack:
     def write_memory(
         self, decision: Decision, now_ms: int, generation: int, *, at_once: bool, record: Record | None = None
     ) -> None:
-        """Within the caller's transaction. `record`: what pages show as of now."""
+        """Within the caller's transaction. `record`: what pages show as of now, where the tick has no row."""
         self.memory = decision.memory
         if not at_once and now_ms - self.stored_ms < MEMORY_S * 1_000:
             return
