@@ -9,7 +9,7 @@ from django.db.models import Q
 from controlplane.fleet.models import Observation
 from controlplane.policy.core.record import Record, RecordError, decode
 from controlplane.policy.core.spec import Policy
-from controlplane.policy.models import DecisionChange, DecisionRecord, Memory, PolicyRevision, unpacked
+from controlplane.policy.models import DecisionChange, DecisionRecord, Memory, PolicyRevision
 from controlplane.policy.revisions.read import try_policy_of
 
 TICKS = "policies"
@@ -43,12 +43,12 @@ def newest_decision() -> NewestDecision | None:
         return None
     last = Memory.objects.filter(name=Memory.ACTIVE, at__gt=row.at).exclude(packed=b"").first()
     ticked = Observation.objects.filter(component=TICKS).values_list("observed_at", flat=True).first()
-    seen_at = last.at if last else row.at
-    at = max(filter(None, (seen_at, ticked)))
+    shown = last or row
+    at = max(filter(None, (shown.at, ticked)))
     try:
-        return NewestDecision(row, at, seen_at, decode(unpacked(last.packed) if last else row.record))
+        return NewestDecision(row, at, shown.at, decode(shown.record))
     except RecordError as error:
-        return NewestDecision(row, at, seen_at, unreadable=str(error))
+        return NewestDecision(row, at, shown.at, unreadable=str(error))
 
 
 def records(from_at: datetime, to_at: datetime, most: int = MAX_RECORDS) -> list[Record]:

@@ -29,8 +29,8 @@ class PoolNeed:
     unqueued: I64  # of `warm`, how many would do without room for bursts
 
 
-NEAR = 0.5
-"""Forecasts that reach less than this part as far as the others are named, and say nothing of the whole."""
+MIN_REACH = 0.5
+"""A forecast that reaches less than this part as far as the farthest is named, and says nothing of how far the plan is forecast."""
 
 
 def make_plan(inputs: PlanInputs, scenario: Scenario = AS_FORECAST, wanted: Sequence[Wanted] | None = None) -> Plan:
@@ -214,17 +214,17 @@ def _notes(
             yield f"{demand.key}: {demand.requests.reason}"
     ends = {demand: demand.requests.end_s for demand in inputs.demands if len(demand.requests)}
     start_s = min((demand.requests.start_s for demand in ends), default=grid.start_s)
-    near_s = start_s + NEAR * (min(grid.end_s, max(ends.values(), default=grid.end_s)) - start_s)
-    until_s = min((end_s for end_s in ends.values() if end_s >= near_s), default=grid.end_s)
+    reach_s = start_s + MIN_REACH * (min(grid.end_s, max(ends.values(), default=grid.end_s)) - start_s)
+    until_s = min((end_s for end_s in ends.values() if end_s >= reach_s), default=grid.end_s)
     if until_s < grid.end_s:
         growth = f", {inputs.growth_per_week * 100:+g} % each week" if inputs.growth_per_week else ""
         yield (
             f"Forecasts reach until {time_text(until_s)}. After it they repeat their last whole "
             f"week (or day, or stay at their highest value){growth}."
         )
-    if near := sorted((demand for demand in ends if ends[demand] < near_s), key=lambda demand: ends[demand]):
-        more = f" and {len(near) - 1} more" if len(near) > 1 else ""
-        yield f"{near[0].key}{more}: forecasts reach until {time_text(ends[near[0]])} alone."
+    if short := sorted((demand for demand in ends if ends[demand] < reach_s), key=lambda demand: ends[demand]):
+        more = f" and {len(short) - 1} more" if len(short) > 1 else ""
+        yield f"{short[0].key}{more}: forecasts reach until {time_text(ends[short[0]])} alone."
     for launch in scenario.launches:
         if launch.start_s >= grid.end_s:
             yield f"The launch of {launch.model} on {launch.start.isoformat()} is after the end of the plan, and changes nothing in it."

@@ -14,7 +14,7 @@ from tests.support.browser.site import Site
 SCREENS = {
     "overview": ("/", "Last 15 minutes"),
     "latency": ("/latency", "Steady|above the median"),
-    "map": ("/map", "requests from clients"),
+    "map": ("/map", r"requests from clients to\s+models"),
     "objective": ("/objectives/chat-large-fast", "Large chat answers within 600 ms"),
     "incident": ("/incidents", "% of the burn"),
     "plan": ("/planning/plan", "GPU"),

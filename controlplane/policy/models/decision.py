@@ -10,7 +10,7 @@ def new_key() -> str:
     return secrets.token_hex(8)
 
 
-def unpacked(column: bytes | memoryview) -> bytes:
+def _unpacked(column: bytes | memoryview) -> bytes:
     """What `DecisionRecord.pack` packed."""
     return zlib.decompress(bytes(column))
 
@@ -45,7 +45,7 @@ class DecisionRecord(models.Model):
     @property
     def record(self) -> bytes:
         """Canonical JSON."""
-        return unpacked(self.packed)
+        return _unpacked(self.packed)
 
     @staticmethod
     def pack(record: bytes) -> bytes:
@@ -196,3 +196,8 @@ class Memory(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def record(self) -> bytes:
+        """Canonical JSON."""
+        return _unpacked(self.packed)

@@ -226,7 +226,7 @@ def _is_nobodys(segment: Mapping[str, Any]) -> bool:
 def segment(dimension: str, value: str) -> str:
     if dimension == "prompt_bucket":
         return f"on prompts of {tokens(value)} tokens"
-    if not value:
+    if dimension == "replica" and not value:
         return "of requests that no replica took"
     words = {
         "pool": "in pool",

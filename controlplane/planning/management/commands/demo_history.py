@@ -43,10 +43,9 @@ class Command(BaseCommand):
 
     def _follow(self, job: PlanJob, what: str) -> None:
         """Wait until the job has ended, and write how far it is on the way. Raises CommandError where it is not done, or no worker runs."""
-        said, began_s = "", time.monotonic()
-        moved_s = began_s
+        said, moved_s = "", time.monotonic()
         while not job.ended:
-            if job.state == PlanJob.State.QUEUED and time.monotonic() - began_s > BEGINS_WITHIN_S:
+            if job.state == PlanJob.State.QUEUED and time.monotonic() - moved_s > BEGINS_WITHIN_S:
                 raise CommandError(
                     f"no worker has begun job {job.pk} within {BEGINS_WITHIN_S:g} s: does Weir run, with this WEIR_HOME or "
                     "WEIR_DATABASE_URL? The job waits for one"
