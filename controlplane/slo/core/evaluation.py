@@ -83,7 +83,7 @@ def evaluate(
     reaches = {length: counted.since_s * SECOND_NS <= at_ns - length * SECOND_NS for length in counted.windows}
     windows = {length: counts if reaches[length] else Counts() for length, counts in counted.windows.items()}
     at_s, gaps = at_ns // SECOND_NS, gaps_of(gaps, scope)
-    blind = [gap for gap in gaps if 2 * gap.lost_share(scope) >= 1]
+    blind = [gap for gap in gaps if gap.blinds and 2 * gap.lost_share(scope) >= 1]
     measured = {
         window: reaches[window.long_s]
         and reaches[window.short_s]

@@ -34,7 +34,10 @@ class Process(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """`requests`: those that were not measured, by model and tier; None where nobody knows how many. `or_more`: those are the least."""
+    """`requests`: those that were not measured, by model and tier; None where nobody knows how many. `or_more`: those are the least.
+
+    `blinds`: burn windows in it are not known. It is false where nobody is known to have served a request.
+    """
 
     from_s: int
     to_s: int
@@ -43,6 +46,7 @@ class Gap:
     lasts: bool = False  # until now
     ended: Mapping[Key, int] | None = None  # what gateways counted; None where nobody knows
     or_more: bool = False
+    blinds: bool = True
 
     def unmeasured(self, scope: Mapping[str, str]) -> int | None:
         """The requests of a scope's model and tier, of which the scope may have fewer."""

@@ -1,5 +1,5 @@
-"""Keeps when the ledger was not trusted, or requests were lost while others arrived, and how many of those that gateways ended then it
-has no row of.
+"""Keeps when the ledger was not trusted, requests were lost while others arrived, or nobody measured, and how many of those that gateways
+ended then it has no row of.
 
 Spans come late: a gap is counted again, less and less often, and is forgotten once the ledger has its requests. Only the leader writes.
 """
@@ -7,11 +7,13 @@ Spans come late: a gap is counted again, less and less often, and is forgotten o
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+from controlplane.fleet.models import Observation
 from controlplane.slo.core.count_plan import GRID_S
 from controlplane.slo.core.gaps import Ended, Gap, Key, Process, longest_without, missing
 from controlplane.slo.core.period import MAX_PERIOD_S, SECOND_NS
 from controlplane.slo.models import MeasurementGap
 from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.core.recorded import unrecorded
 from controlplane.telemetry.store import Store
 
 NOTICED_WITHIN_S = 60.0
@@ -30,6 +32,8 @@ LATE_S = 60.0
 """Requests that ended so long ago are in the ledger, unless they were lost or are late."""
 IN_PART = "some requests did not reach the ledger while others did"
 SILENT_GATEWAY = "a gateway was silent: whether all requests reached the ledger is not known"
+UNATTENDED = "neither telemetry nor a controller ran"
+SERVED_UNATTENDED = f"{UNATTENDED}, while a gateway did"
 MAX_IN_PART = timedelta(hours=1)
 """Such times that follow each other are one gap, up to this length."""
 MAX_GAPS = 1_000
@@ -46,10 +50,14 @@ class Gaps:
         self._began: tuple[int, float, dict[Key, int]] | None = None  # the row, its begin, and the sums then
         self._compared: tuple[float, dict[Key, int]] | None = None  # until when the ledger was, and the sums then
         self._clocks_agree = True
+        self._gateways_began_s: list[float] = []
+        self._has_written = False
+        self._absence: tuple[int, int] | None = None  # from when to when no controller ran, before this one
 
     def look(self, now: datetime, processes: Mapping[str, Process]) -> None:
         """Note what gateways have counted."""
         self._ended.look(now.timestamp(), processes)
+        self._gateways_began_s = [process.started_s for process in processes.values()]
         self._clocks_agree = all(abs(process.ahead_s) <= EDGE_S for process in processes.values())
 
     @staticmethod
@@ -64,6 +72,7 @@ class Gaps:
                 lasts=row.ended_at is None,
                 ended=_by_key(row.ended),
                 or_more=row.why == SILENT_GATEWAY,
+                blinds=row.why != UNATTENDED,
             )
             for row in MeasurementGap.objects.filter(began_at__gte=now - timedelta(seconds=MAX_PERIOD_S))
         ]
@@ -75,6 +84,8 @@ class Gaps:
         and StoreError.
         """
         lasting = MeasurementGap.objects.filter(ended_at=None).last()
+        if not self._has_written:
+            self._has_written, self._absence = True, None if lasting else _absence(now)
         if why:
             self._compared = None
             if lasting is None:
@@ -85,6 +96,7 @@ class Gaps:
             lasting.ended_at, lasting.ended = now, self._counted_in(lasting)
             lasting.save()
         self._compare(now)
+        self._note_unattended(now)
         for row in MeasurementGap.objects.filter(ended_at__gte=now - COUNTED_FOR):
             ended_at = row.ended_at or now
             if row.counted_at is None or now - row.counted_at >= AGAIN_AFTER * (now - ended_at):
@@ -112,6 +124,17 @@ class Gaps:
         row.ended_at, row.counted_at = ended_at, None
         row.ended = _listed({key: before.get(key, 0) + ended.get(key, 0) for key in {*before, *ended}})
         row.save()
+
+    def _note_unattended(self, now: datetime) -> None:
+        """Note when telemetry did not receive before this controller began, once gateways and telemetry have said what they know of it."""
+        if self._absence is None or now.timestamp() < self._absence[1] + LATE_S:
+            return
+        recorded_s = self._store.demand.recorded(*self._absence)
+        for from_s, to_s in unrecorded(*self._absence, recorded_s, now.timestamp()):
+            served = any(began_s < to_s - MIN_UNCOUNTED_S for began_s in self._gateways_began_s)
+            began_at, ended_at = (datetime.fromtimestamp(at_s, UTC) for at_s in (from_s, to_s))
+            MeasurementGap(began_at=began_at, ended_at=ended_at, why=SERVED_UNATTENDED if served else UNATTENDED).save()
+        self._absence = None
 
     def _ended_in(self, from_s: float, to_s: float) -> dict[Key, int]:
         """What the ledger has of a time, and of moments around it."""
@@ -154,6 +177,14 @@ class Gaps:
             row.delete()
         else:
             row.save()
+
+
+def _absence(now: datetime) -> tuple[int, int] | None:
+    """From when to when no controller ran, s since the epoch."""
+    last_at = Observation.objects.filter(component="controller").values_list("observed_at", flat=True).first()
+    if last_at is None or (now - last_at).total_seconds() < MIN_UNCOUNTED_S:
+        return None
+    return int(max(last_at, now - timedelta(seconds=MAX_PERIOD_S)).timestamp()), int(now.timestamp())
 
 
 def _listed(counts: Mapping[Key, int]) -> list[tuple[str, str, int]]:

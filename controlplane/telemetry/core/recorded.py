@@ -19,6 +19,23 @@ def recorded_share(start_s: int, end_s: int, recorded_s: Mapping[int, float], no
     return sum(length_s * share for length_s, share in _shares(start_s, end_s, recorded_s, now_s)) / (end_s - start_s)
 
 
+def unrecorded(start_s: int, end_s: int, recorded_s: Mapping[int, float], now_s: float) -> list[tuple[int, int]]:
+    """The stretches of this time of which a request would not be known, in order, s since the epoch. What telemetry received in the last
+    five minutes of a stretch is taken to be their end.
+    """
+    step_s, noted_s = RECORDED_STEP_S, int(now_s - NOTED_WITHIN_S)
+    low = {
+        at
+        for at in range(start_s // step_s * step_s, end_s, step_s)
+        if not was_recorded(at, at + step_s, recorded_s, now_s)
+    }
+    begins = sorted(at for at in low if at - step_s not in low)
+    lasts = sorted(at for at in low if at + step_s not in low)
+    ends = [min(at + step_s, noted_s) - round(recorded_s.get(at, 0.0)) for at in lasts]
+    stretches = [(max(begin, start_s), min(end, end_s)) for begin, end in zip(begins, ends, strict=True)]
+    return [(begin, end) for begin, end in stretches if begin < end]
+
+
 def _shares(start_s: int, end_s: int, recorded_s: Mapping[int, float], now_s: float) -> Iterator[tuple[int, float]]:
     """How many seconds of each five minutes are in this time, and in which part of what is noted so far telemetry received. What is not
     noted yet is taken as the newest that is."""

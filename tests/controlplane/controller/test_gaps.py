@@ -21,6 +21,7 @@ from controlplane.slo.core.sli import Availability
 from controlplane.slo.core.windows import BurnWindow
 from controlplane.slo.models import MeasurementGap, ObjectiveState
 from controlplane.slo.save import save_objective
+from controlplane.telemetry.core.recorded import RECORDED_STEP_S
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
 from tests.support.slo.ledger_rows import rows
@@ -40,6 +41,7 @@ class History:
 
     def __init__(self, store: Store, began: datetime) -> None:
         self.began, self.store = began, store
+        self.gateway_began = began - timedelta(minutes=1)
         self.controller = self.started()
         self.status, self.ahead_s = "ok", 0.0
         self.silent_from_s: int | None = None  # of a second gateway, where there is one
@@ -70,6 +72,9 @@ class History:
             (self._waiting if arrives else self.lost).extend(self._served(second, model) for model in models)
             if second % EVERY_S == 0:
                 self._insert()
+                if measured:
+                    at_s = int(self.began.timestamp()) + second
+                    self.store.rollups.insert_recorded({at_s // RECORDED_STEP_S * RECORDED_STEP_S: EVERY_S})
                 if runs:
                     self._tick(second, measured, heard)
         self._at_s = end_s
@@ -100,7 +105,7 @@ class History:
     def _tick(self, second: int, measured: bool, heard: bool) -> None:
         at = self.began + timedelta(seconds=second)
         heard_s = at.timestamp() if heard else self.began.timestamp()
-        self.process = {"gateway 1": Process(self.began.timestamp() - 60, heard_s, dict(self.ended), self.ahead_s)}
+        self.process = {"gateway 1": Process(self.gateway_began.timestamp(), heard_s, dict(self.ended), self.ahead_s)}
         if self.silent_from_s is not None:
             self.process |= {
                 "gateway 2": Process(heard_s, self.began.timestamp() + min(second, self.silent_from_s), {})
@@ -187,6 +192,27 @@ def test_a_time_without_a_controller_is_measured(history: History) -> None:
     history.started()
     history.until(AFTER_S + 80)
     assert not MeasurementGap.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("served", "why", "state"),
+    [
+        (False, "neither telemetry nor a controller ran", "quiet"),
+        (True, "neither telemetry nor a controller ran, while a gateway did", "unknown"),
+    ],
+)
+def test_a_time_in_which_nothing_measured_is_said_and_blinds_where_a_gateway_served(
+    history: History, served: bool, why: str, state: str
+) -> None:
+    history.until(BEFORE_S)
+    history.until(AFTER_S, measured=False, runs=False)
+    if not served:
+        history.gateway_began = history.began + timedelta(seconds=AFTER_S - 10)  # it starts with all the rest
+    history.started()
+    history.until(AFTER_S + 100)
+    when = f"{history.minute(300)} to {history.minute(900)}, “{why}”"
+    assert history.said() == f"10 min were not measured (nobody knows how many requests): {when}"
+    assert ObjectiveState.objects.get(objective__slug="all").state == state
 
 
 @pytest.mark.parametrize("heard", [True, False])
