@@ -7,6 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils import timezone
 
 from controlplane.dashboard import links
 from controlplane.dashboard.core.screen import link_query
@@ -99,5 +100,5 @@ def _row(incident: Incident) -> dict[str, Any]:
         "title": report.subject(incident),
         "severity": SEVERITIES[incident.severity],
         "status": STATUSES[incident.status],
-        "lasted_s": (incident.resolved_at - incident.opened_at).total_seconds() if incident.resolved_at else None,
+        "lasted_s": ((incident.resolved_at or timezone.now()) - incident.opened_at).total_seconds(),
     }

@@ -46,6 +46,7 @@ def test_a_shift_is_said_on_the_screen_and_in_markdown(reader: Client) -> None:
     text = reader.get("/incidents/review.md", RANGE).content.decode()
     assert "3\u202fmin" in screen and "- MTTA: 3 min; pages that nobody acknowledged: 2" in text
     assert "9\u202fmin" in screen and "- MTTR: 9 min" in text
+    assert " so far<" in screen.partition(">Open")[2].partition(">Over<")[0]
     assert f"#{again.pk} " in text.partition("## Open now")[2].partition("##")[0]
     assert f"/incidents/{earlier.pk}" in screen.partition(">Over<")[2]
     nothing = reader.get("/incidents/review.md", {"from": "2026-01-01", "to": "2026-01-02"}).content.decode()
