@@ -30,6 +30,8 @@ COMPARED_EVERY_S = 300.0
 """While the ledger is trusted, its requests of so long are compared with what gateways counted."""
 LATE_S = 60.0
 """Requests that ended so long ago are in the ledger, unless they were lost or are late."""
+STARTS_WITHIN_S = 90.0
+"""A gateway that began so shortly before telemetry received again began with it, as far as is known."""
 IN_PART = "some requests did not reach the ledger while others did"
 SILENT_GATEWAY = "a gateway was silent: whether all requests reached the ledger is not known"
 UNATTENDED = "neither telemetry nor a controller ran"
@@ -131,7 +133,7 @@ class Gaps:
             return
         recorded_s = self._store.demand.recorded(*self._absence)
         for from_s, to_s in unrecorded(*self._absence, recorded_s, now.timestamp()):
-            served = any(began_s < to_s - MIN_UNCOUNTED_S for began_s in self._gateways_began_s)
+            served = any(began_s < to_s - STARTS_WITHIN_S for began_s in self._gateways_began_s)
             began_at, ended_at = (datetime.fromtimestamp(at_s, UTC) for at_s in (from_s, to_s))
             MeasurementGap(began_at=began_at, ended_at=ended_at, why=SERVED_UNATTENDED if served else UNATTENDED).save()
         self._absence = None

@@ -21,9 +21,9 @@ def recorded_share(start_s: int, end_s: int, recorded_s: Mapping[int, float], no
 
 def unrecorded(start_s: int, end_s: int, recorded_s: Mapping[int, float], now_s: float) -> list[tuple[int, int]]:
     """The stretches of this time of which a request would not be known, in order, s since the epoch. What telemetry received in the last
-    five minutes of a stretch is taken to be their end.
+    five minutes of a stretch is taken to be their end: it began again at most NOTED_WITHIN_S before.
     """
-    step_s, noted_s = RECORDED_STEP_S, int(now_s - NOTED_WITHIN_S)
+    step_s = RECORDED_STEP_S
     low = {
         at
         for at in range(start_s // step_s * step_s, end_s, step_s)
@@ -31,7 +31,7 @@ def unrecorded(start_s: int, end_s: int, recorded_s: Mapping[int, float], now_s:
     }
     begins = sorted(at for at in low if at - step_s not in low)
     lasts = sorted(at for at in low if at + step_s not in low)
-    ends = [min(at + step_s, noted_s) - round(recorded_s.get(at, 0.0)) for at in lasts]
+    ends = [min(at + step_s, int(now_s)) - round(recorded_s.get(at, 0.0)) for at in lasts]
     stretches = [(max(begin, start_s), min(end, end_s)) for begin, end in zip(begins, ends, strict=True)]
     return [(begin, end) for begin, end in stretches if begin < end]
 

@@ -27,6 +27,6 @@ def test_a_stretch_ends_where_telemetry_received_again(noted: list[float], stret
     assert found == [(BASE_S + begin, BASE_S + end) for begin, end in stretches]
 
 
-def test_what_is_not_noted_yet_is_taken_as_the_newest_that_is() -> None:
-    recorded_s = {BASE_S: 300.0, BASE_S + 300: 50.0}  # it received for 50 s before the last note, 60 s ago
-    assert unrecorded(BASE_S, BASE_S + 600, recorded_s, BASE_S + 470.0) == [(BASE_S + 300, BASE_S + 360)]
+def test_what_is_not_over_yet_ends_with_what_is_noted() -> None:
+    recorded_s = {BASE_S: 300.0, BASE_S + 300: 50.0}
+    assert unrecorded(BASE_S, BASE_S + 600, recorded_s, BASE_S + 470.0) == [(BASE_S + 300, BASE_S + 420)]
