@@ -39,9 +39,9 @@ def _ledger() -> Ledger | None:
     window = Window(now_ns - WINDOW_S * 10**9, now_ns)
     try:
         overall, covered_ns = _overall(answers.store().latency.totals(window)), answers.covered_ns(window, now_ns)
-        received_ns = answers.received_ns(window, now_ns, covered_ns, answers.recorded_s(window), overall.requests)
+        measured_ns = answers.measured_ns(window, now_ns, covered_ns, answers.recorded_s(window), overall.requests)
         return Ledger(
-            received_ns / 1e9,
+            measured_ns / 1e9,
             overall,
             answers.health(window, "pool"),
             {(replica.pool, replica.value): replica for replica in answers.replicas(window)},

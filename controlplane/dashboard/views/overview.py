@@ -121,15 +121,15 @@ def figures_context(screen: Screen, wanted: Question, parameters: Parameters, no
         report = answers.with_failures(report, failed, question)
         covered_ns = answers.answered_ns(window, now_ns)
         recorded_s = recording.result()
-        received_ns = answers.received_ns(window, now_ns, covered_ns, recorded_s, report.requests)
+        measured_ns = answers.measured_ns(window, now_ns, covered_ns, recorded_s, report.requests)
         starts = grid(window.from_ns, window.to_ns, step)
         received = answers.received_steps(starts, step, window.to_ns, now_ns, covered_ns, recorded_s)
         known = dict(zip(starts, received, strict=True))
         context["numbers"] = numbers(
-            question, report, points, by_cache.result(), failed, known, covered_ns, received_ns
+            question, report, points, by_cache.result(), failed, known, covered_ns, measured_ns
         )
         context["numbers"].append(cost_number(question, costs.result()))
-        if covered_ns and not received_ns:
+        if covered_ns and not measured_ns:
             context["numbers"] = [each | {"value": "–", "note": NOT_RECEIVED} for each in context["numbers"]]
         context |= beside_context(screen, beside, report, now_ns)
         context |= ledger_freshness(wanted, report.newest_ns, now_ns)
@@ -226,7 +226,7 @@ def numbers(
     failed: Sequence[Failure],
     received: Mapping[int, bool],
     covered_ns: int,
-    received_ns: int,
+    measured_ns: int,
 ) -> list[dict[str, Any]]:
     """The headline numbers of the range with their shape over time. `received`: by the start of each step, whether requests are known."""
     by_start = {point.start_ns: point for point in points}
@@ -243,8 +243,8 @@ def numbers(
     return [
         {
             "label": "requests",
-            "value": PAGE.rate(report.requests * SECOND_NS / received_ns if received_ns else None),
-            "note": requests_note(question, report.requests, covered_ns, received_ns),
+            "value": PAGE.rate(report.requests * SECOND_NS / measured_ns if measured_ns else None),
+            "note": requests_note(question, report.requests, covered_ns, measured_ns),
             "spark": spark(arrived),
             "href": latency,
         },
@@ -309,8 +309,8 @@ def heading(question: Question) -> str:
     return f"{minute(window.from_ns)} to {'now' if question.range.live else f'{minute(window.to_ns)} {said()}'}"
 
 
-def requests_note(question: Question, requests: int, covered_ns: int, received_ns: int) -> str:
-    """How many, and over which time if the ledger or its rollups begin later than the range, or telemetry did not receive all the time."""
+def requests_note(question: Question, requests: int, covered_ns: int, measured_ns: int) -> str:
+    """How many, and over which time if the ledger or its rollups begin later than the range, or not all of it was measured."""
     if not covered_ns:
         return "nothing is kept of this range" if answers.kept() != Kept() else "the ledger is empty"
     begins_ns = question.range.window.to_ns - covered_ns
@@ -318,7 +318,7 @@ def requests_note(question: Question, requests: int, covered_ns: int, received_n
     return (
         f"{PAGE.count(requests)} in all"
         + (f", since {clock(begins_ns)} {said()}: the ledger begins there" if young else "")
-        + (f", in the {PAGE.duration(received_ns / 1e9)} that telemetry received" if received_ns < covered_ns else "")
+        + (f", in the {PAGE.duration(measured_ns / 1e9)} that were measured" if measured_ns < covered_ns else "")
     )
 
 

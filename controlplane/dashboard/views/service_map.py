@@ -54,9 +54,9 @@ def service_map(request: HttpRequest) -> HttpResponse:
     shown = core.without_idle(drawn, MAX_REPLICAS)
     window = question.range.window
     covered_ns = answers.answered_ns(window, now_ns)
-    received_ns = answers.received_ns(window, now_ns, covered_ns, answers.recorded_s(window), report.requests)
+    measured_ns = answers.measured_ns(window, now_ns, covered_ns, answers.recorded_s(window), report.requests)
     context = {
-        **map_context(shown, question, received_ns),
+        **map_context(shown, question, measured_ns),
         "replicas_left_out": len(drawn.nodes) - len(shown.nodes),
         "report": report,
         **ledger_freshness(wanted, report.newest_ns, now_ns),
@@ -77,7 +77,7 @@ def placed(entries: list[PoolEntry]) -> list[core.PlacedReplica]:
     ]
 
 
-def map_context(drawn: core.Map, question: Question, received_ns: int) -> dict[str, Any]:
+def map_context(drawn: core.Map, question: Question, measured_ns: int) -> dict[str, Any]:
     """The drawing, and the table behind it. Without a covered time no rate is known."""
     states: dict[str, str] = {
         "cache" if row.component == "redis" else row.component: row.state for row in serving_stack()
@@ -93,7 +93,7 @@ def map_context(drawn: core.Map, question: Question, received_ns: int) -> dict[s
                 "look": STATE_LOOKS.get(states.get(box.node.key, ""), ("", "")),
                 "state": states.get(box.node.key, ""),
                 "share": PAGE.share(arriving[box.node.key].share) if box.node.key in arriving else "",
-                "figures": _figures(arriving.get(box.node.key), received_ns),
+                "figures": _figures(arriving.get(box.node.key), measured_ns),
                 "short": _short(box.node.name),
             }
             for box in boxes
@@ -104,7 +104,7 @@ def map_context(drawn: core.Map, question: Question, received_ns: int) -> dict[s
                 "edge": edge,
                 "source": names[edge.source],
                 "target": names[edge.target],
-                "rate": _rate(edge.flow.count, received_ns),
+                "rate": _rate(edge.flow.count, measured_ns),
                 "failed": edge.flow.errors / edge.flow.count
                 if edge.flow.errors is not None and edge.flow.count
                 else None,
@@ -117,11 +117,11 @@ def map_context(drawn: core.Map, question: Question, received_ns: int) -> dict[s
     }
 
 
-def _figures(flow: core.Flow | None, received_ns: int) -> str:
+def _figures(flow: core.Flow | None, measured_ns: int) -> str:
     """`3.1 /s · ✕ 0.4 % · p95 240 ms`, without what is not known; empty for the clients."""
     if flow is None:
         return ""
-    parts = [_rate(flow.count, received_ns)]
+    parts = [_rate(flow.count, measured_ns)]
     if flow.errors and flow.count:
         parts.append(f"✕ {PAGE.share(flow.errors / flow.count)}")
     if flow.p95_ms is not None:
@@ -129,8 +129,8 @@ def _figures(flow: core.Flow | None, received_ns: int) -> str:
     return " · ".join(parts)
 
 
-def _rate(count: int | None, received_ns: int) -> str:
-    return PAGE.rate(count * SECOND_NS / received_ns if count is not None and received_ns else None)
+def _rate(count: int | None, measured_ns: int) -> str:
+    return PAGE.rate(count * SECOND_NS / measured_ns if count is not None and measured_ns else None)
 
 
 def _href(node: core.Node, question: Question) -> str:

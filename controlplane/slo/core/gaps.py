@@ -6,7 +6,6 @@ Gateways count by model and tier. Of a scope that is finer, the number of its ow
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from controlplane.slo.core.period import SECOND_NS, Span
@@ -104,12 +103,6 @@ def missing(ended: Mapping[Key, int], measured: Mapping[Key, int]) -> dict[Key, 
     """What gateways counted and the ledger has no row of."""
     lost = {key: number - measured.get(key, 0) for key, number in ended.items()}
     return {key: number for key, number in lost.items() if number > MAX_LATE_SHARE * ended[key]}
-
-
-def longest_without(steps: Iterable[int], first: int, end: int) -> tuple[int, int]:
-    """The longest run of steps from `first` up to `end`, without any of `steps`, as its first step and its end."""
-    edges = [first - 1, *sorted(steps), end]
-    return max(((before + 1, after) for before, after in pairwise(edges)), key=lambda run: run[1] - run[0])
 
 
 @dataclass

@@ -4,24 +4,22 @@ ended then it has no row of.
 Spans come late: a gap is counted again, less and less often, and is forgotten once the ledger has its requests. Only the leader writes.
 """
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from controlplane.fleet.models import Observation
-from controlplane.slo.core.count_plan import GRID_S
-from controlplane.slo.core.gaps import Ended, Gap, Key, Process, longest_without, missing
+from controlplane.slo.core.gaps import Ended, Gap, Key, Process, missing
 from controlplane.slo.core.period import MAX_PERIOD_S, SECOND_NS
 from controlplane.slo.models import MeasurementGap
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.core.recorded import unrecorded
+from controlplane.telemetry.core.recorded import MIN_UNMEASURED_S, unrecorded
 from controlplane.telemetry.store import Store
 
 NOTICED_WITHIN_S = 60.0
 """A ledger is known to be stale so long after its last request at most."""
 EDGE_S = 2.0
 """Gateways are read once a second: rows so close to a gap may be of its requests."""
-MIN_UNCOUNTED_S = 30
-"""Where nobody knows what gateways counted, a shorter time without requests is no gap."""
 COUNTED_FOR = timedelta(days=1)
 """Spans that come later than this close no gap."""
 AGAIN_AFTER = 0.1
@@ -169,12 +167,10 @@ class Gaps:
             row.missing = _listed(lost)
             is_over = not lost and row.why != SILENT_GATEWAY
         else:
-            first, end = int(from_s // GRID_S), int(-(-to_s // GRID_S))
-            window = Window(first * GRID_S * SECOND_NS, end * GRID_S * SECOND_NS)
-            begin, close = longest_without(self._store.objectives.steps_with_ends(window, GRID_S), first, end)
-            row.began_at = max(row.began_at, datetime.fromtimestamp(begin * GRID_S, UTC))
-            row.ended_at = min(ended_at, datetime.fromtimestamp(close * GRID_S, UTC))
-            is_over = (row.ended_at - row.began_at).total_seconds() < MIN_UNCOUNTED_S
+            begin_s, end_s = self._store.objectives.longest_without_ends(int(from_s), math.ceil(to_s))
+            row.began_at = max(row.began_at, datetime.fromtimestamp(begin_s, UTC))
+            row.ended_at = min(ended_at, datetime.fromtimestamp(end_s, UTC))
+            is_over = (row.ended_at - row.began_at).total_seconds() < MIN_UNMEASURED_S
         if is_over:
             row.delete()
         else:
@@ -184,7 +180,7 @@ class Gaps:
 def _absence(now: datetime) -> tuple[int, int] | None:
     """From when to when no controller ran, s since the epoch."""
     last_at = Observation.objects.filter(component="controller").values_list("observed_at", flat=True).first()
-    if last_at is None or (now - last_at).total_seconds() < MIN_UNCOUNTED_S:
+    if last_at is None or (now - last_at).total_seconds() < MIN_UNMEASURED_S:
         return None
     return int(max(last_at, now - timedelta(seconds=MAX_PERIOD_S)).timestamp()), int(now.timestamp())
 

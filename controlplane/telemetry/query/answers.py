@@ -26,7 +26,7 @@ from controlplane.telemetry.core.query_types import (
     Totals,
     Window,
 )
-from controlplane.telemetry.core.recorded import recorded_share, was_recorded
+from controlplane.telemetry.core.recorded import MIN_UNMEASURED_S, unrecorded, was_recorded
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
 from controlplane.telemetry.explain.difference import Explanation
 from controlplane.telemetry.ledger.path_segments import Segment, paths, segments
@@ -265,16 +265,20 @@ def recorded_s(window: Window) -> dict[int, float]:
     return store().demand.recorded(window.from_ns // SECOND_NS, -(-window.to_ns // SECOND_NS))
 
 
-def received_ns(window: Window, now_ns: int, covered_ns: int, recorded: Mapping[int, float], requests: int) -> int:
-    """For how long of the covered part of a window, which is its end, a request would be known. Rates are over this time, and not
-    known where it is 0, as it is where nothing came and a part was not received. `recorded` is what `recorded_s` says of the window; what
-    came before anything was noted counts over all of it.
+def measured_ns(window: Window, now_ns: int, covered_ns: int, recorded: Mapping[int, float], requests: int) -> int:
+    """For how long of the covered part of a window, which is its end, a request would be known: while telemetry received, and while
+    requests came late. Rates are over this time, and not known where it is 0, as it is where nothing came and a part was not received.
+    `recorded` is what `recorded_s` says of the window; where nothing was noted, such as of imported requests, all of it counts.
     """
     end_ns = min(window.to_ns, now_ns)
-    time_s = (end_ns - covered_ns) // SECOND_NS, -(-end_ns // SECOND_NS)
-    if not covered_ns or was_recorded(*time_s, recorded, now_ns / 1e9):
+    time_s, now_s = ((end_ns - covered_ns) // SECOND_NS, -(-end_ns // SECOND_NS)), now_ns / 1e9
+    if not covered_ns or was_recorded(*time_s, recorded, now_s):
         return covered_ns
-    return (round(covered_ns * recorded_share(*time_s, recorded, now_ns / 1e9)) or covered_ns) if requests else 0
+    if not requests or not recorded:
+        return covered_ns if requests else 0
+    silent = [store().objectives.longest_without_ends(*stretch) for stretch in unrecorded(*time_s, recorded, now_s)]
+    lengths_s = [end_s - begin_s for begin_s, end_s in silent if end_s - begin_s >= MIN_UNMEASURED_S]
+    return covered_ns - sum(lengths_s) * SECOND_NS
 
 
 def received_steps(

@@ -1,6 +1,7 @@
 """Times that were not measured: how long, how many requests, and that neither counts as good once the ledger is trusted again."""
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -51,6 +52,7 @@ class History:
         self.process: Mapping[str, Process] = {}
         self.lost: list[LedgerRow] = []
         self._waiting: list[LedgerRow] = []
+        self._received = Counter[int]()  # seconds by their five minutes, as telemetry notes them
 
     def started(self) -> Controller:
         config = settings.CONFIG.model_copy(update={"retention_days": 1})
@@ -72,11 +74,10 @@ class History:
             (self._waiting if arrives else self.lost).extend(self._served(second, model) for model in models)
             if second % EVERY_S == 0:
                 self._insert()
-                if measured:
-                    at_s = int(self.began.timestamp()) + second
-                    self.store.rollups.insert_recorded({at_s // RECORDED_STEP_S * RECORDED_STEP_S: EVERY_S})
                 if runs:
                     self._tick(second, measured, heard)
+            if measured:
+                self._received[self._at(second) // RECORDED_STEP_S * RECORDED_STEP_S] += 1
         self._at_s = end_s
         self._insert()
 
@@ -88,16 +89,21 @@ class History:
         return words.unmeasured(document["unmeasured"], document["total"], minute)
 
     def minute(self, second: int) -> str:
-        return minute(int(self.began.timestamp() + second) * 10**9)
+        return minute(self._at(second) * 10**9)
+
+    def _at(self, second: int) -> int:
+        return int(self.began.timestamp()) + second
 
     def _insert(self) -> None:
+        self.store.rollups.insert_recorded(self._received)
+        self._received.clear()
         if self._waiting:
             self.store.writer.insert_requests(self._waiting, 1)
         self._waiting = []
 
     def _served(self, second: int, model: str) -> LedgerRow:
         self.ended[model, "batch"] += 1
-        at_ns = int(self.began.timestamp() + second) * 10**9
+        at_ns = self._at(second) * 10**9
         ids = {"trace_id": f"{second:031x}{model == 'chat-large':d}", "request_id": f"{second:016x}"}
         times = {"entry_start_ns": at_ns, "start_ns": at_ns, "end_ns": at_ns}
         return replace(self._row, model=model, status=self.status, **ids, **times)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from controlplane.telemetry.core.dimension_values import MAX_VALUE_CHARS
 from controlplane.telemetry.core.objective_counts import Classes, Cut
 from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.core.recorded import longest_without
 
 from ..client import StorePart
 from ..errors import StoreInputError
@@ -36,6 +37,7 @@ TALLY_SCHEMA = pa.schema(
 
 MAX_LASTED_NS = 3_600 * 10**9
 """Requests that lasted longer are not looked for by when they ended."""
+ENDS_STEP_S = 10
 _ENDED = (
     "entry_start_ns >= {begun_ns:UInt64} AND entry_start_ns < {to_ns:UInt64}"
     " AND end_ns >= {from_ns:UInt64} AND end_ns < {to_ns:UInt64}"
@@ -121,13 +123,16 @@ class ObjectiveReader(StorePart):
         )
         return {(model, tier): int(number) for model, tier, number in stored}
 
-    def steps_with_ends(self, window: Window, step_s: int) -> list[int]:
-        """The steps of the window, since the epoch, in which requests ended."""
+    def longest_without_ends(self, from_s: int, to_s: int) -> tuple[int, int]:
+        """The longest time of a range in which no request ended, to ENDS_STEP_S, s since the epoch."""
+        first, end = from_s // ENDS_STEP_S, -(-to_s // ENDS_STEP_S)
+        window = Window(first * ENDS_STEP_S * 10**9, end * ENDS_STEP_S * 10**9)
         stored = self._connection.rows(
-            f"SELECT DISTINCT toInt64(intDiv(end_ns, {{step_ns:UInt64}})) FROM requests FINAL WHERE {_ENDED}",
-            {**_ended_in(window), "step_ns": step_s * 10**9},
+            f"SELECT DISTINCT toInt64(intDiv(end_ns, {ENDS_STEP_S * 10**9})) FROM requests FINAL WHERE {_ENDED}",
+            _ended_in(window),
         )
-        return [int(step) for (step,) in stored]
+        begin, close = longest_without([int(step) for (step,) in stored], first, end)
+        return max(from_s, begin * ENDS_STEP_S), min(to_s, close * ENDS_STEP_S)
 
     def tallies(self, definitions: Sequence[str], from_hour: int, to_hour: int) -> pa.Table:
         """Stored hours (since the epoch), `from_hour <= hour < to_hour`, as TALLY_SCHEMA without the version."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.slo.core.gaps import Ended, Process, longest_without, missing
+from controlplane.slo.core.gaps import Ended, Process, missing
 
 KEY = ("chat", "standard")
 
@@ -63,8 +63,3 @@ def test_the_looks_of_two_minutes_are_remembered() -> None:
 def test_a_hundredth_may_be_missing() -> None:
     assert missing({KEY: 1_000}, {KEY: 990}) == {}
     assert missing({KEY: 1_000, ("b", ""): 3}, {KEY: 989}) == {KEY: 11, ("b", ""): 3}
-
-
-def test_the_longest_time_without_requests() -> None:
-    assert longest_without([3, 9], 0, 12) == (4, 9)
-    assert longest_without([], 0, 12) == (0, 12)

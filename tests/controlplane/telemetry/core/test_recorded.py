@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.telemetry.core.recorded import unrecorded
+from controlplane.telemetry.core.recorded import longest_without, unrecorded
 
 BASE_S = 1_700_000_100
 """A start of five minutes."""
@@ -30,3 +30,8 @@ def test_a_stretch_ends_where_telemetry_received_again(noted: list[float], stret
 def test_what_is_not_over_yet_ends_with_what_is_noted() -> None:
     recorded_s = {BASE_S: 300.0, BASE_S + 300: 50.0}
     assert unrecorded(BASE_S, BASE_S + 600, recorded_s, BASE_S + 470.0) == [(BASE_S + 300, BASE_S + 420)]
+
+
+def test_the_longest_time_without_requests() -> None:
+    assert longest_without([3, 9], 0, 12) == (4, 9)
+    assert longest_without([], 0, 12) == (0, 12)
