@@ -43,6 +43,9 @@ class Head(models.Model):
 class Entry(models.Model):
     """One change or refusal. It is complete without what it speaks of, which may be old."""
 
+    FILTERS = {name: name for name in ("who", "via", "action", "kind", "subject_id")}
+    """Of a list of entries: fields by their names in a URL."""
+
     number = models.BigIntegerField(primary_key=True)
     at = models.DateTimeField()
     who = models.CharField(max_length=150, blank=True)

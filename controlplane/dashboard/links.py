@@ -41,6 +41,12 @@ def requests(question: Question, **more: str) -> str:
     return f"{reverse('requests')}?{link_query([*question.pairs(), *more.items()])}"
 
 
+def lengths(least_ns: int | None, most_ns: int | None) -> dict[str, str]:
+    """The parameters of `requests` for an E2E from the one to the other; None or 0 is no bound."""
+    bounds = {"min_ms": least_ns, "max_ms": most_ns}
+    return {name: f"{ns / 1e6:.10g}" for name, ns in bounds.items() if ns}
+
+
 def failed(question: Question) -> str:
     """The requests that failed: of those that the question's own filter of statuses lets pass."""
     statuses = question.filters.get("status", FAILED)

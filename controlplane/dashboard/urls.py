@@ -4,11 +4,10 @@ from controlplane.dashboard.views import batches, incidents, silences
 from controlplane.dashboard.views.administrators.audit import audit
 from controlplane.dashboard.views.administrators.connections import connections
 from controlplane.dashboard.views.cache import cache
-from controlplane.dashboard.views.causes import causes
 from controlplane.dashboard.views.deliveries import deliveries
 from controlplane.dashboard.views.entry.begin import begin
 from controlplane.dashboard.views.entry.shared import share, shared
-from controlplane.dashboard.views.explain import latency_explain
+from controlplane.dashboard.views.explain import causes, latency_explain
 from controlplane.dashboard.views.fleet import changes as fleet_changes
 from controlplane.dashboard.views.fleet.tenants import tenant, tenants
 from controlplane.dashboard.views.latency import latency, latency_table
@@ -29,8 +28,7 @@ from controlplane.dashboard.views.policies.decision import decision, decision_re
 from controlplane.dashboard.views.policies.decisions import decisions
 from controlplane.dashboard.views.policies.overview import policies
 from controlplane.dashboard.views.policies.pauses import approve_override, end_pause, pauses
-from controlplane.dashboard.views.policies.policy import policy
-from controlplane.dashboard.views.policies.steps import take_step
+from controlplane.dashboard.views.policies.policy import policy, take_step
 from controlplane.dashboard.views.requests import requests
 from controlplane.dashboard.views.review import review, review_markdown
 from controlplane.dashboard.views.service_map import service_map

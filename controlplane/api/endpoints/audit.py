@@ -8,19 +8,20 @@ from ninja import Field, Query, Router, Schema
 
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import SEE_AUDIT
-from controlplane.api.formats import Name, Number
-from controlplane.audit.listing import listed
+from controlplane.api.formats import Name
+from controlplane.api.listing import ListParameters
+from controlplane.audit.models import Entry
+from controlplane.core.listing import newest_first
 
 router = Router(tags=["people"])
 
 
-class AuditParameters(Schema):
+class AuditParameters(ListParameters):
     who: list[Name] = Field([], max_length=50, description="User names")
     via: list[Name] = Field([], max_length=50, description="`page`, `admin`, `api, token NAME`, or a process")
     action: list[Name] = Field([], max_length=20, description="Such as `changed`, `refused` or `logged in`")
     kind: list[Name] = Field([], max_length=50, description="What was changed, such as `fleet.pool`")
     subject_id: list[Name] = Field([], max_length=50, description="Which one, as entries have it")
-    before: Number | None = Field(None, description="`next_before` of the page before")
     limit: int = Field(50, ge=1, le=1000)
 
 
@@ -51,4 +52,5 @@ class AuditOut(Schema):
 @router.get("", response=AuditOut, summary="Who changed what, and what was refused, the newest first")
 def audit(request: HttpRequest, parameters: Query[AuditParameters]) -> dict[str, Any]:
     rights.require(request.user, SEE_AUDIT)
-    return listed(parameters.dict(), parameters.before, parameters.limit)._asdict()
+    page = newest_first(Entry.objects.all(), Entry.FILTERS, parameters.dict(), parameters.before, parameters.limit)
+    return page._asdict()

@@ -10,7 +10,8 @@ from ninja import Field, Path, Query, Router, Schema, Status
 
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import RUN_BATCHES
-from controlplane.api.formats import Count, Finite, Name, Number
+from controlplane.api.formats import Count, Finite, Name
+from controlplane.api.listing import ListParameters
 from controlplane.lane import report
 from controlplane.lane.core import states
 from controlplane.lane.models import Batch
@@ -22,10 +23,9 @@ BatchStatus = Literal[
 ]
 
 
-class BatchParameters(Schema):
+class BatchParameters(ListParameters):
     tenant: list[Name] = Field([], max_length=50)
     status: list[BatchStatus] = Field([], max_length=8)
-    before: Number | None = Field(None, description="`next_before` of the page before")
     limit: int = Field(50, ge=1, le=500)
 
 

@@ -7,10 +7,11 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Field, Query, Router, Schema
 
-from controlplane.api.formats import Name, Number
+from controlplane.api.formats import Name
+from controlplane.api.listing import ListParameters
+from controlplane.core.listing import newest_first
 from controlplane.incidents.notify.delivery.destinations import KINDS
 from controlplane.incidents.notify.delivery.health.health import health
-from controlplane.incidents.notify.delivery.listing import listed
 from controlplane.incidents.notify.delivery.models import Delivery, Destination
 
 router = Router(tags=["paging"])
@@ -18,12 +19,11 @@ Action = Literal["trigger", "acknowledge", "resolve", "change", "audit"]
 State = Literal["pending", "delivered", "dead", "dropped"]
 
 
-class DeliveryParameters(Schema):
+class DeliveryParameters(ListParameters):
     key: list[Name] = Field([], max_length=50, description="The incident's key, as PagerDuty's dedup_key")
     destination: list[Name] = Field([], max_length=50, description="Names of destinations")
     state: list[State] = Field([], max_length=4, description="`dead` was refused; `dropped` was no longer needed")
     action: list[Action] = Field([], max_length=5)
-    before: Number | None = Field(None, description="`next_before` of the page before")
     limit: int = Field(50, ge=1, le=1000)
 
 
@@ -103,7 +103,8 @@ class DestinationsOut(Schema):
     "/deliveries", response=DeliveriesOut, summary="What was sent, the newest first, and how well delivery works"
 )
 def deliveries(request: HttpRequest, parameters: Query[DeliveryParameters]) -> dict[str, Any]:
-    page = listed(parameters.dict(), parameters.before, parameters.limit)
+    rows = Delivery.objects.select_related("destination")
+    page = newest_first(rows, Delivery.FILTERS, parameters.dict(), parameters.before, parameters.limit)
     return {"health": health(timezone.now()), "rows": page.rows, "next_before": page.next_before}
 
 

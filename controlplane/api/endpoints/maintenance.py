@@ -4,13 +4,14 @@ from typing import Annotated, Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from ninja import Body, Field, Router, Schema, Status
 
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_OBJECTIVES
 from controlplane.api.endpoints.objectives import Scope
 from controlplane.api.formats import Given, Name, Number, Slug, Text, WallTime, Words
+from controlplane.api.listing import only
 from controlplane.api.steps import DraftedOut, drafted
 from controlplane.fleet.files.revisions import managed_elsewhere
 from controlplane.slo.core.maintenance_windows import MAX_S
@@ -111,7 +112,5 @@ def _save(request: HttpRequest, row: Maintenance, given: MaintenanceIn) -> Maint
 
 
 def _maintenance(number: Number) -> Maintenance:
-    row = Maintenance.objects.filter(pk=number).first()
-    if row is None:
-        raise Http404(f"there is no maintenance window {number}; /api/v1/maintenance lists them")
-    return row
+    said = f"there is no maintenance window {number}; /api/v1/maintenance lists them"
+    return only(Maintenance.objects.filter(pk=number), said)

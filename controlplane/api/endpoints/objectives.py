@@ -10,16 +10,8 @@ from ninja import Body, Field, Router, Schema, Status
 
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_OBJECTIVES
-from controlplane.api.formats import (
-    Count,
-    Given,
-    Link,
-    Measured,
-    Name,
-    Slug,
-    WallTime,
-    Words,
-)
+from controlplane.api.formats import Count, Given, Link, Measured, Name, Slug, WallTime, Words
+from controlplane.api.listing import only
 from controlplane.api.steps import DraftedOut, drafted
 from controlplane.fleet.files.revisions import managed_elsewhere
 from controlplane.slo import queries
@@ -281,7 +273,7 @@ def add_objective(request: HttpRequest, given: Body[ObjectiveIn]) -> Status[dict
 
 @router.get("/{slug}", response=ObjectiveOut, summary="One objective")
 def objective(request: HttpRequest, slug: str) -> dict[str, Any]:
-    return _out(_row(slug))
+    return _out(row_of(slug))
 
 
 @router.put(
@@ -291,7 +283,7 @@ def objective(request: HttpRequest, slug: str) -> dict[str, Any]:
 )
 @drafted
 def change_objective(request: HttpRequest, slug: str, given: Body[ObjectiveIn]) -> dict[str, Any]:
-    row = rights.row_by(request.user, EDIT_OBJECTIVES, lambda: _row(slug))
+    row = rights.row_by(request.user, EDIT_OBJECTIVES, lambda: row_of(slug))
     if given.revision not in (None, row.revision):
         raise ValidationError(
             {"revision": f"revision={given.revision} is not the newest, {row.revision}: read it again, and change that"}
@@ -307,7 +299,7 @@ def change_objective(request: HttpRequest, slug: str, given: Body[ObjectiveIn]) 
 @router.delete("/{slug}", response={204: None, 202: DraftedOut}, summary="Delete it with its history")
 @drafted
 def remove_objective(request: HttpRequest, slug: str) -> HttpResponse:
-    row = rights.row_by(request.user, EDIT_OBJECTIVES, lambda: _row(slug))
+    row = rights.row_by(request.user, EDIT_OBJECTIVES, lambda: row_of(slug))
     _require_here(row)
     row.delete()
     return HttpResponse(status=204)
@@ -315,7 +307,7 @@ def remove_objective(request: HttpRequest, slug: str) -> HttpResponse:
 
 @router.get("/{slug}/status", response=StatusOut, summary="Its state in each scope")
 def objective_status(request: HttpRequest, slug: str) -> dict[str, Any]:
-    row = _row(slug)
+    row = row_of(slug)
     statuses = queries.statuses(row, row.states.all(), queries.present())
     return {"judged_at": _judged_at(), "states": statuses}
 
@@ -326,7 +318,7 @@ def objective_status(request: HttpRequest, slug: str) -> dict[str, Any]:
     summary="The error budget over its period, by hour; `of` is the key of a scope",
 )
 def objective_burndown(request: HttpRequest, slug: str, of: Name | None = None) -> dict[str, Any]:
-    row = _row(slug)
+    row = row_of(slug)
     statuses = queries.statuses(row, row.states.all(), queries.present())
     shown = next((status for status in statuses if status.key == of), statuses[0] if of is None else None)
     if shown is None:
@@ -337,7 +329,7 @@ def objective_burndown(request: HttpRequest, slug: str, of: Name | None = None) 
 
 @router.get("/{slug}/revisions", response=list[RevisionOut], summary="Who changed what, the newest first")
 def objective_revisions(request: HttpRequest, slug: str) -> Any:
-    return _row(slug).revisions.all()
+    return row_of(slug).revisions.all()
 
 
 def _require_here(row: StoredObjective) -> None:
@@ -376,8 +368,7 @@ def _judged_at() -> Any:
     return tick.observed_at if tick else None
 
 
-def _row(slug: str) -> StoredObjective:
-    row = StoredObjective.objects.select_related("owner").filter(slug=slug).first()
-    if row is None:
-        raise Http404(f"there is no objective {slug[:100]!r}; /api/v1/objectives lists them")
-    return row
+def row_of(slug: str) -> StoredObjective:
+    """Raises Http404."""
+    said = f"there is no objective {slug[:100]!r}; /api/v1/objectives lists them"
+    return only(StoredObjective.objects.select_related("owner").filter(slug=slug), said)

@@ -4,16 +4,16 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema, Status
 
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_OBJECTIVES, VIEW
+from controlplane.api.endpoints.objectives import row_of
 from controlplane.api.formats import Words
 from controlplane.core.documents import report
 from controlplane.core.documents.plan import Applied, PlanStep
 from controlplane.fleet.files import proposals
-from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.apply import apply, known_documents
 from controlplane.slo.openslo.core.lint import lint
 from controlplane.slo.openslo.export import export_all, export_one
@@ -165,10 +165,7 @@ def all_as_yaml(request: HttpRequest) -> HttpResponse:
 
 @router.get("/objectives/{slug}.yaml", summary="An objective as OpenSLO")
 def one_as_yaml(request: HttpRequest, slug: str) -> HttpResponse:
-    row = StoredObjective.objects.select_related("owner").filter(slug=slug).first()
-    if row is None:
-        raise Http404(f"slug={slug[:80]!r} is no objective")
-    return as_file(export_one(row), f"{row.slug}.yaml")
+    return as_file(export_one(row_of(slug)), f"{slug}.yaml")
 
 
 def as_file(text: str, name: str) -> HttpResponse:

@@ -40,12 +40,9 @@ def places_of(text: str, places: Iterable[Place]) -> list[Place]:
     for place in places:
         name, every = _plain(place.text), _plain(f"{place.text} {place.kind} {place.names}")
         if all(any(meant in every for meant in names) for names in words):
-            ranked.append((_likeness(sought, name), KINDS.index(place.kind), len(ranked), place))
+            unlike = 0 if name == sought else 1 if name.startswith(sought) else 2
+            ranked.append((unlike, KINDS.index(place.kind), len(ranked), place))
     return [place for *_, place in sorted(ranked)][:MAX_PLACES]
-
-
-def _likeness(sought: str, name: str) -> int:
-    return 0 if name == sought else 1 if name.startswith(sought) else 2
 
 
 def meanings(text: str) -> tuple[str, ...]:

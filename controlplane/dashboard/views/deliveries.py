@@ -6,11 +6,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
+from controlplane.core.listing import newest_first
 from controlplane.dashboard.views.common import list_filters, list_links, page
 from controlplane.dashboard.views.overview import STATE_LOOKS
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.health.health import health
-from controlplane.incidents.notify.delivery.listing import FILTERS, listed
 from controlplane.incidents.notify.delivery.models import Delivery
 
 PAGE_ROWS = 50
@@ -32,8 +32,9 @@ CHOICES: tuple[tuple[str, tuple[str, ...]], ...] = (
 @page
 def deliveries(request: HttpRequest) -> HttpResponse:
     """`key`, `destination`, `state` and `action`, each repeatable; `before` is where a page begins."""
-    wanted, before = list_filters(request, FILTERS)
-    page = listed(wanted, before, PAGE_ROWS)
+    wanted, before = list_filters(request, Delivery.FILTERS)
+    sent = Delivery.objects.select_related("destination")
+    page = newest_first(sent, Delivery.FILTERS, wanted, before, PAGE_ROWS)
     now = timezone.now()
     well = health(now)
     context = {

@@ -21,9 +21,10 @@ from controlplane.telemetry.explain.causes.cause import Evidence
 from controlplane.telemetry.explain.difference import Explanation, Finding, nothing
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.causes import Causes, causes_of
-from controlplane.telemetry.query.core.question import DIMENSIONS, Question
+from controlplane.telemetry.query.core.question import DIMENSIONS
 from controlplane.telemetry.query.core.slow import Slow, parse_slow
 from controlplane.telemetry.query.core.timerange import fixed
+from controlplane.telemetry.query.remedies import component_remedies, remedies
 
 MAX_FINDINGS = 6
 MAX_CAUSES = 4
@@ -45,6 +46,12 @@ def latency_explain(request: HttpRequest) -> HttpResponse:
     context = explain_context(screen, slow, region, explanation) | causes_context(screen, causes)
     context["stored_since"] = stored_since(region.window or question.range.window)
     return render(request, "dashboard/_explain.html", context)
+
+
+def causes(request: HttpRequest) -> HttpResponse:
+    """The page of the known causes, with their remedies."""
+    context = {"remedies": remedies().values(), "components": component_remedies().values()}
+    return render(request, "dashboard/causes.html", context)
 
 
 def causes_context(screen: Screen, causes: Causes) -> dict[str, Any]:
@@ -75,13 +82,13 @@ def evidence(figure: Evidence) -> dict[str, str]:
 
 def explain_context(screen: Screen, slow: Slow, region: Region, explanation: Explanation) -> dict[str, Any]:
     """Parts of sentences, from the store's answer."""
+    during = screen.question.with_range(fixed(region.window)) if region.window else screen.question
+    chosen, bounds = during.with_filter("status", "ok"), links.lengths(region.min_e2e_ns, region.max_e2e_ns)
     return {
         "which": which(slow, region),
         "of_region": slow.region is not None,
         "whole_href": f"{screen.path}?{replace(screen, region=()).query()}",
-        "requests_href": links.requests(
-            _during(screen.question, region).with_filter("status", "ok"), order="slowest", **_bounds(region)
-        ),
+        "requests_href": links.requests(chosen, order="slowest", **bounds),
         "explanation": explanation,
         "slower": explanation.difference_ns >= 0,
         "difference_ns": round(abs(explanation.difference_ns)),
@@ -89,15 +96,6 @@ def explain_context(screen: Screen, slow: Slow, region: Region, explanation: Exp
         "findings": [finding(screen, each) for each in explanation.findings],
         "nothing": nothing(explanation),
     }
-
-
-def _during(question: Question, region: Region) -> Question:
-    return question.with_range(fixed(region.window)) if region.window else question
-
-
-def _bounds(region: Region) -> dict[str, str]:
-    bounds = {"min_ms": region.min_e2e_ns, "max_ms": region.max_e2e_ns}
-    return {name: f"{ns / 1e6:.10g}" for name, ns in bounds.items() if ns}
 
 
 def which(slow: Slow, region: Region) -> str:

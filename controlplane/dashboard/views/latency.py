@@ -214,9 +214,8 @@ def cells_context(screen: Screen, pairs: Cells | None, by: Dimension, across: Di
 
 def cell_href(question: Question, cell: HeatmapCell, step: int) -> str:
     """The requests of one cell, which counts answered ones."""
-    bounds = {"min_ms": cell.low_ns, "max_ms": cell.high_ns}
-    own = {name: f"{ns / 1e6:.10g}" for name, ns in bounds.items() if ns}
-    return links.requests(step_question(question, cell.start_ns, step).with_filter("status", "ok"), **own)
+    answered = step_question(question, cell.start_ns, step).with_filter("status", "ok")
+    return links.requests(answered, **links.lengths(cell.low_ns, cell.high_ns))
 
 
 def step_question(question: Question, start_ns: int, step: int) -> Question:

@@ -95,7 +95,7 @@ def objectives(request: HttpRequest) -> HttpResponse:
 @page
 def objective(request: HttpRequest, slug: str) -> HttpResponse:
     """`?of=`: the key of the scope that is shown, of one that is split."""
-    stored = _row(slug)
+    stored = get_object_or_404(StoredObjective.objects.select_related("owner"), slug=slug)
     statuses = sorted(queries.statuses(stored, stored.states.all(), queries.present()), key=queries.urgency)
     shown = next((status for status in statuses if status.key == request.GET.get("of")), statuses[0])
     defined = _objective(stored)
@@ -248,10 +248,6 @@ def _fresh() -> dict[str, Any]:
         "tick": tick,
         **freshness_context(now_question, int(tick.observed_at.timestamp() * 1e9) if tick else None, now_ns),
     }
-
-
-def _row(slug: str) -> StoredObjective:
-    return get_object_or_404(StoredObjective.objects.select_related("owner"), slug=slug)
 
 
 def _objective(row: StoredObjective) -> Objective | None:

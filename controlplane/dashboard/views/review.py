@@ -48,12 +48,13 @@ def review(request: HttpRequest) -> HttpResponse:
     query = _query_of(request)
     incidents = report.incidents_of(query.begins, query.ends, query.owner)
     summary = report.reviewed(incidents, query.begins, query.ends)
+    owners = sorted(set(Incident.objects.exclude(owner="").values_list("owner", flat=True)))
     context: dict[str, Any] = {
         "path": request.path,
         "range": query.range,
         "presets": presets(links.plain(query.range), query.parameters, LENGTHS),
         "resume": query.parameters(links.back(links.plain(query.range), "7d")),
-        "facets": [facet("owner", "owner", _owners(), [query.owner] if query.owner else [])],
+        "facets": [facet("owner", "owner", owners, [query.owner] if query.owner else [])],
         "review": summary,
         "noisiest": [
             {
@@ -87,10 +88,6 @@ def _query_of(request: HttpRequest) -> ReviewQuery:
     owner = single(parameters, "owner", "")
     ends = (single(parameters, "from", WEEK), single(parameters, "to", DEFAULT_TO))
     return ReviewQuery(parse(*ends, time.time_ns()), owner if NAME.matches(owner) else "")
-
-
-def _owners() -> list[str]:
-    return sorted(set(Incident.objects.exclude(owner="").values_list("owner", flat=True)))
 
 
 def _row(incident: Incident) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_FLEET
 from controlplane.api.endpoints.openslo import BODY, FileStepOut, SentOut, as_file, files
 from controlplane.api.formats import Given, Name, Number, Words
+from controlplane.api.listing import ListParameters, newest_first, only
 from controlplane.api.steps import NO_NOTE, StepIn, StepsOut, stepped
 from controlplane.core.documents.plan import managed_by
 from controlplane.core.documents.writing import join_documents
-from controlplane.core.listing import newest_first
 from controlplane.core.problems import problem
 from controlplane.fleet.files import proposals
 from controlplane.fleet.files.apply import AppliedFleet
@@ -114,8 +114,7 @@ class FleetProposalOut(StepsOut):
     )
 
 
-class RevisionParameters(Schema):
-    before: Number | None = Field(None, description="`next_before` of the page before")
+class RevisionParameters(ListParameters):
     limit: int = Field(50, ge=1, le=200)
 
 
@@ -182,8 +181,7 @@ def _sent(request: HttpRequest, texts: dict[str, str], **options: Any) -> Status
 
 @router.get("/fleet/revisions", response=FleetRevisionsOut, summary="Every change of the fleet, the newest first")
 def fleet_revisions(request: HttpRequest, parameters: Query[RevisionParameters]) -> dict[str, Any]:
-    page = newest_first(FleetRevision.objects.all(), {}, {}, parameters.before, parameters.limit)
-    return {"revisions": page.rows, "next_before": page.next_before}
+    return newest_first(FleetRevision.objects.all(), parameters, "revisions")
 
 
 @router.get("/fleet/revisions/{int:number}", response=FleetRevisionDetailOut, summary="One change, with what differs")
@@ -229,17 +227,13 @@ def take_fleet_step(
 
 
 def _revision(number: int) -> FleetRevision:
-    row = FleetRevision.objects.filter(number=number).first()
-    if row is None:
-        raise Http404(f"there is no revision {number} of the fleet; /api/v1/fleet/revisions lists them")
-    return row
+    said = f"there is no revision {number} of the fleet; /api/v1/fleet/revisions lists them"
+    return only(FleetRevision.objects.filter(number=number), said)
 
 
 def _proposal(number: int) -> FleetProposal:
-    row = FleetProposal.objects.filter(pk=number).select_related("revision").first()
-    if row is None:
-        raise Http404(f"there is no proposal {number} of the fleet")
-    return row
+    proposed = FleetProposal.objects.filter(pk=number).select_related("revision")
+    return only(proposed, f"there is no proposal {number} of the fleet")
 
 
 def _shown(request: HttpRequest, row: FleetProposal) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from controlplane.accounts import rights
 from controlplane.accounts.core.actions import CHANGE_POLICIES, REJECT_POLICIES
 from controlplane.api.endpoints.openslo import as_file
 from controlplane.api.formats import Count, Given, Number, Words
+from controlplane.api.listing import only
 from controlplane.api.steps import NO_NOTE, ProposedOut, StepIn, StepsOut
 from controlplane.core.documents import lifecycle
 from controlplane.core.documents.lifecycle import Step
@@ -227,7 +228,5 @@ def _rows(name: str) -> QuerySet[PolicyRevision]:
 
 
 def _row(name: str, number: int) -> PolicyRevision:
-    row = _rows(name).filter(number=number).first()
-    if row is None:
-        raise Http404(f"there is no revision {number} of a policy {name[:100]!r}; /api/v1/policies/NAME lists them")
-    return row
+    said = f"there is no revision {number} of a policy {name[:100]!r}; /api/v1/policies/NAME lists them"
+    return only(_rows(name).filter(number=number), said)

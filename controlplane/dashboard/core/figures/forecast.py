@@ -77,9 +77,10 @@ def forecast_figure(
     for number, (name, series) in enumerate(below):
         style = {"color": series_colour(number + 1), "width": 1.3, "dash": ("solid", "dash")[number % 2]}
         traces.append(_line(name, series, style, yaxis="y2"))
+    most = max(np.nanmax(came.values, initial=0.0), 0.0 if forecast is None else forecast.at(0.95).max(initial=0.0))
     axes = {
         "xaxis": x_axis(shown_s[0] * 10**9, shown_s[1] * 10**9, hoverformat=MINUTES),
-        "yaxis": y_axis(unit, low, 1.0, tickformat=_numbers(came, forecast)),
+        "yaxis": y_axis(unit, low, 1.0, tickformat=plain(most)),
     }
     if below:
         axes["xaxis"]["anchor"] = "y2"
@@ -98,12 +99,6 @@ def forecast_figure(
             **axes,
         ),
     }
-
-
-def _numbers(came: Series, forecast: Forecast | None) -> str:
-    return plain(
-        max(np.nanmax(came.values, initial=0.0), 0.0 if forecast is None else forecast.at(0.95).max(initial=0.0))
-    )
 
 
 def _bands(forecast: Forecast) -> list[Figure]:

@@ -188,16 +188,13 @@ def _counts(column: Sequence[LatencyPoint | None], x: list[float], step_ns: int)
     def bars(name: str, colour: str, shape: str, y: Sequence[int | None]) -> Figure:
         return _bars(name, x, y, step_ns, colour, {"shape": shape, "size": 4}, "%{y}", yaxis="y3")
 
-    traces = [bars("answered", "var(--bar)", "", [_answered(point) for point in column])]
+    answered = [point.requests - point.errors - point.cancelled if point else None for point in column]
+    traces = [bars("answered", "var(--bar)", "", answered)]
     if any(point and point.errors for point in column):
         traces.append(bars("errors", "var(--bad)", "", [point.errors if point else None for point in column]))
     if any(point and point.cancelled for point in column):
         traces.append(bars("cancelled", "var(--muted)", "/", [point.cancelled if point else None for point in column]))
     return traces
-
-
-def _answered(point: LatencyPoint | None) -> int | None:
-    return point.requests - point.errors - point.cancelled if point else None
 
 
 def _seconds(value_ms: float | None) -> float | None:

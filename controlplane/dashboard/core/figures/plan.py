@@ -37,7 +37,13 @@ def plan_figure(pools: Sequence[Hours], cost_usd: Hours | None, key: str, lines:
     each hour, where prices are known.
     """
     top = 0.0 if cost_usd is None else 0.30
-    traces = [_bars(pool, number) for number, pool in enumerate(pools)]
+    traces: list[Figure] = [
+        {
+            "type": "bar", "name": pool.name, "x": _middles(pool), "y": list(pool.values), "width": HOUR_MS,
+            "marker": _marker(number), "hovertemplate": "%{y:.0f}",
+        }
+        for number, pool in enumerate(pools)
+    ]  # fmt: skip
     if lines is not None:
         traces.append(_line(lines, {"color": INK, "width": 1.5, "dash": "dot", "shape": "hvh"}, "%{y:.2g}"))
     axes: Figure = {"yaxis": y_axis("replicas", top, 1.0)}
@@ -121,18 +127,6 @@ def _layout(shown: Sequence[Hours], height: int, key: str, *, anchor: str = "y",
         height=height, uirevision=key, hovermode="x unified", hoversubplots="axis", showlegend=True, legend=LEGEND_ABOVE,
         xaxis=axis, **own,
     )  # fmt: skip
-
-
-def _bars(pool: Hours, number: int) -> Figure:
-    return {
-        "type": "bar",
-        "name": pool.name,
-        "x": _middles(pool),
-        "y": list(pool.values),
-        "width": HOUR_MS,
-        "marker": _marker(number),
-        "hovertemplate": "%{y:.0f}",
-    }
 
 
 def _marker(number: int) -> Figure:

@@ -10,8 +10,8 @@ from django.utils.http import urlencode
 
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import SEE_AUDIT
-from controlplane.audit.listing import FILTERS, listed
 from controlplane.audit.models import Entry
+from controlplane.core.listing import newest_first
 from controlplane.dashboard.views.common import list_filters, list_links, page
 
 PAGE_ROWS = 50
@@ -29,8 +29,8 @@ CHOICES: tuple[tuple[str, tuple[str, ...]], ...] = (
 def audit(request: HttpRequest) -> HttpResponse:
     """`who`, `via`, `action`, `kind` and `subject_id`, each repeatable; `before` is where a page begins."""
     rights.require(request.user, SEE_AUDIT)
-    wanted, before = list_filters(request, FILTERS)
-    listing = listed(wanted, before, PAGE_ROWS)
+    wanted, before = list_filters(request, Entry.FILTERS)
+    listing = newest_first(Entry.objects.all(), Entry.FILTERS, wanted, before, PAGE_ROWS)
     context = {
         "rows": [_row(entry) for entry in listing.rows],
         **list_links(wanted, "action", CHOICES, before, listing.next_before),

@@ -58,18 +58,10 @@ def quick(request: HttpRequest) -> HttpResponse:
         places = [Place(text.lower(), "trace", links.trace(text.lower()))]
     else:
         question, now_ns = question_of(request)
-        places = places_of(
-            text, [*_saved(request), *_pages(), *_stored(), *_settings(request), *_served(question, now_ns, text)]
-        )
+        saved = [Place(view.name, "view", view.path, f"saved {view.team}") for view in SavedView.seen_by(request.user)]
+        pages = [Place(text, "page", reverse(view), names) for text, view, names in PAGES]
+        places = places_of(text, [*saved, *pages, *_stored(), *_settings(request), *_served(question, now_ns, text)])
     return render(request, "dashboard/_quick.html", {"places": places, "text": text})
-
-
-def _pages() -> list[Place]:
-    return [Place(text, "page", reverse(view), names) for text, view, names in PAGES]
-
-
-def _saved(request: HttpRequest) -> list[Place]:
-    return [Place(view.name, "view", view.path, f"saved {view.team}") for view in SavedView.seen_by(request.user)]
 
 
 def _stored() -> list[Place]:

@@ -45,7 +45,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
     policy = request.GET.get("policy", "")
     own = [(name, value) for name, value in (("kind", kind), ("policy", policy), ("shadow", shadow)) if value]
     window = question.range.window
-    from_at, to_at = _at(window.from_ns), _at(window.to_ns)
+    from_at, to_at = (datetime.fromtimestamp(ns / 1e9, UTC) for ns in (window.from_ns, window.to_ns))
     latency = answers.submit_query(_series, question)
     rows = queries.changes(from_at, to_at, _condition(question, kind, policy, shadow))
     records = queries.records(from_at, to_at)
@@ -162,7 +162,3 @@ def _counts(pool: str, records: Sequence[Record]) -> Counts:
 
 def _only(value: str | None) -> list[str]:
     return [value] if value else []
-
-
-def _at(ns: int) -> datetime:
-    return datetime.fromtimestamp(ns / 1e9, UTC)

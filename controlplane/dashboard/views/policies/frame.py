@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -30,7 +29,7 @@ def framed(
 def standing_context(standing: NewestDecision | None, question: Question | None = None) -> dict[str, Any]:
     """The newest decision, and how old it is."""
     now_ns = time.time_ns()
-    at_ns = _ns(standing.seen_at) if standing else None
+    at_ns = int(standing.seen_at.timestamp() * 1e9) if standing else None
     shown = question or parse({}, now_ns)
     return {
         "standing": standing,
@@ -47,7 +46,3 @@ def stale_s(standing: NewestDecision | None) -> float | None:
         return None
     age_s = (timezone.now() - standing.at).total_seconds()
     return age_s if age_s > STALE_S else None
-
-
-def _ns(at: datetime) -> int:
-    return int(at.timestamp() * 1e9)

@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from controlplane.dashboard.core.policy_rows import canary_rows, ladder_rows, target_rows
 from controlplane.dashboard.core.preview_tables import preview_rows, preview_tables
+from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
 from controlplane.fleet.files.differences import lines_between
@@ -20,7 +22,7 @@ from controlplane.policy.core.spec import Policy
 from controlplane.policy.models import DecisionChange, Pause, PolicyRevision
 from controlplane.policy.queries import NewestDecision
 from controlplane.policy.revisions import pausing, previews
-from controlplane.policy.revisions.buttons import buttons_of
+from controlplane.policy.revisions.buttons import buttons_of, press
 from controlplane.policy.revisions.read import try_policy_of
 from controlplane.telemetry.query.core.parameters import whole_number
 
@@ -73,6 +75,13 @@ def policy(request: HttpRequest, name: str) -> HttpResponse:
     if standing and standing.record and (followed := try_policy_of(active) if active else None):
         context |= part_of(standing, followed, is_stale=context["stale_s"] is not None)
     return framed(request, name, "_policy.html", context)
+
+
+@require_POST
+def take_step(request: HttpRequest, name: str, number: int, step: str) -> HttpResponse:
+    """A button: takes a revision a step further, or rolls back."""
+    revision = press(request, get_object_or_404(PolicyRevision, name=name, number=number), step)
+    return HttpResponseRedirect(f"{reverse('policy', args=[name])}?{link_query([('revision', str(revision.number))])}")
 
 
 def shown(revisions: Sequence[PolicyRevision], parameters: Mapping[str, Sequence[str]]) -> PolicyRevision:

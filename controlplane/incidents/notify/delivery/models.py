@@ -122,6 +122,9 @@ class Destination(models.Model):
 class Delivery(models.Model):
     """One notice for one endpoint. Of an endpoint and key, only the earliest pending delivery is sent."""
 
+    FILTERS = {"key": "key", "destination": "destination__name", "state": "state", "action": "action"}
+    """Of a list of deliveries: fields by their names in a URL."""
+
     class State(models.TextChoices):
         PENDING = "pending", "Pending"
         DELIVERED = "delivered", "Delivered"
