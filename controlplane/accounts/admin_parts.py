@@ -134,8 +134,7 @@ class RuledAdmin(admin.ModelAdmin):
     def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
         return _may(request, self.edits, obj)
 
-    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return _may(request, self.edits, obj)
+    has_delete_permission = has_change_permission
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form: Any = super().get_form(request, obj, change=change, **kwargs)
@@ -230,11 +229,7 @@ class RuledInline(admin.TabularInline):
     def has_add_permission(self, request: HttpRequest, obj: object = None) -> bool:
         return bool(self._parent.has_change_permission(request, obj))
 
-    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return bool(self._parent.has_change_permission(request, obj))
-
-    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return bool(self._parent.has_change_permission(request, obj))
+    has_change_permission = has_delete_permission = has_add_permission
 
     @property
     def _parent(self) -> Any:
@@ -265,8 +260,7 @@ class KeptAdmin(RuledAdmin):
     def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
+    has_delete_permission = has_change_permission
 
 
 class ReadOnlyAdmin(KeptAdmin):

@@ -125,8 +125,8 @@ def cancel(job: PlanJob) -> None:
 
 def run_queued() -> int:
     """Run open jobs until there are none. Returns how many were run; at most AT_ONCE run in a worker."""
-    count = 0
-    while not stopping.is_set() and (job := claim(_holder())) is not None:
+    count, holder = 0, f"{socket.gethostname()}:{os.getpid()}"
+    while not stopping.is_set() and (job := claim(holder)) is not None:
         run(job)
         count += 1
     return count
@@ -215,7 +215,3 @@ def _beat(job: PlanJob) -> None:
 def _mine(job: PlanJob) -> Any:
     """The row, while the claim holds."""
     return PlanJob.objects.filter(pk=job.pk, holder=job.holder, attempt=job.attempt, state=STATE.RUNNING)
-
-
-def _holder() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"

@@ -48,7 +48,8 @@ def build(options: Options, servers: Sequence[Server]) -> Local:
     if not redis_url:
         server = redis(redis_port, home / "redis", password=read_or_make_secret(home / "redis-password"))
         redis_url, worker_waits = server.url, server.has_consumer
-        parts.append(Part(_marked(server.command, mark)))
+        command = server.command
+        parts.append(Part(replace(command, env={**command.env, **mark})))
     needs_redis = tuple(part.name for part in parts)
 
     plans = [] if servers else fleet.pools(options.triton_replicas, otlp, region_prefix(home), mark)
@@ -151,10 +152,6 @@ def _server(name: str, env: Mapping[str, str], port: int, *arguments: str, tls: 
 
 def _python(name: str, env: Mapping[str, str], *arguments: str) -> Command:
     return Command(name, (sys.executable, *arguments), _always, env=env, start_s=300.0)
-
-
-def _marked(command: Command, mark: Mapping[str, str]) -> Command:
-    return replace(command, env={**command.env, **mark})
 
 
 def _always() -> bool:

@@ -33,7 +33,8 @@ def still_known(before: ReplicaCapacity | None, now: Measured) -> Measured:
     if _lost_since(now.lost_on, before.shown_on):
         return now
     at_least = "at least " if before.lower_bound else ""
-    until = f"until {_date(before.shown_on)}" if before.shown_on else "before"
+    shown = datetime.fromtimestamp(0, UTC) + timedelta(days=before.shown_on)
+    until = f"until {shown:%Y-%m-%d}" if before.shown_on else "before"
     reason = f"{at_least.capitalize()}{before.requests_per_s:.3g} requests/s a replica, which it carried {until}. {now.reason}"
     return Measured(replace(before, reason=reason), reason, now.lost_on)
 
@@ -69,7 +70,3 @@ def rps_of_tokens(capacity: ReplicaCapacity, input_tokens: float | None, output_
 
 def _lost_since(lost_on: tuple[int, ...], shown_on: int) -> bool:
     return sum(day > shown_on for day in lost_on) >= MIN_LOST_DAYS
-
-
-def _date(day: int) -> str:
-    return f"{datetime.fromtimestamp(0, UTC) + timedelta(days=day):%Y-%m-%d}"

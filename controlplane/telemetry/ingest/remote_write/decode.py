@@ -44,14 +44,9 @@ def read(body: bytes, into: Builder) -> None:
         _take(series, into)
 
 
-def _labels(labelled: Any) -> Pairs:
-    return [(label.name, label.value) for label in labelled.labels]
-
-
 def _take(series: Any, into: Builder) -> None:
-    pairs = _labels(series)
-    names = [value for name, value in pairs if name == "__name__"]
-    labels = [(name, value) for name, value in pairs if name != "__name__"]
+    names = [label.value for label in series.labels if label.name == "__name__"]
+    labels = [(label.name, label.value) for label in series.labels if label.name != "__name__"]
     if len(names) != 1 or not names[0]:
         into.reject(_NO_NAME if not names else "a series has more than one __name__, or an empty one",
                     max(1, len(series.samples) + len(series.histograms)))  # fmt: skip

@@ -12,7 +12,7 @@ log = structlog.get_logger(__name__)
 
 _NAME = re.compile(r"checkpoint\.(\d+)-of-(\d+)")
 BOOT_FILE = "boot"
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # of Linux; other systems have none
 
 
 def save(folder: Path, shard: int, shards: int, position: Position) -> None:
@@ -38,7 +38,7 @@ def settle(folder: Path, shards: int) -> Position:
     complete = [positions for count, positions in sets.items() if len(positions) == count]
     beginning = min((min(positions.values()) for positions in complete), default=_oldest(folder))
     positions = sets.get(shards, {})
-    boot, before = _boot_id(), _read(folder / BOOT_FILE)
+    boot, before = _read(_BOOT_ID), _read(folder / BOOT_FILE)
     if boot and boot != before and beginning > _oldest(folder):
         log.warning(
             "spool.repeated",
@@ -60,11 +60,6 @@ def settle(folder: Path, shards: int) -> Position:
 
 def _oldest(folder: Path) -> Position:
     return segment_files.start_of(min(segment_files.numbers(folder), default=1))
-
-
-def _boot_id() -> str:
-    """Linux's id of this boot; empty on other systems."""
-    return _read(_BOOT_ID)
 
 
 def _read(path: Path) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 
 from google.protobuf import json_format
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from controlplane.telemetry.ingest.otlp.decode.from_json import as_protobuf
 from controlplane.telemetry.ingest.otlp.decode.wire import MAX_MESSAGE_BYTES, count, parse, scopes
@@ -41,7 +42,7 @@ Pairs = dict[str, str]
 
 def read_protobuf(body: bytes, into: Builder) -> None:
     """Raises MalformedError where the body as a whole cannot be read."""
-    for base, scope, places in scopes(body, lambda resource: _resource_labels(resource.attributes)):
+    for base, scope, places in scopes(body, _resource_labels):
         labels = {**base, "otel.scope.name": scope}
         for start, end in places:
             data = body[start:end]
@@ -70,10 +71,12 @@ def _metric(metric: Metric, labels: Pairs, into: Builder) -> None:
         return
     delta = temporality == _DELTA
     for point in data.data_points:
-        series = _Point(name, unit, {**labels, **_attributes(point.attributes)}, delta, point, into)
+        own = {pair.key: _text(pair.value) for pair in point.attributes}
+        series = _Point(name, unit, {**labels, **own}, delta, point, into)
         if which in ("sum", "gauge"):
             kind = "counter" if which == "sum" and monotonic else "gauge"
-            series.add([("", (), _number(point), kind)])
+            number = point.as_int if point.WhichOneof("value") == "as_int" else point.as_double
+            series.add([("", (), float(number), kind)])
         elif which == "summary":
             _summary(point, series)
         else:
@@ -139,10 +142,6 @@ def _histogram(which: str, point: Any, series: _Point) -> None:
     series.add(parts)
 
 
-def _number(point: Any) -> float:
-    return float(point.as_int if point.WhichOneof("value") == "as_int" else point.as_double)
-
-
 def _indexed(side: Any) -> dict[int, float]:
     return {side.offset + place: count for place, count in enumerate(side.bucket_counts)}
 
@@ -157,12 +156,8 @@ def _summary(point: Any, series: _Point) -> None:
     )
 
 
-def _resource_labels(pairs: Iterable[KeyValue]) -> Pairs:
-    return {pair.key: _text(pair.value) for pair in pairs if pair.key in RESOURCE_LABELS}
-
-
-def _attributes(pairs: Iterable[KeyValue]) -> Pairs:
-    return {pair.key: _text(pair.value) for pair in pairs}
+def _resource_labels(resource: Resource) -> Pairs:
+    return {pair.key: _text(pair.value) for pair in resource.attributes if pair.key in RESOURCE_LABELS}
 
 
 def _text(value: AnyValue) -> str:
