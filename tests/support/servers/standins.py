@@ -41,6 +41,10 @@ class ModelServer(LoopServer):
     keep_alive: ClassVar[bytes] = b""
     listed: ClassVar[dict[str, Any]] = {}
     encodes_base64: ClassVar[bool] = True
+    logprobs: ClassVar[bool] = False
+    """Of every token, whether they were asked for or not."""
+    after = b""
+    """Comes along with the end of a stream."""
 
     path = "/v1"
 
@@ -209,13 +213,16 @@ class ModelServer(LoopServer):
             await asyncio.Event().wait()
         if self.sends_usage and (body.get("stream_options") or {}).get("include_usage"):
             await response.write(_event({"id": "x", "choices": [], "usage": self._usage()}))
-        await response.write(b"data: [DONE]\n\n")
+        await response.write(b"data: [DONE]\n\n" + self.after)
         return response
 
     def _chunk(self, chat: bool, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
         carried = {"delta": delta} if chat else {"text": delta.get("content") or ""}
-        choice = {"index": 0, **carried, "logprobs": None, "finish_reason": finish_reason}
+        choice = {"index": 0, **carried, "logprobs": self._logprobs(delta), "finish_reason": finish_reason}
         return _event({"id": "x", "object": "chunk", "created": 1, "model": self.model, "choices": [choice]})
+
+    def _logprobs(self, said: dict[str, Any]) -> dict[str, Any] | None:
+        return {"content": [{"token": said["content"]}]} if self.logprobs and said.get("content") else None
 
     async def _whole(self, body: dict[str, Any]) -> web.Response:
         await self.gate.wait()
@@ -228,7 +235,7 @@ class ModelServer(LoopServer):
             call = {"id": "call-1", "type": "function", "function": {"name": name, "arguments": arguments}}
             message |= {"tool_calls": [call]}
         carried = {"message": message} if "messages" in body else {"text": text}
-        choice = {"index": 0, **carried, "logprobs": None, "finish_reason": self.finish_reason}
+        choice = {"index": 0, **carried, "logprobs": self._logprobs(message), "finish_reason": self.finish_reason}
         answer = {"id": "x", "model": self.model, "choices": [choice], "usage": self._usage()}
         return web.json_response(answer, status=self.status)
 

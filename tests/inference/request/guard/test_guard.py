@@ -177,14 +177,14 @@ async def test_an_answer_is_refused_before_and_within_its_stream(opened: Opened)
         with pytest.raises(openai.PermissionDeniedError, match="The answer has"):
             await ask(client)
         given = ""
-        server.goes_on.clear()
+        server.gate.clear()
         with pytest.raises(openai.APIError, match="alice/texts"):
             parts = await client.chat.completions.create(
                 model="m", messages=[{"role": "user", "content": "Hello"}], stream=True
             )
             async for chunk in parts:
                 given += chunk.choices[0].delta.content or ""
-                server.goes_on.set()
+                server.gate.set()
         assert given and SAID.startswith(given) and "4111" not in given
 
 
@@ -258,7 +258,7 @@ async def test_a_moderation_elsewhere_judges_requests_and_answers(opened: Opened
         with pytest.raises(openai.APIError, match="The answer has"):
             await stream(client)
         assert sum(map(len, moderation.texts)) > 2 * len(long), "in windows"
-        server.text = "fine"
+        server.tokens = ("fine",)
         assert await ask(client) == "fine" == await stream(client)
 
 

@@ -125,7 +125,7 @@ async def test_of_an_answer_that_its_client_leaves_the_hash_is_of_what_was_sent_
 ) -> None:
     async with Server("One two three.", size=4).serving() as server:
         gateway = await audited(server, receiver, start_gateway, user_hash_key=SECRET)
-        server.goes_on.clear()
+        server.gate.clear()
         asked = {"model": "m", "messages": unique(), "temperature": 0}
         left, got, _, leader = await begun(gateway, asked)
         shares, whole, reader, follower = await begun(gateway, asked)
@@ -134,7 +134,7 @@ async def test_of_an_answer_that_its_client_leaves_the_hash_is_of_what_was_sent_
         assert (row.status, row.http_status, row.error_type) == ("cancelled", 499, "client_disconnected")
         assert (row.answer_hash, row.answer_bytes) == (hashed("answer", got), len(got))
 
-        server.goes_on.set()
+        server.gate.set()
         while part := await chunk(reader):
             whole += part
         row = await row_of(receiver, shares)
