@@ -156,11 +156,11 @@ async def start_double() -> AsyncIterator[StartDouble]:
 
 @pytest.fixture
 async def start_server() -> AsyncIterator[StartServer]:
-    """`await start_server("sglang")`."""
+    """`await start_server("sglang")`, or the class of one."""
     running: list[ModelServer] = []
 
-    async def begin(kind: str) -> ModelServer:
-        running.append(await ALL_KINDS[kind]().start())
+    async def begin(kind: str | type[ModelServer]) -> ModelServer:
+        running.append(await (ALL_KINDS[kind] if isinstance(kind, str) else kind)().start())
         return running[-1]
 
     yield begin

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Iterator
 
 from deploy.local.ports import LOOPBACK
+from tests.support.gateway.balancer import hand_on
 from tests.support.gateway.tls import Issued
 from tests.support.http_server import Loop
 
@@ -16,13 +17,6 @@ def tls_front(plain_port: int, issued: Issued) -> Iterator[int]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(issued.certificate, issued.key)
     loop = Loop()
-
-    async def hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            while data := await reader.read(1 << 16):
-                writer.write(data)
-                await writer.drain()
-        writer.close()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         behind, there = await asyncio.open_connection(LOOPBACK, plain_port)

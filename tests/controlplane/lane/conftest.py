@@ -8,6 +8,7 @@ from controlplane.lane.objects.folder import Folder
 from controlplane.lane.objects.port import Objects, new_key
 from deploy.local.ports import LOOPBACK
 from tests.support.gateway.tls import issue
+from tests.support.lane.callback_receiver import CallbackReceiver
 from tests.support.lane.model_server import EchoServer
 from tests.support.lane.process import Stack, a_fleet, start_stack
 from tests.support.lane.s3 import BUCKET, s3
@@ -31,9 +32,14 @@ def objects(request: pytest.FixtureRequest, home: Path) -> Objects:
 
 @pytest.fixture(scope="package")
 def model() -> Iterator[EchoServer]:
-    server = EchoServer().start()
-    yield server
-    server.stop()
+    with EchoServer() as server:
+        yield server
+
+
+@pytest.fixture
+def receiver() -> Iterator[CallbackReceiver]:
+    with CallbackReceiver() as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """Webhooks of batches and background responses, to the URL of their tenant, as OpenAI's client reads them."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,13 +21,6 @@ from tests.support.lane.stored import TENANT, answer, begun, do_chores, new_batc
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def receiver() -> Iterator[CallbackReceiver]:
-    server = CallbackReceiver().start()
-    yield server
-    server.stop()
 
 
 def ended(objects: Folder) -> dict[str, str]:

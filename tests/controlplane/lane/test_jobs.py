@@ -1,7 +1,6 @@
 """Single requests with a callback, against a real gateway, a real lane and a receiver of webhooks."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,13 +14,6 @@ from tests.support.wait import eventually, eventually_async
 pytestmark = pytest.mark.processes
 
 CHAT = "/v1/chat/completions"
-
-
-@pytest.fixture
-def receiver() -> Iterator[CallbackReceiver]:
-    server = CallbackReceiver().start()
-    yield server
-    server.stop()
 
 
 def a_job(text: str, **changes: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from msgspec import structs
 from controlplane.fleet.clusters.errors import ConflictError, ForbiddenError, ThrottledError
 from controlplane.fleet.models import Cluster, Pool, Replica
 from controlplane.policy.models import Action, PolicyRevision
-from tests.support.policy.world import POOL, World, fleet, revision, scaling
+from tests.support.policy.world import POOL, World, revision, scaling, world_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -19,10 +19,7 @@ QUICK_DOWN = {"scale_down": "{stabilisation_s: 3, cooldown_s: 0, max_step: 2}"}
 
 @pytest.fixture
 def world() -> World:
-    fleet()
-    world = World()
-    world.cluster.add(POOL, 3)
-    return world
+    return world_of(3)
 
 
 def _scales(world: World) -> list[int]:

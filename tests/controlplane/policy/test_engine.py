@@ -13,7 +13,7 @@ from controlplane.policy.models import Action, DecisionChange, DecisionRecord, O
 from controlplane.policy.queries import newest_decision
 from controlplane.policy.write_records import MEMORY_S
 from inference.contract import snapshot
-from tests.support.policy.world import POOL, World, fleet, revision, scaling
+from tests.support.policy.world import POOL, World, fleet, revision, scaling, world_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,10 +42,7 @@ def snapshot_in_force() -> snapshot.Snapshot:
 
 @pytest.fixture
 def world() -> World:
-    fleet()
-    world = World()
-    world.cluster.add(POOL, 1)
-    return world
+    return world_of(1)
 
 
 def test_without_a_policy_nothing_is_done_and_replicas_are_discovered(world: World) -> None:

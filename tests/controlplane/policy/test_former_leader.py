@@ -13,7 +13,7 @@ from controlplane.fleet.clusters import registry
 from controlplane.fleet.models import Cluster, Observation, PublishedSnapshot
 from controlplane.incidents.components.core.words import WORDS
 from controlplane.policy.models import Action
-from tests.support.policy.world import CLUSTER, POOL, World, fleet, revision, scaling
+from tests.support.policy.world import CLUSTER, POOL, World, revision, scaling, world_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOUR = timedelta(hours=1)
@@ -21,9 +21,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    fleet()
-    world = World()
-    world.cluster.add(POOL, 1)
+    world = world_of(1)
     monkeypatch.setattr(registry, "open_local", lambda _row: world.cluster)
     return world
 

@@ -12,7 +12,7 @@ from controlplane.incidents.decide.watch import look
 from controlplane.incidents.models import Incident
 from controlplane.policy.act.journal import at
 from controlplane.policy.models import Action
-from tests.support.policy.world import CLUSTER, POOL, World, fleet, revision, scaling
+from tests.support.policy.world import CLUSTER, POOL, World, revision, scaling, world_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("away")]
 
@@ -24,9 +24,7 @@ DOWN = "{stabilisation_s: 60, cooldown_s: 30}"
 @pytest.fixture
 def world() -> World:
     """Three replicas, which the traffic of now needs."""
-    fleet()
-    world = World()
-    world.cluster.add(POOL, 3)
+    world = world_of(3)
     world.rps[POOL] = 22
     return world
 

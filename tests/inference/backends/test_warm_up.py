@@ -1,7 +1,7 @@
 """Warm-up requests before a replica gets those of users, with model servers that check what they are sent."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from inference.core.routing.need import ANYTHING
 from inference.core.routing.warming import Warming
 from inference.observability.spans import OwnCall
 from tests.support.gateway.scripted import take_down
+from tests.support.servers.calls import StartServer
 from tests.support.servers.standins import EMBEDDING, MODEL, ModelServer, SGLang
 from tests.support.wait import eventually_async
 
@@ -49,19 +50,6 @@ class TakesNothing(SGLang):
 
 
 @pytest.fixture
-async def start() -> AsyncIterator[Callable[[type[ModelServer]], Awaitable[ModelServer]]]:
-    running: list[ModelServer] = []
-
-    async def begin(kind: type[ModelServer] = SGLang) -> ModelServer:
-        running.append(await kind().start())
-        return running[-1]
-
-    yield begin
-    for server in running:
-        await server.stop()
-
-
-@pytest.fixture
 def recorded() -> list[OwnCall]:
     """The calls of which the gateway sends spans."""
     return []
@@ -82,9 +70,6 @@ async def obey(tmp_path: Path, recorded: list[OwnCall]) -> AsyncIterator[Obey]:
     await fleet.close()
 
 
-Start = Callable[..., Awaitable[ModelServer]]
-
-
 def chosen(state: PoolState) -> set[Replica | None]:
     return {state.choose(ANYTHING, ()) for _ in range(4)}
 
@@ -97,9 +82,9 @@ async def warm(obey: Obey, server: ModelServer) -> Replica:
 
 
 async def test_a_new_replica_gets_no_user_s_request_before_it_has_answered_its_own(
-    obey: Obey, start: Start, recorded: list[OwnCall]
+    obey: Obey, start_server: StartServer, recorded: list[OwnCall]
 ) -> None:
-    old, new = await start(), await start()
+    old, new = await start_server(SGLang), await start_server(SGLang)
     first = await warm(obey, old)
     new.gate.clear()
     state = obey(old, new)
@@ -120,8 +105,8 @@ async def test_a_new_replica_gets_no_user_s_request_before_it_has_answered_its_o
         assert headers["traceparent"] in sent, "the ledger knows it by the span"
 
 
-async def test_while_no_other_replica_is_warm_a_cold_one_is_used(obey: Obey, start: Start) -> None:
-    servers = [await start(), await start()]
+async def test_while_no_other_replica_is_warm_a_cold_one_is_used(obey: Obey, start_server: StartServer) -> None:
+    servers = [await start_server(SGLang), await start_server(SGLang)]
     for server in servers:
         server.gate.clear()
     state = obey(*servers)
@@ -132,8 +117,8 @@ async def test_while_no_other_replica_is_warm_a_cold_one_is_used(obey: Obey, sta
     assert chosen(state) == set(state.replicas), "nor does the first to be warm get everything"
 
 
-async def test_a_cold_replica_is_used_once_the_warm_one_is_gone(obey: Obey, start: Start) -> None:
-    old, new = await start(), await start()
+async def test_a_cold_replica_is_used_once_the_warm_one_is_gone(obey: Obey, start_server: StartServer) -> None:
+    old, new = await start_server(SGLang), await start_server(SGLang)
     first = await warm(obey, old)
     new.gate.clear()
     state = obey(old, new)
@@ -143,8 +128,10 @@ async def test_a_cold_replica_is_used_once_the_warm_one_is_gone(obey: Obey, star
     assert chosen(state) == {state.replicas[1]}
 
 
-async def test_one_that_does_not_answer_in_time_is_used_all_the_same_and_that_is_said(obey: Obey, start: Start) -> None:
-    old, new = await start(), await start()
+async def test_one_that_does_not_answer_in_time_is_used_all_the_same_and_that_is_said(
+    obey: Obey, start_server: StartServer
+) -> None:
+    old, new = await start_server(SGLang), await start_server(SGLang)
     await warm(obey, old)
     new.fault = "mute"
     with capture_logs() as logs:
@@ -162,9 +149,9 @@ async def test_one_that_does_not_answer_in_time_is_used_all_the_same_and_that_is
 
 @pytest.mark.parametrize("fault", ["500", "busy", "abort", "no finish reason", "cut midway"])
 async def test_what_fails_is_tried_again_and_is_no_failure_of_a_user_s_request(
-    obey: Obey, start: Start, fault: str
+    obey: Obey, start_server: StartServer, fault: str
 ) -> None:
-    old, new = await start(), await start()
+    old, new = await start_server(SGLang), await start_server(SGLang)
     first = await warm(obey, old)
     new.fault = fault
     state = obey(old, new)
@@ -176,8 +163,10 @@ async def test_what_fails_is_tried_again_and_is_no_failure_of_a_user_s_request(
 
 
 @pytest.mark.parametrize("kind", [TextOnly, EmbedsOnly])
-async def test_what_a_server_is_for_is_found_out(obey: Obey, start: Start, kind: type[ModelServer]) -> None:
-    server = await start(kind)
+async def test_what_a_server_is_for_is_found_out(
+    obey: Obey, start_server: StartServer, kind: type[ModelServer]
+) -> None:
+    server = await start_server(kind)
     state = obey(server)
     await eventually_async(lambda: state.warm_ups.warmed == 1)
     refused = 1 if kind is TextOnly else 2
@@ -185,16 +174,16 @@ async def test_what_a_server_is_for_is_found_out(obey: Obey, start: Start, kind:
     assert server.bodies[-1]["prompt" if kind is TextOnly else "input"]
 
 
-async def test_a_server_that_says_that_its_model_embeds_gets_no_chat(obey: Obey, start: Start) -> None:
-    server = await start()
+async def test_a_server_that_says_that_its_model_embeds_gets_no_chat(obey: Obey, start_server: StartServer) -> None:
+    server = await start_server(SGLang)
     server.operations = EMBEDDING
     state = obey(server)
     await eventually_async(lambda: state.warm_ups.warmed == 1)
     assert (state.warm_ups.answered, state.warm_ups.failed) == (2, 0)
 
 
-async def test_a_server_that_refuses_every_form_is_used_at_once(obey: Obey, start: Start) -> None:
-    old, new = await start(), await start(TakesNothing)
+async def test_a_server_that_refuses_every_form_is_used_at_once(obey: Obey, start_server: StartServer) -> None:
+    old, new = await start_server(SGLang), await start_server(TakesNothing)
     await warm(obey, old)
     state = obey(old, new)
     await eventually_async(lambda: state.warm_ups.given_up == 1)
@@ -202,9 +191,9 @@ async def test_a_server_that_refuses_every_form_is_used_at_once(obey: Obey, star
 
 
 async def test_only_after_a_long_absence_a_replica_is_cold_again(
-    obey: Obey, start: Start, monkeypatch: pytest.MonkeyPatch
+    obey: Obey, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    servers = [await start(), await start()]
+    servers = [await start_server(SGLang), await start_server(SGLang)]
     state = obey(*servers)
     await eventually_async(lambda: state.warm_ups.warmed == 2)
     back = state.replicas[1]
@@ -221,9 +210,9 @@ async def test_only_after_a_long_absence_a_replica_is_cold_again(
 
 
 async def test_a_replica_that_is_lost_during_a_probe_comes_up_with_it(
-    obey: Obey, start: Start, monkeypatch: pytest.MonkeyPatch
+    obey: Obey, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    servers = [await start(), await start()]
+    servers = [await start_server(SGLang), await start_server(SGLang)]
     state = obey(*servers)
     await eventually_async(lambda: state.warm_ups.warmed == 2)
     monkeypatch.setattr(Warming, "AWAY_S", 0.0)
@@ -243,8 +232,8 @@ async def test_a_replica_that_is_lost_during_a_probe_comes_up_with_it(
     await eventually_async(lambda: state.warm_ups.warmed == 3)
 
 
-async def test_a_warm_up_that_is_not_wanted_any_more_holds_nothing(obey: Obey, start: Start) -> None:
-    old, new = await start(), await start()
+async def test_a_warm_up_that_is_not_wanted_any_more_holds_nothing(obey: Obey, start_server: StartServer) -> None:
+    old, new = await start_server(SGLang), await start_server(SGLang)
     await warm(obey, old)
     new.gate.clear()
     obey(old, new)
@@ -254,8 +243,8 @@ async def test_a_warm_up_that_is_not_wanted_any_more_holds_nothing(obey: Obey, s
     assert "warming" not in readiness.server(state.replicas[1])
 
 
-async def test_the_warm_up_of_a_replica_that_is_removed_ends(obey: Obey, start: Start) -> None:
-    old, new = await start(), await start()
+async def test_the_warm_up_of_a_replica_that_is_removed_ends(obey: Obey, start_server: StartServer) -> None:
+    old, new = await start_server(SGLang), await start_server(SGLang)
     await warm(obey, old)
     new.gate.clear()
     obey(old, new)

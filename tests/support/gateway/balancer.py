@@ -55,10 +55,10 @@ class Balancer:
             self.refused += 1
             writer.close()
             return
-        await asyncio.gather(_pipe(reader, far_writer), _pipe(far_reader, writer))
+        await asyncio.gather(hand_on(reader, far_writer), hand_on(far_reader, writer))
 
 
-async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
         while data := await reader.read(65536):
             writer.write(data)

@@ -151,3 +151,11 @@ class World:
             self.listen(every_s)
             ticked = self.engine.tick(Leader(f"process-{self.generation}", self.generation, self.fence), self.now_ms)
         return ticked
+
+
+def world_of(replicas: int) -> World:
+    """The fleet, and so many replicas of POOL."""
+    fleet()
+    world = World()
+    world.cluster.add(POOL, replicas)
+    return world

@@ -8,7 +8,7 @@ from inference.backends.port import CallInfo, Event, Stream
 from inference.core.passing.request import Passed, made
 from tests.support.servers.standins import MODEL, ModelServer
 
-StartServer = Callable[[str], Awaitable[ModelServer]]
+StartServer = Callable[[str | type[ModelServer]], Awaitable[ModelServer]]
 Connect = Callable[..., OpenAIModel]
 CALL = CallInfo(7, 20, 2, b"00-" + b"a" * 32 + b"-" + b"b" * 16 + b"-01", "request", 1e9)
 

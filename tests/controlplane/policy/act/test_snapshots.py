@@ -6,7 +6,7 @@ from controlplane.fleet.clusters.errors import ForbiddenError, UnreachableError
 from controlplane.fleet.models import Cluster, Observation, Pool, PublishedSnapshot
 from controlplane.fleet.publish import publish
 from tests.support.policy.cluster import ClusterInMemory
-from tests.support.policy.world import CLUSTER, POOL, World, fleet
+from tests.support.policy.world import CLUSTER, World, world_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -17,10 +17,7 @@ def in_force() -> bytes:
 
 @pytest.fixture
 def world() -> World:
-    fleet()
-    world = World()
-    world.cluster.add(POOL, 1)
-    return world
+    return world_of(1)
 
 
 def test_each_new_snapshot_is_stored_once_also_without_a_policy(world: World) -> None:
