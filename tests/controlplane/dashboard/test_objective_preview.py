@@ -8,7 +8,7 @@ from django.test import Client
 
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Latency
-from controlplane.slo.models import MeasurementGap
+from controlplane.slo.models import MeasurementGap, StoredObjective
 from controlplane.slo.save import save_objective
 from tests.support.web.html import html_of
 from tests.support.web.served import Filled
@@ -81,20 +81,15 @@ def test_a_draft_that_was_never_saved_needs_no_name(reader: Client, served: Fill
         ({"windows": "page 1h"}, "Enter a valid JSON"),
         ({"windows": "page 60d/1d 0.1"}, "shorter windows"),
         ({"minimum_bad": "-1"}, "minimum_bad"),
+        ({"saved": "nobody"}, "is no objective"),
     ],
 )
 def test_what_is_wrong_is_said_at_its_field(
     reader: Client, served: Filled, saved: Objective, parameters: dict[str, str], words: str
 ) -> None:
-    status, text = get(reader, saved="large", **parameters)
+    status, text = get(reader, **{"saved": "large", **parameters})
     assert status == 400
     assert words in text
-
-
-def test_an_objective_that_is_not_there_is_said_so(reader: Client, served: Filled) -> None:
-    status, text = get(reader, saved="nobody")
-    assert status == 400
-    assert "is no objective" in text
 
 
 def test_a_posted_form_becomes_the_shortest_url_that_shows_it(owner: Client, saved: Objective) -> None:
@@ -114,8 +109,6 @@ def test_a_posted_form_becomes_the_shortest_url_that_shows_it(owner: Client, sav
 
 
 def test_nothing_is_saved_by_it(reader: Client, served: Filled, saved: Objective) -> None:
-    from controlplane.slo.models import StoredObjective
-
     get(reader, saved="large", target="0.5", windows=QUICK)
     row = StoredObjective.objects.get(slug="large")
     assert (row.target, row.revision) == (0.9, 1)
@@ -128,8 +121,6 @@ def test_a_store_that_is_away_is_said_so(reader: Client, away: None, saved: Obje
 
 
 def test_the_admin_offers_it_before_saving(owner: Client, saved: Objective) -> None:
-    from controlplane.slo.models import StoredObjective
-
     row = StoredObjective.objects.get(slug="large")
     page = owner.get(f"/admin/slo/storedobjective/{row.pk}/change/").content.decode()
     assert 'formaction="/objectives/preview?saved=large"' in page

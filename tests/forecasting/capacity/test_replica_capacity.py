@@ -64,16 +64,14 @@ def test_a_load_that_was_never_too_much_is_a_lower_bound() -> None:
     assert measured.reason.startswith("At least 1 requests/s a replica")
 
 
-def test_a_lucky_busy_window_does_not_count() -> None:
-    measured = measured_capacity(windows([(1.0, 1.0)] * 20 + [(3.0, 0.5)] * 20 + [(4.0, 1.0)] * 3), 0.95)
-    assert measured.capacity is not None
-    assert measured.capacity.requests_per_s == pytest.approx(1.0)
-
-
-def test_a_bad_quiet_window_does_not_hide_the_capacity() -> None:
-    measured = measured_capacity(windows([(0.1, 0.2)] * 3 + [(2.0, 1.0)] * 30 + [(4.0, 0.3)] * 10), 0.95)
-    assert measured.capacity is not None
-    assert measured.capacity.requests_per_s == pytest.approx(2.0)
+def test_neither_a_lucky_busy_window_counts_nor_a_bad_quiet_one() -> None:
+    for loads, capacity in (
+        ([(1.0, 1.0)] * 20 + [(3.0, 0.5)] * 20 + [(4.0, 1.0)] * 3, 1.0),
+        ([(0.1, 0.2)] * 3 + [(2.0, 1.0)] * 30 + [(4.0, 0.3)] * 10, 2.0),
+    ):
+        measured = measured_capacity(windows(loads), 0.95)
+        assert measured.capacity is not None
+        assert measured.capacity.requests_per_s == pytest.approx(capacity)
 
 
 @pytest.mark.parametrize(

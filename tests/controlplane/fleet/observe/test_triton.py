@@ -44,19 +44,13 @@ def test_only_the_pools_own_model_is_counted() -> None:
     assert seen.counters == {"requests": 8, "errors": 1, "queue_ns": 14_000_000, "compute_ns": 63_000_000}
 
 
-def test_requests_that_clients_gave_up_are_no_errors() -> None:
-    metrics = (
+def test_requests_that_failed_are_errors_and_those_that_clients_gave_up_are_none() -> None:
+    given_up = (
         '# TYPE nv_inference_request_failure counter\nnv_inference_request_failure{model="chat",reason="CANCELED"} 3\n'
     )
-    assert triton.reading(200, stats(("chat", 7, 3)), metrics, "chat").counters["errors"] == 0
-
-
-def test_requests_that_failed_are_errors() -> None:
-    metrics = (
-        '# TYPE nv_inference_request_failure counter\nnv_inference_request_failure{model="chat",reason="CANCELED"} 3\n'
-        'nv_inference_request_failure{model="chat",reason="BACKEND"} 2\n'
-    )
-    assert triton.reading(200, stats(("chat", 7, 5)), metrics, "chat").counters["errors"] == 2
+    assert triton.reading(200, stats(("chat", 7, 3)), given_up, "chat").counters["errors"] == 0
+    failed = 'nv_inference_request_failure{model="chat",reason="BACKEND"} 2\n'
+    assert triton.reading(200, stats(("chat", 7, 5)), given_up + failed, "chat").counters["errors"] == 2
 
 
 def test_what_is_no_statistics_is_said_to_be_none() -> None:
