@@ -12,7 +12,7 @@ from prometheus_client import Counter
 
 from controlplane.core.encryption import SealError
 from controlplane.incidents.notify.delivery.core.outbound_address import Allowed
-from controlplane.incidents.notify.delivery.core.retry import Answer, Policy, classify
+from controlplane.incidents.notify.delivery.core.retry import Answer, classify
 from controlplane.incidents.notify.delivery.destinations.webhook import signed
 from controlplane.incidents.notify.delivery.send.http_client import Client
 from controlplane.incidents.notify.delivery.send.pump import POLL_S, Pump
@@ -42,14 +42,8 @@ class Topic(Protocol):
 class Callbacks(Pump[Callback, str]):
     """`results` writes to a topic, where there is one."""
 
-    def __init__(
-        self,
-        allow: Allowed,
-        policy: Policy = callbacks.POLICY,
-        poll_s: float = POLL_S,
-        results: Callable[[], Topic] | None = None,
-    ) -> None:
-        super().__init__("lane-callbacks", allow, policy, poll_s)
+    def __init__(self, allow: Allowed, results: Callable[[], Topic] | None = None) -> None:
+        super().__init__("lane-callbacks", allow, callbacks.POLICY, POLL_S)
         self._make = results
         self._results: Topic | None = None
 

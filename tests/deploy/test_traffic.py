@@ -9,8 +9,8 @@ from inference.core.question import Question as Asked
 from inference.core.semantic.bucket import Fuzzy, split
 
 
-def lot(count: int, keys: dict[str, int] | None = None) -> list[Question]:
-    return list(islice(questions(random.Random(1), keys or TENANTS), count))
+def lot(count: int) -> list[Question]:
+    return list(islice(questions(random.Random(1), TENANTS), count))
 
 
 def test_the_same_seed_gives_the_same_requests() -> None:

@@ -133,10 +133,10 @@ def test_a_count_that_a_hand_changed_meanwhile_is_left_alone(world: World) -> No
     assert "owner" in {fault.kind for fault in ticked.faults}
 
 
-def _unready(world: World, name: str, *, ready: bool = False) -> None:
+def _unready(world: World, name: str) -> None:
     workload = world.cluster.workloads[POOL]
     workload.replicas = [
-        structs.replace(replica, ready=ready) if replica.name == name else replica for replica in workload.replicas
+        structs.replace(replica, ready=False) if replica.name == name else replica for replica in workload.replicas
     ]
 
 

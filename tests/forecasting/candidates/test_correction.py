@@ -7,10 +7,10 @@ from forecasting.candidates.correction import LAGS, corrected, fit
 from forecasting.series import F64
 
 
-def errors_of(weight: float, count: int = 4000) -> F64:
-    noise = np.random.default_rng(5).normal(0, 1, count)
-    errors = np.zeros(count)
-    for step in range(1, count):
+def errors_of(weight: float) -> F64:
+    noise = np.random.default_rng(5).normal(0, 1, 4000)
+    errors = np.zeros(4000)
+    for step in range(1, 4000):
         errors[step] = weight * errors[step - 1] + noise[step]
     return errors
 

@@ -76,11 +76,11 @@ class ControlPlane:
         for process in reversed(self._running):
             process.kill()
 
-    def write_kubeconfig(self, path: Path, user: str, *groups: str, port: int | None = None) -> Path:
-        """Credentials of a user of these groups, for the API server, or for what listens at another port."""
+    def write_kubeconfig(self, path: Path, user: str, *groups: str) -> Path:
+        """Credentials of a user of these groups, for the API server."""
         certificate, key = self._authority.issue(path.name, user, *groups)
         cluster = {
-            "server": f"https://127.0.0.1:{port or self.port}",
+            "server": f"https://127.0.0.1:{self.port}",
             "certificate-authority": str(self.folder / "ca.crt"),
         }
         path.write_text(

@@ -8,7 +8,7 @@ from pathlib import Path
 from controlplane.fleet.clusters.kubernetes.client import CALL_S, Api, connect
 from controlplane.fleet.clusters.kubernetes.cluster import KubernetesCluster
 from controlplane.fleet.clusters.port import PoolBinding, PoolSeen
-from tests.support.wait import WITHIN_S, eventually
+from tests.support.wait import eventually
 
 
 @contextmanager
@@ -26,14 +26,12 @@ def opened(
         assert cluster.join(120), "threads of the cluster go on"
 
 
-def wait_for(
-    cluster: KubernetesCluster, pool: str, holds: Callable[[PoolSeen], bool], within_s: float = WITHIN_S
-) -> PoolSeen:
+def wait_for(cluster: KubernetesCluster, pool: str, holds: Callable[[PoolSeen], bool]) -> PoolSeen:
     """The pool once it is so."""
 
     def come() -> bool:
         pools = cluster.seen().pools
         return pool in pools and holds(pools[pool])
 
-    eventually(come, lambda: f"{pool} is {cluster.seen()}", within_s)
+    eventually(come, lambda: f"{pool} is {cluster.seen()}")
     return cluster.seen().pools[pool]

@@ -180,10 +180,10 @@ def a_pool(*backends: ScriptedBackend, name: str = "p", **fields: Any) -> PoolSt
     return state
 
 
-def take_down(replica: Replica, reason: str = "connection refused") -> None:
+def take_down(replica: Replica) -> None:
     """As calls do that cannot reach it."""
     for _ in range(replica.health.rule.probes):
-        replica.unreached(time.monotonic(), reason)
+        replica.unreached(time.monotonic(), "connection refused")
 
 
 def some_work(

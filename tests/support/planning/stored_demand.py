@@ -19,11 +19,10 @@ def store_demand(
     key: tuple[str, str, str] = ("chat-large", "premium", "eu"),
     *,
     shed: int = 0,
-    cached: int = 0,
     build: int = 1,
     finished: bool = True,
 ) -> None:
-    """Requests in each five minutes from `from_s` on, of which `shed` were refused and `cached` came from the cache.
+    """Requests in each five minutes from `from_s` on, of which `shed` were refused; none came from the cache.
 
     A step with 0 has no row, as in earnest. `finished` says whether readers may use the build.
     """
@@ -35,7 +34,7 @@ def store_demand(
         "requests": counts[at],
         "shed": np.minimum(shed, counts[at]),
         "limited": np.zeros(len(at), np.int64),
-        "from_cache": np.minimum(cached, counts[at]),
+        "from_cache": np.zeros(len(at), np.int64),
         "input_tokens": known * TOKENS_IN,
         "input_known": known,
         "output_tokens": known * TOKENS_OUT,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deploy.local.ports import free_ports
 from deploy.local.triton import Triton, installation, triton
-from tests.support.wait import WITHIN_S, eventually_async
+from tests.support.wait import eventually_async
 
 MODELS = Path(__file__).with_name("triton_models")
 VARIANTS = {
@@ -73,10 +73,8 @@ def requests_of(server: Triton, model: str, what: str) -> float:
     return 0.0
 
 
-async def wait_for_more(
-    server: Triton, model: str, what: str, before: float, more: int = 1, within_s: float = WITHIN_S
-) -> None:
-    """Until the stand-in for `model` has `more` requests than `before` (see `requests_of`). Fails the test after `within_s`."""
+async def wait_for_more(server: Triton, model: str, what: str, before: float, more: int = 1) -> None:
+    """Until the stand-in for `model` has `more` requests than `before` (see `requests_of`)."""
     seen = before
 
     async def has_more() -> bool:
@@ -84,6 +82,4 @@ async def wait_for_more(
         seen = await asyncio.to_thread(requests_of, server, model, what)
         return seen >= before + more
 
-    await eventually_async(
-        has_more, lambda: f"{model} has {what} {seen - before:g} more requests, not {more}", within_s
-    )
+    await eventually_async(has_more, lambda: f"{model} has {what} {seen - before:g} more requests, not {more}")

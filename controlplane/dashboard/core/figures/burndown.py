@@ -8,6 +8,7 @@ from controlplane.dashboard.core.figures.layout import (
     MINUTES,
     Figure,
     alone,
+    dotted,
     layout,
     shaded,
     words_above,
@@ -58,23 +59,13 @@ def burndown_figure(points: Sequence[Point], shown: Span, maintained: Sequence[S
         "layout": layout(
             height=340,
             uirevision=slug,
-            hovermode="x unified",
-            hoversubplots="axis",
             showlegend=False,
             bargap=0,
             xaxis=x_axis(shown.from_ns, shown.to_ns, anchor="y2", hoverformat=MINUTES),
             yaxis={**y_axis("budget left", 0.34, 1.0), **BUDGET, "range": [min(lowest * 1.05, -0.02), 1.02]},
             yaxis2=y_axis("bad", 0.0, 0.24, nticks=3),
             shapes=[
-                {
-                    "type": "line",
-                    "xref": "paper",
-                    "x0": 0,
-                    "x1": 1,
-                    "y0": 0,
-                    "y1": 0,
-                    "line": {"color": INK, "width": 1, "dash": "dot"},
-                },
+                dotted(INK, xref="paper", x0=0, x1=1, y0=0, y1=0),
                 *(shaded(span.from_ns / SECOND_NS, span.to_ns / SECOND_NS) for span in maintained),
             ],
             annotations=[words_above("shaded: planned maintenance, not counted", x=1, xanchor="right", yshift=0)]

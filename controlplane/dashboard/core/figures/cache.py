@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from controlplane.dashboard.core.figures.layout import LEGEND_ABOVE, PANEL, Figure, layout, plain, x_axis, y_axis
+from controlplane.dashboard.core.figures.layout import PANEL, Figure, layout, plain, x_axis, y_axis
 from controlplane.telemetry.core.cache_rows import CachePoint
 from controlplane.telemetry.query.core.question import Question
 
@@ -44,10 +44,8 @@ def cache_figure(
         "layout": layout(
             height=360,
             uirevision=question.query(),
-            hovermode="x unified",
             barmode="stack",
             showlegend=True,
-            legend=LEGEND_ABOVE,
             xaxis=x_axis(window.from_ns, window.to_ns),
             yaxis=y_axis("requests", 0.0, 1.0, tickformat=plain(most)),
             meta={"step_ms": step_ns / 1e6},

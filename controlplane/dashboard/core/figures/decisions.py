@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from controlplane.dashboard.core.figures.latency import grid
 from controlplane.dashboard.core.figures.layout import (
     INK,
-    LEGEND_ABOVE,
     MUTED,
     PANEL,
     Figure,
@@ -66,7 +65,6 @@ def decisions_figure(
             uirevision=question.query(),
             hovermode="closest",
             showlegend=True,
-            legend=LEGEND_ABOVE,
             xaxis=x_axis(window.from_ns, window.to_ns, anchor="y3" if decided else "y"),
             yaxis=y_axis("E2E", 0.58 if decided else 0.0, 1.0, tickformat="~s", ticksuffix="s"),
             **(_decided_axes() if decided else {}),

@@ -9,10 +9,10 @@ import numpy as np
 
 from controlplane.dashboard.core.figures.layout import (
     INK,
-    LEGEND_ABOVE,
     MINUTES,
     MUTED,
     Figure,
+    dotted,
     layout,
     line,
     plain,
@@ -78,6 +78,7 @@ def forecast_figure(
         style = {"color": series_colour(number + 1), "width": 1.3, "dash": ("solid", "dash")[number % 2]}
         traces.append(_line(name, series, style, yaxis="y2"))
     most = max(np.nanmax(came.values, initial=0.0), 0.0 if forecast is None else forecast.at(0.95).max(initial=0.0))
+    now = dotted(MUTED, x0=now_s * 1000, x1=now_s * 1000, yref="paper", y0=0, y1=1)
     axes = {
         "xaxis": x_axis(shown_s[0] * 10**9, shown_s[1] * 10**9, hoverformat=MINUTES),
         "yaxis": y_axis(unit, low, 1.0, tickformat=plain(most)),
@@ -90,11 +91,8 @@ def forecast_figure(
         "layout": layout(
             height=460,
             uirevision=key,
-            hovermode="x unified",
-            hoversubplots="axis",
             showlegend=True,
-            legend=LEGEND_ABOVE,
-            shapes=[*(shaded(event.from_s, event.to_s) for event in events), _now(now_s)],
+            shapes=[*(shaded(event.from_s, event.to_s) for event in events), now],
             annotations=[_word(now_s, "now"), *(_word(event.from_s, event.name) for event in events)],
             **axes,
         ),
@@ -148,11 +146,6 @@ def rounded(values: F64) -> list[float | None]:
 
 def _middles(start_s: int, step_s: int, count: int) -> list[float]:
     return [(start_s + (at + 0.5) * step_s) * 1000 for at in range(count)]
-
-
-def _now(now_s: int) -> Figure:
-    style = {"color": MUTED, "width": 1, "dash": "dot"}
-    return {"type": "line", "x0": now_s * 1000, "x1": now_s * 1000, "yref": "paper", "y0": 0, "y1": 1, "line": style}
 
 
 def _word(at_s: int, text: str) -> Figure:

@@ -67,8 +67,6 @@ def latency_figure(
             uirevision=question.query(),
             barmode="stack",
             bargap=0,
-            hovermode="x unified",
-            hoversubplots="axis",
             showlegend=False,
             xaxis=x_axis(window.from_ns, window.to_ns, anchor="y3"),
             yaxis=y_axis(f"stages at {question.quantile}", 0.46, 1.0, **SECONDS),

@@ -46,8 +46,13 @@ Plotly's Python classes check a figure against its schema in tens of millisecond
 
 
 def layout(*, height: int, uirevision: str, **own: Any) -> Figure:
-    """`uirevision`: as long as it stays, plotly keeps what the reader hid or zoomed when data is replaced."""
-    return {"template": TEMPLATE, "height": height, "uirevision": uirevision, "separators": f".{THIN}", **own}
+    """`uirevision`: as long as it stays, plotly keeps what the reader hid or zoomed when data is replaced. The pointer reads all that a
+    moment has, on every chart of the figure.
+    """
+    return {
+        "template": TEMPLATE, "height": height, "uirevision": uirevision, "separators": f".{THIN}", "legend": LEGEND_ABOVE,
+        "hovermode": "x unified", "hoversubplots": "axis", **own,
+    }  # fmt: skip
 
 
 def x_axis(from_ns: int, to_ns: int, **own: Any) -> Figure:
@@ -106,6 +111,10 @@ def shaded(from_s: float, to_s: float) -> Figure:
         "type": "rect", "xref": "x", "x0": from_s * 1000, "x1": to_s * 1000, "yref": "paper", "y0": 0, "y1": 1,
         "line": {"width": 0}, "fillcolor": "var(--mark)", "opacity": 0.7, "layer": "below",
     }  # fmt: skip
+
+
+def dotted(colour: str, **ends: Any) -> Figure:
+    return {"type": "line", "line": {"color": colour, "width": 1, "dash": "dot"}, **ends}
 
 
 def series_colour(number: int) -> str:

@@ -6,7 +6,6 @@ from typing import Any
 
 from controlplane.dashboard.core.figures.layout import (
     INK,
-    LEGEND_ABOVE,
     MINUTES,
     Figure,
     layout,
@@ -98,10 +97,10 @@ def regions_figure(
         "layout": layout(
             height=340,
             uirevision=key,
+            hovermode="closest",
             barmode="group",
             bargap=0.4,
             showlegend=True,
-            legend=LEGEND_ABOVE,
             margin={"l": 64, "r": 64, "t": 40, "b": 40},
             xaxis={"type": "category", "fixedrange": True, "showspikes": False},
             yaxis=y_axis("GPU-hours", 0.0, 1.0, tickformat=plain(max(gpu_hours, default=0.0))),
@@ -123,10 +122,7 @@ def _layout(shown: Sequence[Hours], height: int, key: str, *, anchor: str = "y",
     from_s = min((each.start_s for each in shown), default=0)
     to_s = max((each.start_s + 3600 * len(each.values) for each in shown), default=3600)
     axis = x_axis(from_s * 10**9, to_s * 10**9, hoverformat=MINUTES, anchor=anchor)
-    return layout(
-        height=height, uirevision=key, hovermode="x unified", hoversubplots="axis", showlegend=True, legend=LEGEND_ABOVE,
-        xaxis=axis, **own,
-    )  # fmt: skip
+    return layout(height=height, uirevision=key, showlegend=True, xaxis=axis, **own)
 
 
 def _marker(number: int) -> Figure:

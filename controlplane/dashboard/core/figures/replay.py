@@ -35,8 +35,6 @@ def replay_figure(variants: Sequence[Variant], from_s: int, to_s: int, key: str)
         height=430 + 26 * len(variants),
         uirevision=key,
         showlegend=False,
-        hovermode="x unified",
-        hoversubplots="axis",
         xaxis=x_axis(from_s * 10**9, to_s * 10**9, anchor="y3", hoverformat=MINUTES),
         yaxis={**y_axis("burn rate", lanes + 0.30, 1.0, type="log", rangemode="normal", dtick=1), "nticks": None},
         yaxis2=y_axis("budget left", lanes + 0.05, lanes + 0.24, tickformat=".0%", nticks=3, rangemode="normal"),

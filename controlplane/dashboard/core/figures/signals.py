@@ -39,7 +39,6 @@ def signal_figure(drawn: Drawn, labels: Sequence[str], signal: Signal, unit: str
         "layout": layout(
             height=360,
             uirevision=query_string(signal.pairs()),
-            hovermode="x unified",
             showlegend=False,
             meta={"step_ms": drawn.step_ns / 1e6},
             **axes,

@@ -16,6 +16,7 @@ FINEST_SCALE = 2
 COARSEST_SCALE = -10
 MAX_BOUNDS = 96
 MAX_INDEX = 2**31
+MAX_NATIVE_BUCKETS = 10_000
 
 
 def explicit(bounds: Sequence[float], counts: Sequence[float]) -> list[Bucket]:
@@ -79,12 +80,12 @@ def exponential(
     return buckets
 
 
-def native_index(spans: Sequence[tuple[int, int]], counts: Sequence[float], limit: int = 10_000) -> dict[int, float]:
+def native_index(spans: Sequence[tuple[int, int]], counts: Sequence[float]) -> dict[int, float]:
     """Counts by OTLP's index from a native histogram's spans `(offset, length)`. Prometheus' bucket i ends at base^i, OTLP's begins there.
 
     Raises ValueError where spans and counts do not match.
     """
-    if len(counts) > limit or sum(length for _, length in spans) != len(counts):
+    if len(counts) > MAX_NATIVE_BUCKETS or sum(length for _, length in spans) != len(counts):
         raise ValueError("a native histogram's spans and buckets do not fit together")
     by_index: dict[int, float] = {}
     at, place = 0, 0

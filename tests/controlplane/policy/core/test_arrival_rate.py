@@ -132,10 +132,10 @@ def test_it_lies_between_the_least_and_the_most_that_was_seen(rates: list[float]
 COLD_START_S = 300
 
 
-def over_hours(rate_of: Callable[[int], float], hours: int = 12, ahead_s: float | None = COLD_START_S) -> LoadMemory:
+def over_hours(rate_of: Callable[[int], float], ahead_s: float | None = COLD_START_S) -> LoadMemory:
     """After ticks of 15 s, each with the mean of what is due at that second."""
     memory = None
-    for at_s in range(0, hours * 3_600, 15):
+    for at_s in range(0, 12 * 3_600, 15):
         memory = seen(memory, rate_of(at_s), at_s * 1_000, ahead_s)
     assert memory is not None
     return memory

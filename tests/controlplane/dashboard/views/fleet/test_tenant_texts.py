@@ -19,8 +19,8 @@ pytestmark = pytest.mark.django_db
 PATH = "/api/v1/tenants/docs/texts"
 
 
-def docs(*, audits: bool = True) -> None:
-    Tenant.objects.create(name="docs", tier=Tier.objects.create(name="gold"), audits_texts=audits)
+def docs() -> None:
+    Tenant.objects.create(name="docs", tier=Tier.objects.create(name="gold"), audits_texts=True)
 
 
 def test_the_switch_reaches_gateways() -> None:
