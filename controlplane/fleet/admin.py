@@ -14,13 +14,7 @@ from django.utils.html import format_html
 
 from controlplane.accounts import rights
 from controlplane.accounts.admin import MembershipInline
-from controlplane.accounts.admin_parts import (
-    GuidedAdmin,
-    ReadOnlyAdmin,
-    RuledAdmin,
-    RuledInline,
-    ShownInline,
-)
+from controlplane.accounts.admin_parts import GuidedAdmin, ReadOnlyAdmin, RuledAdmin, RuledInline, ShownInline
 from controlplane.accounts.core.actions import ADMINISTER, EDIT_FLEET
 from controlplane.core.formatting import TEXT
 from controlplane.fleet import callers_admin, workload_manifests  # noqa: F401  (whose pages are registered there)

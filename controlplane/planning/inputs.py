@@ -17,14 +17,7 @@ from controlplane.planning.models import (
 from controlplane.planning.models.forecast import Measure
 from controlplane.telemetry.store.read.demand import STEP_S
 from forecasting.capacity import assumptions
-from forecasting.capacity.assumptions import (
-    HOUR_S,
-    Demand,
-    PlanInputs,
-    PoolAssumptions,
-    ReplicaCapacity,
-    TokenMix,
-)
+from forecasting.capacity.assumptions import HOUR_S, Demand, PlanInputs, PoolAssumptions, ReplicaCapacity, TokenMix
 from forecasting.capacity.capacity_memory import chosen_capacity
 from forecasting.capacity.replica_capacity import cold_start
 from forecasting.demand import DemandKey

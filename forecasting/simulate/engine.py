@@ -13,17 +13,7 @@ import numpy as np
 from forecasting.series import I64
 from forecasting.simulate.compiled import compiled
 from forecasting.simulate.due import schedule, unschedule
-from forecasting.simulate.state import (
-    ABSENT,
-    ANSWERED,
-    DECODE,
-    DRAINING,
-    IDLE,
-    PREFILL,
-    READY,
-    STARTING,
-    State,
-)
+from forecasting.simulate.state import ABSENT, ANSWERED, DECODE, DRAINING, IDLE, PREFILL, READY, STARTING, State
 
 _REQUEST_BITS = 32
 _REQUEST_MASK = (1 << _REQUEST_BITS) - 1

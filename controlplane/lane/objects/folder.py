@@ -8,17 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from controlplane.lane.objects.port import (
-    GRACE_S,
-    Draft,
-    Objects,
-    Place,
-    Segments,
-    checked,
-    new_key,
-    read_whole,
-    some,
-)
+from controlplane.lane.objects.port import GRACE_S, Draft, Objects, Place, Segments, checked, new_key, read_whole, some
 
 _PART_BYTES = 1 << 20
 

@@ -6,13 +6,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TypeVar
 
-from controlplane.telemetry.explain.figures import (
-    AttemptFigures,
-    Measured,
-    MixFigures,
-    PoolFigures,
-    Serving,
-)
+from controlplane.telemetry.explain.figures import AttemptFigures, Measured, MixFigures, PoolFigures, Serving
 from controlplane.telemetry.explain.observation import (
     Batching,
     Cache,

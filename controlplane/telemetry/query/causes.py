@@ -8,13 +8,7 @@ from controlplane.telemetry.explain.causes import known_causes
 from controlplane.telemetry.explain.causes.cause import Cause
 from controlplane.telemetry.explain.causes.traffic import NOTABLE_MS
 from controlplane.telemetry.explain.figures import Serving
-from controlplane.telemetry.explain.observe import (
-    COUNTERS,
-    GAUGES,
-    Measurements,
-    observations,
-    unmeasured,
-)
+from controlplane.telemetry.explain.observe import COUNTERS, GAUGES, Measurements, observations, unmeasured
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.query.core.slow import Slow

@@ -6,13 +6,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from controlplane.telemetry.core.metric_types import (
-    MetricInfo,
-    Newest,
-    SeriesInfo,
-    TargetEvent,
-    TargetState,
-)
+from controlplane.telemetry.core.metric_types import MetricInfo, Newest, SeriesInfo, TargetEvent, TargetState
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.metrics.core.steps import (
     StepValue,

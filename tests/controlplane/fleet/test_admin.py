@@ -13,16 +13,7 @@ from redis import Redis
 
 from controlplane.core.issued import ROTATES_WITHIN
 from controlplane.dashboard.admin_site import GROUPS
-from controlplane.fleet.models import (
-    GatewayKey,
-    LLMModel,
-    Pool,
-    Replica,
-    SnapshotRevision,
-    StageTimeouts,
-    Tenant,
-    Tier,
-)
+from controlplane.fleet.models import GatewayKey, LLMModel, Pool, Replica, SnapshotRevision, StageTimeouts, Tenant, Tier
 from inference.contract import snapshot
 from inference.contract.metering.spending import key_prefix, period_of
 from inference.contract.snapshot import key_digest

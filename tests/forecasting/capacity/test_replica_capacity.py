@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecasting.capacity.replica_capacity import (
-    ASSUMED_COLD_START_S,
-    LoadWindows,
-    cold_start,
-    measured_capacity,
-)
+from forecasting.capacity.replica_capacity import ASSUMED_COLD_START_S, LoadWindows, cold_start, measured_capacity
 from tests.support.soak import sized
 
 WINDOW_S = 300

@@ -2,16 +2,7 @@
 
 from collections.abc import Sequence
 
-from controlplane.dashboard.core.figures.layout import (
-    Figure,
-    alone,
-    layout,
-    line,
-    plain,
-    series_colour,
-    x_axis,
-    y_axis,
-)
+from controlplane.dashboard.core.figures.layout import Figure, alone, layout, line, plain, series_colour, x_axis, y_axis
 from controlplane.telemetry.query.core.metric_question import Drawn, DrawnSeries, Signal
 from controlplane.telemetry.query.core.parameters import query_string
 

@@ -13,14 +13,7 @@ from controlplane.dashboard.core.plan_tables import BINDS, all_replicas, known_c
 from controlplane.dashboard.core.screen import link_query
 from controlplane.dashboard.history import synthetic
 from controlplane.dashboard.views.common import page
-from controlplane.dashboard.views.planning.frame import (
-    choices,
-    framed,
-    level_of,
-    levels,
-    missing,
-    per_second,
-)
+from controlplane.dashboard.views.planning.frame import choices, framed, level_of, levels, missing, per_second
 from controlplane.dashboard.views.planning.plan import HOURS
 from controlplane.planning.inputs import plan_inputs
 from controlplane.planning.questions import compared, scenario_of, this_hour_s

@@ -12,15 +12,7 @@ from controlplane.dashboard.core.figures.plan import regions_figure
 from controlplane.dashboard.core.plan_tables import basis_words, known_cost
 from controlplane.dashboard.history import synthetic
 from controlplane.dashboard.views.common import page
-from controlplane.dashboard.views.planning.frame import (
-    choices,
-    framed,
-    level_of,
-    levels,
-    missing,
-    per_second,
-    replaced,
-)
+from controlplane.dashboard.views.planning.frame import choices, framed, level_of, levels, missing, per_second, replaced
 from controlplane.planning.quarter import Quarter, quarters_from
 from controlplane.planning.questions import planned_quarter, quarter_of
 from controlplane.telemetry.query.core.errors import BadQuestionError

@@ -9,13 +9,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from controlplane.core.documents import lifecycle
-from controlplane.dashboard.core.policy_rows import (
-    canary_rows,
-    failover_rows,
-    headline,
-    ladder_rows,
-    target_rows,
-)
+from controlplane.dashboard.core.policy_rows import canary_rows, failover_rows, headline, ladder_rows, target_rows
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
 from controlplane.policy import queries

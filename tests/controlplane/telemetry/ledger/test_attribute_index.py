@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 
 from controlplane.telemetry.core.spans import INTERNAL, SERVER, AttrValue, Span
 from controlplane.telemetry.ledger import attribute_index
-from controlplane.telemetry.ledger.attribute_index import (
-    attribute_hash,
-    index_of,
-    is_label,
-    written,
-)
+from controlplane.telemetry.ledger.attribute_index import attribute_hash, index_of, is_label, written
 from controlplane.telemetry.ledger.close import close
 
 

@@ -5,16 +5,7 @@ import pytest
 from controlplane.telemetry.ledger import LedgerRow, close
 from inference.core import otlp
 from inference.observability.span_encoding import encode_trace, encode_write
-from inference.observability.spans import (
-    ADMIT,
-    INFER,
-    LOOKUP,
-    RESPOND,
-    TOKENIZE,
-    Mark,
-    Trace,
-    Written,
-)
+from inference.observability.spans import ADMIT, INFER, LOOKUP, RESPOND, TOKENIZE, Mark, Trace, Written
 from tests.support.telemetry.ledger_traces import assert_closes, spent
 from tests.support.telemetry.otlp_payloads import spans_in
 

@@ -4,14 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from controlplane.telemetry.core.metric_types import (
-    Matcher,
-    MetricInfo,
-    Newest,
-    Operator,
-    SampleSeries,
-    SeriesInfo,
-)
+from controlplane.telemetry.core.metric_types import Matcher, MetricInfo, Newest, Operator, SampleSeries, SeriesInfo
 from controlplane.telemetry.core.query_types import Window
 
 from ...client import StorePart
