@@ -69,7 +69,7 @@ class Callbacks(Pump[Callback, str]):
         if self._results is not None and job.callback_url.startswith(TO_TOPIC):
             return await self._results.deliver(job, self._in_database)
         try:
-            secret = await self._in_database(lambda: callbacks.secret_of(job.tenant))
+            secret = await self._in_database(lambda: CallbackSecret.objects.get(tenant=job.tenant).secret)
         except (SealError, CallbackSecret.DoesNotExist) as error:
             log.warning("callback.unsigned", job=job.name, reason=str(error))
             return Answer(None, "its secret cannot be read: ask the operators of this gateway")

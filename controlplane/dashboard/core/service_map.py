@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from controlplane.dashboard.core.comparison import mean_ms
 from controlplane.telemetry.core.query_types import FROM_CACHE, Group, LatencyReport, ReplicaHealth
 
 COLUMNS = ("client", "gateway", "cache and pools", "replicas", "servers and clusters")
@@ -78,7 +79,7 @@ def service_map(
     placed: Iterable[PlacedReplica],
 ) -> Map:
     """`pools` and `placed`: those of the fleet, which are shown also without traffic. What the ledger alone knows is shown too."""
-    whole_ms = _whole_ms(report)
+    whole_ms = report.answered * mean_ms(report)  # of all answered requests together
     made = {(each.pool, each.value): each for each in attempts}
     known = {(each.pool, each.name): each for each in placed}
     replicas = sorted({*known, *made})
@@ -106,11 +107,6 @@ def service_map(
         if at := known.get((pool, name)):
             edges.append(Edge(f"{pool}/{name}", f"in:{at.runs_in}", flow, "attempts"))
     return Map(nodes, edges)
-
-
-def _whole_ms(report: LatencyReport) -> float:
-    """Of all answered requests together."""
-    return report.answered * sum(stage.mean_ms for stage in report.stages.values())
 
 
 def _looked_up(report: LatencyReport, by_cache: Mapping[str, Group]) -> Flow:

@@ -100,9 +100,5 @@ def _words(tokens: Sequence[Token]) -> str:
     )
 
 
-def _may_lead_to(url: str) -> bool:
-    return bool(LINKS.match(url))
-
-
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-_MARKDOWN.validateLink = _may_lead_to  # type: ignore[method-assign]
+_MARKDOWN.validateLink = lambda url: bool(LINKS.match(url))  # type: ignore[method-assign]

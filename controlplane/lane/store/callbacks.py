@@ -59,11 +59,6 @@ def claim(policy: Policy, free: int, busy: Mapping[str, int], *, to_topic: bool 
     return claimed
 
 
-def secret_of(tenant: str) -> str:
-    """Raises SealError, CallbackSecret.DoesNotExist."""
-    return CallbackSecret.objects.get(tenant=tenant).secret
-
-
 def settle(callback: Callback, answer: Answer, policy: Policy, chance: float) -> None:
     """Write down what came of an attempt, unless another has been made since. Tenants read it: it has nothing of what a receiver writes, or
     of what a name resolves to.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from controlplane.lane.core import states
 from controlplane.lane.core.events import event
 from controlplane.lane.core.lines import RefusedError
-from controlplane.lane.models import Batch, Line
+from controlplane.lane.models import Batch
 from controlplane.lane.objects.port import Objects
 from controlplane.lane.store import batches, claims, jobs
 
@@ -42,13 +42,9 @@ def after(tenant: str, name: str, objects: Objects, at: At) -> More:
         offset = line.events_bytes
         out += [part + b"\n\n" for part in data.split(b"\n\n")[:-1]]
     ended = row.status != states.IN_PROGRESS
-    if ended and not _has_last(line):
+    if ended and not (line.state == states.DONE and line.events_of is not None):
         out.append(_last(row, objects, at.number + len(out)))
     return More(out, At(at.number + len(out), offset), ended)
-
-
-def _has_last(line: Line) -> bool:
-    return line.state == states.DONE and line.events_of is not None
 
 
 def _made(it: jobs.Standing) -> list[bytes]:

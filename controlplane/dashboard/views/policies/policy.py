@@ -153,17 +153,14 @@ def paired(acted: Sequence[DecisionChange], decided: Sequence[DecisionChange]) -
         same = next((each for each in left if _same(each, change)), None)
         if same is not None:
             left.remove(same)
-        rows.append({"at": change.at, "subject": _subject(change), "shadow": change, "acted": same})
+        if same is None or same.after != change.after:
+            rows.append({"at": change.at, "subject": _subject(change), "shadow": change, "acted": same})
     rows += [{"at": each.at, "subject": _subject(each), "shadow": None, "acted": each} for each in left]
-    return sorted((row for row in rows if not _agree(row)), key=lambda row: row["at"])
+    return sorted(rows, key=lambda row: row["at"])
 
 
 def _same(first: DecisionChange, second: DecisionChange) -> bool:
     return _subject(first) == _subject(second) and abs(first.at - second.at) <= PAIRED_WITHIN
-
-
-def _agree(row: Mapping[str, Any]) -> bool:
-    return bool(row["shadow"] and row["acted"] and row["shadow"].after == row["acted"].after)
 
 
 def _subject(change: DecisionChange) -> str:

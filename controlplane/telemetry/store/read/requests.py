@@ -134,7 +134,7 @@ class RequestReader(StorePart):
             if other is None or span.end_ns - span.start_ns > other.end_ns - other.start_ns:
                 longest[span.trace_id, span.span_id] = span
         traces: dict[str, list[Span]] = {}
-        for span in sorted(longest.values(), key=_by_start):
+        for span in sorted(longest.values(), key=lambda span: (span.start_ns, span.span_id)):
             spans = traces.setdefault(span.trace_id.hex(), [])
             if most is None or len(spans) < most:
                 spans.append(span)
@@ -179,10 +179,6 @@ class RequestReader(StorePart):
             Failure(status, error_type, http_status, stage, requests, p50_ns / 1e6, newest_ns)
             for status, error_type, http_status, stage, requests, p50_ns, newest_ns in rows
         ]
-
-
-def _by_start(span: Span) -> tuple[int, bytes]:
-    return span.start_ns, span.span_id
 
 
 def _hex(trace_id: str) -> str:
