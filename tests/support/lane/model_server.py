@@ -11,6 +11,8 @@ from tests.support.http_server import ThreadedServer
 
 MODEL = "echo"
 INPUT_TOKENS, OUTPUT_TOKENS = 7, 3
+TOKENS = INPUT_TOKENS + OUTPUT_TOKENS
+RESPONSE = {"id": "resp_of_the_server", "object": "response", "created_at": 1, "model": MODEL}
 
 
 class EchoServer(ThreadedServer):
@@ -57,21 +59,10 @@ class EchoServer(ThreadedServer):
         if refused := await self._refused(text, request):
             return refused
         message = {"role": "assistant", "content": f"echo {text}"}
-        usage = {
-            "prompt_tokens": INPUT_TOKENS,
-            "completion_tokens": OUTPUT_TOKENS,
-            "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
-        }
-        return web.json_response(
-            {
-                "id": "chatcmpl-1",
-                "object": "chat.completion",
-                "created": 1,
-                "model": MODEL,
-                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-                "usage": usage,
-            }
-        )
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        usage = {"prompt_tokens": INPUT_TOKENS, "completion_tokens": OUTPUT_TOKENS, "total_tokens": TOKENS}
+        head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": MODEL}
+        return web.json_response({**head, "choices": [choice], "usage": usage})
 
     async def _response(self, request: web.Request) -> web.StreamResponse:
         """A text that begins with `long` is cut."""
@@ -81,43 +72,19 @@ class EchoServer(ThreadedServer):
             return refused
         if self.body.get("stream"):
             return await self._stream(text, request)
-        part = {"type": "output_text", "text": f"echo {text}", "annotations": []}
-        item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
-        cut = {"reason": "max_output_tokens"} if text.startswith("long") else None
-        usage = {
-            "input_tokens": INPUT_TOKENS,
-            "output_tokens": OUTPUT_TOKENS,
-            "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
-        }
-        return web.json_response(
-            {
-                "id": "resp_of_the_server",
-                "object": "response",
-                "created_at": 1,
-                "model": MODEL,
-                "status": "incomplete" if cut else "completed",
-                "incomplete_details": cut,
-                "output": [item],
-                "usage": usage,
-            }
-        )
+        response = _ended(f"echo {text}")
+        if text.startswith("long"):
+            response |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+        return web.json_response(response)
 
     async def _stream(self, text: str, request: web.Request) -> web.StreamResponse:
         """A text that begins with `half` or `broken` stops after its first word until `go_on`, and the latter ends there."""
         out = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await out.prepare(request)
-        response = {"id": "resp_of_the_server", "object": "response", "created_at": 1, "model": MODEL, "output": []}
-        kinds: list[tuple[str, dict[str, Any]]] = [
-            ("response.created", {"response": {**response, "status": "in_progress"}}),
-            ("response.in_progress", {"response": {**response, "status": "in_progress"}}),
-        ]
+        begun = {"response": {**RESPONSE, "status": "in_progress", "output": []}}
+        kinds: list[tuple[str, dict[str, Any]]] = [("response.created", begun), ("response.in_progress", begun)]
         kinds += [("response.output_text.delta", {"item_id": "msg_1", "delta": f"{word} "}) for word in text.split()]
-        usage = {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS, "total_tokens": 10}
-        part = {"type": "output_text", "text": f"{text} ", "annotations": []}
-        item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
-        kinds.append(
-            ("response.completed", {"response": {**response, "status": "completed", "output": [item], "usage": usage}})
-        )
+        kinds.append(("response.completed", {"response": _ended(f"{text} ")}))
         for number, (kind, members) in enumerate(kinds):
             data = json.dumps({"type": kind, "sequence_number": number, **members})
             await out.write(f"event: {kind}\ndata: {data}\n\n".encode())
@@ -147,3 +114,11 @@ class EchoServer(ThreadedServer):
             status = int(text.split(":")[1])
             return web.json_response({"error": {"message": "no", "type": "x", "code": status}}, status=status)
         return None
+
+
+def _ended(text: str) -> dict[str, Any]:
+    """A response that has said all of it."""
+    part = {"type": "output_text", "text": text, "annotations": []}
+    item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    usage = {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS, "total_tokens": TOKENS}
+    return {**RESPONSE, "status": "completed", "output": [item], "usage": usage}
