@@ -27,14 +27,10 @@ OBSERVED = {
 @contextmanager
 def refused() -> Iterator[None]:
     """Within it the product cannot write rows of RECORDED past their signals. Tests may: they set a scene."""
-    plain = {name: getattr(QuerySet, name) for name in WRITES}
-    for name, write in plain.items():
-        setattr(QuerySet, name, _watched(write))
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in WRITES:
+            patch.setattr(QuerySet, name, _watched(getattr(QuerySet, name)))
         yield
-    finally:
-        for name, write in plain.items():
-            setattr(QuerySet, name, write)
 
 
 @contextmanager

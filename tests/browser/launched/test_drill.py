@@ -154,7 +154,7 @@ def test_a_bad_canary_is_rolled_back_and_named_to_whom_it_concerns(page: Page, r
     with failing_candidate(run) as server, objective(run, "next-answered", pool="chat-small-next"):
         at = time.time()
         with in_force(page, "Canary", CANARY):
-            told = told_of(stand_in, BAD_CANARY, BAD_CANARY.down[0], at)
+            told = told_of(stand_in, BAD_CANARY.down[0].component, at, BAD_CANARY.severity)
             served = len(server.bodies)
             ended = run.get("decisions?kind=canary&limit=1")["changes"][0]
             assert ended["reason"].startswith("small-next: 50 % → rolled back"), ended
@@ -180,7 +180,7 @@ def test_a_bad_canary_is_rolled_back_and_named_to_whom_it_concerns(page: Page, r
 def test_a_failover_says_from_where_to_where_and_what_it_is_for(page: Page, run: Run, stand_in: PagerDuty) -> None:
     with spare_pool(run), in_force(page, "Routing", FAILOVER):
         with broken(run, SMALL_DOWN.fault) as at:
-            told = {drill: told_of(stand_in, drill, drill.down[0], at) for drill in (FAILED_OVER, SMALL_DOWN)}
+            told = {it: told_of(stand_in, it.down[0].component, at, it.severity) for it in (FAILED_OVER, SMALL_DOWN)}
             since = {drill: text_says(payload, drill, drill.down[0], at) for drill, (_, payload) in told.items()}
             assert ask(run, "Who answers?") == 200
             the_alerts_link_leads_to_the_cause(page, stand_in, FAILED_OVER, told[FAILED_OVER][0])

@@ -20,10 +20,10 @@ PROCESSES = ("Gateway", "Redis", "Telemetry", "Worker", "Controller")
 UP = re.compile(r"^●\s*up$")
 
 
-def told_of(stand_in: PagerDuty, drill: Drill, down: Down, at: float) -> tuple[str, dict[str, Any]]:
+def told_of(stand_in: PagerDuty, component: str, at: float, severity: str = "critical") -> tuple[str, dict[str, Any]]:
     """The key and the payload of what PagerDuty was sent."""
-    asked = (stand_in, (down.component,), at, drill.severity)
-    assert stand_in.wait(lambda it: page_of(*asked) is not None, PATIENCE_S), f"nobody was told of {down.component}"
+    asked = (stand_in, (component,), at, severity)
+    assert stand_in.wait(lambda it: page_of(*asked) is not None, PATIENCE_S), f"nobody was told of {component}"
     found = page_of(*asked)
     assert found is not None
     return found
@@ -146,11 +146,7 @@ def shoot(page: Page, name: str) -> None:
 
 def objective_says(page: Page, stand_in: PagerDuty, component: str, at: float, measured: str, blame: str) -> None:
     """Holds the text of an objective's page, and the screen that its link opens, against what was injected."""
-    asked = (stand_in, (component,), at)
-    assert stand_in.wait(lambda it: page_of(*asked) is not None, PATIENCE_S), f"nobody was told of {component}"
-    found = page_of(*asked)
-    assert found is not None
-    key, payload = found
+    key, payload = told_of(stand_in, component, at)
     late = "stage and segment not known \\(the store did not answer within 5 s\\)[^;]*"  # a page does not wait for it
     assert re.match(
         f"({measured}.*; {blame}|.* times too fast .*; {late}); .*no owner; no runbook$", payload["summary"]
@@ -167,7 +163,7 @@ def told_and_shown(page: Page, run: Run, stand_in: PagerDuty, name: str) -> None
     drill = DRILLS[name]
     EXPECTED[id(page)] = drill.complaints
     with broken(run, drill.fault) as at:
-        told = {one.component: told_of(stand_in, drill, one, at) for one in drill.down}
+        told = {one.component: told_of(stand_in, one.component, at, drill.severity) for one in drill.down}
         sinces = {one.component: text_says(told[one.component][1], drill, one, at) for one in drill.down}
         for key, _ in told.values():
             the_alerts_link_leads_to_the_cause(page, stand_in, drill, key)

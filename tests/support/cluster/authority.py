@@ -1,6 +1,5 @@
 """A certificate authority for one control plane: servers' and users' certificates, and the key of its tokens."""
 
-import datetime
 import ipaddress
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-PEM = serialization.Encoding.PEM
+from tests.support.certificates import PEM, private_text, unsigned
 
 
 class Authority:
@@ -19,7 +18,7 @@ class Authority:
         self.folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
-        made = self._builder(self._name, self._key).add_extension(
+        made = unsigned(self._name, self._name, self._key).add_extension(
             x509.BasicConstraints(ca=True, path_length=None), critical=True
         )
         (folder / "ca.crt").write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(PEM))
@@ -36,32 +35,16 @@ class Authority:
         names = x509.SubjectAlternativeName(
             [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")]
         )
-        made = self._builder(subject, key).add_extension(names, critical=False).sign(self._key, hashes.SHA256())
+        made = unsigned(subject, self._name, key).add_extension(names, critical=False).sign(self._key, hashes.SHA256())
         chain, private = self.folder / f"{name}.crt", self.folder / f"{name}.key"
         chain.write_bytes(made.public_bytes(PEM))
-        private.write_bytes(_private(key))
+        private.write_bytes(private_text(key))
         return chain, private
 
     def token_keys(self) -> tuple[Path, Path]:
         """The private and the public key of service accounts' tokens."""
         key = ec.generate_private_key(ec.SECP256R1())
         private, public = self.folder / "sa.key", self.folder / "sa.pub"
-        private.write_bytes(_private(key))
+        private.write_bytes(private_text(key))
         public.write_bytes(key.public_key().public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
         return private, public
-
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-        now = datetime.datetime.now(datetime.UTC)
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(minutes=5))
-            .not_valid_after(now + datetime.timedelta(days=1))
-        )
-
-
-def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

@@ -83,18 +83,7 @@ class ControlPlane:
             "server": f"https://127.0.0.1:{self.port}",
             "certificate-authority": str(self.folder / "ca.crt"),
         }
-        path.write_text(
-            yaml.safe_dump(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Config",
-                    "clusters": [{"name": "test", "cluster": cluster}],
-                    "users": [{"name": user, "user": {"client-certificate": str(certificate), "client-key": str(key)}}],
-                    "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
-                    "current-context": "test",
-                }
-            )
-        )
+        path.write_text(kubeconfig(cluster, user, {"client-certificate": str(certificate), "client-key": str(key)}))
         return path
 
     def pause(self) -> None:
@@ -152,6 +141,20 @@ class ControlPlane:
         process = Managed(Command(name, argv, env={"TMPDIR": str(self.folder)}), self.folder / f"{name}.log")
         self._running.append(process)
         return process.start()
+
+
+def kubeconfig(cluster: dict[str, str], name: str, user: dict[str, str]) -> str:
+    """The text of a file that leads to this cluster as this user."""
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": name, "user": user}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": name}}],
+            "current-context": "test",
+        }
+    )
 
 
 def control_plane(folder: Path, binaries: Binaries, **options: int) -> Iterator[ControlPlane]:

@@ -11,9 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import yaml
-
-from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.control_plane import ControlPlane, kubeconfig
 
 HANG, DROP, LOSE_ANSWER = "hang", "drop", "lose answer"
 """No answer; the connection closes; the API server does it, and its answer does not arrive. What it refuses (another status of the object
@@ -88,19 +86,7 @@ class Proxy:
     def kubeconfig(self, folder: Path) -> Path:
         """A kubeconfig that leads here."""
         path = folder / f"proxy-{self._server.server_port}"
-        cluster = {"server": f"http://127.0.0.1:{self._server.server_port}"}
-        path.write_text(
-            yaml.safe_dump(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Config",
-                    "clusters": [{"name": "proxy", "cluster": cluster}],
-                    "users": [{"name": "nobody", "user": {}}],
-                    "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "nobody"}}],
-                    "current-context": "proxy",
-                }
-            )
-        )
+        path.write_text(kubeconfig({"server": f"http://127.0.0.1:{self._server.server_port}"}, "nobody", {}))
         return path
 
     @contextmanager

@@ -34,11 +34,7 @@ def question(**options: object) -> bytes:
 
 def send(gateway: Gateway, model: str, *, stream: bool, max_tokens: int = 500, **options: object) -> socket.socket:
     """A request over a bare socket, which can be closed at any moment."""
-    body = json.dumps(
-        {"model": model, "messages": unique(), "stream": stream, "max_tokens": max_tokens, "temperature": 1, **options}
-    ).encode()
-    head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n"
-    head += f"authorization: Bearer {KEY}\r\ncontent-length: {len(body)}\r\n\r\n"
     connection = socket.create_connection((LOOPBACK, gateway.port))
-    connection.sendall(head.encode() + body)
+    asked = question(model=model, stream=stream, max_tokens=max_tokens, temperature=1, **options)
+    connection.sendall(request(asked))
     return connection

@@ -1,7 +1,7 @@
 """Ends a process before or after each thing that it does outside of itself, one point after the other."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
@@ -35,23 +35,7 @@ class Points:
 @contextmanager
 def killed_at(points: Points, functions: dict[str, Any]) -> Iterator[None]:
     """`functions` are the owners of each name: a module or a class."""
-    patches = [
-        mock.patch.object(owner, name, _wrapped(points, name, getattr(owner, name)))
-        for name, owner in functions.items()
-    ]
-    for patch in patches:
-        patch.start()
-    try:
+    with ExitStack() as patches:
+        for name, owner in functions.items():
+            patches.enter_context(mock.patch.object(owner, name, points.around(name, getattr(owner, name))))
         yield
-    finally:
-        for patch in patches:
-            patch.stop()
-
-
-def _wrapped(points: Points, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    call = points.around(name, original)
-
-    def method(*args: Any, **kwargs: Any) -> Any:
-        return call(*args, **kwargs)
-
-    return method

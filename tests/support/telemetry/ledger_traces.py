@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER, AttrValue, Event, Span
 from controlplane.telemetry.ledger.row import LedgerRow
@@ -52,24 +53,14 @@ def gateway(
     end: int,
     parent: Span | bytes = b"",
     *,
-    kind: int = INTERNAL,
     stage: str = "",
-    events: Iterable[tuple[str, int]] = (),
     also: Mapping[str, AttrValue] = {},
-    **attributes: AttrValue,
+    **more: Any,
 ) -> Span:
-    """A span of Weir's gateway."""
-    staged = {"weir.stage": stage} if stage else {}
+    """A span of Weir's gateway; `more` is as for any span."""
+    staged: dict[str, AttrValue] = {"weir.stage": stage} if stage else {}
     return span(
-        name,
-        start,
-        end,
-        parent,
-        kind=kind,
-        service="weir-gateway",
-        scope="weir.gateway",
-        events=events,
-        also=attributes | staged | dict(also),
+        name, start, end, parent, service="weir-gateway", scope="weir.gateway", also=staged | dict(also), **more
     )
 
 
