@@ -1,11 +1,10 @@
 import json
-from io import StringIO
 from pathlib import Path
 
 import pytest
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.test import Client, RequestFactory
 
 from controlplane.accounts.models import ApiToken, Membership
@@ -13,6 +12,7 @@ from controlplane.fleet.models import GatewayKey
 from controlplane.management.bootstrap import TENANTS
 from inference.contract import snapshot
 from inference.contract.snapshot import key_digest
+from tests.support.commands import said
 from tests.support.fleet import fleet
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -22,9 +22,7 @@ SECRETS = ["admin-password", "api-token", *(tenant.key_file for tenant in TENANT
 
 def bootstrap(*arguments: str) -> str:
     """Of a newcomer's machine."""
-    out = StringIO()
-    call_command("bootstrap", "--demo", *arguments, stdout=out)
-    return out.getvalue()
+    return said("bootstrap", "--demo", *arguments)
 
 
 def secret(home: Path, name: str) -> str:
@@ -47,7 +45,7 @@ def test_what_is_in_the_files_opens_the_doors(home: Path) -> None:
 
 
 def test_demo_tenants_are_made_where_they_are_asked_for_alone(home: Path) -> None:
-    call_command("bootstrap", stdout=StringIO())
+    said("bootstrap")
     assert not GatewayKey.objects.exists()
     assert not any((home / tenant.key_file).exists() for tenant in TENANTS)
 
@@ -58,7 +56,7 @@ def test_secrets_are_for_their_owner_alone(home: Path) -> None:
 
 
 def test_a_demo_has_a_person_of_each_role_and_anything_else_an_administrator_alone(home: Path) -> None:
-    call_command("bootstrap", stdout=StringIO())
+    said("bootstrap")
     assert [(user.username, user.is_superuser) for user in User.objects.all()] == [("admin", True)]
     assert "made users viewer, responder, owner, approver of team serving" in bootstrap()
     assert secret(home, "demo-password") not in bootstrap()

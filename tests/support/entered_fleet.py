@@ -1,11 +1,15 @@
 """A fleet with something in every form that people enter, and what gateways would get of the fleet as it is."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 from django.db import transaction
 
+from controlplane.core.documents.report import plan_lines
 from controlplane.fleet.core.snapshot import render
+from controlplane.fleet.files.apply import apply
 from controlplane.fleet.files.kinds import KINDS
+from controlplane.fleet.files.revisions import write
 from controlplane.fleet.models import (
     AllowedRegion,
     Cluster,
@@ -77,6 +81,13 @@ def entered_fleet() -> None:
         name="login", issuer="https://login.example.com", audience="weir", jwks_url="https://login.example.com/keys"
     )
     issuer.tenants.set([tenant])
+
+
+def applied(*texts: str, label: str = "repo", **options: Any) -> tuple[list[str], list[str]]:
+    """The lines of the plan, and of the problems."""
+    done = apply({"fleet.yaml": "---\n".join(texts)}, label=label, **options)
+    write()
+    return list(plan_lines(done.steps)), [each.text() for each in done.problems]
 
 
 @transaction.atomic

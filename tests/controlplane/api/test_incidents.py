@@ -11,6 +11,7 @@ from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident, SilenceRecord
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint
 from tests.support.incidents.alerts import NOW, UP, alert
+from tests.support.web.api import send
 from tests.support.web.served import Filled
 
 pytestmark = pytest.mark.django_db
@@ -20,10 +21,6 @@ pytestmark = pytest.mark.django_db
 def burning(away: None) -> Incident:
     engine.observe([alert(), alert(UP, severity="ticket", burn=4)], NOW)
     return Incident.objects.get(objective="chat-ttft")
-
-
-def send(caller: Client, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-    return getattr(caller, method)(f"/api/v1/{path}", body or {}, content_type="application/json")
 
 
 def test_the_list_has_each_open_incident_with_its_text(caller: Client, burning: Incident) -> None:

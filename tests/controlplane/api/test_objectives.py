@@ -13,6 +13,7 @@ from controlplane.controller.loop import Controller
 from controlplane.fleet.models import Team
 from controlplane.slo.models import Maintenance, StoredObjective
 from controlplane.telemetry.query import answers
+from tests.support.web.api import send
 from tests.support.web.people import logged_in
 from tests.support.web.served import Filled
 
@@ -33,10 +34,6 @@ def api(db: None) -> Client:
     """Somebody who may change objectives."""
     Team.objects.create(name="serving")
     return logged_in(User.objects.create_superuser("api-olga"))
-
-
-def send(client: Client, method: str, path: str, body: dict[str, Any]) -> Any:
-    return getattr(client, method)(f"/api/v1/{path}", body, content_type="application/json")
 
 
 def test_an_objective_can_be_made_read_changed_and_removed(api: Client) -> None:

@@ -2,24 +2,23 @@
 
 import json
 from datetime import timedelta
-from io import BytesIO, StringIO, TextIOWrapper
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from controlplane.audit.core.chain import hash_of
 from controlplane.audit.models import Entry, Head
 from controlplane.fleet.models import Tier
 from inference.contract.metering.text_audit import TextAudit, key_of
+from tests.support.commands import said
 
 pytestmark = pytest.mark.django_db
 
 
 def audit(*arguments: str) -> str:
-    out = StringIO()
-    call_command("audit", *arguments, stdout=out)
-    return out.getvalue()
+    return said("audit", *arguments)
 
 
 @pytest.fixture

@@ -1,16 +1,16 @@
 """Workloads as owners enter them, and as `manage.py stack` renders them."""
 
-from io import StringIO
 from typing import Any
 
 import pytest
 import yaml
 from django.core.exceptions import ValidationError
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.test import Client
 from django.urls import reverse
 
 from controlplane.fleet.models import Cluster, Pool, Workload
+from tests.support.commands import said
 from tests.support.stored_pool import stored_pool
 
 pytestmark = pytest.mark.django_db
@@ -81,9 +81,7 @@ def test_render_prints_what_the_admin_shows(pool: Pool, admin_client: Client) ->
     workload = triton(pool)
     workload.full_clean()
     workload.save()
-    out = StringIO()
-    call_command("stack", "render", stdout=out)
-    objects = list(yaml.safe_load_all(out.getvalue()))
+    objects = list(yaml.safe_load_all(said("stack", "render")))
     assert [each["kind"] for each in objects] == ["ConfigMap", "Deployment", "Service", "PodDisruptionBudget"]
     assert {each["metadata"]["namespace"] for each in objects} == {"serving"}
     page = admin_client.get(reverse("admin:fleet_workload_change", args=[workload.pk])).content.decode()
@@ -92,11 +90,11 @@ def test_render_prints_what_the_admin_shows(pool: Pool, admin_client: Client) ->
 
 def test_without_a_workload_it_says_where_to_enter_one() -> None:
     with pytest.raises(CommandError, match="enter one in the admin"):
-        call_command("stack", "render", stdout=StringIO())
+        said("stack", "render")
 
 
 def test_workloads_of_a_disabled_cluster_are_left_alone(pool: Pool) -> None:
     triton(pool).save()
     Cluster.objects.update(enabled=False)
     with pytest.raises(CommandError, match="No workload"):
-        call_command("stack", "render", stdout=StringIO())
+        said("stack", "render")

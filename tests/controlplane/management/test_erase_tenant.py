@@ -1,12 +1,11 @@
 """`manage.py erase_tenant`."""
 
 import time
-from io import StringIO
 from pathlib import Path
 
 import pytest
 from django.conf import settings
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from controlplane.audit.models import Entry
 from controlplane.celery import app
@@ -16,6 +15,7 @@ from controlplane.lane.objects.folder import Folder
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.write.arrow_columns import span_table
 from controlplane.worker.schedule import SCHEDULE
+from tests.support.commands import said
 from tests.support.lane.stored import begun, new_job
 from tests.support.telemetry.samples import row, span
 
@@ -24,9 +24,7 @@ pytestmark = pytest.mark.django_db
 
 def erase_tenant(*arguments: str) -> dict[str, int]:
     """What the last table of the command says."""
-    out = StringIO()
-    call_command("erase_tenant", *arguments, stdout=out)
-    lines = out.getvalue().rpartition(":\n")[2].splitlines()
+    lines = said("erase_tenant", *arguments).rpartition(":\n")[2].splitlines()
     return {name: int(count.replace(",", "")) for count, name in (line.split(maxsplit=1) for line in lines)}
 
 

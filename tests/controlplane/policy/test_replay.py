@@ -2,11 +2,9 @@
 
 import subprocess
 import sys
-from io import StringIO
 
 import msgspec
 import pytest
-from django.core.management import call_command
 from django.utils import timezone
 from msgspec import structs
 
@@ -16,6 +14,7 @@ from controlplane.policy.core.record import Record, encode, record_of
 from controlplane.policy.core.spec import InForce
 from controlplane.policy.decider import OURS, decider, modules
 from controlplane.policy.models import DecisionRecord, PolicyRevision
+from tests.support import commands
 from tests.support.policy.cases import pool, scaling, seen
 
 pytestmark = pytest.mark.django_db
@@ -42,12 +41,7 @@ def policy() -> InForce:
 
 
 def replayed(*arguments: str) -> tuple[int, str]:
-    out = StringIO()
-    try:
-        call_command("policy", "replay", *arguments, stdout=out)
-    except SystemExit as end:
-        return int(end.code or 0), out.getvalue()
-    return 0, out.getvalue()
+    return commands.run("policy", "replay", *arguments)
 
 
 def test_a_stored_decision_is_made_again(policy: InForce) -> None:
@@ -108,4 +102,4 @@ def test_every_module_that_decides_counts() -> None:
 
 def test_an_unknown_key_is_wrong_usage() -> None:
     with pytest.raises(Exception, match="no decision has the key nope"):
-        call_command("policy", "replay", "nope", stdout=StringIO())
+        replayed("nope")

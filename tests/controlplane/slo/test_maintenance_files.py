@@ -8,14 +8,13 @@ from django.core.exceptions import PermissionDenied
 
 from controlplane.accounts.core.actions import EDIT_FLEET
 from controlplane.core.documents.plan import managed_by
-from controlplane.core.documents.report import plan_lines
 from controlplane.fleet.files import kinds
 from controlplane.fleet.files.apply import apply
 from controlplane.fleet.files.export import export
 from controlplane.fleet.files.revisions import differing, noted, write
 from controlplane.slo.models import Maintenance, StoredObjective
 from controlplane.sources.crds import definition
-from tests.support.entered_fleet import entered_fleet
+from tests.support.entered_fleet import applied, entered_fleet
 from tests.support.slo.objective_file import OBJECTIVE
 from tests.support.web.people import member
 
@@ -44,13 +43,6 @@ def _fleet(home: Path) -> None:
     entered_fleet()
 
 
-def applied(*texts: str, label: str = "repo", **options: Any) -> tuple[list[str], list[str]]:
-    """The lines of the plan, and of the problems."""
-    done = apply({"files.yaml": "---\n".join(texts)}, label=label, **options)
-    write()
-    return list(plan_lines(done.steps)), [each.text() for each in done.problems]
-
-
 def by_hand(**fields: Any) -> Maintenance:
     given = {"name": "Disks & fans", "start": "2036-01-01T00:00:00", "reason": "-", "author": "olga", **fields}
     row = Maintenance.objects.create(**given)
@@ -75,9 +67,9 @@ def test_a_window_comes_with_the_objective_that_it_names_and_goes_out_as_it_came
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
-        ("- chat-ttft", "- chat-itl", "files.yaml:12:3: error: objectives='chat-itl' is no objective"),
-        ("'2036-11-22T02:00:00'", "soon", "files.yaml:7:3: error: start: start='soon' is not a time"),
-        ("  scope:\n    model: chat", "  scope: [1]", "files.yaml:9:3: error: scope: scope=[1] is no mapping"),
+        ("- chat-ttft", "- chat-itl", "fleet.yaml:12:3: error: objectives='chat-itl' is no objective"),
+        ("'2036-11-22T02:00:00'", "soon", "fleet.yaml:7:3: error: start: start='soon' is not a time"),
+        ("  scope:\n    model: chat", "  scope: [1]", "fleet.yaml:9:3: error: scope: scope=[1] is no mapping"),
         ("model: chat\n", "model: 5\n", "scope=5 is no text: write the value of model in quotes"),
         ("name: drivers", "name: The drivers", "“The drivers” is not a name"),
     ],

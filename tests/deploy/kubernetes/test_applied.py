@@ -1,20 +1,19 @@
 """The manifests, and workloads of the fleet, on a real API server."""
 
 import shutil
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from django.conf import settings
-from django.core.management import call_command
 
 from controlplane.fleet.clusters.registry import kubernetes
 from controlplane.fleet.models import Cluster, Workload
 from tests.deploy.kubernetes.built import built
 from tests.support.cluster.namespace import Namespace
 from tests.support.cluster.objects import service
+from tests.support.commands import run
 from tests.support.stored_pool import stored_pool
 from tests.support.wait import eventually
 
@@ -79,35 +78,26 @@ def workload(row: Cluster) -> Workload:
     return made
 
 
-def stack(command: str, *arguments: str) -> tuple[int, str]:
-    out, code = StringIO(), 0
-    try:
-        call_command("stack", command, *arguments, stdout=out, stderr=out)
-    except SystemExit as error:
-        code = int(error.code or 0)
-    return code, out.getvalue()
-
-
 def test_a_workload_is_compared_applied_and_keeps_the_count_of_who_scales_it(
     cluster: Namespace, workload: Workload
 ) -> None:
-    code, said = stack("diff")
+    code, said = run("stack", "diff")
     assert (code, "create Deployment/chat-here" in said, "4 objects to change" in said) == (1, True, True)
-    assert stack("apply")[0] == 0
-    assert stack("diff") == (0, "cluster here: nothing differs\n")
+    assert run("stack", "apply")[0] == 0
+    assert run("stack", "diff") == (0, "cluster here: nothing differs\n")
     cluster.set_count("chat-here", 3)
     workload.image = "triton:2"
     workload.save()
-    code, said = stack("diff")
+    code, said = run("stack", "diff")
     assert (code, "'triton:1' → 'triton:2'" in said, "1 object to change" in said) == (1, True, True)
-    assert stack("apply")[0] == 0
+    assert run("stack", "apply")[0] == 0
     assert cluster.count("chat-here") == 3
 
 
 def test_a_rendered_pool_runs_on_gpu_nodes(hollow: Namespace, workload: Workload) -> None:
     """A hollow node runs no container and mounts no claim: whether a scheduler takes the pod is what is seen here."""
     Workload.objects.update(store_claim="", backend="")
-    assert stack("apply")[0] == 0
+    assert run("stack", "apply")[0] == 0
     labels = "app.kubernetes.io/instance=chat-here"
 
     def node() -> str:
@@ -122,7 +112,7 @@ def test_what_cannot_be_changed_is_named_with_the_rest_and_nothing_is_applied(
 ) -> None:
     cluster.create(service("chat-here", "by-hand", grpc=8001) | {"spec": {"ports": [{"name": "grpc", "port": 8001}]}})
     for command in ("diff", "apply"):
-        code, said = stack(command)
+        code, said = run("stack", command)
         assert (code, "create Deployment/chat-here" in said, "refused Service/chat-here" in said) == (1, True, True)
         assert "delete Service “chat-here” first" in said
     assert "nothing was applied" in said
@@ -130,20 +120,20 @@ def test_what_cannot_be_changed_is_named_with_the_rest_and_nothing_is_applied(
 
 
 def test_a_container_that_is_not_weirs_is_named_where_it_stays(cluster: Namespace, workload: Workload) -> None:
-    [_, deployment, *_] = yaml.safe_load_all(stack("render")[1])
+    [_, deployment, *_] = yaml.safe_load_all(run("stack", "render")[1])
     deployment["spec"]["template"]["spec"]["containers"][0]["name"] = "by-hand"
     cluster.create(deployment)
-    code, said = stack("diff")
+    code, said = run("stack", "diff")
     assert (code, "container by-hand stays beside it" in said) == (1, True)
 
 
 def test_what_somebody_else_made_is_adopted_when_that_is_asked_for(cluster: Namespace, workload: Workload) -> None:
-    [_, deployment, *_] = yaml.safe_load_all(stack("render")[1])
+    [_, deployment, *_] = yaml.safe_load_all(run("stack", "render")[1])
     deployment["spec"]["template"]["spec"]["containers"][0]["image"] = "triton:by-hand"
     cluster.create(deployment)
-    code, said = stack("diff")
+    code, said = run("stack", "diff")
     assert (code, "adopt Deployment/chat-here" in said, "image is managed by kubectl-create" in said) == (1, True, True)
-    code, said = stack("apply")
+    code, said = run("stack", "apply")
     assert (code, "--adopt takes these fields over" in said) == (1, True)
-    assert stack("apply", "--adopt")[0] == 0
-    assert stack("diff") == (0, "cluster here: nothing differs\n")
+    assert run("stack", "apply", "--adopt")[0] == 0
+    assert run("stack", "diff") == (0, "cluster here: nothing differs\n")

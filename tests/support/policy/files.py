@@ -1,20 +1,13 @@
 """`./weir`, and what it leaves of policies."""
 
-from io import StringIO
-
-from django.core.management import call_command
-
 from controlplane.policy.models import PolicyRevision
+from tests.support import commands
 
 
 def run(*arguments: str) -> tuple[int, list[str]]:
     """The exit code, and the lines that it writes."""
-    out = StringIO()
-    try:
-        call_command("weir", *arguments, stdout=out)
-    except SystemExit as ended:
-        return int(ended.code or 0), out.getvalue().splitlines()
-    return 0, out.getvalue().splitlines()
+    code, text = commands.run("weir", *arguments)
+    return code, text.splitlines()
 
 
 def states() -> dict[str, str]:

@@ -12,7 +12,6 @@ from django.core.management import call_command
 
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_FLEET
-from controlplane.core.documents.report import plan_lines
 from controlplane.core.documents.writing import join_documents
 from controlplane.fleet.files import kinds
 from controlplane.fleet.files.apply import apply
@@ -35,7 +34,7 @@ from controlplane.fleet.models import (
 from controlplane.planning.models import PlannedEvent, PoolCapacity
 from controlplane.policy.models import PolicyRevision
 from controlplane.slo.models import StoredObjective
-from tests.support.entered_fleet import as_gateways_get_it, emptied, entered_fleet
+from tests.support.entered_fleet import applied, as_gateways_get_it, emptied, entered_fleet
 from tests.support.policy.people_and_texts import scaling
 from tests.support.slo.objective_file import OBJECTIVE
 from tests.support.slo.openslo_files import slo
@@ -55,13 +54,6 @@ spec:
   timeouts:
     queue_ms: 500
 """
-
-
-def applied(text: str, label: str = "repo", **options: Any) -> tuple[list[str], list[str]]:
-    """The lines of the plan, and of the problems."""
-    done = apply({"fleet.yaml": text}, label=label, **options)
-    write()
-    return list(plan_lines(done.steps)), [each.text() for each in done.problems]
 
 
 def test_a_fleet_goes_into_an_empty_database_as_it_was(home: Path) -> None:

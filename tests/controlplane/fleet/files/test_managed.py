@@ -1,11 +1,9 @@
 """What a source manages is changed there: forms and REST refuse it and say who owns it, and what differs since is shown."""
 
-from io import StringIO
 from pathlib import Path
 
 import pytest
 from django.core.exceptions import ValidationError
-from django.core.management import call_command
 from django.test import Client
 
 from controlplane.fleet.files import revisions
@@ -14,6 +12,7 @@ from controlplane.fleet.models import Pool, Replica
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import steps
 from controlplane.policy.revisions.read import PolicyTextError
+from tests.support.commands import said
 from tests.support.entered_fleet import entered_fleet
 from tests.support.policy.people_and_texts import scaling
 from tests.support.web.html import html_of
@@ -26,7 +25,7 @@ SENTENCE = "Pool chat-eu is managed by git: change it there, or take it over wit
 def repository(home: Path, tmp_path: Path) -> Path:
     """Files of the pool `chat-eu` and of a policy about it, which are in force and manage both."""
     entered_fleet()
-    call_command("weir", "export", "--to", str(tmp_path), stdout=StringIO())
+    said("weir", "export", "--to", str(tmp_path))
     for file in tmp_path.iterdir():
         if file.stem != "pool-chat-eu":
             file.unlink()
@@ -36,9 +35,7 @@ def repository(home: Path, tmp_path: Path) -> Path:
 
 
 def applied(folder: Path, *options: str) -> str:
-    out = StringIO()
-    call_command("weir", "apply", str(folder), "--managed-by", "git", *options, stdout=out)
-    return out.getvalue()
+    return said("weir", "apply", str(folder), "--managed-by", "git", *options)
 
 
 def test_forms_show_what_is_managed_and_do_not_change_it(owner: Client, repository: Path) -> None:

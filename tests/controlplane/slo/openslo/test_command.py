@@ -1,15 +1,15 @@
 """`manage.py openslo lint`, and `./weir` with OpenSLO files: output and exit codes."""
 
 import json
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from controlplane.fleet.models import Team
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.models import AppliedDocument
+from tests.support import commands
 from tests.support.slo.openslo_files import FOREIGN, slo
 
 pytestmark = pytest.mark.django_db
@@ -26,12 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    out = StringIO()
-    try:
-        call_command(*(("openslo",) if arguments[0] == "lint" else ("weir",)), *arguments, stdout=out)
-    except SystemExit as ended:
-        return int(ended.code or 0), out.getvalue()
-    return 0, out.getvalue()
+    return commands.run("openslo" if arguments[0] == "lint" else "weir", *arguments)
 
 
 def test_lint_of_good_files_exits_with_0_and_counts_warnings(folder: Path) -> None:
