@@ -50,21 +50,12 @@ class ChangedOut(Schema):
     is_new: bool = Field(serialization_alias="told", description="False if it was recorded before")
 
 
-@router.get(
-    "",
-    response=ChangesOut,
-    summary="What was changed, the newest first",
-)
+@router.get("", response=ChangesOut, summary="What was changed, the newest first")
 def all_changes(request: HttpRequest, parameters: Query[ListParameters]) -> dict[str, Any]:
     return newest_first(ChangeRecord.objects.all(), parameters, "changes")
 
 
-@router.post(
-    "",
-    response=ChangedOut,
-    by_alias=True,
-    summary="Record that something was deployed or changed",
-)
+@router.post("", response=ChangedOut, by_alias=True, summary="Record that something was deployed or changed")
 def new_change(request: HttpRequest, given: ChangeIn) -> dict[str, Any]:
     rights.require(request.user, RECORD_CHANGE, Owned.by(given.team))
     at = given.at or timezone.now()

@@ -62,21 +62,13 @@ class SilencesOut(Schema):
     next_before: int | None = Field(description="Give it as `before` for the next page")
 
 
-@router.get(
-    "",
-    response=SilencesOut,
-    summary="Silences in force or to come, the newest first; all with `over=true`",
-)
+@router.get("", response=SilencesOut, summary="Silences in force or to come, the newest first; all with `over=true`")
 def all_silences(request: HttpRequest, parameters: Query[SilenceParameters]) -> dict[str, Any]:
     query = SilenceRecord.objects.all() if parameters.over else SilenceRecord.objects.filter(ends_at__gt=timezone.now())
     return newest_first(query, parameters, "silences")
 
 
-@router.post(
-    "",
-    response={201: SilenceOut},
-    summary="Silence what matches",
-)
+@router.post("", response={201: SilenceOut}, summary="Silence what matches")
 def new_silence(request: HttpRequest, given: SilenceIn) -> Status[SilenceRecord]:
     rights.require_anywhere(request.user, SILENCE)
     starts, ends = given.starts_at or timezone.now(), given.ends_at
@@ -101,11 +93,7 @@ def one_silence(request: HttpRequest, number: Number) -> SilenceRecord:
     return get_object_or_404(SilenceRecord, pk=number)
 
 
-@router.patch(
-    "/{int:number}",
-    response=SilenceOut,
-    summary="Change its end or its reason",
-)
+@router.patch("/{int:number}", response=SilenceOut, summary="Change its end or its reason")
 def change_silence(request: HttpRequest, number: Number, given: SilenceChange) -> SilenceRecord:
     silence = rights.row_for(request.user, SILENCE, SilenceRecord, pk=number)
     try:
@@ -115,11 +103,7 @@ def change_silence(request: HttpRequest, number: Number, given: SilenceChange) -
     return silence
 
 
-@router.delete(
-    "/{int:number}",
-    response=SilenceOut,
-    summary="End it now; the record stays",
-)
+@router.delete("/{int:number}", response=SilenceOut, summary="End it now; the record stays")
 def end_silence(request: HttpRequest, number: Number) -> SilenceRecord:
     silence = rights.row_for(request.user, SILENCE, SilenceRecord, pk=number)
     silencing.end(silence, timezone.now(), request.user.get_username())

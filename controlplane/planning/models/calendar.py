@@ -68,11 +68,7 @@ class RegionCalendar(models.Model):
     """Whose holidays and which local time the users of a region live by. A region without a row has UTC and no holidays."""
 
     region = models.OneToOneField(Region, on_delete=models.CASCADE, related_name="calendar")
-    country = models.CharField(
-        max_length=2,
-        blank=True,
-        help_text="ISO 3166 code, such as DE. Empty: no holidays.",
-    )
+    country = models.CharField(max_length=2, blank=True, help_text="ISO 3166 code, such as DE. Empty: no holidays.")
     subdivision = models.CharField(
         max_length=10,
         blank=True,

@@ -115,10 +115,7 @@ def named(path: str) -> str:
 class ScalingForm(forms.ModelForm):  # type: ignore[type-arg]
     """Its `instance.text` is the document once it is valid. Each problem of the document stands at its field."""
 
-    name = forms.CharField(
-        max_length=100,
-        help_text="Of the policy. A name that there is gets a new revision.",
-    )
+    name = forms.CharField(max_length=100, help_text="Of the policy. A name that there is gets a new revision.")
     team = forms.ChoiceField(required=False, help_text="Empty: the team of the pool's model.")
     description = forms.CharField(required=False, max_length=1_000)
 

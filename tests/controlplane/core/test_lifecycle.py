@@ -94,12 +94,7 @@ def test_a_refusal_names_the_state_and_the_remedy() -> None:
     assert why_not("shadow", facts("retired", steps=()), "bob") == "it is retired: propose it again"
 
 
-@given(
-    st.sampled_from(STEPS),
-    st.sampled_from(STATES),
-    st.booleans(),
-    st.sampled_from(["ada", "bob"]),
-)
+@given(st.sampled_from(STEPS), st.sampled_from(STATES), st.booleans(), st.sampled_from(["ada", "bob"]))
 def test_four_eyes_hold_whatever_the_standing(step: Step, state: State, strict: bool, who: str) -> None:
     reason = why_not(step, facts(state, strict=strict), who)
     if not reason and step == "approve":

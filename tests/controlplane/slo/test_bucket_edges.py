@@ -85,10 +85,7 @@ def test_a_missing_histogram_is_unknown_with_the_reason(store: Store) -> None:
     assert "metric='absent' has no buckets in the store" in found.why
 
 
-@pytest.mark.parametrize(
-    ("threshold", "words"),
-    [(0.5, ""), (0.4, "use 0.3 or 0.5"), (0.1, "use 0.3"), (2.0, "use 1")],
-)
+@pytest.mark.parametrize(("threshold", "words"), [(0.5, ""), (0.4, "use 0.3 or 0.5"), (0.1, "use 0.3"), (2.0, "use 1")])
 def test_a_threshold_between_bounds_is_refused_with_its_neighbours(threshold: float, words: str) -> None:
     found = refusal(Histogram(METRIC, threshold), BOUNDS)
     assert bool(found) == bool(words)

@@ -33,11 +33,7 @@ def main() -> None:
         config.snapshot_file,
         shard=arguments.shard,
         shards=arguments.shards,
-        limits=Limits(
-            quiet_s=config.trace_quiet_s,
-            root_s=config.trace_root_s,
-            open_s=config.trace_open_s,
-        ),
+        limits=Limits(quiet_s=config.trace_quiet_s, root_s=config.trace_root_s, open_s=config.trace_open_s),
         retention_days=config.retention_days,
         rollup_retention_days=config.rollup_retention_days,
     )

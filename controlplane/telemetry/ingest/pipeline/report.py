@@ -32,11 +32,7 @@ class Reporter:
     def send(self, status: Status) -> None:
         self._said_s = time.monotonic()
         line = encode(
-            msgspec.structs.replace(
-                status,
-                shard=self._shard,
-                store_away=self._disk_away or self._store_away,
-            )
+            msgspec.structs.replace(status, shard=self._shard, store_away=self._disk_away or self._store_away)
         )
         os.write(self._pipe, line + b"\n")  # shorter than PIPE_BUF: lines of two threads do not mix
 

@@ -103,15 +103,7 @@ def _samples(family: Metric, created: Created) -> Iterator[Sample]:
             own = tuple(sorted((name, value) for name, value in sample.labels.items() if name not in _OWN))
             base = next((sample.name.removesuffix(part) for part in _PARTS if sample.name.endswith(part)), sample.name)
             start_ns = created.get((base, own), 0)
-        yield Sample(
-            sample.name,
-            sample.labels,
-            float(sample.value),
-            kind,
-            family.unit,
-            ns(sample.timestamp),
-            start_ns,
-        )
+        yield Sample(sample.name, sample.labels, float(sample.value), kind, family.unit, ns(sample.timestamp), start_ns)
 
 
 def ns(timestamp: float | Timestamp | None) -> int:

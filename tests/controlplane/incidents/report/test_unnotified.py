@@ -132,9 +132,7 @@ def test_a_page_that_nobody_accepts_for_long_has_reached_nobody_yet() -> None:
     assert unnotified.pages(timezone.now()) == [], "another has accepted it"
 
 
-def test_the_dead_man_service_is_not_told_that_all_is_well_while_a_page_reached_nobody(
-    pinged: list[str],
-) -> None:
+def test_the_dead_man_service_is_not_told_that_all_is_well_while_a_page_reached_nobody(pinged: list[str]) -> None:
     ticked(timezone.now())
     for name in (Heartbeat.SENDER, Heartbeat.COMPONENTS):
         Heartbeat.objects.create(name=name, at=timezone.now())

@@ -60,10 +60,7 @@ def test_the_load_is_carried_at_the_planned_share_of_what_a_replica_carries() ->
     assert counts(propose(spec(reactive=Reactive(utilisation=0.5))))["reactive"] == 7
 
 
-@pytest.mark.parametrize(
-    ("stands", "count"),
-    [(8, 4), (4, 4), (3, 3), (2, 3)],
-)
+@pytest.mark.parametrize(("stands", "count"), [(8, 4), (4, 4), (3, 3), (2, 3)])
 def test_what_a_replica_carries_at_least_removes_others_and_adds_none_that_it_does_not_show_to_be_needed(
     stands: int, count: int
 ) -> None:

@@ -34,10 +34,7 @@ def test_prometheus_counts_its_buckets_one_further() -> None:
 
 
 @settings(deadline=None)
-@given(
-    st.integers(-4, 20),
-    st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=200),
-)
+@given(st.integers(-4, 20), st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=200))
 def test_every_observation_stays_within_its_bounds_at_any_scale(scale: int, observed: list[float]) -> None:
     base = 2.0 ** (2.0**-scale)
     counts: dict[int, float] = {}

@@ -126,12 +126,7 @@ def settle(delivery: Delivery, answer: Answer, now: datetime, policy: Policy, ch
         return
     if verdict == "refused":
         about = {"delivery": delivery.pk, "key": delivery.key, "action": delivery.action}
-        log.error(
-            "delivery.refused",
-            **about,
-            destination=str(delivery.destination),
-            reason=_why(answer),
-        )
+        log.error("delivery.refused", **about, destination=str(delivery.destination), reason=_why(answer))
         fallback.fall_through(delivery)
 
 

@@ -138,9 +138,7 @@ def test_a_trace_that_cannot_be_closed_is_set_aside(tmp_path: Path, monkeypatch:
     ]
 
 
-def test_a_batch_that_fails_for_a_reason_nobody_foresaw_is_written_in_parts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_batch_that_fails_for_a_reason_nobody_foresaw_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     really = Sink._columns
 
     def columns(sink: Sink, spans: Any) -> Any:
