@@ -1,6 +1,7 @@
 """What a silence may name: what objectives, the fleet and incidents have. A typing error is refused, for it would silence nothing."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
@@ -40,8 +41,9 @@ def check(matchers: Sequence[str], known: Mapping[str, Sequence[str]]) -> None:
     """Raises ValidationError for a value that nothing has, and for a name that is to have two values at once."""
     read = [matcher(text) for text in matchers]
     problems = [_unknown(each.name, each.value, known[each.name]) for each in read if each.name in CHECKED]
-    wanted = [each.name for each in read if each.op == "=" and "*" not in each.value]
-    problems += [f"{name} is given twice, and nothing has two: make a silence for each." for name in _twice(wanted)]
+    wanted = Counter(each.name for each in read if each.op == "=" and "*" not in each.value)
+    twice = sorted(name for name, number in wanted.items() if number > 1)
+    problems += [f"{name} is given twice, and nothing has two: make a silence for each." for name in twice]
     if refused := [problem for problem in problems if problem]:
         raise ValidationError({"matchers": refused})
 
@@ -52,8 +54,3 @@ def _unknown(name: str, value: str, known: Sequence[str]) -> str:
     close = get_close_matches(value, known, 1)
     remedy = f"did you mean {close[0]}?" if close else f"there is {', '.join(known[:10]) or 'none'}."
     return f"{name}={value[:80]} is nothing that there is: {remedy}"
-
-
-def _twice(names: Iterable[str]) -> list[str]:
-    seen: list[str] = list(names)
-    return sorted({name for name in seen if seen.count(name) > 1})

@@ -1,6 +1,6 @@
 """Queries the store for what one alert burns, as JSON that its incident keeps."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -103,16 +103,15 @@ def value(store: Store, alert: Alert, began_ns: int | None) -> float | None:
 def stages(explanation: Explanation, total: Split) -> list[dict[str, Any]]:
     """Shares of what the bad requests took beyond the good ones, in those stages where they took longer, the greatest first.
     Where there is no good one to compare with, of all that they took."""
-    spent = {part.stage: part.ns for part in explanation.stages} if explanation.stages else dict(_means(total))
+    spent = {part.stage: part.ns for part in explanation.stages} if explanation.stages else _means(total)
     longer = {stage: ns for stage, ns in spent.items() if ns > 0}
     whole = sum(longer.values())
     ranked = sorted(longer.items(), key=lambda item: (-item[1], item[0]))
     return [{"stage": stage, "share": ns / whole, "ns": ns} for stage, ns in ranked]
 
 
-def _means(total: Split) -> Iterator[tuple[str, float]]:
-    for stage in total.chosen.stage_ns:
-        yield stage, total.chosen.mean_ns(stage)
+def _means(total: Split) -> dict[str, float]:
+    return {stage: total.chosen.mean_ns(stage) for stage in total.chosen.stage_ns}
 
 
 def causes(alert: Alert, serving: Mapping[str, Serving]) -> list[dict[str, Any]]:

@@ -243,11 +243,7 @@ class _Tick:
         Incident.objects.filter(alert_key=step.key, cool_until__isnull=False).update(cool_until=None)
 
     def _down_in(self, row: Incident) -> dict[str, Any]:
-        return (
-            {}
-            if row.component
-            else {"down": [component.said for component in self._down if component.concerns(row.scope)]}
-        )
+        return {} if row.component else {"down": [each.said for each in self._down if each.concerns(row.scope)]}
 
     def _enter(self, row: Incident, kind: Entry.Kind, said: str) -> None:
         row.entries.create(at=self._now, kind=kind, text=said)

@@ -157,9 +157,7 @@ def why_withheld(withheld: Withheld) -> str:
     match withheld.kind:
         case "silenced":
             silence = SilenceRecord.objects.filter(pk=withheld.by).first()
-            if silence is None:
-                return "silenced"
-            return silenced(silence)
+            return silenced(silence) if silence else "silenced"
         case "inhibited" if withheld.by.startswith(PREFIX):
             return f"explained by the incident of {name_of(withheld.by)}"
         case "inhibited":

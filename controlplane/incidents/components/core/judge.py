@@ -247,7 +247,6 @@ class _Judged:
             error="; ".join(sorted({observed.error for observed in down if observed.error}))[:MAX_ERROR],
             scope=_scope(pool),
             explains=explains,
-            explained_by=(),
             owner=pool.owner,
             up=up,
             of=len(states),

@@ -6,6 +6,7 @@ from email.utils import parsedate_to_datetime
 from typing import Literal
 
 from controlplane.core.backoff import doubled_s
+from controlplane.core.formatting import shortened
 
 Verdict = Literal["delivered", "refused", "again"]
 
@@ -21,6 +22,11 @@ class Answer:
     error: str = ""
     retry_after_s: float | None = None
     blocked: bool = False
+
+    @property
+    def why(self) -> str:
+        """Of one that is no success, its status and text."""
+        return shortened(" ".join(part for part in (str(self.status or ""), self.error.strip()) if part), 500)
 
 
 @dataclass(frozen=True, slots=True)

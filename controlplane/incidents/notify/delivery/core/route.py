@@ -78,17 +78,14 @@ def targets(
 def not_sent_to(severity: str, team: str, candidates: Sequence[Candidate], steps: Iterable[PastNotice]) -> list[Target]:
     """Destinations that take an open key's triggers and were never sent one: they are new, or were enabled or changed since."""
     known = {step.endpoint for step in steps}
-    by_endpoint = {
-        candidate.endpoint: Target(candidate.endpoint, candidate.id)
-        for candidate in takers_of(severity, team, candidates)
-    }
-    return [target for endpoint, target in by_endpoint.items() if endpoint not in known]
+    return [target for target in _targets_of(takers_of(severity, team, candidates)) if target.endpoint not in known]
 
 
 def change_targets(team: str, candidates: Sequence[Candidate]) -> list[Target]:
-    by_endpoint = {
-        candidate.endpoint: Target(candidate.endpoint, candidate.id)
-        for candidate in takers(team, candidates)
-        if candidate.takes_changes
-    }
+    return _targets_of(candidate for candidate in takers(team, candidates) if candidate.takes_changes)
+
+
+def _targets_of(candidates: Iterable[Candidate]) -> list[Target]:
+    """Each endpoint once."""
+    by_endpoint = {candidate.endpoint: Target(candidate.endpoint, candidate.id) for candidate in candidates}
     return list(by_endpoint.values())

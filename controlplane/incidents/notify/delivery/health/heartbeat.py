@@ -13,7 +13,6 @@ import structlog
 from django.conf import settings
 from django.utils import timezone
 
-from controlplane.core.formatting import shortened
 from controlplane.core.periodic import PeriodicThread
 from controlplane.fleet.models import Observation
 from controlplane.incidents.notify.delivery.core import outbound_address
@@ -55,7 +54,7 @@ async def ping(url: str) -> str:
     if answer.status is not None and answer.status < 300:
         return ""
     log.warning("heartbeat.refused", status=answer.status, error=answer.error)
-    return shortened(" ".join(part for part in (str(answer.status or ""), answer.error.strip()) if part), 500)
+    return answer.why
 
 
 class HeartbeatThread(PeriodicThread):

@@ -16,7 +16,6 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from controlplane.audit.models import Entry
-from controlplane.core.formatting import shortened
 from controlplane.incidents.notify.delivery.core.retry import Answer, Policy, classify, next_attempt_s, pause_s
 from controlplane.incidents.notify.delivery.models import AUDIT, Delivery, Endpoint
 from controlplane.incidents.notify.delivery.send import fallback, key_lock
@@ -115,23 +114,19 @@ def settle(delivery: Delivery, answer: Answer, now: datetime, policy: Policy, ch
     values: dict[str, Any] = {"claim": "", "claimed_until": None, "attempts": attempts, "status": answer.status}
     if verdict == "again":
         wait_s = next_attempt_s(attempts, answer, policy, chance)
-        values |= {"due_at": now + timedelta(seconds=wait_s), "error": _why(answer)}
+        values |= {"due_at": now + timedelta(seconds=wait_s), "error": answer.why}
         if answer.status == TOO_MANY and answer.retry_after_s:
             until = now + timedelta(seconds=pause_s(answer.retry_after_s, policy))
             Endpoint.objects.filter(pk=delivery.endpoint_id).update(paused_until=until)
     else:
         state = Delivery.State.DELIVERED if verdict == "delivered" else Delivery.State.DEAD
-        values |= {"state": state, "settled_at": now, "error": "" if verdict == "delivered" else _why(answer)}
+        values |= {"state": state, "settled_at": now, "error": "" if verdict == "delivered" else answer.why}
     if not Delivery.objects.filter(pk=delivery.pk, claim=delivery.claim, state=PENDING).update(**values):
         return
     if verdict == "refused":
         about = {"delivery": delivery.pk, "key": delivery.key, "action": delivery.action}
-        log.error("delivery.refused", **about, destination=str(delivery.destination), reason=_why(answer))
+        log.error("delivery.refused", **about, destination=str(delivery.destination), reason=answer.why)
         fallback.fall_through(delivery)
-
-
-def _why(answer: Answer) -> str:
-    return shortened(" ".join(part for part in (str(answer.status or ""), answer.error.strip()) if part), 500)
 
 
 @transaction.atomic
