@@ -11,11 +11,15 @@ _PREFIXES = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
 
 def items(response: str, request: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Of the response of this id, in the order of its input. Whatever has no id gets one, the same each time."""
-    given = request.get("input")
+    given = enumerate(listed(request.get("input")))
+    return [_item(it, f"{response}:{number}") for number, it in given if isinstance(it, dict)]
+
+
+def listed(given: Any) -> list[Any]:
+    """An input or output: a text is a message of the user."""
     if isinstance(given, str):
-        given = [{"role": "user", "content": given}]
-    given = given if isinstance(given, list) else []
-    return [_item(it, f"{response}:{number}") for number, it in enumerate(given) if isinstance(it, dict)]
+        return [{"role": "user", "content": given}]
+    return given if isinstance(given, list) else []
 
 
 def _item(given: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from controlplane.lane.core import lines, states
+from controlplane.lane.core.items import listed
 from controlplane.lane.core.lines import Check, Place, RefusedError
 from inference.contract.lane import ENDPOINTS, RESPONSES
 
@@ -82,15 +83,9 @@ def going_on(wanted: NewJob, request: Mapping[str, Any], answer: tuple[int, Any]
     sent = msgspec.json.decode(lines.decode(wanted.text).body, type=dict[str, msgspec.Raw])
     sent.pop("stream", None)
     own = msgspec.json.decode(sent.get("input", b"[]"))
-    whole = [*_items(request.get("input")), *_items(body.get("output")), *_items(own)]
+    whole = [*listed(request.get("input")), *listed(body.get("output")), *listed(own)]
     text, _ = _of_response(sent | {"input": msgspec.Raw(msgspec.json.encode(whole))}, wanted.streams)
     return wanted._replace(text=text)
-
-
-def _items(given: Any) -> list[Any]:
-    if isinstance(given, str):
-        return [{"role": "user", "content": given}]
-    return given if isinstance(given, list) else []
 
 
 class _Callback(msgspec.Struct, forbid_unknown_fields=True):

@@ -97,17 +97,8 @@ def custom_id(text: bytes) -> str:
 
 def answered(batch: str, number: int, custom_id: str, status: int, request: str, body: bytes) -> bytes:
     """The line of an answer. A body that is no JSON becomes a text."""
-    return _line(
-        batch,
-        number,
-        custom_id,
-        {
-            "status_code": status,
-            "request_id": request,
-            "body": _on_a_line(body),
-        },
-        None,
-    )
+    response = {"status_code": status, "request_id": request, "body": _on_a_line(body)}
+    return _line(batch, number, custom_id, response, None)
 
 
 def unanswered(batch: str, number: int, custom_id: str, code: str) -> bytes:

@@ -38,24 +38,20 @@ def once(tenant: str, key: str, body_sha256: str, make: Callable[[], str]) -> st
 
     Raises OtherBodyError, RefusedError, and whatever `make` raises.
     """
-    with turn():
-        return _once(tenant, key, body_sha256, make)
-
-
-def _once(tenant: str, key: str, body_sha256: str, make: Callable[[], str]) -> str:
-    if not key:
-        return make()
     if len(key) > MAX_KEY_CHARS:
         raise RefusedError(
             f"`Idempotency-Key` has {len(key)} characters, and may have {MAX_KEY_CHARS}.", "Idempotency-Key"
         )
-    with transaction.atomic():
-        row, is_new = Once.objects.get_or_create(
-            tenant=tenant, key=key, defaults={"body_sha256": body_sha256, "created_at": claims.now()}
-        )
-        if is_new:
-            row.made = make()
-            row.save(update_fields=["made"])
+    with turn():
+        if not key:
+            return make()
+        with transaction.atomic():
+            row, is_new = Once.objects.get_or_create(
+                tenant=tenant, key=key, defaults={"body_sha256": body_sha256, "created_at": claims.now()}
+            )
+            if is_new:
+                row.made = make()
+                row.save(update_fields=["made"])
     return _made(row, body_sha256)
 
 

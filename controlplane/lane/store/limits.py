@@ -60,14 +60,9 @@ def check_bytes(its: TenantLimits, tenant: str, size: int) -> None:
     """Raises RefusedError."""
     if not (most := its.max_stored_bytes):
         return
+    stored = StoredFile.objects.filter(tenant=tenant).aggregate(all=Sum("bytes"))["all"] or 0
     of_jobs = Line.objects.filter(batch__tenant=tenant).exclude(batch__kind=states.BATCH)
-    stored = sum(
-        rows.aggregate(bytes=Sum(sizes))["bytes"] or 0
-        for rows, sizes in (
-            (StoredFile.objects.filter(tenant=tenant), F("bytes")),
-            (of_jobs, F("length") + F("result_length") + F("events_bytes")),
-        )
-    )
+    stored += of_jobs.aggregate(all=Sum(F("length") + F("result_length") + F("events_bytes")))["all"] or 0
     if stored + size > most:
         raise RefusedError(
             f"{stored} bytes of files and jobs are kept, and {most} are allowed: delete some.",
