@@ -43,13 +43,7 @@ class ApiTokenManager(models.Manager["ApiToken"]):
 
     def adopt(self, user: User, name: str, text: str, scopes: Collection[Scope]) -> tuple["ApiToken", bool]:
         """The record of the token with this text, created without an end where there is none, and whether it was created."""
-        made = {
-            "user": user,
-            "name": name,
-            "prefix": ApiToken.shown(text),
-            "scopes": list(scopes),
-            "expires_at": None,
-        }
+        made = {"user": user, "name": name, "prefix": ApiToken.shown(text), "scopes": list(scopes), "expires_at": None}
         return self.get_or_create(sha256=key_digest(text), defaults=made)
 
 

@@ -83,11 +83,7 @@ def comparisons(screen: Screen, chosen: Other | None) -> list[dict[str, Any]]:
     """What the screen can be compared with; the chosen one is taken back by its own link."""
     texts = [*EARLIER, *([chosen.text] if chosen and chosen.text not in EARLIER else [])]
     return [
-        {
-            "text": LABELS.get(text, text),
-            "current": current,
-            "query": screen.query(compare="" if current else text),
-        }
+        {"text": LABELS.get(text, text), "current": current, "query": screen.query(compare="" if current else text)}
         for text in texts
         for current in [chosen is not None and chosen.text == text]
     ]

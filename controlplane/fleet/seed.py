@@ -166,11 +166,7 @@ def _similar(seed: SeedModel) -> dict[str, Any]:
     if not seed.compared_by:
         return {}
     embedder = LLMModel.objects.filter(name=seed.compared_by).first()
-    return {
-        "semantic_mode": LLMModel.SemanticMode.SHADOW,
-        "semantic_embedder": embedder,
-        "semantic_other_words": True,
-    }
+    return {"semantic_mode": LLMModel.SemanticMode.SHADOW, "semantic_embedder": embedder, "semantic_other_words": True}
 
 
 def _retire(pools: set[str]) -> list[str]:

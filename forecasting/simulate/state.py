@@ -130,10 +130,7 @@ def new_state(
     replicas = np.zeros(rows, dtype=REPLICA)
     replicas["due_place"] = -1
     pool = np.zeros(1, dtype=POOL)
-    limits = {
-        "max_in_flight": max_in_flight,
-        **{name: getattr(profile, name) for name in _OF_PROFILE},
-    }
+    limits = {"max_in_flight": max_in_flight, **{name: getattr(profile, name) for name in _OF_PROFILE}}
     for name, value in limits.items():
         pool[name] = value
     finish = np.zeros((rows, profile.max_sequences), dtype=np.int64)

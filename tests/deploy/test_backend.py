@@ -146,10 +146,7 @@ def test_a_model_of_several_servers_is_one_pool_of_them(tmp_path: Path) -> None:
     apply(tmp_path, backend.fleet(servers, with_key=True))
     values = fleet_values()
     models = [(one.name, one.tokenizer, one.max_context_tokens, one.max_output_tokens) for one in values.models]
-    assert models == [
-        ("Qwen/Qwen3-8B", "server", 2048, 2048),
-        ("qwen-qwen3-8b", "server", 0, seed.UNLIMITED_TOKENS),
-    ]
+    assert models == [("Qwen/Qwen3-8B", "server", 2048, 2048), ("qwen-qwen3-8b", "server", 0, seed.UNLIMITED_TOKENS)]
     pools = {each.pool.name: each.pool for each in values.pools}
     assert {name: pool.model_name for name, pool in pools.items()} == {
         "qwen-qwen3-8b-server": "Qwen/Qwen3-8B",

@@ -65,10 +65,7 @@ def requests(request: HttpRequest) -> HttpResponse:
         "next_href": f"?{screen.query(cursor=page.next_cursor)}" if page.next_cursor else "",
         "orders": choices(ORDERS, order, lambda order: screen.query(order=order), ORDERS),
         "exports": [
-            {
-                "text": name,
-                "href": f"{reverse(f'api:requests_{form}')}?{urlencode(every)}",
-            }
+            {"text": name, "href": f"{reverse(f'api:requests_{form}')}?{urlencode(every)}"}
             for form, name in (("csv", "CSV"), ("parquet", "Parquet"))
         ],
         "latency_href": links.latency(question),

@@ -58,10 +58,7 @@ TELEMETRY = Names(
     ),
 )
 LANE = Names(
-    counts=(
-        Count("lines", "weir_lane_lines_total"),
-        Count("errors", "weir_lane_lines_total", frozenset({"refused"})),
-    ),
+    counts=(Count("lines", "weir_lane_lines_total"), Count("errors", "weir_lane_lines_total", frozenset({"refused"}))),
     gauges=(("in_flight", "weir_lane_lines_in_flight"),),
 )
 

@@ -8,16 +8,7 @@ import numpy.typing as npt
 
 F64 = npt.NDArray[np.float64]
 
-COUNTS = (
-    "requests",
-    "shed",
-    "limited",
-    "from_cache",
-    "input_tokens",
-    "input_known",
-    "output_tokens",
-    "output_known",
-)
+COUNTS = ("requests", "shed", "limited", "from_cache", "input_tokens", "input_known", "output_tokens", "output_known")
 """What is counted in each step. `limited` were over a limit of their tenant or key, and are not among the `requests`.
 `input_known` and `output_known` are how many requests have a number of tokens.
 """

@@ -79,10 +79,7 @@ class ControlPlane:
     def write_kubeconfig(self, path: Path, user: str, *groups: str) -> Path:
         """Credentials of a user of these groups, for the API server."""
         certificate, key = self._authority.issue(path.name, user, *groups)
-        cluster = {
-            "server": f"https://127.0.0.1:{self.port}",
-            "certificate-authority": str(self.folder / "ca.crt"),
-        }
+        cluster = {"server": f"https://127.0.0.1:{self.port}", "certificate-authority": str(self.folder / "ca.crt")}
         path.write_text(kubeconfig(cluster, user, {"client-certificate": str(certificate), "client-key": str(key)}))
         return path
 

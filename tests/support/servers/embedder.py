@@ -15,11 +15,7 @@ from tokenizers import Tokenizer
 from tests.support.http_server import ThreadedServer
 
 MODEL = "embedder"
-STYLES: dict[str, dict[str, Any]] = {
-    "vLLM": {"separators": (",", ":")},
-    "llama.cpp": {},
-    "OpenAI": {"indent": 2},
-}
+STYLES: dict[str, dict[str, Any]] = {"vLLM": {"separators": (",", ":")}, "llama.cpp": {}, "OpenAI": {"indent": 2}}
 """How JSON is written."""
 
 

@@ -153,11 +153,7 @@ def one_policy(request: HttpRequest, name: str) -> dict[str, Any]:
     if not rows:
         raise Http404(f"there is no policy {name[:100]!r}; /api/v1/policies lists them")
     earlier = steps.roll_back_to(name)
-    return {
-        **policy_out(rows),
-        "revisions": rows,
-        "rolls_back_to": earlier.number if earlier else None,
-    }
+    return {**policy_out(rows), "revisions": rows, "rolls_back_to": earlier.number if earlier else None}
 
 
 @router.post(

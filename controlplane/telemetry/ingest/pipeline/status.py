@@ -26,16 +26,7 @@ class Status(msgspec.Struct, frozen=True):
     shard: int = 0
 
 
-COUNTS = (
-    "spans",
-    "requests",
-    "withdrawn",
-    "samples",
-    "damaged",
-    "lost_bytes",
-    "refused",
-    "oversized",
-)
+COUNTS = ("spans", "requests", "withdrawn", "samples", "damaged", "lost_bytes", "refused", "oversized")
 """Fields that are sums over statuses."""
 
 

@@ -78,9 +78,6 @@ def test_the_form_becomes_one_more_scenario_and_adds_nothing_without_changes(
     )
     assert response.status_code == 302
     query = parse_qs(urlsplit(response["Location"]).query)
-    assert query["scenario"] == [
-        "peak=2",
-        "outputs=1.3;hit_rate=-10;lost=us;launch=chat-large:50:2026-12-03",
-    ]
+    assert query["scenario"] == ["peak=2", "outputs=1.3;hit_rate=-10;lost=us;launch=chat-large:50:2026-12-03"]
     response = reader.get("/planning/what-if", {"scenario": "peak=2", "launch_model": "chat-large"})
     assert parse_qs(urlsplit(response["Location"]).query)["scenario"] == ["peak=2"]

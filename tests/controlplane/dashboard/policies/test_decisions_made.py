@@ -95,15 +95,7 @@ def test_a_record_is_explained_from_what_was_seen_to_what_became_of_it(
 ) -> None:
     row = next(row for row in made if row.changes.filter(pool=decided.LARGE, kind="scale").exists())
     page = text(teammate.get(f"/decisions/{row.key}"))
-    for part in (
-        "Seen",
-        "Candidates",
-        "reactive",
-        "Rails",
-        "Decided",
-        "Hindsight",
-        "What became of it",
-    ):
+    for part in ("Seen", "Candidates", "reactive", "Rails", "Decided", "Hindsight", "What became of it"):
         assert part in page
     assert "The cluster accepted" in page
     assert "gateway http://127.0.0.1:8080" in page

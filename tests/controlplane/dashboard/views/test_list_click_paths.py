@@ -143,10 +143,7 @@ def assert_summary(screen: Screen, url: str, rows: Rows) -> None:
 
 
 def clicks_of(screen: Screen, url: str) -> list[Click]:
-    clicks = [
-        *(click for click in Screen(screen.path, screen.main).links([screen.path])),
-        *screen.choices(),
-    ]
+    clicks = [*(click for click in Screen(screen.path, screen.main).links([screen.path])), *screen.choices()]
     for click in clicks:
         before, after = asked(url), asked(click.url)
         if not LIFTS.search(click.says):

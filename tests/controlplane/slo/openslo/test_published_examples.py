@@ -69,10 +69,5 @@ def test_several_documents_of_one_file_come_back_to_the_byte(examples: dict[str,
 def test_linted_together_they_have_unknown_references_and_a_duplicate(examples: dict[str, str]) -> None:
     found = lint(examples)
     assert [problem.text().split(": ", 1)[0] for problem in found.errors] == ["services.yaml:24:11"]
-    assert {problem.rule for problem in found.problems} == {
-        "duplicate",
-        "unknown-reference",
-        "secret",
-        "not-evaluated",
-    }
+    assert {problem.rule for problem in found.problems} == {"duplicate", "unknown-reference", "secret", "not-evaluated"}
     assert list(found.kept) == ["web-availability"]

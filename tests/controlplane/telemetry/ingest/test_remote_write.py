@@ -119,12 +119,7 @@ def test_a_real_prometheus_writes_what_it_scrapes(telemetry: Running, tmp_path: 
                 "scrape_configs": [
                     {"job_name": "shop", "static_configs": [{"targets": [f"127.0.0.1:{server.server_port}"]}]}
                 ],
-                "remote_write": [
-                    {
-                        "url": telemetry.url + PATH,
-                        "queue_config": {"batch_send_deadline": "500ms"},
-                    }
-                ],
+                "remote_write": [{"url": telemetry.url + PATH, "queue_config": {"batch_send_deadline": "500ms"}}],
             }
         )
     )

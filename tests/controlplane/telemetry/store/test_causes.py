@@ -76,10 +76,7 @@ def servers(store: Store, *, pending: float, gpu: float, inferences: float, exec
             labels = {"instance": instance, "job": "replica", "model": model}
             waiting = [(time, pending * factor) for time in times]
             gauges.append(("nv_inference_pending_request_count", [*waiting, (times[-1] + 1, STALE)], labels))
-            for metric, each in (
-                ("nv_inference_count", inferences * factor),
-                ("nv_inference_exec_count", executions),
-            ):
+            for metric, each in (("nv_inference_count", inferences * factor), ("nv_inference_exec_count", executions)):
                 counters.append((metric, [(time, each * n) for time, n in zip(times, count, strict=True)], labels))
         of_gpu = {"instance": instance, "gpu_uuid": f"GPU-{at}"}
         gauges.append(("nv_gpu_utilization", [(time, gpu) for time in times], of_gpu))

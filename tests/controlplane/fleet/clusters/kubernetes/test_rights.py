@@ -94,12 +94,7 @@ def test_everything_else_is_refused(hollow: Namespace, account: str) -> None:
                 right = (verb, group, resource, "")
                 if where == hollow.name and right in allowed:
                     continue
-                attributes = {
-                    "namespace": where,
-                    "verb": verb,
-                    "group": group,
-                    "resource": resource.partition("/")[0],
-                }
+                attributes = {"namespace": where, "verb": verb, "group": group, "resource": resource.partition("/")[0]}
                 attributes["subresource"] = resource.partition("/")[2]
                 review: Any = {"spec": {"resourceAttributes": attributes}}
                 if reviews.create_self_subject_access_review(review).status.allowed:

@@ -18,7 +18,4 @@ def test_what_a_hit_saved_is_not_known_where_its_inference_had_begun(store: Stor
     rows = {each.outcome: each for each in store.cached.rows(HOUR)}
     assert [
         (each.answered, each.counted, each.prompt_tokens, each.begun) for each in (rows["semantic"], rows["miss"])
-    ] == [
-        (2, 1, 10, 1),
-        (1, 1, 7, 0),
-    ]
+    ] == [(2, 1, 10, 1), (1, 1, 7, 0)]
