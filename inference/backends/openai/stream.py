@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 
 from inference.backends.openai.link import HttpLink, error_of
 from inference.core.backend_errors import BackendError, BusyError, FailedError, InvalidError, RefusedError, ServerAnswer
-from inference.core.events import ABORTED, Event, Head
+from inference.core.events import ABORTED, Event, Head, Usage
 from inference.core.passing.answers import Reader, Seen
 from inference.core.passing.blocks import Block, Blocks
 from inference.core.servers.refusals import Refusal, read_event
 from inference.wires.http.response import LostError, NotHttpError, Response
 
+_COUNTS_WITHIN_S = 10.0
+"""After all choices have ended: a server that is busy may take so long to say what they took. Then the answer ends without its counts."""
 _END_WITHIN_S = 1.0
-"""After all choices have ended, and the server says nothing more: then the answer ends without its counts."""
+"""After the server has said that this is all: it may have more to say."""
 
 Rename = Callable[[bytes], bytes]
 """Puts the client's name of the model in the place of the server's, in a JSON object."""
@@ -31,6 +33,7 @@ class HttpStream:
     __slots__ = (
         "_blocks",
         "_body",
+        "_early",
         "_ended",
         "_error",
         "_failure",
@@ -42,7 +45,6 @@ class HttpStream:
         "_rename",
         "_response",
         "_tail",
-        "_timer",
         "_withholds",
         "awaited_since_s",
         "head",
@@ -74,7 +76,7 @@ class HttpStream:
         self._failure: BackendError | None = None
         self._error: BackendError | None = None  # that the server has said in the stream
         self._tail: list[bytes] = []  # from there on
-        self._timer: asyncio.TimerHandle | None = None
+        self._early: Usage | None = None  # counts that came before the first token
 
     async def sent(self) -> None:
         """It has been."""
@@ -87,12 +89,13 @@ class HttpStream:
                 raise failure
             if self._ended:
                 return ()
-            settled = self._reader.settled or self._error is not None
+            said_all = self._reader.ended or self._error is not None
+            settled = self._reader.settled or said_all
             try:
                 data = self._body.take()
                 if not data:
                     if settled:
-                        async with asyncio.timeout(_END_WITHIN_S):
+                        async with asyncio.timeout(_END_WITHIN_S if said_all else _COUNTS_WITHIN_S):
                             data = await self._body.read()
                     else:
                         self.awaited_since_s = time.monotonic()
@@ -102,7 +105,7 @@ class HttpStream:
                 self._take(data)
             except (LostError, NotHttpError, TimeoutError, BackendError) as error:
                 if settled and not isinstance(error, BackendError):
-                    self._end(b"")  # it has said all, whatever became of the rest
+                    self._take(b"")  # it has said all, whatever became of the rest
                 else:
                     self._fail(_failure(error))  # after what came before it
         self._given = True
@@ -112,8 +115,6 @@ class HttpStream:
     def cancel(self) -> None:
         """Close the connection, by which servers see that nobody reads any more. Harmless at the end."""
         self._ended = True
-        if self._timer is not None:
-            self._timer.cancel()
         if self._response is not None:
             response, self._response = self._response, None
             self._link.release(response)
@@ -134,15 +135,15 @@ class HttpStream:
         self._finish()
 
     def _take(self, data: bytes) -> None:
-        if not data:  # the end, with or without [DONE]
-            self._end(self._blocks.rest())
-            return
+        """Take what has come; nothing is the end, with or without [DONE]."""
         parts: list[bytes] = []
         tokens = 0
-        blocks = iter(self._blocks.feed(data))
-        for block in blocks:
+        for block in self._blocks.feed(data) if data else self._blocks.last():
             if self._error is not None:
                 self._tail.append(block.raw)
+                continue
+            if self._reader.ended:
+                parts.append(block.raw)  # such as comments
                 continue
             seen = self._reader.see(block)
             if seen.error:
@@ -153,27 +154,27 @@ class HttpStream:
             if seen.finish_reason == ABORTED:
                 self._give(parts, tokens)
                 raise self._aborted()
-            tokens += seen.tokens
-            raw = b"" if self._withholds and seen.counts_alone else self._named(block.raw, block)
             if self._reader.ended and not self._reader.whole:
                 break
-            if seen.finish_reason or seen.usage is not None:
+            raw = b"" if self._withholds and seen.counts_alone else self._named(block.raw, block)
+            has_begun = tokens or seen.tokens or self._given or self._ready
+            if seen.finish_reason or (seen.usage is not None and has_begun):
                 self._give(parts, tokens)
                 self._ready.append(self._event(raw, seen))
                 parts, tokens = [], 0
             else:
+                self._early = seen.usage or self._early
+                tokens += seen.tokens
                 parts.append(raw)
-            if self._reader.ended:
-                parts += [after.raw for after in blocks]  # such as comments that came along
-                break
         self._give(parts, tokens)
-        if self._reader.ended:
-            self._end(self._blocks.rest())
+        if not data or (self._reader.ended and not self._reader.whole):
+            self._end()
 
     def _give(self, parts: list[bytes], tokens: int) -> None:
         if tokens or self._given or self._ready:
             if raw := b"".join((*self._kept_back, *parts)):
-                self._ready.append(Event(tokens=tokens, raw=raw))
+                self._ready.append(Event(tokens=tokens, usage=self._early, raw=raw))
+                self._early = None
             self._kept_back.clear()
         else:
             self._kept_back += parts
@@ -181,14 +182,15 @@ class HttpStream:
     def _event(self, raw: bytes, seen: Seen) -> Event:
         raw = b"".join((*self._kept_back, raw))
         self._kept_back.clear()
-        return Event(finish_reason=seen.finish_reason, usage=seen.usage, tokens=0, raw=raw)
+        usage, self._early = seen.usage or self._early, None
+        return Event(finish_reason=seen.finish_reason, usage=usage, tokens=seen.tokens, raw=raw)
 
     def _named(self, raw: bytes, block: Block | None = None) -> bytes:
         if self._rename is None:
             return raw
         if block is None:
             return self._rename(raw)
-        if not block.data.startswith(b"{"):
+        if block.data.lstrip()[:1] != b"{":
             return raw
         return raw.replace(block.data, self._rename(block.data), 1)
 
@@ -201,11 +203,11 @@ class HttpStream:
             return FailedError("the server gave the answer up", ABORTED)
         return RefusedError("the server gave the answer up before its first token", ABORTED)
 
-    def _end(self, rest: bytes) -> None:
+    def _end(self) -> None:
         """The server has ended the stream. If the client has something of the answer, it gets a server's error as it is too."""
         error = self._error
         if error is not None:
-            tail = b"".join((*self._tail, rest))
+            tail = b"".join(self._tail)
             if self._given or self._ready:
                 self._ready.append(Event(tokens=0, raw=tail))
                 error.answer = ServerAnswer(0)
@@ -215,18 +217,14 @@ class HttpStream:
         elif not self._reader.whole:
             self._fail(FailedError("it ended its answer without saying why", "no_finish_reason"))
         else:
-            self._give([rest], 0)
             self._finish()
 
     def _finish(self) -> None:
-        """The answer has ended: keep the connection once the response is at its end too."""
-        self._ended = True
+        """The answer has ended: the connection is kept if the response has too."""
         if self._kept_back:
-            self._ready.append(Event(tokens=0, raw=b"".join(self._kept_back)))
+            self._ready.append(Event(tokens=0, usage=self._early, raw=b"".join(self._kept_back)))
             self._kept_back.clear()
-        self._body.at_end(self.cancel)
-        if self._response is not None:
-            self._timer = asyncio.get_running_loop().call_later(_END_WITHIN_S, self.cancel)
+        self.cancel()
 
 
 def _error(refusal: Refusal) -> BackendError:

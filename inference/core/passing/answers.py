@@ -1,6 +1,8 @@
 """Reads an answer while it passes: its tokens, why it ends, and what the server counts. Nothing of it is made anew."""
 
-from typing import Any, NamedTuple, Protocol
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -9,6 +11,8 @@ from inference.core.passing.blocks import Block
 from inference.core.passing.embeddings import without_items
 
 _ABORTED = frozenset(("abort", "aborted", "cancelled", "error"))
+_MAX_COUNT = (1 << 31) - 1  # of tokens: a larger one is no count
+_Read = TypeVar("_Read")
 
 
 class Seen(NamedTuple):
@@ -46,6 +50,30 @@ class Reader(Protocol):
         """An answer that does not come as a stream."""
 
 
+def read_leniently(data: bytes) -> Any:
+    """What JSON says, and what servers in Python write beyond it: NaN, half a surrogate pair. Raises ValueError."""
+    try:
+        return json.loads(data.decode("utf-8-sig", "replace"), parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _no_number(_: str) -> None: ...
+
+
+def _reading(kind: type[_Read]) -> Callable[[bytes], _Read]:
+    """What reads an answer as `kind`. It raises ValueError."""
+    decode = msgspec.json.Decoder(kind).decode
+
+    def read(data: bytes) -> _Read:
+        try:
+            return decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return decode(json.dumps(read_leniently(data), ensure_ascii=False).encode("utf-8", "replace"))
+
+    return read
+
+
 class _Details(msgspec.Struct):
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
@@ -65,23 +93,35 @@ class _Usage(msgspec.Struct):
     input_tokens_details: _Details | None = None
     output_tokens_details: _Details | None = None
     cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
     total_tokens: int | None = None
+
+    @property
+    def input(self) -> int | None:
+        """Of the prompt. Anthropic's `input_tokens` are those alone that the prompt's cache has nothing to do with."""
+        if self.input_tokens is None:
+            return None
+        return self.input_tokens + (self.cache_read_input_tokens or 0) + (self.cache_creation_input_tokens or 0)
 
 
 _decode_usage = msgspec.json.Decoder(_Usage | None, strict=False).decode
 _NULL = msgspec.Raw(b"null")
 
 
-def _counts(said: msgspec.Raw, *, of_prompt_alone: bool = False) -> Usage | None:
+def _usage_of(said: msgspec.Raw) -> _Usage | None:
     """None also where its counts are no numbers: what else comes with them still counts."""
     try:
-        usage = _decode_usage(said)
+        usage: _Usage | None = _decode_usage(said)
     except msgspec.DecodeError:
         return None
+    return usage
+
+
+def _counts(usage: _Usage | None, *, of_prompt_alone: bool = False) -> Usage | None:
     if usage is None:
         return None
     prompt, output = (
-        _first(usage.prompt_tokens, usage.input_tokens, usage.total_tokens if of_prompt_alone else None),
+        _first(usage.prompt_tokens, usage.input, usage.total_tokens if of_prompt_alone else None),
         _first(usage.completion_tokens, usage.output_tokens),
     )
     if prompt is None and output is None:
@@ -91,7 +131,8 @@ def _counts(said: msgspec.Raw, *, of_prompt_alone: bool = False) -> Usage | None
     cached = of_prompt.cached_tokens if of_prompt is not None else usage.cache_read_input_tokens
     reasoning = of_output.reasoning_tokens if of_output is not None else usage.reasoning_tokens
     audio = of_prompt.audio_tokens if of_prompt is not None else None
-    return Usage(*(-1 if count is None else count for count in (prompt, output, cached, reasoning, audio)))
+    counts = (prompt, output, cached, reasoning, audio)
+    return Usage(*(-1 if count is None or not 0 <= count <= _MAX_COUNT else count for count in counts))
 
 
 def _first(*counts: int | None) -> int | None:
@@ -99,7 +140,7 @@ def _first(*counts: int | None) -> int | None:
 
 
 class _Choice(msgspec.Struct):
-    index: int = 0
+    index: int | None = 0
     delta: dict[str, Any] | None = None
     text: str | None = None
     finish_reason: str | None = None
@@ -111,7 +152,7 @@ class _Chunk(msgspec.Struct):
     error: Any = None
 
 
-_decode_chunk = msgspec.json.Decoder(_Chunk).decode
+_read_chunk = _reading(_Chunk)
 _BRINGS_NOTHING = frozenset(("role",))
 
 
@@ -151,19 +192,19 @@ class ChoicesReader:
         if not data:
             return NOTHING
         try:
-            chunk = _decode_chunk(data)
-        except msgspec.DecodeError:
+            chunk = _read_chunk(data)
+        except ValueError:
             return NOTHING  # the client may know what it is
         return self._read(chunk, data)
 
     def see_all(self, body: bytes) -> Seen:
         try:
-            chunk = _decode_chunk(body)
-        except msgspec.DecodeError:
+            chunk = _read_chunk(body)
+        except ValueError:
             return NOTHING
         reason = next((choice.finish_reason for choice in chunk.choices or () if choice.finish_reason), "")
         failed = bool(chunk.error and not chunk.choices)
-        return Seen(0, ABORTED if reason in _ABORTED else reason, _counts(chunk.usage), error=failed)
+        return Seen(0, ABORTED if reason in _ABORTED else reason, _counts(_usage_of(chunk.usage)), error=failed)
 
     def _read(self, chunk: _Chunk, data: bytes) -> Seen:
         if chunk.error:
@@ -172,16 +213,17 @@ class ChoicesReader:
         for choice in chunk.choices or ():
             brought = _brings(choice)
             tokens += brought
+            index = choice.index or 0
             if choice.finish_reason:
                 reason = ABORTED if choice.finish_reason in _ABORTED else choice.finish_reason
-                self._open.discard(choice.index)
-                self._ended.add(choice.index)
-            elif choice.index not in self._ended:
-                self._open.add(choice.index)
-        usage = _counts(chunk.usage)
+                self._open.discard(index)
+                self._ended.add(index)
+            elif index not in self._ended:
+                self._open.add(index)
+        usage = _counts(_usage_of(chunk.usage))
         if tokens == 1 and not reason and usage is None and len(chunk.choices or ()) == 1:
             self._learn(data)
-        return Seen(tokens, reason, usage, usage is not None and not chunk.choices)
+        return Seen(tokens, reason, usage, not chunk.choices and bytes(chunk.usage)[:1] == b"{")
 
     def _learn(self, data: bytes) -> None:
         """Keep the beginning and the end of a chunk, if its text stands in it once and as it is."""
@@ -214,10 +256,10 @@ class OpaqueReader:
 
     def see_all(self, body: bytes) -> Seen:
         try:
-            answer = _decode_opaque(body)
-        except msgspec.DecodeError:
+            answer = _read_opaque(body)
+        except ValueError:
             return NOTHING
-        usage = _counts(answer.usage, of_prompt_alone=True)  # of a ranking: there is no output
+        usage = _counts(_usage_of(answer.usage), of_prompt_alone=True)  # of a ranking: there is no output
         counted = usage._replace(output_tokens=max(0, usage.output_tokens)) if usage else None
         return Seen(usage=counted, error=bool(answer.error))
 
@@ -235,7 +277,7 @@ class _Opaque(msgspec.Struct):
     error: Any = None
 
 
-_decode_opaque = msgspec.json.Decoder(_Opaque).decode
+_read_opaque = _reading(_Opaque)
 
 
 class _Response(msgspec.Struct):
@@ -255,8 +297,8 @@ class _Event(msgspec.Struct):
     error: Any = None
 
 
-_decode_event = msgspec.json.Decoder(_Event).decode
-_decode_response = msgspec.json.Decoder(_Response).decode
+_read_event = _reading(_Event)
+_read_response = _reading(_Response)
 _ENDS = {
     "response.completed": "stop",
     "response.incomplete": "length",
@@ -281,7 +323,7 @@ class EventsReader:
 
     def __init__(self) -> None:
         self.whole = self.ended = False
-        self._usage = Usage()
+        self._usage = _Usage()
 
     @property
     def settled(self) -> bool:
@@ -292,8 +334,8 @@ class EventsReader:
             self.ended |= bool(block.data)
             return NOTHING
         try:
-            event = _decode_event(block.data)
-        except msgspec.DecodeError:
+            event = _read_event(block.data)
+        except ValueError:
             return NOTHING
         kind = event.type
         if kind in _FAILS or block.name == "error":
@@ -305,25 +347,25 @@ class EventsReader:
             stopped = str(event.delta.get("stop_reason") or "")
             reason = _REASONS.get(stopped, stopped)
         said = (event, event.response, event.message)
-        counted = next((counts for of in said if of and (counts := _counts(of.usage))), None)
-        return Seen(int(kind.endswith("delta") and kind != "message_delta"), reason, self._with(counted))
+        usage = next((usage for of in said if of and (usage := _usage_of(of.usage))), None)
+        return Seen(int(kind.endswith("delta") and kind != "message_delta"), reason, self._with(usage))
 
     def see_all(self, body: bytes) -> Seen:
         try:
-            answer = _decode_response(body)
-        except msgspec.DecodeError:
+            answer = _read_response(body)
+        except ValueError:
             return NOTHING
         said = answer.stop_reason or answer.status or ""
         failed = bool(answer.error or said == "failed") and bytes(answer.output) in _NO_OUTPUT
-        return Seen(0, _REASONS.get(said, said), _counts(answer.usage), error=failed)
+        return Seen(0, _REASONS.get(said, said), _counts(_usage_of(answer.usage)), error=failed)
 
-    def _with(self, counts: Usage | None) -> Usage | None:
+    def _with(self, usage: _Usage | None) -> Usage | None:
         """The counts so far: Anthropic gives those of the prompt first, and of the output last."""
-        if counts is None:
+        if usage is None:
             return None
-        known = (new if new >= 0 else old for new, old in zip(counts, self._usage, strict=True))
-        self._usage = Usage(*known)
-        return self._usage
+        new = {name: it for name in _Usage.__struct_fields__ if (it := getattr(usage, name)) is not None}
+        self._usage = msgspec.structs.replace(self._usage, **new)
+        return _counts(self._usage) if new else None
 
 
 _decode_any = msgspec.json.Decoder().decode
@@ -334,7 +376,7 @@ def is_answer(path: str, body: bytes) -> bool:
     short = without_items(body) if path == "/v1/embeddings" else None
     try:
         document = _decode_any(body if short is None else short[0])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     if path == "/v1/embeddings":
         return isinstance(document, dict) and isinstance(document.get("data"), list)

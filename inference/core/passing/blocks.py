@@ -10,7 +10,8 @@ from inference.core.backend_errors import FailedError
 MAX_EVENT_BYTES = 8 << 20
 """An event may be so long: a tool call with long arguments, or logprobs of many tokens."""
 
-_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_END = re.compile(rb"\r?\n\r?\n|\r\r")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # which a stream may begin with
 
 
 class Block(NamedTuple):
@@ -55,17 +56,27 @@ class Blocks:
         """Whether no event has begun that has not ended."""
         return not self._rest
 
-    def rest(self) -> bytes:
-        """What came after the last whole event."""
+    def last(self) -> list[Block]:
+        """The event that the stream has ended in, if it has: its empty line is missing."""
         rest, self._rest = self._rest, b""
-        return rest
+        return [_of_lines(rest)] if rest else []
+
+
+def blocks_of(whole: bytes) -> list[Block]:
+    """The events of a stream that has ended."""
+    blocks = Blocks()
+    return [*blocks.feed(whole), *blocks.last()]
 
 
 def _block(raw: bytes) -> Block:
     if raw.startswith(b"data: ") and raw.find(b"\n", 0, -2) < 0 and raw.find(b"\r") < 0:  # nearly all
         return Block(raw, raw[6:-2])
+    return _of_lines(raw)
+
+
+def _of_lines(raw: bytes) -> Block:
     name, lines, comments = "", list[bytes](), list[bytes]()
-    for line in raw.splitlines():
+    for line in raw.removeprefix(_BYTE_ORDER_MARK).splitlines():
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"data":

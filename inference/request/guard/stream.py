@@ -14,7 +14,8 @@ from inference.core.guard.patterns import find
 from inference.core.guard.rules import Checks
 from inference.core.guard.windows import Part, Plain, Windows
 from inference.core.openai.errors import ApiError
-from inference.core.passing.blocks import Block, Blocks
+from inference.core.passing.answers import read_leniently
+from inference.core.passing.blocks import Block, Blocks, blocks_of
 from inference.core.passing.texts import written
 
 Moderate = Callable[[str], Awaitable[None]]
@@ -108,12 +109,12 @@ class GuardedStream:
             for event in events:
                 out += self._handed(event)
         if self.is_done:
-            known, rest = self._plain.end(), self._blocks.rest()
+            known = self._plain.end()
             out += self._in_windows(*self._plain.take()) if known is None else known
+            if last := self._blocks.last():
+                out += self._in_windows(*[Event(tokens=0, raw=block.raw) for block in last])
             if self._windows is not None:
                 out += map(self._said_by, self._windows.end())
-            if rest:
-                out.append(Event(tokens=0, raw=rest))
         return out
 
     def _handed(self, event: Event) -> list[Event]:
@@ -190,7 +191,7 @@ class GuardedStream:
                     known += windows.end(event.choice)
                 self._has_all = self._has_all or event.usage is not None
             else:
-                blocks = [self._read(block) for block in Blocks().feed(event.raw)]
+                blocks = [self._read(block) for block in blocks_of(event.raw)]
                 said = [(leaf[0], leaf[1][leaf[2]]) for seen in blocks for leaf in seen.leaves]
                 known = windows.feed((event, blocks), said)
             out += map(self._said_by, known)
@@ -230,8 +231,8 @@ class GuardedStream:
         if not self._moderations and is_clean(event.raw, self._checking.checks):
             return event
         try:
-            document = msgspec.json.decode(event.raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            document = _read(event.raw)
+        except ValueError:
             document = event.raw.decode("utf-8", "replace")  # speech as plain text
         changed = self._checking.document(document)
         if self._moderations:
@@ -274,11 +275,21 @@ def _is_encoded(head: Head) -> bool:
 
 
 def _decoded(data: bytes) -> dict[str, Any] | None:
+    if data.lstrip()[:1] != b"{":
+        return None
     try:
-        document = msgspec.json.decode(data) if data.startswith(b"{") else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        document = _read(data)
+    except ValueError:
         return None
     return document if isinstance(document, dict) else None
+
+
+def _read(data: bytes) -> Any:
+    """Raises ValueError."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return read_leniently(data)
 
 
 def _of_event(event: Event) -> list[tuple[object, str]]:
@@ -304,7 +315,7 @@ def _rendered(seen: _Seen, given: list[str]) -> bytes:
     if not seen.is_changed and all(of[name] == text for (_, of, name), text in zip(leaves, given, strict=True)):
         return block.raw
     if document is None:
-        document = msgspec.json.decode(block.data)
+        document = _read(block.data)
         leaves = texts.parts(document)
     for (_, of, name), text in zip(leaves, given, strict=True):
         of[name] = text

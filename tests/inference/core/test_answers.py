@@ -45,7 +45,11 @@ ANTHROPIC = {"input_tokens": 7, "cache_read_input_tokens": 5}
         (CHAT, choices(delta("a", reason="cancelled")), "", Seen(1, ABORTED)),
         (CHAT, choices(usage=COUNTS), "", Seen(usage=COUNTED, counts_alone=True)),
         (CHAT, choices(delta("a"), usage=COUNTS), "", Seen(1, usage=COUNTED)),
-        (CHAT, choices(usage={"total_tokens": 3}), "", NOTHING),
+        (CHAT, choices(usage={"total_tokens": 3}), "", Seen(counts_alone=True)),
+        (CHAT, choices(usage={"prompt_tokens": 1 << 40, "completion_tokens": -1}), "",
+         Seen(usage=Usage(), counts_alone=True)),
+        (CHAT, b'{"choices":[{"index":null,"text":"\\ud83d","logprob":NaN,"finish_reason":"stop"}]}', "", Seen(1, "stop")),
+        (CHAT, b'{"x":' + b"[" * 100_000, "", NOTHING),
         (CHAT, choices(delta("a", reason="stop"), usage={"prompt_tokens": 1.5, "completion_tokens": []}), "",
          Seen(1, "stop")),
         (CHAT, choices(delta("a", reason="stop"), usage={"prompt_tokens": 7.0, "completion_tokens": "2"}), "",
@@ -58,11 +62,11 @@ ANTHROPIC = {"input_tokens": 7, "cache_read_input_tokens": 5}
         (RESPONSES, b"{", "", NOTHING),
         (RESPONSES, {"type": "response.output_text.delta", "delta": "a"}, "", TOKEN),
         (RESPONSES, {"type": "response.completed", "response": {"usage": ANTHROPIC}}, "",
-         Seen(finish_reason="stop", usage=Usage(7, cached_tokens=5))),
+         Seen(finish_reason="stop", usage=Usage(12, cached_tokens=5))),
         (RESPONSES, {"type": "response.incomplete", "response": {"usage": 1}}, "", Seen(finish_reason="length")),
         (RESPONSES, {"type": "response.failed"}, "", FAILED),
         (RESPONSES, {"type": "x"}, "error", FAILED),
-        (RESPONSES, {"type": "message_start", "message": {"usage": ANTHROPIC}}, "", Seen(usage=Usage(7, cached_tokens=5))),
+        (RESPONSES, {"type": "message_start", "message": {"usage": ANTHROPIC}}, "", Seen(usage=Usage(12, cached_tokens=5))),
         (RESPONSES, {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}}, "", Seen(finish_reason="length")),
         (RESPONSES, {"type": "message_delta", "delta": {"stop_reason": "refusal"}}, "", Seen(finish_reason="refusal")),
         (RESPONSES, {"type": "message_delta", "delta": {}}, "", NOTHING),
@@ -82,6 +86,8 @@ def test_an_event_says_what_it_brings(path: str, said: object, name: str, seen: 
         (CHAT, b"{", NOTHING),
         (CHAT, choices({"finish_reason": None}, {"finish_reason": "stop"}, usage=COUNTS), Seen(0, "stop", COUNTED)),
         (CHAT, choices({"finish_reason": "abort"}), Seen(0, ABORTED)),
+        (CHAT, b'{"l":NaN,"choices":[{"finish_reason":"stop"}]}', Seen(0, "stop")),
+        (CHAT, b"[" * 100_000, NOTHING),
         (CHAT, {"error": "no"}, FAILED),
         (CHAT, choices({"finish_reason": "stop"}, error="no"), Seen(0, "stop")),
         (RESPONSES, b"{", NOTHING),
@@ -125,7 +131,7 @@ def test_counts_of_the_prompt_stay_when_those_of_the_output_follow() -> None:
     reader = EventsReader()
     reader.see(block({"type": "message_start", "message": {"usage": ANTHROPIC | {"output_tokens": 0}}}))
     seen = reader.see(block({"type": "message_delta", "usage": {"output_tokens": 9}}))
-    assert seen.usage == Usage(7, 9, 5)
+    assert seen.usage == Usage(12, 9, 5)
 
 
 @pytest.mark.parametrize(

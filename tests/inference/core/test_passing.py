@@ -71,7 +71,18 @@ def test_the_model_s_name_is_replaced_where_it_stands_and_nowhere_else() -> None
 
 
 @given(
-    st.lists(st.sampled_from([b"data: {}\n\n", b": x\n\n", b"event: a\r\ndata: b\r\n\r\n", b"data:c\ndata: d\n\n"])),
+    st.lists(
+        st.sampled_from(
+            [
+                b"data: {}\n\n",
+                b": x\n\n",
+                b"event: a\r\ndata: b\r\n\r\n",
+                b"data:c\ndata: d\n\n",
+                b"data: e\r\n\n",
+                b"data: f\n\r\n",
+            ]
+        )
+    ),
     st.lists(st.integers(0, 60), max_size=8),
 )
 def test_blocks_are_the_stream_however_it_is_cut(stream: list[bytes], cuts: list[int]) -> None:
@@ -79,7 +90,7 @@ def test_blocks_are_the_stream_however_it_is_cut(stream: list[bytes], cuts: list
     reader, places = Blocks(), sorted({0, len(whole), *(min(cut, len(whole)) for cut in cuts)})
     found = [block for start, end in itertools.pairwise(places) for block in reader.feed(whole[start:end])]
     assert [block.raw for block in found] == stream
-    assert not reader.rest()
+    assert not reader.last()
 
 
 def test_an_error_without_data_says_what_its_comments_say() -> None:

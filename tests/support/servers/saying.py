@@ -1,8 +1,11 @@
-"""A server with OpenAI's API that says what a test wants."""
+"""Servers with OpenAI's API that say what a test wants."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from aiohttp import web
+
+from tests.support.http_server import serving
 from tests.support.servers.standins import VLlm
 
 
@@ -23,3 +26,32 @@ class Server(VLlm):
             yield self
         finally:
             await self.stop()
+
+
+class Verbatim:
+    """One that answers any request with the bytes of `parts`, as they are; what can be called among them is awaited."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes | Callable[[], Awaitable[object]]] = []
+        self.content_type = "text/event-stream"
+        self.url, self.calls = "", 0
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        self.calls += 1
+        response = web.StreamResponse(headers={"content-type": self.content_type})
+        await response.prepare(request)
+        for part in self.parts:
+            if isinstance(part, bytes):
+                await response.write(part)
+            else:
+                await part()
+        return response
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator["Verbatim"]:
+        async def models(_: web.Request) -> web.Response:
+            return web.json_response({"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "x"}]})
+
+        async with serving(web.get("/v1/models", models), web.post("/v1/{path:.*}", self.answer)) as url:
+            self.url = f"{url}/v1"
+            yield self

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from inference.backends.openai import stream as stream_of_http
 from inference.backends.port import Event, Usage
 from inference.core.backend_errors import (
     BusyError,
@@ -163,8 +164,9 @@ async def test_an_answer_that_does_not_end_as_it_should_is_none(
 
 @pytest.mark.parametrize("fault", ["", "silent at the end"])
 async def test_a_server_without_usage_does_not_hold_the_answer_up(
-    sglang: ModelServer, connect: Connect, fault: str
+    sglang: ModelServer, connect: Connect, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(stream_of_http, "_COUNTS_WITHIN_S", 0.1)
     sglang.sends_usage, sglang.fault = False, fault
     model = connect(sglang.url)
     events = await events_of(await model.generate(chat(), CALL))

@@ -156,3 +156,32 @@ async def test_an_answer_that_its_server_has_compressed_is_refused_because_nobod
     with pytest.raises(ApiError) as raised:
         await said_of(stream, Checking(CHECKS, lambda *_: None))
     assert (raised.value.status, raised.value.code) == (403, "guard_refused")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'data: {"choices":[{"index":0,"logprob":NaN,"delta":{"content":"%s"}}]}\n\n',
+        b'data:  {"choices":[{"index":0,"delta":{"content":"%s"}}]}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{"content":"%s"}}]}',
+        b'data: {"choices":[{"index":0,"delta":{"content":"%s"}}]}\n',
+    ],
+    ids=["beyond JSON", "spaces", "no empty line", "one line end"],
+)
+async def test_an_event_is_looked_through_however_it_is_written(raw: bytes) -> None:
+    stream = Given([])
+    stream._left = [raw % SAID.encode()]
+    guarded = GuardedStream(stream, Checking(CHECKS, lambda *_: None), (), refused)
+    out = b""
+    while events := await guarded.said_of(await stream.next()):
+        out += b"".join(event.raw for event in events)
+    assert SAID.encode() not in out
+    assert MASKED.encode() in out
+
+
+async def test_a_whole_answer_beyond_json_is_looked_through() -> None:
+    stream = Given([])
+    stream.head = Head(False, ())
+    stream._left = [rb'{"logprob":NaN,"choices":[{"message":{"content":"Pay with \u0034111 1111 1111 1111 now."}}]}']
+    (event,) = await said_of(stream, Checking(CHECKS, lambda *_: None))
+    assert MASKED.encode() in event.raw
