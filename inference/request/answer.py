@@ -25,6 +25,7 @@ from inference.snapshot.serving import Caller
 from inference.wires.http.exchange import EVENT_STREAM, JSON, Exchange, Headers
 
 _WAITS = frozenset((b"retry-after", b"retry-after-ms"))
+_NO_STREAM = "Its server answered at once, when the stream that was asked for had begun: ask for none."
 _DEADLINE_MARGIN_S = 0.05  # so long before the client's deadline it is answered, so that it gets the reason
 
 
@@ -187,7 +188,9 @@ class Answer:
                 if flight.error is not None and not (begun and (sent or flight.events)):
                     raise flight.error  # the error still gets a status of its own, so the client may try again
             head = flight.head
-            if done and flight.error is None and head is not None and not head.streams and not out.started:
+            if done and flight.error is None and head is not None and not head.streams:
+                if out.started:  # with comments, in which the answer would be lost
+                    raise errors.model_failed("its answer did not come as a stream", _NO_STREAM)
                 self._respond(flight)
                 return
             events = flight.events[sent:] if sent else flight.events
@@ -251,10 +254,14 @@ class Answer:
         elif error.stage == "egress":
             out.abort()  # the client does not read, so it would not read the error either
         else:
-            if said is not None and any(b"event-stream" in value for _, value in said.headers):
-                out.write(said.body)  # so far it had only comments
+            writer = next(iter(self._writers.values()), None) or PassWriter(self._path)
+            if said is None:  # else the client had only comments so far
+                event = b""
+            elif any(b"event-stream" in value for _, value in said.headers):
+                event = said.body
             else:
-                out.write(next(iter(self._writers.values()), Writer()).error(error))
+                event = PassWriter(self._path).server_error(said.body)
+            out.write(event or writer.error(error))
             out.end_stream()
 
     def close(self, flight: Flight, images: int) -> None:

@@ -1,5 +1,7 @@
 """Writes answers that are handed on as they came, and what the gateway itself has to say in them."""
 
+from typing import Any
+
 import msgspec
 
 from inference.core.events import Event, WholeAnswer
@@ -7,6 +9,7 @@ from inference.core.openai.errors import ApiError
 from inference.core.openai.writers import MESSAGE, PROMPT, Writer
 
 _encode = msgspec.json.encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 _ANTHROPICS = {
     401: "authentication_error",
     403: "permission_error",
@@ -44,13 +47,22 @@ class PassWriter(Writer):
         return answer.handed.body
 
     def error(self, error: ApiError) -> bytes:
+        return self.server_error(error_body(self._path, error))
+
+    def server_error(self, body: bytes) -> bytes:
+        """A server's own error as an event, where the stream has begun; empty where clients would not know it as one."""
+        try:
+            document = _decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return b""
+        error = document.get("error")
+        if not isinstance(error, dict):
+            return b""
         if self._path == "/v1/responses":
-            nested = msgspec.json.decode(error.body())["error"]
-            said = {"type": "error", "code": error.code, "message": nested["message"], "param": nested["param"]}
-            return b"event: error\ndata: " + _encode(said | {"sequence_number": 0, "error": nested}) + b"\n\n"
-        if self._path == "/v1/messages":
-            return b"event: error\ndata: " + error_body(self._path, error) + b"\n\n"
-        return super().error(error)
+            said = {name: error.get(name) for name in ("code", "message", "param")}
+            body = _encode({"type": "error", **said, "sequence_number": 0, "error": error})
+        name = b"event: error\n" if self._path in ("/v1/responses", "/v1/messages") else b""
+        return b"".join((name, b"data: ", b"\ndata: ".join(body.splitlines()), b"\n\n"))
 
     def _marked(self, raw: bytes, finish_reason: str) -> bytes:
         """An answer, or the event with its end, that a step of a ladder has cut."""

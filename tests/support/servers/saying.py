@@ -29,16 +29,22 @@ class Server(VLlm):
 
 
 class Verbatim:
-    """One that answers any request with the bytes of `parts`, as they are; what can be called among them is awaited."""
+    """One that answers any request with the bytes of `parts`, as they are; what can be called among them is awaited. It waits for
+    `begins` before.
+    """
 
     def __init__(self) -> None:
+        self.begins = asyncio.Event()
+        self.begins.set()
+        self.status = 200
         self.parts: list[bytes | Callable[[], Awaitable[object]]] = []
         self.content_type = "text/event-stream"
         self.url, self.calls = "", 0
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.calls += 1
-        response = web.StreamResponse(headers={"content-type": self.content_type})
+        await self.begins.wait()
+        response = web.StreamResponse(status=self.status, headers={"content-type": self.content_type})
         await response.prepare(request)
         for part in self.parts:
             if isinstance(part, bytes):
