@@ -11,6 +11,9 @@ import msgspec
 ABORTED = "abort"
 """The finish reason of a server that ended a request without its answer, such as vLLM while it shuts down (status 200)."""
 
+UNCOUNTED = -1
+"""Tokens of an answer that came whole, and of which its server says no number."""
+
 
 class ToolCallDelta(NamedTuple):
     """A part of a tool call, by its `number` in the choice, from 0. `id` and `name` come with its first part, and `arguments` are

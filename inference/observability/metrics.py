@@ -140,8 +140,8 @@ class Metrics(Collector):
             self._duration[key].observe((trace.end_ns - trace.start_ns) / 1e9, trace)
             if trace.ttft_ns >= 0:
                 self._ttft[key].observe(trace.ttft_ns / 1e9, trace)
-            self._tokens[trace.model, "input"] += trace.input_tokens
-            self._tokens[trace.model, "output"] += trace.output_tokens
+            self._tokens[trace.model, "input"] += max(0, trace.input_tokens)
+            self._tokens[trace.model, "output"] += max(0, trace.output_tokens)
 
     def _count(self, trace: Trace) -> None:
         self._ended += 1

@@ -11,7 +11,7 @@ from inference.contract.metering.cost import Used, cost_usd, most_usd, price_now
 from inference.contract.metering.text_audit import TextAudit
 from inference.contract.plan import Plan, Step
 from inference.contract.snapshot import Model, Pool
-from inference.core.events import Usage, WholeAnswer
+from inference.core.events import UNCOUNTED, Usage, WholeAnswer
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.core.openai.writers import COMMENT, Writer
@@ -149,7 +149,7 @@ class Answer:
             trace.finish_reason = handed.finish_reason
         trace.input_tokens, trace.output_tokens = answer.prompt_tokens, answer.output_tokens
         if self.meter is not None:
-            self.meter.charge(answer.prompt_tokens + answer.output_tokens)
+            self.meter.charge(answer.prompt_tokens + max(0, answer.output_tokens))
         if trace.stream:
             out.start_stream(self._headers((EVENT_STREAM,) if handed is None else handed.headers))
             out.end_stream(writer.replay(answer))
@@ -266,9 +266,11 @@ class Answer:
 
     def close(self, flight: Flight, images: int) -> None:
         """Charge and record what the flight used, however the request ended."""
-        trace = self._trace
+        trace, used_tokens = self._trace, flight.used_tokens
         if self.meter is not None:
-            self.meter.charge(flight.used_tokens)
+            if flight.output_tokens == UNCOUNTED:
+                used_tokens = max(used_tokens, self.meter.expected)
+            self.meter.charge(used_tokens)
         trace.replica, trace.cold_start = flight.replica, flight.cold_start
         if flight.pool is not None:  # another one than was chosen first, if that could not serve
             trace.show(flight.pool)
@@ -282,8 +284,8 @@ class Answer:
             price = price_now(flight.pool)
             nothing = price is not None and trace.outcome == "coalesced"
             trace.cost_usd = 0.0 if nothing else cost_usd(price, used)
-        if self.meter is not None and self.meter.counts_money and flight.pool is not None and flight.used_tokens:
-            tokens = flight.used_tokens if flight.prompt_tokens >= 0 else self.meter.expected
+        if self.meter is not None and self.meter.counts_money and flight.pool is not None and used_tokens:
+            tokens = used_tokens if flight.prompt_tokens >= 0 else self.meter.expected
             most = 0.0 if trace.outcome == "coalesced" else most_usd(price_now(flight.pool), tokens)
             self.meter.pay(trace.cost_usd, most)
 

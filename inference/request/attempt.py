@@ -250,7 +250,7 @@ class Attempt:
         if error and self.mark.error in ("", "cancelled"):
             self.mark.error = error
         self._settle_budget()
-        self._call.ended(time.monotonic(), flight.output_tokens if won and not self._held_up else 0)
+        self._call.ended(time.monotonic(), max(0, flight.output_tokens) if won and not self._held_up else 0)
         if self.replica.leaving:
             self.replica.changed()  # it takes this request's place along
         self.mark.end_ns = flight.end_ns if won else now_ns()

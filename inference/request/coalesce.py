@@ -37,7 +37,7 @@ class Flight:
         None  # of a list that was answered in part from the cache: how many of them, and of how many
     )
     tokens_source: str = ""  # of the prompt's number
-    output_tokens: int = 0
+    output_tokens: int = 0  # or UNCOUNTED
     vectors: tuple[bytes, ...] = ()  # of embeddings
     head: Head | None = None  # of an answer that is handed on as it came
     usage: Usage | None = None  # the server's own counts
@@ -68,7 +68,7 @@ class Flight:
     @property
     def used_tokens(self) -> int:
         """Tokens so far: the prompt's from its admission on, and the output's as they come."""
-        return self._prompt_tokens + self.output_tokens if self.admitted else 0
+        return self._prompt_tokens + max(0, self.output_tokens) if self.admitted else 0
 
     @property
     def _prompt_tokens(self) -> int:

@@ -69,7 +69,7 @@ async def _serve(work: Work, flight: Flight) -> None:
         await infer(work if pool is work.pool else work._replace(pool=pool), flight, prepared)
         tally.answered += 1
         tally.input_tokens += max(0, flight.prompt_tokens)
-        tally.output_tokens += flight.output_tokens
+        tally.output_tokens += max(0, flight.output_tokens)
     finally:
         tally.lines_in_flight -= work.can_wait
         pool.release()

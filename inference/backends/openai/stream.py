@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from inference.backends.openai.link import HttpLink, error_of
 from inference.core.backend_errors import BackendError, BusyError, FailedError, InvalidError, RefusedError, ServerAnswer
-from inference.core.events import ABORTED, Event, Head, Usage
+from inference.core.events import ABORTED, UNCOUNTED, Event, Head, Usage
 from inference.core.passing.answers import Reader, Seen
 from inference.core.passing.blocks import Block, Blocks
 from inference.core.servers.refusals import Refusal, read_event
@@ -131,7 +131,8 @@ class HttpStream:
             error = _error(read_event(body))
             error.answer = ServerAnswer(self.head.status, self.head.headers, raw)
             raise error
-        self._ready.append(Event(finish_reason=seen.finish_reason, usage=seen.usage, tokens=0, raw=raw))
+        tokens = UNCOUNTED if self._reader.generates else 0  # unless its server has counted them
+        self._ready.append(Event(finish_reason=seen.finish_reason, usage=seen.usage, tokens=tokens, raw=raw))
         self._finish()
 
     def _take(self, data: bytes) -> None:

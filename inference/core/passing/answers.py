@@ -1,18 +1,16 @@
 """Reads an answer while it passes: its tokens, why it ends, and what the server counts. Nothing of it is made anew."""
 
-import json
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from inference.core.events import ABORTED, Usage
 from inference.core.passing.blocks import Block
 from inference.core.passing.embeddings import without_items
+from inference.core.passing.leniently import reading
 
 _ABORTED = frozenset(("abort", "aborted", "cancelled", "error"))
 _MAX_COUNT = (1 << 31) - 1  # of tokens: a larger one is no count
-_Read = TypeVar("_Read")
 
 
 class Seen(NamedTuple):
@@ -31,9 +29,11 @@ NOTHING, _TOKEN = Seen(), Seen(1)
 
 
 class Reader(Protocol):
-    """Reads one answer. `whole`: what has come of the stream is an answer. `settled`: no more than counts can follow. `ended`:
-    nothing comes after this.
+    """Reads one answer. `generates`: it has output tokens. `whole`: what has come of the stream is an answer. `settled`: no more than
+    counts can follow. `ended`: nothing comes after this.
     """
+
+    generates: bool
 
     @property
     def whole(self) -> bool: ...
@@ -48,30 +48,6 @@ class Reader(Protocol):
 
     def see_all(self, body: bytes) -> Seen:
         """An answer that does not come as a stream."""
-
-
-def read_leniently(data: bytes) -> Any:
-    """What JSON says, and what servers in Python write beyond it: NaN, half a surrogate pair. Raises ValueError."""
-    try:
-        return json.loads(data.decode("utf-8-sig", "replace"), parse_constant=_no_number)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
-def _no_number(_: str) -> None: ...
-
-
-def _reading(kind: type[_Read]) -> Callable[[bytes], _Read]:
-    """What reads an answer as `kind`. It raises ValueError."""
-    decode = msgspec.json.Decoder(kind).decode
-
-    def read(data: bytes) -> _Read:
-        try:
-            return decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return decode(json.dumps(read_leniently(data), ensure_ascii=False).encode("utf-8", "replace"))
-
-    return read
 
 
 class _Details(msgspec.Struct):
@@ -152,7 +128,7 @@ class _Chunk(msgspec.Struct):
     error: Any = None
 
 
-_read_chunk = _reading(_Chunk)
+_read_chunk = reading(_Chunk)
 _BRINGS_NOTHING = frozenset(("role",))
 
 
@@ -162,6 +138,7 @@ class ChoicesReader:
     """
 
     __slots__ = ("_after", "_before", "_choices", "_ended", "_open", "ended")
+    generates = True
 
     def __init__(self, choices: int) -> None:
         self.ended = False
@@ -251,6 +228,9 @@ class OpaqueReader:
 
     whole, settled, ended = True, False, False
 
+    def __init__(self, *, generates: bool = False) -> None:
+        self.generates = generates
+
     def see(self, block: Block) -> Seen:
         return _TOKEN
 
@@ -277,7 +257,7 @@ class _Opaque(msgspec.Struct):
     error: Any = None
 
 
-_read_opaque = _reading(_Opaque)
+_read_opaque = reading(_Opaque)
 
 
 class _Response(msgspec.Struct):
@@ -297,8 +277,8 @@ class _Event(msgspec.Struct):
     error: Any = None
 
 
-_read_event = _reading(_Event)
-_read_response = _reading(_Response)
+_read_event = reading(_Event)
+_read_response = reading(_Response)
 _ENDS = {
     "response.completed": "stop",
     "response.incomplete": "length",
@@ -320,6 +300,7 @@ class EventsReader:
     """Of OpenAI's Responses and of Anthropic's Messages, whose events have a type."""
 
     __slots__ = ("_usage", "ended", "whole")
+    generates = True
 
     def __init__(self) -> None:
         self.whole = self.ended = False
@@ -389,4 +370,6 @@ def reader_of(path: str, choices: int) -> Reader:
         return ChoicesReader(choices)
     if path in ("/v1/responses", "/v1/messages"):
         return EventsReader()
-    return EmbeddingsReader() if path == "/v1/embeddings" else OpaqueReader()
+    if path == "/v1/embeddings":
+        return EmbeddingsReader()
+    return OpaqueReader(generates=path.startswith("/v1/audio/"))

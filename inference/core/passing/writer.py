@@ -47,7 +47,7 @@ class PassWriter(Writer):
         return answer.handed.body
 
     def error(self, error: ApiError) -> bytes:
-        return self.server_error(error_body(self._path, error))
+        return self.server_error(error_body(self._path, error) if self._path == "/v1/messages" else error.body())
 
     def server_error(self, body: bytes) -> bytes:
         """A server's own error as an event, where the stream has begun; empty where clients would not know it as one."""

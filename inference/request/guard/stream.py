@@ -14,8 +14,8 @@ from inference.core.guard.patterns import find
 from inference.core.guard.rules import Checks
 from inference.core.guard.windows import Part, Plain, Windows
 from inference.core.openai.errors import ApiError
-from inference.core.passing.answers import read_leniently
 from inference.core.passing.blocks import Block, Blocks, blocks_of
+from inference.core.passing.leniently import read_leniently
 from inference.core.passing.texts import written
 
 Moderate = Callable[[str], Awaitable[None]]

@@ -1,0 +1,67 @@
+"""Answers of which their server says no number of tokens: what they took is not known, and not nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from inference.contract.snapshot import (
+    CacheRule,
+    Endpoint,
+    Model,
+    Pool,
+    Price,
+    Route,
+    Snapshot,
+    Tenant,
+    Tier,
+    key_digest,
+)
+from tests.support.gateway.process import KEY, Receiver, StartGateway, unique
+from tests.support.servers.saying import Verbatim
+
+LIMIT = 100_000
+PRICE = Price(usd_per_1k_prompt_tokens=1.0, usd_per_1k_output_tokens=2.0)
+
+
+@pytest.fixture
+async def verbatim() -> AsyncIterator[Verbatim]:
+    async with Verbatim().serving() as server:
+        server.content_type = "application/json"
+        yield server
+
+
+def priced(url: str) -> Snapshot:
+    return Snapshot(
+        1,
+        (Model("m", (Route("p"),), cache=CacheRule("never")),),
+        (Pool("p", "v", "r", "m", "", (Endpoint("r0", url=url),), protocol="openai", prices=(PRICE,)),),
+        (Tier("standard", tokens_per_minute=LIMIT),),
+        (Tenant("alice", "standard", (key_digest(KEY),)),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [('"usage":{"prompt_tokens":5,"completion_tokens":7}', True), ('"usage":null', False), ('"usage":{}', False)],
+)
+async def test_what_an_answer_took_that_nobody_counted_is_not_known(
+    start_gateway: StartGateway, receiver: Receiver, verbatim: Verbatim, usage: str, counted: bool
+) -> None:
+    verbatim.parts = [
+        b'{"choices":[{"index":0,"finish_reason":"stop","message":{"content":"Hi"}}],%s}' % usage.encode()
+    ]
+    gateway = await asyncio.to_thread(start_gateway, priced(verbatim.url), otlp=receiver.url)
+    left = list[int]()
+    async with gateway.client() as client:
+        for _ in range(2):
+            raw = await client.chat.completions.with_raw_response.create(model="m", messages=unique(), max_tokens=500)
+            left.append(int(raw.headers["x-ratelimit-remaining-tokens"]))
+    spans = await receiver.trace(raw.headers["x-request-id"], spans=2)
+    [root] = [span for span in spans if "weir.request" in span.attributes]
+    assert root.attributes["weir.status"] == "ok"
+    names = ("gen_ai.usage.output_tokens", "weir.cost_usd")
+    assert [root.attributes.get(name) for name in names] == ([7, 0.019] if counted else [None, None])
+    assert gateway.metric("weir_gateway_tokens_total", direction="output") == (14 if counted else 0)
+    before, after = left
+    assert (before - after < 100) == counted, "else what was expected stays taken"
