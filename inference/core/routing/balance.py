@@ -199,6 +199,8 @@ class Call:
     def ended(self, now_s: float, output_tokens: int = 0) -> None:
         """`output_tokens` of a whole answer; 0 where it failed or was cancelled."""
         balancer, load = self._balancer, self._load
+        if output_tokens:
+            load.answered_s = now_s
         if output_tokens and self._first_s:
             balancer.output += LEARNING * (output_tokens - balancer.output)
             if output_tokens > 1:

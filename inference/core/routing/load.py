@@ -3,7 +3,7 @@
 from inference.contract.server_metrics import ServerLoad
 
 SAID_WITHIN_S = 2.0
-"""A server's page shows an answer that has begun at most so much later."""
+"""A server's page shows an answer at most so much later."""
 
 
 class Rate:
@@ -24,12 +24,25 @@ class Rate:
 
 class ReplicaLoad:
     """The load of a replica. `own` counts this gateway's calls in flight, `pending` those of them without a token yet, and
-    `pending_tokens` the prompt tokens of these that are probably not in the replica's KV cache.
+    `pending_tokens` the prompt tokens of these that are probably not in the replica's KV cache. `answered_s` is when an answer was
+    there last, which need not have come token by token.
     """
 
-    __slots__ = ("_own_at", "_page_s", "_pending_at", "first", "own", "pending", "pending_tokens", "signals", "token")
+    __slots__ = (
+        "_own_at",
+        "_page_s",
+        "_pending_at",
+        "answered_s",
+        "first",
+        "own",
+        "pending",
+        "pending_tokens",
+        "signals",
+        "token",
+    )
 
     def __init__(self) -> None:
+        self.answered_s = 0.0
         self.own = self.pending = 0
         self.pending_tokens = 0.0
         self.signals: ServerLoad | None = None
@@ -41,12 +54,12 @@ class ReplicaLoad:
     def sampled(self, signals: ServerLoad, own: int, pending: int) -> None:
         """The server has said how busy it is. `own` and `pending` are what they were when it was asked.
 
-        A page that is the same to the letter, though an answer has begun since, is an old one: somebody keeps it, or counting has
+        A page that is the same to the letter, though an answer has begun or ended since, is an old one: somebody keeps it, or counting has
         stopped. What was known before gets older then.
         """
         if self.signals is None or signals.page != self.signals.page:
             self._page_s = signals.at_s
-        elif signals.page and self.first.at_s > self._page_s + SAID_WITHIN_S:
+        elif signals.page and max(self.first.at_s, self.answered_s) > self._page_s + SAID_WITHIN_S:
             return
         self.signals, self._own_at, self._pending_at = signals, own, pending
 

@@ -11,6 +11,8 @@ from inference.backends.metrics_page import MAX_PAGE, MetricsPages
 from inference.backends.replica import Replica
 from inference.contract.snapshot import Endpoint, Pool
 from inference.core.backend_errors import FailedError
+from inference.core.routing.balance import Balancer, Call
+from inference.core.routing.need import ANYTHING
 from tests.support.gateway.scripted import DONE, ScriptedBackend
 from tests.support.servers.calls import Connect
 from tests.support.servers.metrics_page import MetricsPage
@@ -70,14 +72,18 @@ async def test_a_pool_whose_server_has_requests_waiting_has_no_room(page: Metric
     await eventually_async(lambda: pool.room(3) == pool.pool.max_concurrency)
 
 
+@pytest.mark.parametrize("streams", [True, False])
 async def test_a_page_that_stands_still_while_answers_begin_is_as_old_as_its_first_reading(
-    page: MetricsPage, follow: Follow
+    page: MetricsPage, follow: Follow, streams: bool
 ) -> None:
     page.body = FREE
     replica = follow()
     await eventually_async(lambda: others(replica) == (1, 0))
     now_s, answered = asyncio.get_running_loop().time(), page.reads
-    replica.load.first.observe(1.0, 1.0, now_s + 10)
+    call = Call(Balancer(60.0), replica, ANYTHING, now_s)
+    if streams:
+        call.first_token(now_s + 10)
+    call.ended(now_s + 10, 0 if streams else 5)
     await eventually_async(lambda: page.reads > answered + 3)
     since_s = asyncio.get_running_loop().time()
     await eventually_async(lambda: page.reads > answered + 6)
