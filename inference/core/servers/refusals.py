@@ -17,7 +17,9 @@ else.
 """
 
 _BUSY = frozenset((429, 503, 529))  # 529: Dynamo, full (lib/llm/src/http/service/error.rs)
-_INVALID = frozenset((400, 413, 422))
+# Of the others below 500, which say something of the server, its account or the moment. 424: a failed shard of TGI.
+_NOT_THE_REQUEST = frozenset((401, 402, 403, 404, 405, 407, 408, 409, 421, 423, 424, 425, 499))
+_INVALID = frozenset(range(400, 500)) - _BUSY - _NOT_THE_REQUEST
 _MISSING = frozenset((404, 405))
 _UNSERVED = frozenset((400, 403, 404, 405, 501))
 # Of vLLM (vllm/entrypoints/{pooling/embed,openai/chat_completion,openai/completion}/api_router.py), llama.cpp

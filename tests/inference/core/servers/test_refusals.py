@@ -41,7 +41,8 @@ def test_every_shape_of_an_error_is_read(body: Any, status: int, message: str, p
     ("status", "kind"),
     [(429, "busy"), (503, "busy"), (529, "busy"), (500, "failed"), (502, "failed"), (504, "failed"), (401, "failed"),
      (404, "missing"), (405, "missing"), (501, "failed"), (424, "failed"), (302, "failed"),
-     (400, "invalid"), (413, "invalid"), (422, "invalid")],
+     (402, "failed"), (408, "failed"), (409, "failed"), (499, "failed"),
+     (400, "invalid"), (413, "invalid"), (415, "invalid"), (422, "invalid"), (451, "invalid")],
 )  # fmt: skip
 def test_busy_is_not_broken_and_a_wrong_key_is_not_the_clients_fault(status: int, kind: str) -> None:
     refusal = read(status, b'{"error":"x"}')
