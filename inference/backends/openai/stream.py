@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from inference.backends.openai.link import HttpLink, error_of
 from inference.core.backend_errors import BackendError, BusyError, FailedError, InvalidError, RefusedError, ServerAnswer
 from inference.core.events import ABORTED, UNCOUNTED, Event, Head, Usage
-from inference.core.passing.answers import Reader, Seen
+from inference.core.passing.answers import NOTHING, Reader, Seen
 from inference.core.passing.blocks import Block, Blocks
 from inference.core.servers.refusals import Refusal, read_event
 from inference.wires.http.response import LostError, NotHttpError, Response
@@ -123,7 +123,8 @@ class HttpStream:
         """Take an answer that did not come as a stream. Raises BackendError."""
         if not body:
             raise FailedError("its answer is empty", "bad_response")
-        seen = self._reader.see_all(body)
+        is_encoded = any(name == b"content-encoding" for name, _ in self.head.headers)
+        seen = NOTHING if is_encoded else self._reader.see_all(body)
         if seen.finish_reason == ABORTED:
             raise self._aborted()
         raw = self._named(body)

@@ -178,10 +178,11 @@ class ChoicesReader:
         try:
             chunk = _read_chunk(body)
         except ValueError:
-            return NOTHING
-        reason = next((choice.finish_reason for choice in chunk.choices or () if choice.finish_reason), "")
+            return _unread(body)
+        reasons = [choice.finish_reason for choice in chunk.choices or () if choice.finish_reason]
+        reason = ABORTED if _ABORTED.intersection(reasons) else next(iter(reasons), "")
         failed = bool(chunk.error and not chunk.choices)
-        return Seen(0, ABORTED if reason in _ABORTED else reason, _counts(_usage_of(chunk.usage)), error=failed)
+        return Seen(0, reason, _counts(_usage_of(chunk.usage)), error=failed)
 
     def _read(self, chunk: _Chunk, data: bytes) -> Seen:
         if chunk.error:
@@ -221,6 +222,11 @@ def _brings(choice: _Choice) -> int:
         return 1
     delta = choice.delta
     return 1 if delta and any(value for name, value in delta.items() if name not in _BRINGS_NOTHING) else 0
+
+
+def _unread(body: bytes) -> Seen:
+    """Of what cannot be read: a proxy's page is no answer, and anything else may be one for its client."""
+    return Seen(error=True) if body.lstrip().startswith(b"<") else NOTHING
 
 
 class OpaqueReader:
@@ -335,7 +341,7 @@ class EventsReader:
         try:
             answer = _read_response(body)
         except ValueError:
-            return NOTHING
+            return _unread(body)
         said = answer.stop_reason or answer.status or ""
         failed = bool(answer.error or said == "failed") and bytes(answer.output) in _NO_OUTPUT
         return Seen(0, _REASONS.get(said, said), _counts(_usage_of(answer.usage)), error=failed)

@@ -7,7 +7,7 @@ import pytest
 
 from inference.backends.openai import stream
 from inference.backends.port import Event, Usage
-from inference.core.backend_errors import LostCallError
+from inference.core.backend_errors import FailedError, LostCallError, ServerAnswer
 from inference.core.passing.request import Passed, made
 from tests.support.servers.calls import CALL, Connect, chat, events_of
 from tests.support.servers.saying import Verbatim
@@ -136,3 +136,15 @@ async def test_a_stream_that_is_lost_after_the_counts_of_its_prompt_has_not_begu
     verbatim.parts = [START, fail]
     with pytest.raises(LostCallError):
         await (await connect(verbatim.url).generate(message(), CALL)).next()
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_a_page_of_a_proxy_is_no_answer_and_reaches_the_client(
+    verbatim: Verbatim, connect: Connect, streams: bool
+) -> None:
+    verbatim.content_type, verbatim.parts = "text/html", [b"<html>it is being mended</html>"]
+    with pytest.raises(FailedError) as failed:
+        await connect(verbatim.url).generate(chat(stream=streams), CALL)
+    assert failed.value.answer == ServerAnswer(
+        200, ((b"content-type", b"text/html"),), b"<html>it is being mended</html>"
+    )
