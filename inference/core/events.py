@@ -55,11 +55,12 @@ class Event(NamedTuple):
 
 
 class Head(NamedTuple):
-    """How an answer begins that is handed on as it came."""
+    """How an answer begins that is handed on as it came. `cut` is known at its end: its choices have ended, and its server has not."""
 
     streams: bool
     headers: tuple[tuple[bytes, bytes], ...]
     status: int = 200
+    cut: bool = False
 
 
 class ToolCall(msgspec.Struct, frozen=True, array_like=True):

@@ -191,6 +191,7 @@ class Attempt:
                 silence_ms = timeouts.model_ms if self.work.can_wait else timeouts.next_token_ms
                 with Deadline(loop, self.until_s) as deadline, Silence(loop, stream, silence_ms):
                     await self._follow(choices, size, deadline)
+            flight.head = self._stream.head if self._stream is not None else None
             if len(flight.ended) < choices:
                 raise FailedError("it ended its answer without saying why", "no_finish_reason")
             flight.land()

@@ -186,7 +186,8 @@ class Caching:
             await generate(work, flight)
         # The key names its variant. While it waited, the pool's endpoints may have changed.
         ours = flight.error is None and flight.pool is not None and flight.pool.name == work.pool.pool.name
-        ours = ours and flight.status == 200  # it is given with that
+        head = flight.head
+        ours = ours and (head is None or (head.status == 200 and not head.cut))  # it is given with that
         if self.key is not None and self.control.stores and ours and self._is_whole(flight):
             self.caches.write_back.start(self.key, flight, work)
             if self.look is not None:

@@ -105,7 +105,8 @@ class HttpStream:
                 self._take(data)
             except (LostError, NotHttpError, TimeoutError, BackendError) as error:
                 if settled and not isinstance(error, BackendError):
-                    self._take(b"")  # it has said all, whatever became of the rest
+                    self.head = self.head._replace(cut=not self._reader.ended)
+                    self._take(b"")  # its choices are whole, whatever became of the rest
                 else:
                     self._fail(_failure(error))  # after what came before it
         self._given = True

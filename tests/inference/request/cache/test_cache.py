@@ -18,6 +18,7 @@ from tests.support.gateway.cached import Bed, stored, up
 from tests.support.gateway.process import KEY, OTHER_KEY, SMALL, Gateway, StartGateway, unique, with_model
 from tests.support.gateway.scripted import a_snapshot, serve_pools
 from tests.support.servers.calls import StartServer
+from tests.support.servers.saying import Verbatim
 from tests.support.servers.standins import MODEL
 from tests.support.wait import eventually_async
 
@@ -61,6 +62,38 @@ async def test_what_does_not_say_that_it_ended_is_not_kept(
         await bed.ask()
         await stored(bed, "A weir.")
         assert (await cut.ask())[0] == "miss"
+
+
+async def test_a_stream_that_is_cut_behind_its_end_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    """Its client has all text, but neither counts nor [DONE]."""
+
+    async def fail() -> None:
+        raise ConnectionResetError
+
+    end = b'data: {"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\n'
+    rest = b'data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\ndata: [DONE]\n\n'
+    async with Verbatim().serving() as server:
+        pool = Pool("p", "v", "r", "m", "", (Endpoint("r0", url=server.url),), protocol="openai")
+        async with serve_pools(OpenAIConnector, a_snapshot(pool), tmp_path, monkeypatch, redis_url=redis_url) as client:
+            await eventually_async(lambda: up(client))
+
+            async def asked(messages: list[Any]) -> tuple[str, bytes]:
+                options: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}, "temperature": 0}
+                raw = await client.chat.completions.with_raw_response.create(model="m", messages=messages, **options)
+                return raw.headers["x-weir-cache"], await raw.http_response.aread()
+
+            async def kept() -> bool:
+                return (await asked(after))[0] == "hit"
+
+            cut, after = unique(), unique()
+            server.parts = [end, fail]
+            assert await asked(cut) == ("miss", end)
+            server.parts = [end, rest]
+            await eventually_async(kept)
+            assert await asked(cut) == ("miss", end + rest)
+            assert await asked(after) == ("hit", end + rest)
 
 
 @pytest.mark.parametrize("fault", ["no JSON", "other JSON"])
