@@ -66,7 +66,7 @@ def for_pool(request: Request, model: Model, state: PoolState, most: int = 0) ->
     elif unknown != "pass":
         query, dropped = _known(request, capabilities, refuses=unknown == "refuse")
     default = state.pool.max_output_default
-    if default and query.max_tokens is None:
+    if default and not (query.names_limit if isinstance(query, Passed) else query.max_tokens is not None):
         query = _limited(query, min(default, model.max_output_tokens))
     return at_most(query, model, most or model.max_output_tokens), dropped
 
@@ -113,7 +113,8 @@ def check_output(passed: Passed, model: Model) -> None:
 
 def at_most(query: Query, model: Model, most: int) -> Query:
     """The same with at most so many output tokens; itself where it asks for no more."""
-    return query if (query.max_tokens or model.max_output_tokens) <= most else _limited(query, most)
+    wanted = model.max_output_tokens if query.max_tokens is None else query.max_tokens
+    return query if wanted <= most else _limited(query, most)
 
 
 def _limited(query: Query, tokens: int) -> Query:

@@ -120,14 +120,19 @@ class Passed:
         """The limit on output tokens, as it is sent; None where there is none."""
         for name in _LIMITS:
             value = _decode(changed) if (changed := self.changes.get(name)) else self.document.get(name)
-            if tokens := tokens_of(value):
+            if (tokens := tokens_of(value)) is not None:
                 return tokens
         return None
 
     @property
+    def names_limit(self) -> bool:
+        """Whether the client names a limit on output tokens, be it one that its server refuses."""
+        return any(self.document.get(name) is not None for name in _LIMITS)
+
+    @property
     def limits(self) -> dict[str, int]:
         """The limits on output tokens that the client has set, by their names."""
-        return {name: tokens for name in _LIMITS if (tokens := tokens_of(self.document.get(name)))}
+        return {name: tokens for name in _LIMITS if (tokens := tokens_of(self.document.get(name))) is not None}
 
     def at_most(self, tokens: int) -> "Passed":
         """With at most so many output tokens."""

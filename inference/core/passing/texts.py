@@ -34,12 +34,15 @@ def texts_of(value: Any, depth: int = 0) -> Iterator[str]:
         yield from texts_of(value.get("content"), depth + 1)
 
 
-def tokens_of(value: Any) -> int:
-    """A number of tokens as servers in Python read it, which take `5.0` and `"5"` for 5; 0 where it is none."""
+def tokens_of(value: Any) -> int | None:
+    """A number of tokens as servers in Python read it, which take `5.0` and `"5"` for 5; None where it is none, as -1."""
+    if type(value) not in _SCALARS or value is True or value is False:
+        return None
     try:
-        return max(0, int(float(value) if isinstance(value, str) else value)) if type(value) in _SCALARS else 0
+        tokens = int(float(value) if isinstance(value, str) else value)
     except (ValueError, OverflowError):
-        return 0
+        return None
+    return tokens if tokens >= 0 else None
 
 
 def is_true(value: Any) -> bool:

@@ -138,9 +138,20 @@ def test_models_of_any_letters_are_named_and_urls_are_noted() -> None:
 
 @pytest.mark.parametrize(
     ("value", "tokens"),
-    [(5, 5), (5.9, 5), ("5.0", 5), (-1, 0), (None, 0), (True, 0), ("x", 0), (float("inf"), 0), ([5], 0)],
+    [
+        (5, 5),
+        (5.9, 5),
+        ("5.0", 5),
+        (0, 0),
+        (-1, None),
+        (None, None),
+        (True, None),
+        ("x", None),
+        (float("inf"), None),
+        ([5], None),
+    ],
 )
-def test_numbers_of_tokens_are_read_as_servers_in_python_read_them(value: Any, tokens: int) -> None:
+def test_numbers_of_tokens_are_read_as_servers_in_python_read_them(value: Any, tokens: int | None) -> None:
     assert tokens_of(value) == tokens
 
 

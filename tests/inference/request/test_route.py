@@ -12,7 +12,7 @@ from inference.contract.snapshot import Endpoint, Model, Pool, Route
 from inference.core.backend_errors import FailedError
 from inference.core.events import Event
 from inference.core.openai.errors import ApiError
-from inference.core.passing.request import made
+from inference.core.passing.request import Passed, made
 from inference.request.generate import generate
 from inference.request.parse import ENDPOINTS
 from inference.request.route import check_output, choose_pool, fallbacks_of, for_pool
@@ -106,6 +106,30 @@ def test_the_owner_s_limit_on_output_holds_at_servers_that_get_requests_as_they_
     else:
         check_output(body.passed, model)
         assert given is body.passed
+
+
+@pytest.mark.parametrize(
+    ("limits", "sent"),
+    [
+        ({}, {"max_tokens": 9}),
+        ({"max_tokens": None}, {"max_tokens": 9}),
+        ({"max_tokens": 0}, {"max_tokens": 0}),  # as who wants the prompt's probabilities asks
+        ({"max_tokens": -1}, {"max_tokens": -1}),
+        ({"max_tokens": "many"}, {"max_tokens": "many"}),  # the server refuses it
+        ({"max_completion_tokens": 0}, {"max_completion_tokens": 0}),
+    ],
+)
+def test_a_pool_s_default_takes_no_limit_s_place(limits: dict[str, Any], sent: dict[str, Any]) -> None:
+    body = ENDPOINTS["/v1/completions"].parse(
+        "/v1/completions", json.dumps({"model": "m", "prompt": "a", **limits}).encode()
+    )
+    backend = ScriptedBackend((DONE,))
+    backend.passes = True
+    pool = a_pool(backend, name="a", max_output_default=9)
+    for most, wanted in ((0, sent), (5, {"max_tokens": 5} if sent.get("max_tokens") in (9, -1, "many") else sent)):
+        given, _ = for_pool(body, MODEL, pool, most)
+        assert isinstance(given, Passed)
+        assert json.loads(given.rendered({})) == {"model": "m", "prompt": "a", **wanted}
 
 
 async def test_requests_that_begin_with_a_fallback_are_counted_as_such() -> None:
