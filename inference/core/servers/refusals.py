@@ -39,6 +39,10 @@ _OWN_FAULT = re.compile(
 )
 _CONTEXT = re.compile(r"context (?:length|size|window)|max_model_len|exceed_context_size|longer than the model", re.I)
 _OUTPUT = re.compile(r"max_(?:completion_)?tokens")
+# Types and codes of errors in streams, which have no status of their own: of Anthropic, OpenAI, and text-generation-inference
+# (router/src/infer/mod.rs).
+_BUSY_CODES = frozenset(("overloaded_error", "rate_limit_error", "rate_limit_exceeded", "overloaded"))
+_INVALID_CODES = frozenset(("invalid_request_error", "invalid_prompt", "context_length_exceeded", "validation"))
 _CODE = re.compile(r"[a-z][a-z0-9_]{2,60}")
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -74,9 +78,9 @@ def read(status: int, body: bytes, *, blames_client_for_all: bool = False) -> Re
 def read_event(data: bytes) -> Refusal:
     """What an error means whose status was 200, in a stream as a rule: the code within says which it would have been."""
     said = _said(data)
-    status = said.status
-    kind: Kind = "busy" if status in _BUSY else "invalid" if status in _INVALID else "failed"
-    return _refusal(kind, said, "an error with status 200")
+    status, code = said.status, said.code if not said.status else ""
+    busy, invalid = status in _BUSY or code in _BUSY_CODES, status in _INVALID or code in _INVALID_CODES
+    return _refusal("busy" if busy else "invalid" if invalid else "failed", said, "an error with status 200")
 
 
 class _Said(NamedTuple):
@@ -108,7 +112,9 @@ def _said(body: bytes) -> _Said:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = body[: 4 * MAX_MESSAGE_CHARS].decode("utf-8", "replace").strip()
         return _Said("" if text.startswith("<") else text)  # a proxy's page says nothing
-    error = document.get("error", document)
+    error, response = document.get("error", document), document.get("response")
+    if error is document and isinstance(response, dict):  # an event of OpenAI's Responses
+        error = response.get("error")
     if isinstance(error, str):
         return _Said(error, code=_text(document.get("error_type")))
     if not isinstance(error, dict):

@@ -100,6 +100,24 @@ def test_an_error_in_a_stream_says_by_its_code_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "busy"),
+        ({"type": "error", "error": {"type": "invalid_request_error", "message": "no"}}, "invalid"),
+        ({"type": "error", "error": {"type": "api_error", "message": "no"}}, "failed"),
+        ({"type": "error", "code": "rate_limit_exceeded", "message": "no"}, "busy"),
+        ({"type": "response.failed", "response": {"error": {"code": "rate_limit_exceeded", "message": "no"}}}, "busy"),
+        ({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "no"}}}, "failed"),
+        ({"type": "response.failed", "response": {"error": None}}, "failed"),
+        ({"error": "no", "error_type": "overloaded"}, "busy"),
+        ({"error": {"type": "invalid_request_error", "code": 500, "message": "no"}}, "failed"),
+    ],
+)
+def test_an_error_in_a_stream_says_by_its_type_what_it_is(said: Any, kind: str) -> None:
+    assert read_event(json.dumps(said).encode()).kind == kind
+
+
+@pytest.mark.parametrize(
     "trace",
     [
         'Traceback (most recent call last):\n  File "/opt/x/model.py", line 3, in run\n    boom\nKeyError: 1',
