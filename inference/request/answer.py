@@ -268,7 +268,7 @@ class Answer:
         """Charge and record what the flight used, however the request ended."""
         trace, used_tokens = self._trace, flight.used_tokens
         if self.meter is not None:
-            if flight.output_tokens == UNCOUNTED:
+            if flight.uncounted:
                 used_tokens = max(used_tokens, self.meter.expected)
             self.meter.charge(used_tokens)
         trace.replica, trace.cold_start = flight.replica, flight.cold_start
@@ -276,7 +276,7 @@ class Answer:
             trace.show(flight.pool)
         if flight.prompt_tokens >= 0:
             trace.input_tokens, trace.tokens_source = flight.prompt_tokens, flight.tokens_source
-        trace.output_tokens = flight.output_tokens
+        trace.output_tokens = UNCOUNTED if flight.uncounted else flight.output_tokens
         usage = flight.usage or Usage()
         trace.cached_tokens = usage.cached_tokens
         if flight.pool is not None and (flight.events or flight.vectors):

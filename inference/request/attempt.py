@@ -134,7 +134,9 @@ class Attempt:
                     self._embeddings = await backend.embed(question, call)
                     self._began()
                     return
+                self.flight.unseen = self._comes_whole
                 stream = await backend.generate(question, call)
+                self.flight.unseen = False
                 if isinstance(question, Question):
                     stream = parsed(stream, backend, work.model, question, prepared.prompt)
                 self._stream = stream
@@ -164,6 +166,7 @@ class Attempt:
             self._blame(slow)
             raise slow from None
         except BackendError as error:
+            self.flight.unseen = False
             self._blame(error)
             raise
         except asyncio.CancelledError:

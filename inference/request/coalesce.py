@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from inference.contract.snapshot import Pool
-from inference.core.events import ABORTED, TEXT_ALONE, Event, Handed, Head, Usage, WholeAnswer, assemble
+from inference.core.events import ABORTED, TEXT_ALONE, UNCOUNTED, Event, Handed, Head, Usage, WholeAnswer, assemble
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.core.pool_tally import PoolTally
@@ -38,6 +38,7 @@ class Flight:
     )
     tokens_source: str = ""  # of the prompt's number
     output_tokens: int = 0  # or UNCOUNTED
+    unseen: bool = False  # a server makes an answer of which nothing comes before its end
     vectors: tuple[bytes, ...] = ()  # of embeddings
     head: Head | None = None  # of an answer that is handed on as it came
     usage: Usage | None = None  # the server's own counts
@@ -69,6 +70,11 @@ class Flight:
     def used_tokens(self) -> int:
         """Tokens so far: the prompt's from its admission on, and the output's as they come."""
         return self._prompt_tokens + max(0, self.output_tokens) if self.admitted else 0
+
+    @property
+    def uncounted(self) -> bool:
+        """Whether it is not known how many output tokens there were."""
+        return self.unseen or self.output_tokens == UNCOUNTED
 
     @property
     def _prompt_tokens(self) -> int:
@@ -118,7 +124,7 @@ class Flight:
         """Another attempt begins, of this number. Nothing is left of those before it."""
         self.attempts += 1
         self.output_tokens, self.aborted, self.finish_reason, self.usage = 0, False, "", None
-        self.head = None
+        self.head, self.unseen = None, False
         self.events.clear()
         self.ended.clear()
         return self.attempts

@@ -15,7 +15,6 @@ from inference.contract.plan import Plan, Plans, Step, allowed_regions
 from inference.contract.snapshot import Model
 from inference.core.cache_control import read as read_control
 from inference.core.cache_key import tagged
-from inference.core.events import UNCOUNTED
 from inference.core.expected_tokens import OutputMeans, prompt_estimate
 from inference.core.fair_queue import Claim
 from inference.core.openai import errors
@@ -359,7 +358,7 @@ class Completions:
             pool.hold()
         try:
             await caching.generate(work, flight)
-            if flight.error is None and work.question.operation in GENERATION and flight.output_tokens != UNCOUNTED:
+            if flight.error is None and work.question.operation in GENERATION and not flight.uncounted:
                 self._outputs.observe(work.model.name, flight.output_tokens)
         finally:
             for pool in pools:

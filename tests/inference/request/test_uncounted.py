@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import msgspec
+import openai
 import pytest
 
 from inference.contract.snapshot import (
@@ -13,12 +15,14 @@ from inference.contract.snapshot import (
     Price,
     Route,
     Snapshot,
+    StageTimeouts,
     Tenant,
     Tier,
     key_digest,
 )
 from tests.support.gateway.process import KEY, Receiver, StartGateway, unique
 from tests.support.servers.saying import Verbatim
+from tests.support.wait import eventually_async
 
 LIMIT = 100_000
 PRICE = Price(usd_per_1k_prompt_tokens=1.0, usd_per_1k_output_tokens=2.0)
@@ -65,3 +69,32 @@ async def test_what_an_answer_took_that_nobody_counted_is_not_known(
     assert gateway.metric("weir_gateway_tokens_total", direction="output") == (14 if counted else 0)
     before, after = left
     assert (before - after < 100) == counted, "else what was expected stays taken"
+
+
+@pytest.mark.parametrize("way", ["disconnect", "timeout"])
+async def test_what_a_server_has_made_of_an_answer_that_nobody_got_is_not_known(
+    start_gateway: StartGateway, receiver: Receiver, verbatim: Verbatim, way: str
+) -> None:
+    """Without a stream nothing of it comes before its end."""
+    timeouts = StageTimeouts(model_ms=100 if way == "timeout" else 60_000)
+    snapshot = msgspec.structs.replace(priced(verbatim.url), timeouts=timeouts)
+    gateway = await asyncio.to_thread(start_gateway, snapshot, otlp=receiver.url)
+    async with gateway.client() as client:
+        create = client.chat.completions.with_raw_response.create
+        verbatim.begins.clear()
+        request = asyncio.ensure_future(create(model="m", messages=unique(), max_tokens=500))
+        await eventually_async(lambda: verbatim.calls == 1)
+        if way == "disconnect":
+            request.cancel()
+        else:
+            with pytest.raises(openai.InternalServerError):
+                await request
+        await eventually_async(lambda: asyncio.to_thread(gateway.idle))
+        verbatim.begins.set()
+        verbatim.parts = [b'{"choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":7}}']
+        raw = await create(model="m", messages=unique(), max_tokens=1)
+    assert LIMIT - int(raw.headers["x-ratelimit-remaining-tokens"]) > 100, "what was expected stays taken"
+    await receiver.trace(raw.headers["x-request-id"], spans=2)
+    status = "cancelled" if way == "disconnect" else "error"
+    [root] = [span for span in receiver.spans if span.attributes.get("weir.status") == status]
+    assert "gen_ai.usage.output_tokens" not in root.attributes
