@@ -195,7 +195,9 @@ class HttpStream:
             return self._rename(raw)
         if block.data.lstrip()[:1] != b"{":
             return raw
-        return raw.replace(block.data, self._rename(block.data), 1)
+        for old, new in zip(block.data.split(b"\n"), self._rename(block.data).split(b"\n"), strict=True):
+            raw = raw.replace(old, new, 1) if old != new else raw  # each has a line of its own
+        return raw
 
     def _fail(self, error: BackendError) -> None:
         self.cancel()

@@ -148,3 +148,16 @@ async def test_a_page_of_a_proxy_is_no_answer_and_reaches_the_client(
     assert failed.value.answer == ServerAnswer(
         200, ((b"content-type", b"text/html"),), b"<html>it is being mended</html>"
     )
+
+
+@pytest.mark.parametrize(
+    "data", [b'data: {"model":"llm",%s', b'data: {"model":\ndata: "llm",\ndata: %s', b'data:   {"model" : "llm",%s']
+)
+async def test_clients_get_their_name_of_the_model_wherever_it_stands(
+    verbatim: Verbatim, connect: Connect, data: bytes
+) -> None:
+    assert MODEL == "llm"
+    verbatim.parts = [data % END.removeprefix(b"data: {"), DONE]
+    query = made("/v1/chat/completions", "chat", chat().document | {"model": "mine"})
+    events = await events_of(await connect(verbatim.url).generate(query, CALL))
+    assert raw(events) == b"".join(verbatim.parts).replace(b'"llm"', b'"mine"')
