@@ -8,7 +8,7 @@ from inference.backends.openai.link import HttpLink, error_of
 from inference.core.backend_errors import BackendError, BusyError, FailedError, InvalidError, RefusedError, ServerAnswer
 from inference.core.events import ABORTED, UNCOUNTED, Event, Head, Usage
 from inference.core.passing.answers import NOTHING, Reader, Seen
-from inference.core.passing.blocks import Block, Blocks
+from inference.core.passing.blocks import MAX_EVENT_BYTES, Block, Blocks
 from inference.core.servers.refusals import Refusal, read_event
 from inference.wires.http.response import LostError, NotHttpError, Response
 
@@ -38,6 +38,7 @@ class HttpStream:
         "_error",
         "_failure",
         "_given",
+        "_held_bytes",
         "_kept_back",
         "_link",
         "_reader",
@@ -76,6 +77,7 @@ class HttpStream:
         self._failure: BackendError | None = None
         self._error: BackendError | None = None  # that the server has said in the stream
         self._tail: list[bytes] = []  # from there on
+        self._held_bytes = 0  # that have come before the first token, and after an error
         self._early: Usage | None = None  # counts that came before the first token
 
     async def sent(self) -> None:
@@ -139,6 +141,10 @@ class HttpStream:
 
     def _take(self, data: bytes) -> None:
         """Take what has come; nothing is the end, with or without [DONE]."""
+        if not self._given or self._error is not None:
+            self._held_bytes += len(data)
+            if self._held_bytes > MAX_EVENT_BYTES:
+                raise FailedError(f"more than {MAX_EVENT_BYTES} bytes of its stream are no answer", "answer_too_long")
         parts: list[bytes] = []
         tokens = 0
         for block in self._blocks.feed(data) if data else self._blocks.last():

@@ -161,3 +161,13 @@ async def test_clients_get_their_name_of_the_model_wherever_it_stands(
     query = made("/v1/chat/completions", "chat", chat().document | {"model": "mine"})
     events = await events_of(await connect(verbatim.url).generate(query, CALL))
     assert raw(events) == b"".join(verbatim.parts).replace(b'"llm"', b'"mine"')
+
+
+@pytest.mark.parametrize(
+    "before", [b"", TOKEN + b'data: {"error":{"message":"no"}}\n\n'], ids=["first", "after an error"]
+)
+async def test_what_is_no_answer_is_kept_up_to_a_bound(verbatim: Verbatim, connect: Connect, before: bytes) -> None:
+    comment = b": " + b"x" * (1 << 20) + b"\n\n"
+    verbatim.parts = [before + b":\n\n", *[comment] * 9, END, DONE]
+    with pytest.raises(FailedError, match="more than 8388608 bytes"):
+        await events_of(await connect(verbatim.url).generate(chat(), CALL))
