@@ -1,5 +1,6 @@
 """Requests that wait by themselves: what is asked for, and how it is said how they stand. Each is a batch of a single line."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -145,7 +146,12 @@ _written = msgspec.json.Decoder(_Written)
 def answer_of(text: bytes) -> tuple[int, Any]:
     """Status and JSON of the answer in a line with a result; 0 where there was none."""
     result = _written.decode(text).response
-    return (result.status_code, msgspec.json.decode(result.body)) if result else (0, None)
+    if result is None:
+        return 0, None
+    try:
+        return result.status_code, msgspec.json.decode(result.body)
+    except msgspec.DecodeError:  # a number beyond all
+        return result.status_code, json.loads(bytes(result.body))
 
 
 def request_of(text: bytes) -> dict[str, Any]:

@@ -26,6 +26,8 @@ class _Answer(msgspec.Struct):
 
 
 _answer = msgspec.json.Decoder(_Answer)
+_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_MAX_COUNT = (1 << 31) - 1  # of tokens: a larger one is no count
 
 
 def _on_a_line(body: bytes) -> msgspec.Raw | str:
@@ -34,7 +36,7 @@ def _on_a_line(body: bytes) -> msgspec.Raw | str:
         body.decode()
         msgspec.json.decode(body, type=msgspec.Raw)
         return msgspec.Raw(msgspec.json.format(body, indent=-1) if b"\n" in body or b"\r" in body else body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _NO_JSON:
         return body.decode("utf-8", "replace")
 
 
@@ -42,7 +44,7 @@ def usage_of(body: bytes) -> Usage:
     """Of an answer of any route; nothing where it says nothing."""
     try:
         said = _answer.decode(body).usage or {}
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _NO_JSON:
         return Usage()
     return Usage(
         _count(said, "input_tokens") or _count(said, "prompt_tokens"),
@@ -56,14 +58,14 @@ def ends_as(body: bytes) -> str:
     """What a response is that has ended otherwise than as it should, though it was answered with 200; empty where it has not."""
     try:
         said = _answer.decode(body).status
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _NO_JSON:
         return ""
     return said if said in (INCOMPLETE, FAILED) else ""
 
 
 def _count(part: object, name: str) -> int:
     value = part.get(name) if isinstance(part, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MAX_COUNT else 0
 
 
 def request_id(batch: str, number: int) -> str:
