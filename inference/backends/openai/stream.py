@@ -38,6 +38,7 @@ class HttpStream:
         "_error",
         "_failure",
         "_given",
+        "_has_begun",
         "_held_bytes",
         "_kept_back",
         "_link",
@@ -72,6 +73,7 @@ class HttpStream:
         self._blocks = Blocks()
         self._kept_back: list[bytes] = []  # until the first token
         self._ready: list[Event] = []
+        self._has_begun = False  # the answer, so that nothing of it is kept back
         self._given = False  # whether the caller has something of the answer
         self._ended = False
         self._failure: BackendError | None = None
@@ -166,8 +168,8 @@ class HttpStream:
             if self._reader.ended and not self._reader.whole:
                 break
             raw = b"" if self._withholds and seen.counts_alone else self._named(block.raw, block)
-            has_begun = tokens or seen.tokens or self._given or self._ready
-            if seen.finish_reason or (seen.usage is not None and has_begun):
+            self._has_begun = self._has_begun or seen.begins or seen.tokens > 0 or seen.finish_reason != ""
+            if seen.finish_reason or (seen.usage is not None and self._has_begun):
                 self._give(parts, tokens)
                 self._ready.append(self._event(raw, seen))
                 parts, tokens = [], 0
@@ -180,7 +182,7 @@ class HttpStream:
             self._end()
 
     def _give(self, parts: list[bytes], tokens: int) -> None:
-        if tokens or self._given or self._ready:
+        if self._has_begun:
             if raw := b"".join((*self._kept_back, *parts)):
                 self._ready.append(Event(tokens=tokens, usage=self._early, raw=raw))
                 self._early = None

@@ -15,7 +15,7 @@ _MAX_COUNT = (1 << 31) - 1  # of tokens: a larger one is no count
 
 class Seen(NamedTuple):
     """What an event of a stream says. `counts_alone`: it brings counts and nothing else. `error`: it is one, in place of a
-    part of the answer.
+    part of the answer. `begins`: the model is at its answer, such as with a search, also where it brings no token.
     """
 
     tokens: int = 0
@@ -23,6 +23,7 @@ class Seen(NamedTuple):
     usage: Usage | None = None
     counts_alone: bool = False
     error: bool = False
+    begins: bool = False
 
 
 NOTHING, _TOKEN = Seen(), Seen(1)
@@ -298,6 +299,7 @@ _REASONS = {
     "tool_use": "tool_calls",
     **dict.fromkeys(("queued", "in_progress", "cancelled", "failed"), ""),
 }
+_WAITS = frozenset(("response.created", "response.queued", "response.in_progress"))
 _FAILS = frozenset(("response.failed", "error"))
 _NO_OUTPUT = (b"null", b"[]")  # else rules of the guard have something to see
 
@@ -335,7 +337,9 @@ class EventsReader:
             reason = _REASONS.get(stopped, stopped)
         said = (event, event.response, event.message)
         usage = next((usage for of in said if of and (usage := _usage_of(of.usage))), None)
-        return Seen(int(kind.endswith("delta") and kind != "message_delta"), reason, self._with(usage))
+        tokens = int(kind.endswith("delta") and kind != "message_delta")
+        begins = not tokens and not reason and kind.startswith("response.") and kind not in _WAITS
+        return Seen(tokens, reason, self._with(usage), begins=begins)
 
     def see_all(self, body: bytes) -> Seen:
         try:

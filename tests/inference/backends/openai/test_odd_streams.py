@@ -12,6 +12,7 @@ from inference.core.passing.request import Passed, made
 from tests.support.servers.calls import CALL, Connect, chat, events_of
 from tests.support.servers.saying import Verbatim
 from tests.support.servers.standins import MODEL
+from tests.support.wait import WITHIN_S
 
 TOKEN = b'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n'
 END = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
@@ -171,3 +172,22 @@ async def test_what_is_no_answer_is_kept_up_to_a_bound(verbatim: Verbatim, conne
     verbatim.parts = [before + b":\n\n", *[comment] * 9, END, DONE]
     with pytest.raises(FailedError, match="more than 8388608 bytes"):
         await events_of(await connect(verbatim.url).generate(chat(), CALL))
+
+
+async def test_what_a_model_does_before_its_first_token_is_handed_on(verbatim: Verbatim, connect: Connect) -> None:
+    """A search may take longer than a first token may."""
+    begun = b'data: {"type":"response.created","response":{"usage":null}}\n\ndata: {"type":"response.in_progress"}\n\n'
+    searches = b'data: {"type":"response.web_search_call.searching","item_id":"i"}\n\n'
+    end = b'data: {"type":"response.completed","response":{"usage":{"input_tokens":5,"output_tokens":2}}}\n\n'
+    starts, goes_on = asyncio.Event(), asyncio.Event()
+    verbatim.parts = [begun, starts.wait, searches, goes_on.wait, end]
+    query = made("/v1/responses", "chat", {"model": MODEL, "input": "a", "stream": True})
+    answer = await connect(verbatim.url).generate(query, CALL)
+    first = asyncio.ensure_future(answer.next())
+    await asyncio.wait((first,), timeout=0.05)
+    assert not first.done(), "until it has begun, another replica may answer"
+    starts.set()
+    async with asyncio.timeout(WITHIN_S):
+        assert raw([*await first]) == begun + searches
+    goes_on.set()
+    assert raw(await events_of(answer)) == end
