@@ -105,6 +105,8 @@ def names_model(metric: str) -> bool:
 _ADAPTERS = re.compile(rb"\nvllm:lora_requests_info\{([^\n]*)\} ([0-9.e+]+)(?=[ \n]|$)")
 """Of vLLM (vllm/v1/metrics/loggers.py), as is the next."""
 _CACHE = re.compile(rb"\nvllm:cache_config_info\{([^\n]*)\} 1")
+_MAX_NUMBER = 10**12
+_MAX_DIGITS = 12
 _LABEL = re.compile(rb'(\w+)="([^"\n]*)"')
 
 
@@ -166,7 +168,7 @@ def read_kv_tokens(page: bytes) -> int | None:
     """The tokens for which a vLLM's KV cache has room, over its engines; None where a page does not say it."""
     tokens = 0
     for series in _CACHE.finditer(b"\n" + page):
-        given = {name: int(value) for name, value in _LABEL.findall(series[1]) if value.isdigit()}
+        given = {name: int(value) for name, value in _LABEL.findall(series[1]) if _is_number(value)}
         blocks = given.get(b"num_gpu_blocks", 0) * given.get(b"block_size", 0)
         tokens += given.get(b"kv_cache_size_tokens", blocks)
     return tokens or None
@@ -189,11 +191,17 @@ def _adapters(page: bytes) -> tuple[frozenset[str] | None, int]:
     given = {name.decode(): value.decode("utf-8", "replace") for name, value in _LABEL.findall(labels)}
     loaded = given.get("running_lora_adapters", "").split(",")
     most = given.get("max_lora", "")
-    return frozenset(filter(None, loaded)), int(most) if most.isdecimal() else 0
+    return frozenset(filter(None, loaded)), int(most) if _is_number(most.encode()) else 0
+
+
+def _is_number(digits: bytes) -> bool:
+    return digits.isdigit() and len(digits) <= _MAX_DIGITS
 
 
 def _values(page: bytes, series: _Searched) -> Iterator[float]:
-    """The values of `series`, NaN where one is no number of at least 0. A label's value may have any character but a line's end."""
+    """The values of `series`, NaN where one is no number of at least 0, or one that no server has. A label's value may have any
+    character but a line's end.
+    """
     start = series.name
     at = page.find(start)
     while at >= 0:
@@ -208,5 +216,5 @@ def _values(page: bytes, series: _Searched) -> Iterator[float]:
             except ValueError:
                 value = -1.0
             if series.label in labels:
-                yield value if 0 <= value < math.inf else math.nan
+                yield value if 0 <= value <= _MAX_NUMBER else math.nan
         at = page.find(start, rest)

@@ -168,7 +168,8 @@ class HttpStream:
             if self._reader.ended and not self._reader.whole:
                 break
             raw = b"" if self._withholds and seen.counts_alone else self._named(block.raw, block)
-            self._has_begun = self._has_begun or seen.begins or seen.tokens > 0 or seen.finish_reason != ""
+            if not self._has_begun:
+                self._has_begun = seen.begins or seen.tokens > 0 or bool(seen.finish_reason)
             if seen.finish_reason or (seen.usage is not None and self._has_begun):
                 self._give(parts, tokens)
                 self._ready.append(self._event(raw, seen))

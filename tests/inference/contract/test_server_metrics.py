@@ -63,6 +63,7 @@ def test_every_kind_of_server_is_read_by_its_own_names(kind: str) -> None:
         (['block_size="16",num_gpu_blocks="27000"', 'block_size="16",num_gpu_blocks="27000"'], 864_000),
         (['block_size="16",num_gpu_blocks="None",kv_cache_size_tokens="None"'], None),
         (['block_size="16"'], None),
+        ([f'kv_cache_size_tokens="{"9" * 5000}"'], None),
         ([], None),
     ],
 )
@@ -82,9 +83,11 @@ def test_the_adapters_of_a_vllm_are_those_of_its_latest_series() -> None:
     assert (load.adapters, load.most_adapters) == (frozenset({"sql", "law"}), 4)
     assert read_load((page + series("", "1.7643e+09")).encode(), 0.0).adapters == frozenset()
     assert read_load((PAGES["vllm"] + series("law", "x")).encode(), 0.0).adapters is None
+    many = page.replace('max_lora="4"', f'max_lora="{"9" * 5000}"')
+    assert read_load(many.encode(), 0.0).most_adapters == 0
 
 
-@pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "x", ""])
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "1e308", "-1", "x", ""])
 def test_what_is_missing_or_no_number_is_unknown_and_not_zero(value: str) -> None:
     page = f"vllm:num_requests_waiting 2\nvllm:num_requests_waiting {value}\nvllm:num_requests_running 4\nvllm:num_requests_running 1"
     assert read_load(page.encode(), 0.0) == ServerLoad(0.0, None, 4.0)
