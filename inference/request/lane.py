@@ -23,6 +23,7 @@ from inference.contract.lane import (
     is_below_lane,
 )
 from inference.core.openai import errors
+from inference.core.passing.leniently import UNREADABLE
 from inference.request.authenticate import digest_of
 from inference.snapshot.serving import Caller
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
@@ -79,7 +80,7 @@ def _read(request: Request) -> _Wanted:
     """What cannot be read is left to whoever answers it."""
     try:
         return _wanted.decode(request.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return _Wanted()
 
 

@@ -129,3 +129,10 @@ def test_a_lost_answer_is_sent_again_only_where_that_is_safe(gateway: Gateway, l
         assert (answered, headers["x-should-retry"]) == (status, retries)
     lane.does = "whole"
     assert gateway.get("/v1/batches")[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions"])
+def test_a_body_that_is_nested_without_end_is_the_clients_mistake(gateway: Gateway, path: str) -> None:
+    body = b'{"model":"m","background":true,"input":' + b"[" * 50_000
+    status, _, said = gateway.ask("POST", path, body)
+    assert (status, json.loads(said)["error"]["code"]) == (400, "invalid_json")

@@ -7,7 +7,7 @@ import msgspec
 from inference.core.events import ABORTED, Usage
 from inference.core.passing.blocks import Block
 from inference.core.passing.embeddings import without_items
-from inference.core.passing.leniently import reading
+from inference.core.passing.leniently import UNREADABLE, reading
 
 _ABORTED = frozenset(("abort", "aborted", "cancelled", "error"))
 _MAX_COUNT = (1 << 31) - 1  # of tokens: a larger one is no count
@@ -89,7 +89,7 @@ def _usage_of(said: msgspec.Raw) -> _Usage | None:
     """None also where its counts are no numbers: what else comes with them still counts."""
     try:
         usage: _Usage | None = _decode_usage(said)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     return usage
 
@@ -367,7 +367,7 @@ def is_answer(path: str, body: bytes) -> bool:
     short = without_items(body) if path == "/v1/embeddings" else None
     try:
         document = _decode_any(body if short is None else short[0])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return False
     if path == "/v1/embeddings":
         return isinstance(document, dict) and isinstance(document.get("data"), list)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from inference.core.passing.json_members import members, with_value
+from inference.core.passing.leniently import UNREADABLE
 
 _DATA = re.compile(rb'"data"\s*:\s*\[')
 _SPACE = re.compile(rb"\s*")
@@ -93,7 +94,7 @@ def without_items(body: bytes) -> tuple[bytes, int, int] | None:
     text = body[: data.end()] + body[end:]
     try:
         answer = _decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     # What is looked for is around the items, and not between them and another list.
     return (text, data.end(), end) if answer.keys() >= {"model", "usage"} and answer["data"] == [] else None
@@ -124,7 +125,7 @@ def _item(raw: bytes, number: int) -> Item | None:
         return None
     try:
         item = _decode_item(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     if item.index != number or index[1] != b"%d" % number or bytes(item.embedding)[:1] not in (b"[", b'"'):
         return None
@@ -135,7 +136,7 @@ def _tokens(text: bytes) -> int | None:
     """The tokens that an answer without its items counts; None where it says anything that is not known to be a sum over the inputs."""
     try:
         answer = _decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     usage = answer.get("usage")
     if not answer.keys() <= _MEMBERS or answer.get("data") != [] or not isinstance(usage, dict):

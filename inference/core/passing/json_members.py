@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from inference.core.passing.leniently import UNREADABLE
+
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.S)
 _MARK = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.S)
 _SCALAR = re.compile(rb"[^\s,\]}]+")
@@ -102,7 +104,7 @@ def _values(body: bytes) -> Mapping[str, msgspec.Raw]:
     """The values of the object's members, so that their ends need not be searched for. None where it is no JSON but for Python."""
     try:
         return _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return {}
 
 

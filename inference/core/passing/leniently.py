@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises where JSON cannot be read."""
 _Read = TypeVar("_Read")
 
 
@@ -27,7 +29,7 @@ def reading(kind: type[_Read]) -> Callable[[bytes], _Read]:
     def read(data: bytes) -> _Read:
         try:
             return decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             return decode(json.dumps(read_leniently(data), ensure_ascii=False).encode("utf-8", "replace"))
 
     return read

@@ -7,6 +7,7 @@ import msgspec
 from inference.core.events import Event, WholeAnswer
 from inference.core.openai.errors import ApiError
 from inference.core.openai.writers import MESSAGE, PROMPT, Writer
+from inference.core.passing.leniently import UNREADABLE
 
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -53,7 +54,7 @@ class PassWriter(Writer):
         """A server's own error as an event, where the stream has begun; empty where clients would not know it as one."""
         try:
             document = _decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             return b""
         error = document.get("error")
         if not isinstance(error, dict):

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from inference.core.passing.leniently import UNREADABLE
+
 _BY_OWNER = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp", "tensorrt_llm": "trtllm"}
 _DYNAMO_OWNER = "nvidia"
 
@@ -43,7 +45,7 @@ def read_listing(body: bytes, model: str) -> Listing | None:
     """What the answer to GET /v1/models says; None where it is no list of models."""
     try:
         cards = _decode_listing(body).data
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     card = next((card for card in cards if card.id == model), cards[0] if cards else _Card())
     kind = _BY_OWNER.get(card.owned_by) or ("dynamo" if card.owned_by == _DYNAMO_OWNER else "other")
@@ -57,7 +59,7 @@ def read_object(body: bytes) -> dict[str, Any]:
     """A JSON object; an empty one where the body is none."""
     try:
         return _decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return {}
 
 

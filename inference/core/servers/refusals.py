@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from inference.core.backend_errors import MAX_MESSAGE_CHARS
+from inference.core.passing.leniently import UNREADABLE
 
 Kind = Literal["invalid", "unserved", "missing", "busy", "failed"]
 """`invalid`: the client's request is wrong. `unserved`: the model is not for such requests. `missing`: there is no such route
@@ -109,7 +110,7 @@ def _said(body: bytes) -> _Said:
     """The first of the known shapes that the body has."""
     try:
         document = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         text = body[: 4 * MAX_MESSAGE_CHARS].decode("utf-8", "replace").strip()
         return _Said("" if text.startswith("<") else text)  # a proxy's page says nothing
     error, response = document.get("error", document), document.get("response")

@@ -15,7 +15,7 @@ from inference.core.guard.rules import Checks
 from inference.core.guard.windows import Part, Plain, Windows
 from inference.core.openai.errors import ApiError
 from inference.core.passing.blocks import Block, Blocks, blocks_of
-from inference.core.passing.leniently import read_leniently
+from inference.core.passing.leniently import UNREADABLE, read_leniently
 from inference.core.passing.texts import written
 
 Moderate = Callable[[str], Awaitable[None]]
@@ -125,7 +125,7 @@ class GuardedStream:
                 return self._say(
                     [event], [_string(b'"%b"' % raw[len(before) : -len(after)].replace(after + before, b""))]
                 )
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except UNREADABLE:
                 pass
         blocks, out = self._blocks.feed(raw), list[Event]()
         for block in blocks:
@@ -288,7 +288,7 @@ def _read(data: bytes) -> Any:
     """Raises ValueError."""
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return read_leniently(data)
 
 

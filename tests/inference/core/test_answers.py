@@ -112,6 +112,7 @@ def test_an_event_says_what_it_brings(path: str, said: object, name: str, seen: 
         (RANKING, {"usage": {"input_tokens": 3, "total_tokens": 4, "output_tokens": 1}}, Seen(usage=Usage(3, 1))),
         (RANKING, {"usage": {}}, NOTHING),
         (EMBEDDINGS, b'{"model":"m","data":[{"embedding":no JSON}],"usage":{"prompt_tokens":2}}', Seen(usage=Usage(2, 0))),
+        (EMBEDDINGS, b'{"model":"m","data":[1],"usage":' + b"[" * 100_000, NOTHING),
         (EMBEDDINGS, {"data": [[]], "usage": {"prompt_tokens": 2}}, Seen(usage=Usage(2, 0))),
     ],
 )  # fmt: skip
@@ -200,6 +201,8 @@ def test_an_answer_for_a_list_is_cut_into_items_that_make_it_again() -> None:
         (":5", ":5.0"),
         ('{"prompt_tokens":5,"total_tokens":5}', "null"),
         ('"object":"list"', '"object":"\\ud800"'),
+        ('"object":"list"', '"object":' + "[" * 100_000),
+        ("[8]", "[" * 100_000),
     ],
 )  # fmt: skip
 def test_an_answer_that_may_say_more_than_its_items_is_not_cut(old: str, new: str) -> None:

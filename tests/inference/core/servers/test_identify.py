@@ -42,6 +42,11 @@ def test_a_list_of_models_says_which_server_it_is_from(body: object, listing: Li
     assert read_listing(json.dumps(body).encode(), "m") == listing
 
 
+@pytest.mark.parametrize("body", [b'{"data": [{"id": "\xff"}]}', b'{"x": ' + b"[" * 100_000], ids=["no UTF-8", "deep"])
+def test_what_cannot_be_read_is_no_list_of_models(body: bytes) -> None:
+    assert (read_listing(body, "m"), read_card(body, "m"), read_object(body)) == (None, {}, {})
+
+
 def test_objects_of_servers_say_nothing_where_they_are_none() -> None:
     assert (read_object(b'{"a": 1}'), read_object(b"[]"), read_object(b"{")) == ({"a": 1}, {}, {})
     cards = b'{"data": [1, {"id": "n"}, {"id": "m", "x": 1}]}'
