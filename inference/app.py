@@ -20,6 +20,7 @@ from inference.contract.snapshot import Checked, Fault
 from inference.contract.tls.certificate import ServerCertificate
 from inference.core.openai import errors, writers
 from inference.core.openai.errors import ApiError
+from inference.core.passing.leniently import UNREADABLE
 from inference.core.passing.writer import error_body
 from inference.observability.families import render
 from inference.observability.metrics import Labelled, Metrics
@@ -246,7 +247,7 @@ class Gateway:
         await self.completions.count(caller)
         try:
             mark = msgspec.json.decode(request.body, type=NotSame)
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        except UNREADABLE as error:
             raise errors.invalid(
                 f'Send {{"request_id": "…"}}, the answer\'s x-request-id: {error}.', "request_id"
             ) from None

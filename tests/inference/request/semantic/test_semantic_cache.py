@@ -12,6 +12,7 @@ from inference.contract.snapshot_parts import SemanticRule
 from inference.core import otlp
 from inference.core.backend_errors import FailedError
 from inference.core.semantic.evidence import Label
+from tests.support.gateway.process import Gateway
 from tests.support.gateway.similar import NAMES, OTHER_KEY, RULE, bed, snapshot
 from tests.support.telemetry.otlp_payloads import rows_in, spans_in
 from tests.support.wait import eventually_async
@@ -261,3 +262,8 @@ async def test_texts_of_now_and_of_oneself_are_looked_up_where_the_rule_allows_i
             refused.append(it.semantic.counts["m", "not_eligible_time"])
     assert refused == [1, 0]
     assert routes[0] and routes[1] and not routes[0] & routes[1]
+
+
+@pytest.mark.parametrize("body", [b'{"request_id":"\xff"}', b'{"x":' + b"[" * 50_000], ids=["no UTF-8", "deep"])
+def test_a_mark_that_cannot_be_read_is_refused(gateway: Gateway, body: bytes) -> None:
+    assert gateway.ask("POST", "/v1/cache/not-same", body)[0] == 400
