@@ -47,6 +47,7 @@ class HttpStream:
         "_rename",
         "_response",
         "_tail",
+        "_waited_s",
         "_withholds",
         "awaited_since_s",
         "head",
@@ -79,6 +80,7 @@ class HttpStream:
         self._failure: BackendError | None = None
         self._error: BackendError | None = None  # that the server has said in the stream
         self._tail: list[bytes] = []  # from there on
+        self._waited_s = 0.0  # for what comes after all is said
         self._held_bytes = 0  # that have come before the first token, and after an error
         self._early: Usage | None = None  # counts that came before the first token
 
@@ -99,8 +101,10 @@ class HttpStream:
                 data = self._body.take()
                 if not data:
                     if settled:
-                        async with asyncio.timeout(_END_WITHIN_S if said_all else _COUNTS_WITHIN_S):
+                        began_s = time.monotonic()
+                        async with asyncio.timeout(_END_WITHIN_S - self._waited_s if said_all else _COUNTS_WITHIN_S):
                             data = await self._body.read()
+                        self._waited_s += time.monotonic() - began_s if said_all else 0.0
                     else:
                         self.awaited_since_s = time.monotonic()
                         data = await self._body.read()

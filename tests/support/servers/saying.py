@@ -1,6 +1,7 @@
 """Servers with OpenAI's API that say what a test wants."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -34,12 +35,12 @@ class Verbatim:
     """
 
     def __init__(self) -> None:
+        self.parts: Iterable[bytes | Callable[[], Awaitable[object]]] = []
+        self.content_type = "text/event-stream"
+        self.url, self.calls = "", 0
         self.begins = asyncio.Event()
         self.begins.set()
         self.status = 200
-        self.parts: list[bytes | Callable[[], Awaitable[object]]] = []
-        self.content_type = "text/event-stream"
-        self.url, self.calls = "", 0
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.calls += 1

@@ -1,6 +1,7 @@
 """Streams that servers write otherwise than most do: they are handed on byte for byte, and read all the same."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 
 import pytest
@@ -158,10 +159,10 @@ async def test_clients_get_their_name_of_the_model_wherever_it_stands(
     verbatim: Verbatim, connect: Connect, data: bytes
 ) -> None:
     assert MODEL == "llm"
-    verbatim.parts = [data % END.removeprefix(b"data: {"), DONE]
+    verbatim.parts = parts = [data % END.removeprefix(b"data: {"), DONE]
     query = made("/v1/chat/completions", "chat", chat().document | {"model": "mine"})
     events = await events_of(await connect(verbatim.url).generate(query, CALL))
-    assert raw(events) == b"".join(verbatim.parts).replace(b'"llm"', b'"mine"')
+    assert raw(events) == b"".join(parts).replace(b'"llm"', b'"mine"')
 
 
 @pytest.mark.parametrize(
@@ -191,3 +192,19 @@ async def test_what_a_model_does_before_its_first_token_is_handed_on(verbatim: V
         assert raw([*await first]) == begun + searches
     goes_on.set()
     assert raw(await events_of(answer)) == end
+
+
+async def test_a_server_that_goes_on_for_ever_after_done_is_left(
+    verbatim: Verbatim, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "_END_WITHIN_S", 0.1)
+
+    async def pause() -> None:
+        await asyncio.sleep(0.01)
+
+    verbatim.parts = itertools.chain((TOKEN + END + DONE,), itertools.cycle((pause, b": ping\n\n")))
+    model = connect(verbatim.url)
+    async with asyncio.timeout(WITHIN_S):
+        events = await events_of(await model.generate(chat(), CALL))
+    assert raw(events).startswith(TOKEN + END + DONE)
+    assert model.link.idle
