@@ -27,7 +27,7 @@ from inference.core.backend_errors import (
 )
 from inference.core.capabilities import Capabilities
 from inference.core.events import Head
-from inference.core.passing.answers import reader_of
+from inference.core.passing.answers import MAX_COUNT, reader_of
 from inference.core.passing.embeddings import with_items, without_items
 from inference.core.passing.json_members import with_value
 from inference.core.passing.request import Passed
@@ -180,7 +180,7 @@ class OpenAIModel:
         if response.status != 200:
             return None  # an older server, or one whose proxy keeps the route from us
         count = identify.read_object(answer).get(field)
-        return count if isinstance(count, int) else None
+        return count if type(count) is int and 0 <= count <= MAX_COUNT else None
 
     async def ready(self, timeout_s: float) -> bool:
         """Whether it serves the model. Raises BackendError with the reason where it will not as it is set up, TimeoutError."""

@@ -10,7 +10,8 @@ from inference.core.passing.embeddings import without_items
 from inference.core.passing.leniently import UNREADABLE, reading
 
 _ABORTED = frozenset(("abort", "aborted", "cancelled", "error"))
-_MAX_COUNT = (1 << 31) - 1  # of tokens: a larger one is no count
+MAX_COUNT = (1 << 31) - 1
+"""Of tokens: a larger number is no count."""
 
 
 class Seen(NamedTuple):
@@ -109,7 +110,7 @@ def _counts(usage: _Usage | None, *, of_prompt_alone: bool = False) -> Usage | N
     reasoning = of_output.reasoning_tokens if of_output is not None else usage.reasoning_tokens
     audio = of_prompt.audio_tokens if of_prompt is not None else None
     counts = (prompt, output, cached, reasoning, audio)
-    return Usage(*(-1 if count is None or not 0 <= count <= _MAX_COUNT else count for count in counts))
+    return Usage(*(-1 if count is None or not 0 <= count <= MAX_COUNT else count for count in counts))
 
 
 def _first(*counts: int | None) -> int | None:

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from inference.core.backend_errors import FailedError, UnreachableError
+from tests.support.http_server import serving
 from tests.support.servers.calls import CALL, Connect, StartServer, chat, events_of
 from tests.support.servers.standins import MODEL
 
@@ -104,3 +106,12 @@ async def test_prompts_are_counted_where_the_server_can(
     model = connect(server.url)
     await model.detect(5)
     assert (await model.count(chat(), 5) is not None) == counted
+
+
+@pytest.mark.parametrize("count", ["-5", "true", "5.5", "9" * 30, "null"])
+async def test_a_count_that_nobody_can_believe_is_none(connect: Connect, count: str) -> None:
+    async def said(_: web.Request) -> web.Response:
+        return web.Response(text=f'{{"count":{count}}}', content_type="application/json")
+
+    async with serving(web.post("/tokenize", said)) as url:
+        assert await connect(f"{url}/v1", server="vllm").count(chat(), 5) is None
