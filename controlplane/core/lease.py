@@ -6,6 +6,7 @@ lost or restored from a backup (a hybrid logical clock: Kulkarni et al., 2014). 
 """
 
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 
 from django.db import IntegrityError, transaction
@@ -22,6 +23,8 @@ _RENEWAL = threading.Lock()
 """Two threads of a process may renew its lease. Together they must not take it twice."""
 _LAST: dict[tuple[str, str], int] = {}
 """The last generation of this process, by name and holder."""
+_SEEN: dict[tuple[str, str], tuple[tuple[int, datetime], float]] = {}
+"""The lease of another as this process last saw it, and since when (monotonic), by name and own holder."""
 
 
 class LeaseLostError(Exception):
@@ -31,7 +34,8 @@ class LeaseLostError(Exception):
 def take(name: str, holder: str, now: datetime, lasts: timedelta) -> int:
     """Take or renew the lease until `now + lasts`. Returns its generation, or 0 if another process holds it.
 
-    Clocks of the holders should agree to well under `lasts`. Even if they do not, `fence` lets only one write, and generations grow.
+    Clocks of the holders should agree to well under `lasts`. Even if they do not, `fence` lets only one write, and generations grow. A
+    holder whose clock was ahead, and that has not renewed its lease for `lasts`, does not keep others out until then.
     """
     with _RENEWAL:
         if not _taken(name, holder, now, lasts):
@@ -70,7 +74,8 @@ def _taken(name: str, holder: str, now: datetime, lasts: timedelta) -> bool:
     mine = Lease.objects.filter(name=name, holder=holder, expires_at__gt=now).update(expires_at=now + lasts)
     if mine:
         return True
-    free = Lease.objects.filter(Q(holder=holder) | Q(expires_at__lte=now), name=name)
+    left = _left_behind(name, holder, lasts)
+    free = Lease.objects.filter(Q(holder=holder) | Q(expires_at__lte=now) | left, name=name)
     if free.update(holder=holder, expires_at=now + lasts, generation=Greatest(F("generation") + 1, Value(_clock(now)))):
         return True
     if Lease.objects.filter(name=name).exists():
@@ -81,6 +86,19 @@ def _taken(name: str, holder: str, now: datetime, lasts: timedelta) -> bool:
     except IntegrityError:  # another was first
         return False
     return True
+
+
+def _left_behind(name: str, holder: str, lasts: timedelta) -> Q:
+    """Selects the lease where this process has seen it stand still for as long as it lasts."""
+    seen, now_s = Lease.objects.filter(name=name).values_list("generation", "expires_at").first(), time.monotonic()
+    before, since_s = _SEEN.get((name, holder), (None, now_s))
+    if seen is None or seen != before:
+        since_s = now_s
+    if seen is not None:
+        _SEEN[name, holder] = seen, since_s
+    if seen is None or now_s - since_s <= lasts.total_seconds():
+        return Q(pk=None)
+    return Q(generation=seen[0], expires_at=seen[1])
 
 
 def _clock(now: datetime) -> int:

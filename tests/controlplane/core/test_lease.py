@@ -1,11 +1,13 @@
 """One process leads, and another takes over."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from controlplane.core.lease import LeaseLostError, fence, give_up, raise_above, take
 from controlplane.core.models import Lease
+from tests.support.wait import eventually
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -27,6 +29,23 @@ def test_another_takes_over_when_the_lease_ends_and_the_first_learns_of_it() -> 
     after = NOW + LASTS
     assert take("c", "b", after, LASTS) > first
     assert not take("c", "a", after, LASTS)
+
+
+def test_a_leader_whose_clock_was_ahead_keeps_nobody_out_once_it_renews_no_more() -> None:
+    short = timedelta(milliseconds=50)
+    first = take("skewed", "a", NOW + timedelta(hours=1), short)
+    assert not take("skewed", "b", NOW, short)
+    eventually(lambda: take("skewed", "b", NOW, short) > first)
+    assert not take("skewed", "a", NOW, short)
+
+
+def test_a_leader_whose_clock_is_ahead_keeps_others_out_while_it_renews() -> None:
+    short, ahead = timedelta(milliseconds=50), NOW + timedelta(hours=1)
+    began_s = time.monotonic()
+    while time.monotonic() - began_s < 4 * short.total_seconds():
+        ahead += timedelta(milliseconds=1)
+        assert take("skewed", "a", ahead, short)
+        assert not take("skewed", "b", NOW, short)
 
 
 def test_a_lease_that_is_given_up_is_taken_at_once() -> None:
