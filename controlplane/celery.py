@@ -2,9 +2,12 @@
 scheduled tasks of `worker/schedule.py`."""
 
 import os
+import signal
+import threading
 from http.server import ThreadingHTTPServer
 from typing import Any
 
+import structlog
 from celery import Celery, bootsteps
 from celery.signals import setup_logging, worker_init
 from django.conf import settings
@@ -15,6 +18,7 @@ from controlplane.worker import metrics
 from controlplane.worker.schedule import SCHEDULE
 from inference.contract.tls.clear_text import warn
 
+log = structlog.get_logger(__name__)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 config = settings.CONFIG
 
@@ -61,6 +65,31 @@ def _keep_our_logging(**_: Any) -> None:
 AFTER_BEAT = {"celery.worker.components:Pool", "celery.worker.components:Beat"}
 """Steps that start threads require these. With `-B` the worker forks beat. A lock that a thread holds at that moment, such as
 SQLite's for a write, is never released in the fork, and beat would send no task."""
+LOOK_S = 1.0
+
+
+class Beating(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Ends a worker whose beat was killed, so that it is started again: to fork another beside these threads would do as above."""
+
+    requires = AFTER_BEAT
+
+    def __init__(self, worker: Any, **kwargs: Any) -> None:
+        super().__init__(worker, **kwargs)
+        self.stopping = threading.Event()
+
+    def start(self, worker: Any) -> None:
+        if worker.beat is not None:
+            threading.Thread(target=self._watch, args=(worker.beat,), name="beat", daemon=True).start()
+
+    def stop(self, worker: Any) -> None:
+        self.stopping.set()
+
+    def _watch(self, beat: Any) -> None:
+        while not self.stopping.wait(LOOK_S):
+            if not beat.is_alive():
+                log.error("beat.ended", exit_code=beat.exitcode, meanwhile="the worker ends too, to be started again")
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
 
 
 class Observing(bootsteps.StartStopStep):  # type: ignore[misc]
@@ -133,6 +162,7 @@ class Exposing(bootsteps.StartStopStep):  # type: ignore[misc]
             self.server.server_close()
 
 
+app.steps["worker"].add(Beating)
 app.steps["worker"].add(Exposing)
 app.steps["worker"].add(Observing)
 app.steps["worker"].add(Paging)

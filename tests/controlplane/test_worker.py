@@ -1,5 +1,7 @@
 """The worker as it is started in production: it observes, it beats, and it goes on observing while Redis is away."""
 
+import os
+import signal
 import sqlite3
 import sys
 from contextlib import closing
@@ -126,3 +128,19 @@ def test_of_two_workers_one_sends_the_schedule_and_the_other_takes_over_when_it_
         database.execute("DELETE FROM fleet_observation WHERE component = 'worker'")
         database.commit()
     eventually(lambda: "worker" in states(home))
+
+
+def test_a_worker_whose_beat_was_killed_ends_to_be_started_again(
+    tmp_path: Path, own_redis: tuple[Redis, Managed], start: Start
+) -> None:
+    home = tmp_path / "worker"
+    migrate_home(home)
+    worker = start(Command("worker", (*CELERY, "-B"), env={"WEIR_HOME": str(home), "WEIR_REDIS_URL": own_redis[0].url}))
+    eventually(lambda: "beat.lease_taken" in log(worker), worker.log_tail)
+    with closing(sqlite3.connect(home / "weir.sqlite3", timeout=60)) as database:
+        (holder,) = database.execute("SELECT holder FROM core_lease WHERE name = 'beat'").fetchone()
+    os.kill(int(holder.rpartition(":")[2]), signal.SIGKILL)
+    eventually(lambda: not worker.alive, worker.log_tail, within_s=60)
+    assert worker.exit_code == 0, "what it was sending was answered first"
+    assert "beat.ended" in log(worker)
+    assert "Traceback" not in log(worker)
