@@ -6,7 +6,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.db.models import QuerySet
+from django.utils import timezone
 
+from controlplane.core.reported import reported_at
 from controlplane.fleet.core.detected import describe
 from controlplane.fleet.core.stack_rows import Observed, PoolEntry, PoolServer, ReplicaEntry
 from controlplane.fleet.metrics_pages import metrics_pages
@@ -89,14 +91,15 @@ def launched() -> Launched:
 
 def observations() -> list[Observed]:
     """The latest observation of every component, in one query."""
+    now = timezone.now()
     return [
         Observed(
             observation.component,
             observation.state,  # type: ignore[arg-type]
-            observation.observed_at,
+            reported_at(observation.component, observation.observed_at, now),
             observation.figures,
             observation.error,
-            observation.up_at,
+            observation.up_at and reported_at(f"{observation.component} up", observation.up_at, now),
             observation.down_since,
             describe(observation.about),
         )

@@ -141,17 +141,17 @@ def report(faults: Iterable[Fault], now: datetime, unseen: Container[str] = ()) 
     current = {fault.component: fault for fault in faults}
     rows = {row.component: row for row in Observation.objects.filter(component__startswith=PREFIX)}
     changed = []
-    for name, row in rows.items():
+    for name, row in rows.items():  # of which some may be of a clock that was ahead
         ended_s = row.figures.get("ended_s")
         if name not in current and ended_s is not None and now.timestamp() - ended_s > KEPT.total_seconds():
             row.delete()
         elif name not in current and ended_s is None and name.split(":", 2)[-1] in unseen:
             continue
-        elif name not in current and (ended_s is None or now - row.observed_at >= FRESH):
+        elif name not in current and (ended_s is None or abs(now - row.observed_at) >= FRESH):
             changed.append(_over(row, now))
     for fault in current.values():
         before = rows.get(fault.component)
-        if before is None or now - before.observed_at >= FRESH or not _lasts(before, fault):
+        if before is None or abs(now - before.observed_at) >= FRESH or not _lasts(before, fault):
             changed.append(_down(fault, before, now))
     if changed:
         Observation.objects.bulk_create(

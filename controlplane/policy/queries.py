@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Q
+from django.utils import timezone
 
+from controlplane.core.reported import reported_at
 from controlplane.fleet.models import Observation
 from controlplane.policy.core.record import Record, RecordError, decode
 from controlplane.policy.core.spec import Policy
@@ -38,13 +40,13 @@ class NewestDecision:
 
 def newest_decision() -> NewestDecision | None:
     """How policies stand now; None where no tick has decided yet."""
-    row = DecisionRecord.objects.filter(shadow=False).order_by("-at", "-pk").first()
+    row = DecisionRecord.objects.filter(shadow=False).order_by("-pk").first()  # a clock may have been set back
     if row is None:
         return None
     last = Memory.objects.filter(name=Memory.ACTIVE, at__gt=row.at).exclude(packed=b"").first()
     ticked = Observation.objects.filter(component=TICKS).values_list("observed_at", flat=True).first()
     shown = last or row
-    at = max(filter(None, (shown.at, ticked)))
+    at = max(filter(None, (shown.at, ticked and reported_at(TICKS, ticked, timezone.now()))))
     try:
         return NewestDecision(row, at, shown.at, decode(shown.record))
     except RecordError as error:

@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from controlplane.core.formatting import TEXT
+from controlplane.core.reported import reported_at
 from controlplane.fleet.models import Observation
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective
@@ -93,7 +94,10 @@ def ticks() -> QuerySet[Observation]:
 
 
 def newest_tick() -> Observation | None:
-    return ticks().first()
+    tick = ticks().first()
+    if tick is not None:
+        tick.observed_at = reported_at(tick.component, tick.observed_at, timezone.now())
+    return tick
 
 
 def maintenance_in(objective: Objective, span: Span) -> list[tuple[MaintenanceWindow, Span]]:
@@ -109,7 +113,7 @@ def maintenance_in(objective: Objective, span: Span) -> list[tuple[MaintenanceWi
 
 def _status(row: StoredObjective, state: ObjectiveState, at: Present) -> ObjectiveStatus:
     """An unchanged state is written less often than it is judged."""
-    age = at.now - max(state.at, at.judged_at or state.at)
+    age = at.now - max(reported_at(state.key, state.at, at.now), at.judged_at or state.at)
     document, why = dict(state.document), str(state.document.get("why", ""))
     judged, severity = state.state, state.severity
     if age > JUDGED_FOR or at.now - state.at > STALE:

@@ -100,7 +100,7 @@ def opened(chosen: dict[str, str], now: datetime) -> list[dict[str, Any]]:
 
 def unjudged(now: datetime) -> str:
     """A warning if objectives are not evaluated, else empty."""
-    if (at := judged_at()) is None:
+    if (at := judged_at(now)) is None:
         return "Objectives have not been judged yet."
     if now - at <= JUDGED_FOR:
         return ""

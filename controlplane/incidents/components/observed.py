@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from django.utils import timezone
+
 from controlplane.config import Config
+from controlplane.core.reported import reported_at
 from controlplane.fleet.inventory import observations, pool_entries
 from controlplane.incidents.components.core.judge import Limits, Observations
 from controlplane.incidents.components.core.unjudged import ObjectiveSeen
@@ -31,6 +34,7 @@ def read(watching_since: datetime, operated_by: str) -> Observations:
 
 
 def _objectives() -> Iterator[ObjectiveSeen]:
+    now = timezone.now()
     states = ObjectiveState.objects.filter(objective__enabled=True).select_related("objective__owner")
     for row in states:
         scope = " · ".join(f"{name} {value or 'unknown'}" for name, value in sorted(row.scope.items()))
@@ -40,6 +44,6 @@ def _objectives() -> Iterator[ObjectiveSeen]:
             owner=row.objective.owner.name if row.objective.owner else "",
             is_unknown=row.state == ObjectiveState.State.UNKNOWN,
             since=row.since,
-            at=row.at,
+            at=reported_at(row.key, row.at, now),
             why=str(row.document.get("why") or ""),
         )

@@ -80,7 +80,7 @@ def _upsert(rows: Sequence[ObjectiveState]) -> None:
 def _unknown(
     key: str, objective: int, scope: Mapping[str, str], why: str, before: ObjectiveState | None, now: datetime
 ) -> ObjectiveState:
-    since = before.since if before is not None and before.state == "unknown" else now
+    since = min(before.since, now) if before is not None and before.state == "unknown" else now
     return ObjectiveState(
         objective_id=objective,
         key=key,
@@ -97,7 +97,7 @@ def _row(evaluation: Evaluation, objective: int, before: ObjectiveState | None, 
     looks = (alert.state, alert.severity or "", alert.maintenance)
     same = before is not None and (before.state, before.severity, before.maintenance) == looks
     lasts = before is not None and (same or alert.state == before.state == "unknown")
-    if before is not None and same and now - before.at < FRESH:
+    if before is not None and same and abs(now - before.at) < FRESH:  # a clock may have been set back
         return None
     return ObjectiveState(
         objective_id=objective,
@@ -107,6 +107,6 @@ def _row(evaluation: Evaluation, objective: int, before: ObjectiveState | None, 
         state=alert.state,
         severity=alert.severity or "",
         maintenance=alert.maintenance,
-        since=before.since if before is not None and lasts else now,
+        since=min(before.since, now) if before is not None and lasts else now,
         document=evaluation.document(),
     )

@@ -55,6 +55,14 @@ def test_a_fault_is_not_over_while_nobody_can_see_whether_it_is() -> None:
 
 
 @pytest.mark.django_db
+def test_a_fault_of_a_clock_that_was_ahead_is_said_as_it_is_now() -> None:
+    report([Fault("metrics", "chat/eu", "no traffic for 1 h")], NOW + timedelta(hours=1))
+    report([Fault("metrics", "chat/eu", "no traffic for 2 s")], NOW)
+    row = models.Observation.objects.get()
+    assert (row.error, row.observed_at) == ("no traffic for 2 s", NOW)
+
+
+@pytest.mark.django_db
 def test_a_cluster_that_is_away_for_long_still_says_why() -> None:
     """In the record and on the screens as in the page."""
     seen = _cluster(ClusterSeen("east", seen_ms=0, problem="Its token has expired."), {}, 61_000)

@@ -85,3 +85,10 @@ def test_a_state_that_the_database_refuses_is_unknown_and_stops_no_other() -> No
         assert other.state == "unknown"
         assert other.since == NOW
         assert "cannot be written" in other.document["why"]
+
+
+def test_a_state_of_a_clock_that_was_ahead_is_written_again_at_once() -> None:
+    write([found("quiet")], NOW + timedelta(hours=1))
+    write([found("quiet")], NOW)
+    state = ObjectiveState.objects.get()
+    assert (state.at, state.since) == (NOW, NOW)

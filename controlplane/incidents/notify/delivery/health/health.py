@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db.models import Count, DurationField, ExpressionWrapper, F, Max, Min, Q
 
 from controlplane.core.formatting import TEXT
+from controlplane.core.reported import reported_at
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Heartbeat
 from controlplane.incidents.notify.delivery.secret_checks import unreadable
 
@@ -176,7 +177,8 @@ def _absent(sender_age_s: float | None) -> bool:
 
 
 def _sender_age_s(now: datetime) -> float | None:
-    return _age_s(Heartbeat.objects.filter(name=Heartbeat.SENDER).values_list("at", flat=True).first(), now)
+    at = Heartbeat.objects.filter(name=Heartbeat.SENDER).values_list("at", flat=True).first()
+    return _age_s(at and reported_at(Heartbeat.SENDER, at, now), now)
 
 
 def _heartbeat_error() -> str:

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from controlplane.core.periodic import PeriodicThread
+from controlplane.core.reported import reported_at
 from controlplane.fleet.models import Observation
 from controlplane.incidents.notify.delivery.core import outbound_address
 from controlplane.incidents.notify.delivery.models import Heartbeat
@@ -27,21 +28,22 @@ MAX_UNJUDGED = timedelta(seconds=60)
 """For how long objectives may go unjudged."""
 
 
-def judged_at() -> datetime | None:
+def judged_at(now: datetime) -> datetime | None:
     """The last tick of the controller in which anything could be judged; None: there was none."""
-    return Observation.objects.filter(component="controller").values_list("up_at", flat=True).first()
+    at = Observation.objects.filter(component="controller").values_list("up_at", flat=True).first()
+    return at and reported_at("controller up", at, now)
 
 
 def are_judged(now: datetime) -> bool:
     """Whether objectives have been judged within MAX_UNJUDGED."""
-    at = judged_at()
+    at = judged_at(now)
     return at is not None and now - at <= MAX_UNJUDGED
 
 
 def works(name: str, now: datetime) -> bool:
     """Whether a thread of a worker worked lately. `name`: one of Heartbeat's."""
     row = Heartbeat.objects.filter(name=name).first()
-    return row is not None and (now - row.at).total_seconds() < PING_S
+    return row is not None and (now - reported_at(name, row.at, now)).total_seconds() < PING_S
 
 
 async def ping(url: str) -> str:
