@@ -10,7 +10,7 @@ from controlplane.policy.act import journal
 from controlplane.policy.act.journal import Fence
 from controlplane.policy.act.stepper import NOTICED_AFTER_S
 from controlplane.policy.core.decision import Decision, TargetDecision
-from controlplane.policy.core.observation import Observation
+from controlplane.policy.core.observation import Observation, PoolFacts
 from controlplane.policy.core.spec import InForce, Scaling
 from controlplane.policy.models import Action, DecisionRecord
 from controlplane.policy.observe.gather import GATEWAY
@@ -94,7 +94,7 @@ def reconcile(
         if target.action not in KINDS or target.wanted is None or target.seen is None or name in still_open:
             continue
         facts = observation.pools.get(name)
-        if facts is None or not facts.cluster or _accepted(accepted.get(name), target, observation.now_ms):
+        if facts is None or not facts.cluster or _accepted(accepted.get(name), target, _seen_ms(facts, observation)):
             continue
         begin.append(target)
     returned = [each for each in _left(clusters, before) if each.pool not in decision.targets]
@@ -119,11 +119,16 @@ def agrees(action: Action, target: TargetDecision) -> bool:
     return target.wanted >= action.after
 
 
-def _accepted(last: Action | None, target: TargetDecision, now_ms: int) -> bool:
+def _seen_ms(facts: PoolFacts, observation: Observation) -> int:
+    """When its cluster confirmed what the decision rests on."""
+    return observation.now_ms - (facts.cluster_age_ms or 0)
+
+
+def _accepted(last: Action | None, target: TargetDecision, seen_ms: int) -> bool:
     """Whether the cluster has accepted this already, and its watch has not shown it yet."""
     if last is None or last.accepted_at is None or last.after != target.wanted:
         return False
-    return now_ms / 1_000 - last.accepted_at.timestamp() < NOTICED_AFTER_S
+    return seen_ms / 1_000 - last.accepted_at.timestamp() < NOTICED_AFTER_S
 
 
 def begin(

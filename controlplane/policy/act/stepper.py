@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 FIRST_RETRY_S, MAX_RETRY_S = 0.25, 15.0
 NOTICED_AFTER_S = 5.0
-"""An accepted change is seen by then."""
+"""A state of its cluster that was confirmed so long after it shows an accepted change."""
 KINDS, STEPS = Action.Kind, Action.Step
 
 ACTIONS = Counter("weir_policy_actions", "Actions by what became of them.", ["kind", "step"])
@@ -72,7 +72,7 @@ class Stepper:
             raise
         except RetryableClusterError as error:
             wait_s = retry_in_s(error, action.attempts + 1)
-            journal.postpone(action, now_ms, wait_s, f"{error}; tried again in {wait_s:.3g} s", self._fence)
+            journal.postpone(action, now_ms, wait_s, f"{str(error).rstrip('.')}; tried again in {wait_s:.3g} s", self._fence)
             log.warning("action.postponed", pool=action.pool, step=action.step, reason=str(error), retry_s=wait_s)
             return False
         except PermanentClusterError as error:
@@ -93,7 +93,7 @@ class Stepper:
         is_floor = action.kind == KINDS.FLOOR
         name, count = ("floor", _floor(seen)) if is_floor else ("count", seen.wanted)
         if count != action.after:
-            if now_ms / 1_000 - action.step_at.timestamp() < NOTICED_AFTER_S:
+            if (self._cluster.seen().seen_ms or 0) / 1_000 - action.step_at.timestamp() < NOTICED_AFTER_S:
                 return
             now = "gone" if count is None else count
             self._end(action, STEPS.DONE, f"The {name} is {now} by now: it was changed again.")

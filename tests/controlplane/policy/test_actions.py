@@ -7,8 +7,10 @@ from django.db.models import F
 from msgspec import structs
 
 from controlplane.fleet.clusters.errors import ConflictError, ForbiddenError, ThrottledError
+from controlplane.fleet.clusters.port import ClusterSeen
 from controlplane.fleet.models import Cluster, Pool, Replica
 from controlplane.policy.models import Action, PolicyRevision
+from tests.support.policy.cluster import ClusterInMemory
 from tests.support.policy.world import POOL, World, revision, scaling, world_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -89,6 +91,29 @@ def test_a_conflict_is_looked_at_again(world: World) -> None:
     world.tick(2)
     assert _scales(world) == [5]
     assert Action.objects.count() == 1
+
+
+class _Late(ClusterInMemory):
+    """Its state is as old as LATE_S, and says so: each change is seen that much later."""
+
+    LATE_S = 12
+
+    def seen(self) -> ClusterSeen:
+        self.__dict__.setdefault("states", []).append(super().seen())
+        oldest_ms = self.now_ms - self.LATE_S * 1_000
+        state = next((it for it in reversed(self.states) if (it.seen_ms or 0) <= oldest_ms), self.states[0])
+        return structs.replace(state, age_ms=self.now_ms - (state.seen_ms or 0))
+
+
+def test_what_a_state_from_before_it_was_accepted_shows_says_nothing_of_an_action(world: World) -> None:
+    revision(scaling())
+    world.cluster.__class__ = _Late
+    world.rps[POOL] = 45
+    world.heard_for_long()
+    world.tick(2 * _Late.LATE_S + 6)
+    assert _scales(world) == [5]
+    action = Action.objects.get()
+    assert action.outcome.startswith("5 replicas are ready, "), action.outcome
 
 
 def test_a_throttled_call_waits_as_long_as_the_cluster_says(world: World) -> None:
