@@ -43,6 +43,7 @@ class Beat(Scheduler):  # type: ignore[misc]
             raise SystemExit  # its worker was killed; a new worker starts a beat of its own
         if not self._keep_lease():
             return STANDBY_S
+        self._forget_the_future()
         return float(min(STANDBY_S, super().tick(*args, **kwargs)))
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
@@ -51,6 +52,14 @@ class Beat(Scheduler):  # type: ignore[misc]
             self.apply_async(entry, producer=producer, advance=False)
         except Exception as error:  # noqa: BLE001  (whatever the broker's client raises)
             log.debug("beat.send_failed", task=entry.task, reason=str(error))
+
+    def _forget_the_future(self) -> None:
+        """Once the clock was set back, tasks would wait until it is again what it was."""
+        ahead = [entry for entry in self.schedule.values() if entry.last_run_at > entry.default_now()]
+        for entry in ahead:
+            entry.last_run_at = entry.default_now()
+        if ahead:
+            self._heap = None
 
     def _keep_lease(self) -> bool:
         """Whether this beat holds the lease. While the database is away no beat does: the tasks need the database too."""

@@ -25,6 +25,8 @@ log = structlog.get_logger(__name__)
 Whose = TypeVar("Whose", bound=Hashable)
 PENDING = Delivery.State.PENDING
 TOO_MANY = 429
+LONGEST_WAIT = timedelta(minutes=5)
+"""Longer than an attempt or an address waits by any policy."""
 CHANGE_USEFUL_FOR = timedelta(hours=1)
 """A later change event explains nothing. Pages never grow too old: their resolves must arrive."""
 
@@ -61,10 +63,15 @@ def heads(now: datetime) -> QuerySet[Delivery]:
         endpoint=OuterRef("endpoint"), key=OuterRef("key"), sequence__lt=OuterRef("sequence"), state=PENDING
     )
     return (
-        Delivery.objects.filter(_unclaimed(now), state=PENDING, due_at__lte=now)
-        .filter(Q(endpoint__paused_until=None) | Q(endpoint__paused_until__lte=now))
+        Delivery.objects.filter(_unclaimed(now), _over("due_at", now), state=PENDING)
+        .filter(Q(endpoint__paused_until=None) | _over("endpoint__paused_until", now))
         .filter(~Exists(earlier))
     )
+
+
+def _over(until: str, now: datetime) -> Q:
+    """Where a wait has ended, or is longer than any: it was begun by a clock that was ahead."""
+    return Q(**{f"{until}__lte": now}) | Q(**{f"{until}__gt": now + LONGEST_WAIT})
 
 
 def _unclaimed(now: datetime) -> Q:

@@ -95,6 +95,15 @@ def test_too_many_requests_pauses_the_whole_address() -> None:
     assert {str(head.destination) for head in heads(now + timedelta(seconds=61))} == {"does not", "asks for a pause"}
 
 
+def test_a_page_that_a_clock_has_put_off_that_was_ahead_is_sent_at_once() -> None:
+    pagerduty("all")
+    enqueue(notice("trigger", 1))
+    (failed,) = claimed()
+    now = timezone.now()
+    settle(failed, Answer(429, "slow down", retry_after_s=120), now + timedelta(hours=1), POLICY, chance=1)
+    assert heads(now).exists()
+
+
 def test_a_change_that_comes_too_late_is_dropped_and_a_page_never_is() -> None:
     pagerduty("all")
     enqueue(change())
