@@ -113,14 +113,14 @@ class Engine:
             with span("decide"):
                 ticked = self._decide(leader, observation, policies, clusters)
             self._heard_ms = traffic.rounds[-1].at_ms if traffic.rounds else None
-            refused = {name: why for name, actor in self._actors.items() if (why := actor.snapshot_refused)}
+            refused = {name: actor.snapshot_refused for name, actor in self._actors.items()}
             unreadable = {**policies.unreadable, **ticked.failing}
             faults = (
                 *of_leader(leader.generation, self._refused_as_former(leader.generation)),
                 *self._astray(traffic, now_ms),
                 *of_tick(ticked.decision, seen, refused, unreadable, self._tracks(), journal.at(now_ms)),
             )
-            self._close(leader, observation, faults, unseen(ticked.decision))
+            self._close(leader, observation, faults, unseen(ticked.decision, refused, self._not_heard(traffic)))
         return replace(ticked, faults=faults, took_s=time.monotonic() - began)
 
     def _took_s(self) -> float:
@@ -258,6 +258,10 @@ class Engine:
         self._late = late(self._late, ready, Published(*publish.published_versions(now_ms)), now_ms)
         for each in astray(ready, self._late, now_ms):
             yield Fault("gateway", each.url, each.text, each.severity)
+
+    def _not_heard(self, traffic: Traffic) -> Iterator[str]:
+        """Gateways of which nobody knows whether they obey: they are silent, or behind, and not for long as far as this process knows."""
+        return (each.url for each in traffic.in_use() if each.problem or each.signals is None or each.url in self._late)
 
     def _tracks(self) -> list[DecisionTrack]:
         return [track for track in (self._active, self._shadow) if track is not None]

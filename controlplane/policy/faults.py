@@ -42,14 +42,15 @@ class Fault:
 def of_tick(
     decision: Decision | None,
     clusters: Mapping[str, ClusterSeen],
-    refused: Mapping[str, str],
+    refused: Mapping[str, str | None],
     unreadable: Mapping[str, str],
     tracks: Iterable[DecisionTrack],
     now: datetime,
 ) -> Iterator[Fault]:
     """All that people have to know of. What a decision says counts before what the others say of the same subject.
 
-    `refused` is by cluster why it does not take the policy snapshot, `unreadable` by policy why it cannot be followed.
+    `refused` is by cluster why it does not take the policy snapshot (empty: it does; None: not known), `unreadable` by policy why
+    it cannot be followed.
     """
     alarms = decision.alarms if decision is not None else ()
     said = {(alarm.kind, alarm.subject) for alarm in alarms}
@@ -58,7 +59,7 @@ def of_tick(
     for name, seen in sorted(clusters.items()):
         if seen.problem and ("cluster", name) not in said and (seen.age_ms is None or seen.age_ms > AWAY_MS):
             yield Fault("cluster", name, f"{name} cannot be read: {seen.problem.removesuffix('.')}")
-    for name, why in sorted(refused.items()):
+    for name, why in sorted((name, why) for name, why in refused.items() if why):
         text = f"{name} does not take the policy snapshot: {why} Gateways that mount it there keep the one they have."
         yield Fault("snapshot", name, text, "ticket")
     for reference, why in sorted(unreadable.items()):
@@ -122,8 +123,18 @@ def of_actions(now: datetime) -> Iterator[Fault]:
             )
 
 
-def unseen(decision: Decision | None) -> frozenset[str]:
-    """Pools of which the counts are not known, so that nothing else of them was judged."""
+def unseen(
+    decision: Decision | None, refused: Mapping[str, str | None] | None = None, gateways: Iterable[str] = ()
+) -> frozenset[str]:
+    """What a tick cannot say of whether its fault is over: pools of which the counts are not known, so that nothing else of them was
+    judged; and the components of clusters and `gateways` that did not answer. `refused` as in `of_tick`.
+    """
+    silent = {Fault("snapshot", name, "").component for name, why in (refused or {}).items() if why is None}
+    silent |= {Fault("gateway", url, "").component for url in gateways}
+    return _unseen_pools(decision) | silent
+
+
+def _unseen_pools(decision: Decision | None) -> frozenset[str]:
     if decision is None:
         return frozenset()
     stopped = {alarm.text for alarm in decision.alarms if alarm.kind in ("cluster", "unmanaged")}
@@ -135,8 +146,8 @@ def unseen(decision: Decision | None) -> frozenset[str]:
 
 
 def report(faults: Iterable[Fault], now: datetime, unseen: Container[str] = ()) -> None:
-    """Bring the observations up to date, within the caller's fence. A fault that is over is seen up for as long as KEPT. One of the
-    `unseen` pools is left as it is: whether it is over is not known.
+    """Bring the observations up to date, within the caller's fence. A fault that is over is seen up for as long as KEPT. One of
+    what is `unseen` is left as it is: whether it is over is not known.
     """
     current = {fault.component: fault for fault in faults}
     rows = {row.component: row for row in Observation.objects.filter(component__startswith=PREFIX)}
@@ -145,7 +156,7 @@ def report(faults: Iterable[Fault], now: datetime, unseen: Container[str] = ()) 
         ended_s = row.figures.get("ended_s")
         if name not in current and ended_s is not None and now.timestamp() - ended_s > KEPT.total_seconds():
             row.delete()
-        elif name not in current and ended_s is None and name.split(":", 2)[-1] in unseen:
+        elif name not in current and ended_s is None and (name in unseen or name.split(":", 2)[-1] in unseen):
             continue
         elif name not in current and (ended_s is None or abs(now - row.observed_at) >= FRESH):
             changed.append(_over(row, now))

@@ -62,8 +62,8 @@ class Actor(PeriodicThread):
         self._claiming = Seldom()
 
     @property
-    def snapshot_refused(self) -> str:
-        """Why the cluster does not take the policy snapshot; empty where it does, or where that may only take longer."""
+    def snapshot_refused(self) -> str | None:
+        """Why the cluster does not take the policy snapshot; empty where it does, and None where that is not known."""
         return self._snapshot.refused
 
     def refused_as_former(self, generation: int) -> str:

@@ -17,10 +17,10 @@ AGAIN_S = 60.0
 
 
 class SnapshotWriter:
-    """Of one cluster. `refused` is why the cluster does not take the snapshot; empty where it does, or was away."""
+    """Of one cluster. `refused` is why the cluster does not take the snapshot; empty where it does, and None where that is not known."""
 
     def __init__(self, cluster: Cluster, now_ms: Callable[[], int]) -> None:
-        self.refused = ""
+        self.refused: str | None = None
         self._cluster, self._now_ms = cluster, now_ms
         self._stored: tuple[int, str] | None = None
         self._tried: tuple[int, str] | None = None
@@ -33,7 +33,7 @@ class SnapshotWriter:
         """
         seen = self._cluster.seen()
         if not seen.pools and not seen.gateways:
-            self.refused = ""
+            self.refused = None if seen.seen_ms is None else ""
             return
         etag = PublishedSnapshot.objects.values_list("etag", flat=True).first()
         version = (generation, etag or "")
@@ -56,7 +56,7 @@ class SnapshotWriter:
         except RetryableClusterError as error:
             wait_s = retry_in_s(error, self._attempts + 1)
             self._wait(wait_s)
-            self.refused = ""
+            self.refused = None
             log.warning("snapshot.postponed", cluster=name, reason=str(error), retry_s=wait_s)
         except PermanentClusterError as error:
             self._wait(AGAIN_S)

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.fleet.models import Cluster, Pool, PublishedSnapshot, Replica
+from controlplane.fleet.models import Cluster, Observation, Pool, PublishedSnapshot, Replica
 from controlplane.incidents.models import ChangeRecord
 from controlplane.policy.act.journal import at
 from controlplane.policy.core.overlay import ladder
@@ -13,7 +13,7 @@ from controlplane.policy.models import Action, DecisionChange, DecisionRecord, O
 from controlplane.policy.queries import newest_decision
 from controlplane.policy.write_records import MEMORY_S
 from inference.contract import snapshot
-from tests.support.policy.world import POOL, World, fleet, revision, scaling, world_of
+from tests.support.policy.world import GATEWAY, POOL, World, fleet, revision, scaling, world_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -365,3 +365,25 @@ def test_a_burst_that_came_and_went_while_a_tick_took_its_time_counts(world: Wor
     assert ticked.observation.pools[POOL].arrived_rps == 32.0
     ticked = world.tick(1)
     assert ticked.observation is not None and ticked.observation.pools[POOL].arrived_rps == 3.0
+
+
+@pytest.mark.parametrize("then", ["silent", "killed"])
+def test_a_gateway_that_did_not_obey_is_not_said_to_obey_before_it_is_known(world: World, then: str) -> None:
+    revision(scaling())
+    world.tick(3)
+    world.obeys = False
+    world.tick(125, every_s=5)
+    row = Observation.objects.get(component=f"policy:gateway:{GATEWAY}")
+    assert row.state == "down", row.error
+    if then == "silent":
+        world.silent = True
+    else:
+        world.generation += 1
+        world.new_engine()
+    world.tick(30, every_s=5)
+    row.refresh_from_db()
+    assert row.state == "down"
+    world.silent, world.obeys = False, True
+    world.tick(5)
+    row.refresh_from_db()
+    assert row.state == "up"

@@ -65,6 +65,18 @@ def test_what_a_cluster_cannot_take_now_is_tried_again(world: World) -> None:
     assert world.cluster.published == [in_force()]
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_refusal_is_not_over_while_the_cluster_does_not_answer(world: World, killed: bool) -> None:
+    world.cluster.failing = ForbiddenError("weir may not patch configmaps")
+    world.tick(2)
+    world.cluster.failing = UnreachableError("no answer")
+    if killed:
+        world.generation += 1
+        world.new_engine()
+    world.tick(130, every_s=5)
+    assert Observation.objects.get(component=f"policy:snapshot:{CLUSTER}").state == "down"
+
+
 def test_a_refusal_is_a_fault_until_it_is_taken(world: World) -> None:
     world.cluster.failing = ForbiddenError("weir may not patch configmaps: apply deploy/kubernetes/base/rbac.yaml.")
     world.tick(2)
