@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from controlplane.fleet.clusters.port import GATEWAY, ClusterSeen
-from controlplane.fleet.models import Cluster, Observation, Pool
+from controlplane.fleet.models import Cluster, LLMModel, Observation, Pool
 from controlplane.policy.core.decision import Decision
 from controlplane.policy.models import Action
 from controlplane.policy.write_records import DecisionTrack
@@ -20,6 +20,8 @@ AWAY_MS = 15_000
 PREFIX = "policy:"
 LEADER = "leading controller"
 """The subject of a fault of the process that holds the lease."""
+OF_NO_FLEET = frozenset({"fence", "memory", "unreadable", "gateway", "clash"})
+"""Kinds of faults whose subject is no pool, model or cluster."""
 PAGE = "page"
 """The figure that is 1 where the fault is a page, and 0 where it is a ticket."""
 MAX_COMPONENT, MAX_ERROR = 255, 500
@@ -147,7 +149,7 @@ def _unseen_pools(decision: Decision | None) -> frozenset[str]:
 
 def report(faults: Iterable[Fault], now: datetime, unseen: Container[str] = ()) -> None:
     """Bring the observations up to date, within the caller's fence. A fault that is over is seen up for as long as KEPT. One of
-    what is `unseen` is left as it is: whether it is over is not known.
+    what is `unseen` is left as it is: whether it is over is not known. One of what has left the fleet is not over, and goes.
     """
     current = {fault.component: fault for fault in faults}
     rows = {row.component: row for row in Observation.objects.filter(component__startswith=PREFIX)}
@@ -158,6 +160,8 @@ def report(faults: Iterable[Fault], now: datetime, unseen: Container[str] = ()) 
             row.delete()
         elif name not in current and ended_s is None and (name in unseen or name.split(":", 2)[-1] in unseen):
             continue
+        elif name not in current and ended_s is None and _has_left(name):
+            row.delete()
         elif name not in current and (ended_s is None or abs(now - row.observed_at) >= FRESH):
             changed.append(_over(row, now))
     for fault in current.values():
@@ -171,6 +175,15 @@ def report(faults: Iterable[Fault], now: datetime, unseen: Container[str] = ()) 
             unique_fields=["component"],
             update_fields=["kind", "state", "figures", "observed_at", "up_at", "down_since", "error"],
         )
+
+
+def _has_left(component: str) -> bool:
+    """Whether a fault is about a pool, model or cluster that is no longer in the fleet, or a cluster that was disabled."""
+    _, kind, subject = component.split(":", 2)
+    if kind in OF_NO_FLEET or subject.startswith(GATEWAY):
+        return False
+    here = (Pool.objects, LLMModel.objects, Cluster.objects.filter(enabled=True))
+    return not any(rows.filter(name=subject).exists() for rows in here)
 
 
 def _lasts(row: Observation, fault: Fault) -> bool:

@@ -15,6 +15,7 @@ from controlplane.policy.faults import Fault, of_tick, report, unseen
 from controlplane.policy.observe.gather import _cluster
 from controlplane.policy.write_records import changes
 from tests.support.policy.cases import case, pool
+from tests.support.policy.world import CLUSTER, fleet
 
 AWAY = "The replicas in east were last seen 61 s ago."
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -45,6 +46,7 @@ def away(reason: str = AWAY) -> Decision:
 @pytest.mark.django_db
 def test_a_fault_is_not_over_while_nobody_can_see_whether_it_is() -> None:
     """The cluster is away: nothing else of its pools was judged. Other pools' faults end."""
+    fleet({"chat/eu": "chat", "other": "other"})
     faults = [Fault("metrics", "chat/eu", "no traffic"), Fault("metrics", "other", "no traffic")]
     report(faults, NOW)
     report([], NOW + timedelta(seconds=10), unseen(away()))
@@ -52,6 +54,21 @@ def test_a_fault_is_not_over_while_nobody_can_see_whether_it_is() -> None:
     assert rows == {"policy:metrics:chat/eu": "down", "policy:metrics:other": "up"}
     report([], NOW + timedelta(seconds=20), unseen(away("chat/eu is disabled in the admin.")))
     assert models.Observation.objects.get(component="policy:metrics:chat/eu").state == "up"
+
+
+@pytest.mark.django_db
+def test_a_fault_of_what_has_left_the_fleet_goes_and_is_not_said_to_be_over() -> None:
+    fleet({"chat/eu": "chat"})
+    there = [Fault("metrics", "chat/eu", "no traffic"), Fault("cluster", CLUSTER, "it is away")]
+    gone = [Fault("owner", "gone", "a hand"), Fault("snapshot", "gone", "refused"), Fault("memory", "active", "lost")]
+    report([*there, *gone], NOW)
+    report([], NOW + timedelta(seconds=10))
+    rows = {row.component: row.state for row in models.Observation.objects.all()}
+    assert rows == {"policy:metrics:chat/eu": "up", f"policy:cluster:{CLUSTER}": "up", "policy:memory:active": "up"}
+    models.Cluster.objects.update(enabled=False)
+    report([Fault("cluster", CLUSTER, "it is away")], NOW + timedelta(seconds=20))
+    report([], NOW + timedelta(seconds=30))
+    assert not models.Observation.objects.filter(component=f"policy:cluster:{CLUSTER}").exists()
 
 
 @pytest.mark.django_db
