@@ -18,7 +18,7 @@ from urllib3.exceptions import HTTPError
 from controlplane.observability import tracing
 
 from .dsn import parse_dsn
-from .errors import LIMIT_CODES, RETRYABLE_CODES, StoreError, StoreLimitError, StoreUnavailableError
+from .errors import FILE_SYSTEM, LIMIT_CODES, RETRYABLE_CODES, StoreError, StoreLimitError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -179,7 +179,7 @@ def _translate_errors() -> Iterator[None]:
         yield
     except ClickHouseError as error:
         code, said = getattr(error, "code", None), _QUERY.sub("", str(error))
-        retryable = code in RETRYABLE_CODES if code else isinstance(error, OperationalError) or _BUSY.search(said)
+        retryable = code in RETRYABLE_CODES or FILE_SYSTEM in said if code else isinstance(error, OperationalError) or _BUSY.search(said)
         if code in LIMIT_CODES:
             raise StoreLimitError(f"the store ran out of memory or time for this query: {said}") from error
         if retryable:

@@ -42,11 +42,20 @@ LIMIT_CODES = frozenset({159, 241})
 RETRYABLE_CODES = LIMIT_CODES | frozenset(
     {
         60,  # UNKNOWN_TABLE: our own tables are not made yet
+        74,  # CANNOT_READ_FROM_FILE_DESCRIPTOR: its disk fails, or is read-only, and so on
+        75,  # CANNOT_WRITE_TO_FILE_DESCRIPTOR
+        76,  # CANNOT_OPEN_FILE
+        77,  # CANNOT_CLOSE_FILE
         81,  # UNKNOWN_DATABASE
+        87,  # CANNOT_SEEK_THROUGH_FILE
+        88,  # CANNOT_TRUNCATE_FILE
+        172,  # CANNOT_CREATE_DIRECTORY
         202,  # TOO_MANY_SIMULTANEOUS_QUERIES
         203,  # NO_FREE_CONNECTION
+        204,  # CANNOT_FSYNC
         209,  # SOCKET_TIMEOUT
         210,  # NETWORK_ERROR
+        214,  # CANNOT_STATVFS
         225,  # NO_ZOOKEEPER
         236,  # ABORTED: shutting down
         242,  # TABLE_IS_READ_ONLY
@@ -55,9 +64,18 @@ RETRYABLE_CODES = LIMIT_CODES | frozenset(
         279,  # ALL_CONNECTION_TRIES_FAILED
         285,  # TOO_FEW_LIVE_REPLICAS
         286,  # UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
+        294,  # CANNOT_WRITE_TO_FILE
         319,  # UNKNOWN_STATUS_OF_INSERT
+        400,  # CANNOT_STAT
+        424,  # CANNOT_LINK
         439,  # CANNOT_SCHEDULE_TASK
+        458,  # CANNOT_UNLINK
+        499,  # S3_ERROR
+        531,  # CANNOT_FSTAT
+        586,  # CANNOT_CREATE_FILE
         999,  # KEEPER_EXCEPTION
     }
 )
 """ClickHouse error codes after which the same call may succeed later."""
+FILE_SYSTEM = "filesystem_error"
+"""What its disk refuses has no code of its own, but this in its text (STD_EXCEPTION)."""

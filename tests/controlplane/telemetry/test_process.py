@@ -1,6 +1,7 @@
 """How the telemetry process handles faults of store, disk, Redis and ports, and how it ends."""
 
 import asyncio
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -84,6 +85,24 @@ def test_a_store_whose_disk_is_full_loses_nothing(small_disk: Path, run: Run, tm
     eventually(lambda: "NOT_ENOUGH_SPACE" in telemetry.log.read_text(), "it says that there is no room")
     filler.unlink()
     eventually(lambda: all(has_row(telemetry, body) for body in bodies), "all that was taken has rows")
+
+
+def test_a_store_whose_disk_became_read_only_loses_nothing(small_disk: Path, run: Run, tmp_path: Path) -> None:
+    home = tmp_path / "home-0"
+    home.mkdir()
+    (home / "store").symlink_to(small_disk)
+    telemetry = run().ready()
+    subprocess.run(["mount", "--bind", small_disk, small_disk], check=True)
+    subprocess.run(["mount", "-o", "remount,ro,bind", small_disk], check=True)
+    bodies = [request(200).SerializeToString() for _ in range(20)]
+    assert [telemetry.post(body)[0] for body in bodies] == [200] * 20
+    try:
+        eventually(lambda: bool(re.search("(store.lost|_refused).*", telemetry.log.read_text())), "it says so")
+    finally:
+        subprocess.run(["umount", small_disk], check=True)
+    eventually(lambda: all(has_row(telemetry, body) for body in bodies), "all that was taken has rows", within_s=60)
+    assert re.search("store.lost.*Read-only file system", telemetry.log.read_text())
+    assert not (home / "spool" / "refused.jsonl").exists()
 
 
 def test_two_on_one_home_or_one_port_get_one_clear_sentence(guarded: Running, tmp_path: Path) -> None:
