@@ -161,7 +161,8 @@ class _Tick:
             return
         if self.incident.missing_since:
             yield Missing(alert.key, None)
-        if state != self.incident.signal:
+        quiet = self.incident.quiet_since
+        if state != self.incident.signal or (quiet is not None and quiet > self.now):  # the clock was set back
             yield Signalled(alert.key, state, self.now, over or "")
         if state == "firing":
             yield from self._firing(self.incident)

@@ -50,6 +50,14 @@ def test_it_resolves_once_it_has_been_quiet_for_two_minutes(sent: list[Notice]) 
     assert {notice.key for notice in sent} == {incident.notice_key}
 
 
+def test_it_resolves_as_soon_though_the_clock_was_set_back(sent: list[Notice]) -> None:
+    engine.observe([alert()], NOW)
+    engine.observe([alert(state="quiet", at=after(60))], after(60))
+    for minute in (1, 2, 3):
+        engine.observe([alert(state="quiet", at=after(minute))], after(minute))
+    assert not Incident.objects.get().is_open
+
+
 @pytest.mark.parametrize("alerts", [[alert(state="unknown")], []])
 def test_missing_data_resolves_nothing(sent: list[Notice], alerts: list[object]) -> None:
     engine.observe([alert()], NOW)
