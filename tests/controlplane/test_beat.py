@@ -77,7 +77,7 @@ def test_tasks_are_sent_by_their_periods_though_the_clock_was_set_back() -> None
     beat.tick()
     now = timezone.now()
     assert all(entry.last_run_at <= now for entry in beat.schedule.values())
-    due = {event.entry.name: event.time - now.timestamp() for event in beat._heap}
+    due = {event.entry.name: event.time - now.timestamp() for event in beat._heap or ()}
     assert all(due[name] <= entry.schedule.run_every.total_seconds() for name, entry in beat.schedule.items())
 
 

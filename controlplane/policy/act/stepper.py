@@ -72,7 +72,9 @@ class Stepper:
             raise
         except RetryableClusterError as error:
             wait_s = retry_in_s(error, action.attempts + 1)
-            journal.postpone(action, now_ms, wait_s, f"{str(error).rstrip('.')}; tried again in {wait_s:.3g} s", self._fence)
+            journal.postpone(
+                action, now_ms, wait_s, f"{str(error).rstrip('.')}; tried again in {wait_s:.3g} s", self._fence
+            )
             log.warning("action.postponed", pool=action.pool, step=action.step, reason=str(error), retry_s=wait_s)
             return False
         except PermanentClusterError as error:

@@ -179,7 +179,11 @@ def _translate_errors() -> Iterator[None]:
         yield
     except ClickHouseError as error:
         code, said = getattr(error, "code", None), _QUERY.sub("", str(error))
-        retryable = code in RETRYABLE_CODES or FILE_SYSTEM in said if code else isinstance(error, OperationalError) or _BUSY.search(said)
+        retryable = (
+            code in RETRYABLE_CODES or FILE_SYSTEM in said
+            if code
+            else isinstance(error, OperationalError) or _BUSY.search(said)
+        )
         if code in LIMIT_CODES:
             raise StoreLimitError(f"the store ran out of memory or time for this query: {said}") from error
         if retryable:

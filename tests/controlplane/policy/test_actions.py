@@ -11,7 +11,7 @@ from controlplane.fleet.clusters.port import ClusterSeen
 from controlplane.fleet.models import Cluster, Pool, Replica
 from controlplane.policy.models import Action, PolicyRevision
 from tests.support.policy.cluster import ClusterInMemory
-from tests.support.policy.world import POOL, World, revision, scaling, world_of
+from tests.support.policy.world import CLUSTER, POOL, World, revision, scaling, world_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -98,16 +98,22 @@ class _Late(ClusterInMemory):
 
     LATE_S = 12
 
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.states: list[ClusterSeen] = []
+
     def seen(self) -> ClusterSeen:
-        self.__dict__.setdefault("states", []).append(super().seen())
+        self.states.append(super().seen())
         oldest_ms = self.now_ms - self.LATE_S * 1_000
         state = next((it for it in reversed(self.states) if (it.seen_ms or 0) <= oldest_ms), self.states[0])
         return structs.replace(state, age_ms=self.now_ms - (state.seen_ms or 0))
 
 
-def test_what_a_state_from_before_it_was_accepted_shows_says_nothing_of_an_action(world: World) -> None:
+def test_what_a_state_from_before_it_was_accepted_shows_says_nothing_of_an_action() -> None:
+    fleet()
+    world = World(_Late(CLUSTER))
+    world.cluster.add(POOL, 3)
     revision(scaling())
-    world.cluster.__class__ = _Late
     world.rps[POOL] = 45
     world.heard_for_long()
     world.tick(2 * _Late.LATE_S + 6)
