@@ -27,7 +27,8 @@ def serving_stack(ledger: Future[Ledger | None] | None = None) -> list[Row]:
     `ledger` is what `submit_ledger` returned: a page with other questions has them answered at the same time.
     """
     known = ledger.result() if ledger else _ledger()
-    return rows(pool_entries(), observations(), known, datetime.now(UTC), settings.CONFIG.stale_after_s)
+    now = datetime.now(UTC)
+    return rows(pool_entries(), observations(now), known, now, settings.CONFIG.stale_after_s)
 
 
 def submit_ledger() -> Future[Ledger | None]:
@@ -57,7 +58,7 @@ def _overall(totals: Totals) -> Health:
 
 def pools_served() -> dict[str, Serving]:
     """Where each pool's figures come from, for the known causes. Its batching is as observed last: that changes with a deploy."""
-    seen = {observation.component: observation.figures for observation in observations()}
+    seen = {observation.component: observation.figures for observation in observations(datetime.now(UTC))}
     return {server.pool: _serving(server, seen) for server in pool_servers()}
 
 

@@ -6,7 +6,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from controlplane.core.reported import reported_at
 from controlplane.fleet.core.detected import describe
@@ -89,9 +88,8 @@ def launched() -> Launched:
     return Launched("" in urls, tuple(sorted(urls - {""})))
 
 
-def observations() -> list[Observed]:
+def observations(now: datetime) -> list[Observed]:
     """The latest observation of every component, in one query."""
-    now = timezone.now()
     return [
         Observed(
             observation.component,

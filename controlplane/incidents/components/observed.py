@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from django.utils import timezone
-
 from controlplane.config import Config
 from controlplane.core.reported import reported_at
 from controlplane.fleet.inventory import observations, pool_entries
@@ -22,19 +20,18 @@ def limits(config: Config) -> Limits:
     )
 
 
-def read(watching_since: datetime, operated_by: str) -> Observations:
+def read(watching_since: datetime, now: datetime, operated_by: str) -> Observations:
     return Observations(
         pools=pool_entries(),
-        components={observation.component: observation for observation in observations()},
-        objectives=list(_objectives()),
+        components={observation.component: observation for observation in observations(now)},
+        objectives=list(_objectives(now)),
         planned=enabled_maintenance(),
         watching_since=watching_since,
         operated_by=operated_by,
     )
 
 
-def _objectives() -> Iterator[ObjectiveSeen]:
-    now = timezone.now()
+def _objectives(now: datetime) -> Iterator[ObjectiveSeen]:
     states = ObjectiveState.objects.filter(objective__enabled=True).select_related("objective__owner")
     for row in states:
         scope = " · ".join(f"{name} {value or 'unknown'}" for name, value in sorted(row.scope.items()))

@@ -26,7 +26,7 @@ def look(watching_since: datetime, now: datetime) -> None:
     config = settings.CONFIG
     Heartbeat.objects.get_or_create(name=Heartbeat.COMPONENTS, defaults={"at": now})
     row = Heartbeat.objects.select_for_update().get(name=Heartbeat.COMPONENTS)
-    seen = observed.read(watching_since, config.operated_by)
+    seen = observed.read(watching_since, now, config.operated_by)
     alerts = judge.alerts(seen, rows.of_components().keys(), now, observed.limits(config))
     engine.observe_components(alerts, now, Rules(hold=timedelta(seconds=config.component_up_for_s)))
     row.at = now

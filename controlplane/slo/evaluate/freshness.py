@@ -25,7 +25,7 @@ class FreshnessCheck:
         """Why the ledger cannot be trusted; empty where it can. Raises StoreUnavailableError and StoreError."""
         newest_ns = store.objectives.newest_end(int(now.timestamp() * 1e9))
         self.newest_s = None if newest_ns is None else newest_ns / 1e9
-        by_component = {observed.component: observed for observed in observations()}
+        by_component = {observed.component: observed for observed in observations(now)}
         telemetry, gateway = by_component.get("telemetry"), by_component.get("gateway")
         seen = freshness(newest_ns, telemetry, gateway, now, self._stale_after_s)
         why = stale_reason(seen, max(MIN_PATIENCE_S, self._stale_after_s))

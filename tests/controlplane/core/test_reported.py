@@ -36,7 +36,7 @@ def test_a_controller_that_ended_while_its_clock_was_ahead_is_not_taken_for_one_
 
     def ages_s() -> list[float]:
         now = timezone.now()
-        (seen,) = observations()
+        (seen,) = observations(now)
         shown, judged = present(), judged_at(now)
         assert seen.up_at and shown.judged_at and judged
         times = (seen.observed_at, seen.up_at, shown.judged_at, judged)
