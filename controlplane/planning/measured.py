@@ -45,7 +45,8 @@ SETTLED_S = 120
 
 def queue_if_due() -> PlanJob | None:
     """Queue it unless it was queued within EVERY."""
-    recent = PlanJob.objects.filter(kind=KIND, created_at__gt=timezone.now() - EVERY).exists()
+    now = timezone.now()  # what is later is of a clock that was ahead
+    recent = PlanJob.objects.filter(kind=KIND, created_at__range=(now - EVERY, now)).exists()
     return None if recent else jobs.start(KIND)
 
 

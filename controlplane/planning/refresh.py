@@ -72,8 +72,9 @@ class Due:
 
 def queue_if_due() -> PlanJob | None:
     """Queue a scheduled refresh, unless there was a refresh within its period or there is one now."""
-    since = timezone.now() - timedelta(seconds=RENEW_EVERY_S)
-    recent = PlanJob.objects.filter(kind=KIND, created_at__gt=since).exists()
+    now = timezone.now()  # what is later is of a clock that was ahead
+    since = now - timedelta(seconds=RENEW_EVERY_S)
+    recent = PlanJob.objects.filter(kind=KIND, created_at__range=(since, now)).exists()
     running = PlanJob.objects.filter(kind=KIND, state__in=jobs.OPEN).exists()
     return None if recent or running else jobs.start(KIND, ONLY_DUE)
 
@@ -189,7 +190,9 @@ def _due(known: list[Demand], compare_before: datetime) -> Iterator[Due]:
             late = tuple(
                 horizon_s
                 for horizon_s, row in rows.items()
-                if row is not None and row.choice and now - row.made_at >= timedelta(seconds=renewed_s(horizon_s) - 1)
+                if row is not None
+                and row.choice
+                and abs(now - row.made_at) >= timedelta(seconds=renewed_s(horizon_s) - 1)
             )
             series, name = demand.series_of(each, measure), " / ".join(key)
             if compare:

@@ -1,6 +1,7 @@
 """From the ledger and metrics of a store to what plans rest on, through the job of the worker."""
 
 import time
+from datetime import timedelta
 
 import pytest
 from django.utils import timezone
@@ -131,6 +132,8 @@ def test_a_demand_that_is_no_longer_measured_has_no_hit_rate(store: Store, chat:
 def test_the_job_is_queued_once_in_its_period(store: Store) -> None:
     assert measured.queue_if_due() is not None
     assert measured.queue_if_due() is None
+    PlanJob.objects.update(created_at=timezone.now() + timedelta(hours=1))
+    assert measured.queue_if_due() is not None, "a clock was ahead"
 
 
 def test_what_a_replica_carried_stays_known_until_the_replica_or_the_objective_is_another(

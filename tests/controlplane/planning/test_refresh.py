@@ -179,6 +179,9 @@ def test_a_refresh_is_queued_once_a_period(quick: Store) -> None:
     assert refresh.queue_if_due() is None, "its period is not over"
     PlanJob.objects.update(created_at=timezone.now() - timedelta(hours=1))
     assert refresh.queue_if_due() is not None
+    jobs.run_queued()
+    PlanJob.objects.update(created_at=timezone.now() + timedelta(hours=1))
+    assert refresh.queue_if_due() is not None, "a clock was ahead"
 
 
 def test_the_history_of_a_series_is_read_with_its_gaps(quick: Store) -> None:
