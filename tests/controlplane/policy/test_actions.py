@@ -11,7 +11,7 @@ from controlplane.fleet.clusters.port import ClusterSeen
 from controlplane.fleet.models import Cluster, Pool, Replica
 from controlplane.policy.models import Action, PolicyRevision
 from tests.support.policy.cluster import ClusterInMemory
-from tests.support.policy.world import CLUSTER, POOL, World, revision, scaling, world_of
+from tests.support.policy.world import CLUSTER, POOL, World, fleet, revision, scaling, world_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
