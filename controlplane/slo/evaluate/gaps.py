@@ -13,7 +13,7 @@ from controlplane.slo.core.gaps import Ended, Gap, Key, Process, missing
 from controlplane.slo.core.period import MAX_PERIOD_S, SECOND_NS
 from controlplane.slo.models import MeasurementGap
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.core.recorded import MIN_UNMEASURED_S, unrecorded
+from controlplane.telemetry.core.recorded import MIN_UNMEASURED_S, noted_s, unrecorded
 from controlplane.telemetry.store import Store
 
 NOTICED_WITHIN_S = 60.0
@@ -127,7 +127,7 @@ class Gaps:
 
     def _note_unattended(self, now: datetime) -> None:
         """Note when telemetry did not receive before this controller began, once gateways and telemetry have said what they know of it."""
-        if self._absence is None or now.timestamp() < self._absence[1] + LATE_S:
+        if self._absence is None or now.timestamp() < noted_s(self._absence[1]):
             return
         recorded_s = self._store.demand.recorded(*self._absence)
         for from_s, to_s in unrecorded(*self._absence, recorded_s, now.timestamp()):

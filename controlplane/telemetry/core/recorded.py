@@ -17,6 +17,11 @@ def was_recorded(start_s: int, end_s: int, recorded_s: Mapping[int, float], now_
     return all(share >= MIN_RECORDED for share in _shares(start_s, end_s, recorded_s, now_s))
 
 
+def noted_s(at_s: int) -> float:
+    """From when on it is noted for how long telemetry received in the five minutes of this time, s since the epoch."""
+    return -(-at_s // RECORDED_STEP_S) * RECORDED_STEP_S + NOTED_WITHIN_S
+
+
 def unrecorded(start_s: int, end_s: int, recorded_s: Mapping[int, float], now_s: float) -> list[tuple[int, int]]:
     """The stretches of this time of which a request would not be known, in order, s since the epoch. What telemetry received in the last
     five minutes of a stretch is taken to be their end: it began again at most NOTED_WITHIN_S before.
