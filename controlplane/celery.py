@@ -3,7 +3,6 @@ scheduled tasks of `worker/schedule.py`."""
 
 import os
 import signal
-import threading
 from http.server import ThreadingHTTPServer
 from typing import Any
 
@@ -74,22 +73,23 @@ class Beating(bootsteps.StartStopStep):  # type: ignore[misc]
     requires = AFTER_BEAT
 
     def __init__(self, worker: Any, **kwargs: Any) -> None:
+        from controlplane.core.periodic import PeriodicThread
+
         super().__init__(worker, **kwargs)
-        self.stopping = threading.Event()
+        self.thread = PeriodicThread("beat", lambda: self._look(worker.beat), LOOK_S)
 
     def start(self, worker: Any) -> None:
         if worker.beat is not None:
-            threading.Thread(target=self._watch, args=(worker.beat,), name="beat", daemon=True).start()
+            self.thread.start()
 
     def stop(self, worker: Any) -> None:
-        self.stopping.set()
+        self.thread.stop()
 
-    def _watch(self, beat: Any) -> None:
-        while not self.stopping.wait(LOOK_S):
-            if not beat.is_alive():
-                log.error("beat.ended", exit_code=beat.exitcode, meanwhile="the worker ends too, to be started again")
-                os.kill(os.getpid(), signal.SIGTERM)
-                return
+    def _look(self, beat: Any) -> None:
+        if not beat.is_alive():
+            log.error("beat.ended", exit_code=beat.exitcode, meanwhile="the worker ends too, to be started again")
+            self.thread.stop()
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 class Observing(bootsteps.StartStopStep):  # type: ignore[misc]

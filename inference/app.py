@@ -15,12 +15,12 @@ from inference.backends.port import Connector
 from inference.backends.triton import TritonConnector
 from inference.config import FLUSH_CACHE_S, FLUSH_SPANS_S, Config
 from inference.contract.lane import MAX_FORM_BYTES, MAX_UPLOAD_BYTES, RESPONSES, is_upload
+from inference.contract.lenient import UNREADABLE
 from inference.contract.metrics_access import may_read_metrics
 from inference.contract.snapshot import Checked, Fault
 from inference.contract.tls.certificate import ServerCertificate
 from inference.core.openai import errors, writers
 from inference.core.openai.errors import ApiError
-from inference.core.passing.leniently import UNREADABLE
 from inference.core.passing.writer import error_body
 from inference.observability.families import render
 from inference.observability.metrics import Labelled, Metrics

@@ -6,7 +6,6 @@ lost or restored from a backup (a hybrid logical clock: Kulkarni et al., 2014). 
 """
 
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 
 from django.db import IntegrityError, transaction
@@ -14,6 +13,7 @@ from django.db.models import F, Q, Value
 from django.db.models.functions import Greatest
 
 from controlplane.core.models import Lease
+from controlplane.core.reported import unchanged_s
 
 ERA = datetime(2025, 1, 1, tzinfo=UTC)
 MAX_GENERATION = 2**31 - 1 - 1_000
@@ -23,8 +23,6 @@ _RENEWAL = threading.Lock()
 """Two threads of a process may renew its lease. Together they must not take it twice."""
 _LAST: dict[tuple[str, str], int] = {}
 """The last generation of this process, by name and holder."""
-_SEEN: dict[tuple[str, str], tuple[tuple[int, datetime], float]] = {}
-"""The lease of another as this process last saw it, and since when (monotonic), by name and own holder."""
 
 
 class LeaseLostError(Exception):
@@ -90,13 +88,8 @@ def _taken(name: str, holder: str, now: datetime, lasts: timedelta) -> bool:
 
 def _left_behind(name: str, holder: str, lasts: timedelta) -> Q:
     """Selects the lease where this process has seen it stand still for as long as it lasts."""
-    seen, now_s = Lease.objects.filter(name=name).values_list("generation", "expires_at").first(), time.monotonic()
-    before, since_s = _SEEN.get((name, holder), (None, now_s))
-    if seen is None or seen != before:
-        since_s = now_s
-    if seen is not None:
-        _SEEN[name, holder] = seen, since_s
-    if seen is None or now_s - since_s <= lasts.total_seconds():
+    seen = Lease.objects.filter(name=name).values_list("generation", "expires_at").first()
+    if seen is None or unchanged_s(f"lease {name} for {holder}", seen) <= lasts.total_seconds():
         return Q(pk=None)
     return Q(generation=seen[0], expires_at=seen[1])
 

@@ -5,6 +5,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.inspect import DictType, ListType, StructType, Type, UnionType, VarTupleType, type_info
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises where JSON cannot be read."""
 _T = TypeVar("_T")
 
 

@@ -105,8 +105,8 @@ def names_model(metric: str) -> bool:
 _ADAPTERS = re.compile(rb"\nvllm:lora_requests_info\{([^\n]*)\} ([0-9.e+]+)(?=[ \n]|$)")
 """Of vLLM (vllm/v1/metrics/loggers.py), as is the next."""
 _CACHE = re.compile(rb"\nvllm:cache_config_info\{([^\n]*)\} 1")
-_MAX_NUMBER = 10**12
 _MAX_DIGITS = 12
+_MAX_NUMBER = 10**_MAX_DIGITS
 _LABEL = re.compile(rb'(\w+)="([^"\n]*)"')
 
 

@@ -10,6 +10,7 @@ from inference.contract import lenient
 from inference.contract.address import is_loopback, parse_address, parse_base_url, parse_proxy, parse_url
 from inference.contract.credentials import check_header
 from inference.contract.errors import PermanentError
+from inference.contract.lenient import UNREADABLE
 from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
 from inference.contract.snapshot_parts import (
     WARM_UP_BOUNDS,
@@ -297,5 +298,5 @@ def _check_way(pool: Pool) -> None:
 def _name(raw: msgspec.Raw) -> str:
     try:
         return msgspec.json.decode(raw, type=_Named).name
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return ""

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from controlplane.lane.core.states import FAILED, INCOMPLETE, MESSAGES
+from inference.contract.lenient import UNREADABLE
 
 
 class Usage(NamedTuple):
@@ -26,7 +27,6 @@ class _Answer(msgspec.Struct):
 
 
 _answer = msgspec.json.Decoder(_Answer)
-_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _MAX_COUNT = (1 << 31) - 1  # of tokens: a larger one is no count
 
 
@@ -36,7 +36,7 @@ def _on_a_line(body: bytes) -> msgspec.Raw | str:
         body.decode()
         msgspec.json.decode(body, type=msgspec.Raw)
         return msgspec.Raw(msgspec.json.format(body, indent=-1) if b"\n" in body or b"\r" in body else body)
-    except _NO_JSON:
+    except UNREADABLE:
         return body.decode("utf-8", "replace")
 
 
@@ -44,7 +44,7 @@ def usage_of(body: bytes) -> Usage:
     """Of an answer of any route; nothing where it says nothing."""
     try:
         said = _answer.decode(body).usage or {}
-    except _NO_JSON:
+    except UNREADABLE:
         return Usage()
     return Usage(
         _count(said, "input_tokens") or _count(said, "prompt_tokens"),
@@ -58,7 +58,7 @@ def ends_as(body: bytes) -> str:
     """What a response is that has ended otherwise than as it should, though it was answered with 200; empty where it has not."""
     try:
         said = _answer.decode(body).status
-    except _NO_JSON:
+    except UNREADABLE:
         return ""
     return said if said in (INCOMPLETE, FAILED) else ""
 

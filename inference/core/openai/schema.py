@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from inference.contract.lenient import UNREADABLE
 from inference.core.openai import errors
 from inference.core.question import Role
 
@@ -177,7 +178,7 @@ def decode(decoder: msgspec.json.Decoder[_Request], body: bytes) -> _Request:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
         raise _explain(str(error)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise errors.invalid(f"The body is not JSON: {error}.", code="invalid_json") from None
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from inference.contract.lenient import UNREADABLE
 from inference.core.passing.json_members import members, with_value
-from inference.core.passing.leniently import UNREADABLE
 
 _DATA = re.compile(rb'"data"\s*:\s*\[')
 _SPACE = re.compile(rb"\s*")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from inference.core.passing.leniently import UNREADABLE
+from inference.contract.lenient import UNREADABLE
 
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.S)
 _MARK = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.S)

@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
+from inference.contract.lenient import UNREADABLE
 from inference.core.events import Event, WholeAnswer
 from inference.core.openai.errors import ApiError
 from inference.core.openai.writers import MESSAGE, PROMPT, Writer
-from inference.core.passing.leniently import UNREADABLE
 
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode

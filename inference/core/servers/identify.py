@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from inference.core.passing.leniently import UNREADABLE
+from inference.contract.lenient import UNREADABLE
 
 _BY_OWNER = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp", "tensorrt_llm": "trtllm"}
 _DYNAMO_OWNER = "nvidia"

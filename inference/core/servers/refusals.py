@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from inference.contract.lenient import UNREADABLE
 from inference.core.backend_errors import MAX_MESSAGE_CHARS
-from inference.core.passing.leniently import UNREADABLE
 
 Kind = Literal["invalid", "unserved", "missing", "busy", "failed"]
 """`invalid`: the client's request is wrong. `unserved`: the model is not for such requests. `missing`: there is no such route

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises where JSON cannot be read."""
+from inference.contract.lenient import UNREADABLE
+
 _Read = TypeVar("_Read")
 
 
