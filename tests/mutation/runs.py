@@ -50,6 +50,8 @@ class Tries:
         self._pipe, theirs = FORKS.Pipe()
         self._process = FORKS.Process(target=_serve, args=(str(at), tests, theirs), daemon=True)
         self._process.start()
+        theirs.close()
+        self._pipe.recv()  # it has imported all, and reads no file that is changed from now on
 
     def survives(self, change: Change, tests: Sequence[str], cpu_s: float, *, at_import: bool) -> bool:
         code = NO_CODE
@@ -109,6 +111,7 @@ class _Serving:
         for each in gc.get_objects():
             if type(each) is FunctionType:
                 functions.setdefault(each.__code__.co_filename, []).append(each)
+        self._pipe.send(None)
         while True:
             change, tests, cpu_s = self._pipe.recv()
             run = [item for name in tests for item in items[name]]
