@@ -93,7 +93,7 @@ def document(gaps: Sequence[Gap], scope: Mapping[str, str], period: Span, at_ns:
         "of_more": not scope.keys() <= {"model", "tier"},
         "gaps": [
             {"from_s": gap.from_s, "to_s": gap.to_s, "why": gap.why, "requests": number}
-            for gap, number in list(zip(inside, numbers, strict=True))[: -MAX_SHOWN - 1 : -1]
+            for gap, number in list(zip(inside, numbers, strict=True))[-MAX_SHOWN:][::-1]
         ],
         "others": max(0, len(inside) - MAX_SHOWN),
     }

@@ -2,7 +2,8 @@
 
 import pytest
 
-from controlplane.slo.core.gaps import Ended, Process, missing
+from controlplane.slo.core.gaps import MAX_SHOWN, Ended, Gap, Process, document, missing
+from controlplane.slo.core.period import SECOND_NS, Span
 
 KEY = ("chat", "standard")
 
@@ -63,3 +64,19 @@ def test_the_looks_of_two_minutes_are_remembered() -> None:
 def test_a_hundredth_may_be_missing() -> None:
     assert missing({KEY: 1_000}, {KEY: 990}) == {}
     assert missing({KEY: 1_000, ("b", ""): 3}, {KEY: 989}) == {KEY: 11, ("b", ""): 3}
+
+
+def test_a_document_names_the_newest_gaps_first_and_counts_the_others() -> None:
+    gaps = [Gap(minute * 60, minute * 60 + 30, "telemetry is down", {KEY: minute}) for minute in range(1, 9)]
+    found = document(gaps, {}, Span(90 * SECOND_NS, 9_000 * SECOND_NS), 9_000 * SECOND_NS)
+    assert found is not None
+    assert [gap["from_s"] for gap in found["gaps"]] == [480, 420, 360, 300, 240]
+    assert found["others"] == 7 - MAX_SHOWN  # the first of eight ends when the period begins
+    assert (found["seconds"], found["requests"]) == (7 * 30, sum(range(2, 9)))
+
+
+@pytest.mark.parametrize(("lost", "in_part"), [(49, True), (50, False), (None, False)])
+def test_a_gap_of_less_than_half_the_requests_is_one_in_part(lost: int | None, in_part: bool) -> None:
+    gap = Gap(0, 60, "spans were lost", None if lost is None else {KEY: lost}, ended={KEY: 100})
+    found = document([gap], {}, Span(0, 600 * SECOND_NS), 600 * SECOND_NS)
+    assert found is not None and (found["in_part"], found["requests"]) == (in_part, lost)
