@@ -14,7 +14,7 @@ class Decided(msgspec.Struct, frozen=True, omit_defaults=True):
     """Values that a record keeps."""
 
 
-class Candidate(Decided, frozen=True, omit_defaults=True):
+class Candidate(Decided, frozen=True):
     """A count, where it comes from (reactive, forecast, lines, floor, override), and why."""
 
     count: int
@@ -22,7 +22,7 @@ class Candidate(Decided, frozen=True, omit_defaults=True):
     reason: str
 
 
-class Proposed(Decided, frozen=True, omit_defaults=True):
+class Proposed(Decided, frozen=True):
     """What the scaling law proposes: the highest candidate, after the scale-down was slowed."""
 
     candidates: tuple[Candidate, ...]
@@ -31,7 +31,7 @@ class Proposed(Decided, frozen=True, omit_defaults=True):
     memory: TargetMemory
 
 
-class Rail(Decided, frozen=True, omit_defaults=True):
+class Rail(Decided, frozen=True):
     """A rail that changed the count, or kept it."""
 
     name: str
@@ -40,7 +40,7 @@ class Rail(Decided, frozen=True, omit_defaults=True):
     reason: str
 
 
-class Alarm(Decided, frozen=True, omit_defaults=True):
+class Alarm(Decided, frozen=True):
     """Something that people have to know of. `key` stays the same while the fault lasts."""
 
     key: str
@@ -51,7 +51,7 @@ class Alarm(Decided, frozen=True, omit_defaults=True):
     severity: Literal["page", "ticket"] = "ticket"
 
 
-class TargetDecision(Decided, frozen=True, omit_defaults=True):
+class TargetDecision(Decided, frozen=True):
     """`seen` is the count in the cluster, `wanted` what it should be: None where the count is not known. Both are the floor of
     an HPA that is cooperated with.
     """
@@ -67,7 +67,7 @@ class TargetDecision(Decided, frozen=True, omit_defaults=True):
     rails: tuple[Rail, ...] = ()
 
 
-class TierStep(Decided, frozen=True, omit_defaults=True):
+class TierStep(Decided, frozen=True):
     """What is done to the requests of a tier: the step of the ladder it is on, and all that this step does."""
 
     tier: str
@@ -84,7 +84,7 @@ class TierStep(Decided, frozen=True, omit_defaults=True):
     shed_retry_after_s: int | None = None
 
 
-class Transition(Decided, frozen=True, omit_defaults=True):
+class Transition(Decided, frozen=True):
     """A change of a ladder, failover or canary, or why it stays where it is although a condition is unknown."""
 
     kind: Literal["ladder", "failover", "canary"]
@@ -97,7 +97,7 @@ class Transition(Decided, frozen=True, omit_defaults=True):
     """Name@revision."""
 
 
-class ModelDecision(Decided, frozen=True, omit_defaults=True):
+class ModelDecision(Decided, frozen=True):
     """What lies over the routes that owners entered. None and empty leave them as they are."""
 
     model: str
@@ -110,7 +110,7 @@ class ModelDecision(Decided, frozen=True, omit_defaults=True):
     policies: tuple[str, ...] = ()
 
 
-class Decision(Decided, frozen=True, omit_defaults=True):
+class Decision(Decided, frozen=True):
     version: int
     targets: dict[str, TargetDecision] = {}
     models: dict[str, ModelDecision] = {}

@@ -13,7 +13,7 @@ class Remembered(msgspec.Struct, frozen=True, omit_defaults=True):
     """Values that a record keeps."""
 
 
-class LoadMemory(Remembered, frozen=True, omit_defaults=True, kw_only=True):
+class LoadMemory(Remembered, frozen=True, kw_only=True):
     """Requests/s that arrive, as ticks until `at_ms` have seen them: a quick mean, and a steady one over `over_s` seconds."""
 
     at_ms: int
@@ -40,7 +40,7 @@ class LoadMemory(Remembered, frozen=True, omit_defaults=True, kw_only=True):
     """The sum of their products with what was above the usual a cold start later."""
 
 
-class TargetMemory(Remembered, frozen=True, omit_defaults=True):
+class TargetMemory(Remembered, frozen=True):
     """What is remembered of a pool, or of the API tier."""
 
     seen: int | None = None
@@ -56,21 +56,21 @@ class TargetMemory(Remembered, frozen=True, omit_defaults=True):
     load: LoadMemory | None = None
 
 
-class LadderMemory(Remembered, frozen=True, omit_defaults=True):
+class LadderMemory(Remembered, frozen=True):
     """Where a tier of a model stands: `level` steps are entered, 0 is none."""
 
     level: int = 0
     since_ms: int = 0
 
 
-class FailoverMemory(Remembered, frozen=True, omit_defaults=True):
+class FailoverMemory(Remembered, frozen=True):
     active: bool = False
     since_ms: int = 0
     well_since_ms: int | None = None
     """Since when the condition has not held. None: it holds, or is unknown."""
 
 
-class Chances(Remembered, frozen=True, omit_defaults=True):
+class Chances(Remembered, frozen=True):
     """The chances of counts at least as extreme as those seen, each if the hypothesis of its name holds. `slower` and `failing_more` are
     so by the tolerance.
     """
@@ -94,7 +94,7 @@ class CanaryLook(Remembered, frozen=True):
     reason: str
 
 
-class CanaryMemory(Remembered, frozen=True, omit_defaults=True):
+class CanaryMemory(Remembered, frozen=True):
     """Where a canary stands."""
 
     entered: tuple[tuple[int, int], ...]
@@ -111,7 +111,7 @@ class CanaryMemory(Remembered, frozen=True, omit_defaults=True):
         return self.entered[-1][1]
 
 
-class Memory(Remembered, frozen=True, omit_defaults=True):
+class Memory(Remembered, frozen=True):
     targets: dict[str, TargetMemory] = {}
     ladders: dict[str, dict[str, LadderMemory]] = {}
     """By model, then by tier."""

@@ -16,7 +16,7 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Values that a record keeps."""
 
 
-class BurnFacts(Facts, frozen=True, omit_defaults=True):
+class BurnFacts(Facts, frozen=True):
     """How fast an objective burns, where a pool's requests count for it."""
 
     burn_rate: float | None = None
@@ -31,7 +31,7 @@ class BurnFacts(Facts, frozen=True, omit_defaults=True):
     bad_share_age_ms: int | None = None
 
 
-class MetricFacts(Facts, frozen=True, omit_defaults=True):
+class MetricFacts(Facts, frozen=True):
     """How high a metric of the store is, over its series: their total and their mean."""
 
     total: float
@@ -40,7 +40,7 @@ class MetricFacts(Facts, frozen=True, omit_defaults=True):
     """Of the oldest."""
 
 
-class Silent(Facts, frozen=True, omit_defaults=True):
+class Silent(Facts, frozen=True):
     """What gateways said last that are silent now. It counts on, and their clients may have gone to others, where it counts too."""
 
     arrived_rps: float = 0.0
@@ -48,7 +48,7 @@ class Silent(Facts, frozen=True, omit_defaults=True):
     in_flight: float = 0.0
 
 
-class PoolFacts(Facts, frozen=True, omit_defaults=True):
+class PoolFacts(Facts, frozen=True):
     """What is scaled, as it stands: a pool, or the API tier of a cluster (its name is `gateway:NAME` then)."""
 
     pool: str
@@ -151,7 +151,7 @@ class PoolFacts(Facts, frozen=True, omit_defaults=True):
     """The owner of its cluster has: it is neither watched nor changed, and its replicas go on."""
 
 
-class TierFacts(Facts, frozen=True, omit_defaults=True):
+class TierFacts(Facts, frozen=True):
     """How a model's objectives stand for the requests of a tier."""
 
     tier: str
@@ -171,7 +171,7 @@ class TierFacts(Facts, frozen=True, omit_defaults=True):
     """How much of the period so far was not fully measured: the most of its objectives."""
 
 
-class ModelFacts(Facts, frozen=True, omit_defaults=True):
+class ModelFacts(Facts, frozen=True):
     model: str
     pools: tuple[str, ...] = ()
     """Those of its routes and fallbacks, without disabled ones."""
@@ -180,7 +180,7 @@ class ModelFacts(Facts, frozen=True, omit_defaults=True):
     """All its pools are."""
 
 
-class GatewayFacts(Facts, frozen=True, omit_defaults=True):
+class GatewayFacts(Facts, frozen=True):
     """A gateway whose signals are read."""
 
     url: str
@@ -188,7 +188,7 @@ class GatewayFacts(Facts, frozen=True, omit_defaults=True):
     problem: str = ""
 
 
-class Gpus(Facts, frozen=True, omit_defaults=True):
+class Gpus(Facts, frozen=True):
     """GPUs of a type in a cluster: of its nodes, and of these the requested."""
 
     allocatable: int
@@ -199,7 +199,7 @@ class Gpus(Facts, frozen=True, omit_defaults=True):
         return max(0, self.allocatable - self.requested)
 
 
-class ClusterFacts(Facts, frozen=True, omit_defaults=True):
+class ClusterFacts(Facts, frozen=True):
     """`problem`: why it was never seen; `why_old`: why what was seen is not confirmed now."""
 
     cluster: str
@@ -213,7 +213,7 @@ class ClusterFacts(Facts, frozen=True, omit_defaults=True):
         return not self.problem and fresh(self.age_ms, CLUSTER_STALE_AFTER_S)
 
 
-class Spent(Facts, frozen=True, omit_defaults=True):
+class Spent(Facts, frozen=True):
     """What a pool has used since 00:00 UTC."""
 
     gpu_hours_today: float | None
@@ -221,7 +221,7 @@ class Spent(Facts, frozen=True, omit_defaults=True):
     age_ms: int | None = None
 
 
-class PoolPlan(Facts, frozen=True, omit_defaults=True):
+class PoolPlan(Facts, frozen=True):
     """The part of a pool's warm plan that matters now, in steps of `step_ms` from `start_ms`."""
 
     pool: str
@@ -245,7 +245,7 @@ class PoolPlan(Facts, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class Pause(Facts, frozen=True, omit_defaults=True):
+class Pause(Facts, frozen=True):
     """Until `until_ms` nothing is done for a policy, a model, a pool, or at all."""
 
     until_ms: int
@@ -256,7 +256,7 @@ class Pause(Facts, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class Override(Facts, frozen=True, omit_defaults=True):
+class Override(Facts, frozen=True):
     """A person's count for a pool, or level for a tier of a model, until `until_ms`."""
 
     until_ms: int
@@ -272,7 +272,7 @@ class Override(Facts, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class Measured(Facts, frozen=True, omit_defaults=True):
+class Measured(Facts, frozen=True):
     """Of the answered requests of an arm that have a measure, those above the baseline's quantile, and above it by the tolerance. Of a
     score those below.
     """
@@ -282,7 +282,7 @@ class Measured(Facts, frozen=True, omit_defaults=True):
     too_high: int = 0
 
 
-class Arm(Facts, frozen=True, omit_defaults=True):
+class Arm(Facts, frozen=True):
     """Requests of one pool of a canary. Of the answered ones `slow` took longer than the baseline's quantile, `too_slow` longer than
     `1 + latency_tolerance` times it.
     """
@@ -296,14 +296,14 @@ class Arm(Facts, frozen=True, omit_defaults=True):
     """What else is compared, by its name."""
 
 
-class Stratum(Facts, frozen=True, omit_defaults=True):
+class Stratum(Facts, frozen=True):
     """The requests of the time in which the candidate had one weight. What is slow is what the baseline's quantile of that time says."""
 
     candidate: Arm
     baseline: Arm
 
 
-class CanaryCounts(Facts, frozen=True, omit_defaults=True):
+class CanaryCounts(Facts, frozen=True):
     """What the ledger has of a canary's two pools from `since_ms` to `until_ms`. Later requests may not have ended yet."""
 
     since_ms: int
@@ -318,7 +318,7 @@ class CanaryCounts(Facts, frozen=True, omit_defaults=True):
     age_ms: int | None = None
 
 
-class Observation(Facts, frozen=True, omit_defaults=True):
+class Observation(Facts, frozen=True):
     now_ms: int
     pools: dict[str, PoolFacts] = {}
     models: dict[str, ModelFacts] = {}

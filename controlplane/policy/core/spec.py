@@ -36,7 +36,7 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """A part of a policy."""
 
 
-class StoredMetric(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class StoredMetric(Spec, frozen=True):
     """A gauge of the store. Without `labels` its series of the pool's replicas count, else all that have them."""
 
     name: MetricName
@@ -57,7 +57,7 @@ GPU_USE = "gpu_use"
 """The key of the signal that is no metric of a single name."""
 
 
-class Reactive(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Reactive(Spec, frozen=True):
     """What a replica may carry. A signal that is left out counts for nothing, except `utilisation`."""
 
     utilisation: Share = 0.8
@@ -87,12 +87,12 @@ class Reactive(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True
         return (*((GPU_USE,) if self.gpu_use is not None else ()), *(each.key for each in self.metrics))
 
 
-class ScaleUp(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ScaleUp(Spec, frozen=True):
     max_step: AtLeastOne | None = None
     """The most replicas added by a decision."""
 
 
-class ScaleDown(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ScaleDown(Spec, frozen=True):
     stabilisation_s: Seconds = 300.0
     """Only the highest count of so many seconds is gone down to."""
     cooldown_s: Seconds = 60.0
@@ -101,7 +101,7 @@ class ScaleDown(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     """The most replicas removed by a decision."""
 
 
-class Rate(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Rate(Spec, frozen=True):
     """The most replicas added and removed in any `period_s`. None sets no limit."""
 
     period_s: Annotated[float, Meta(ge=1, le=86_400)] = 600.0
@@ -109,7 +109,7 @@ class Rate(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     max_down: AtLeastOne | None = None
 
 
-class Budget(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Budget(Spec, frozen=True):
     """Days are those of UTC. None sets no limit."""
 
     gpus: Count | None = None
@@ -117,7 +117,7 @@ class Budget(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     usd_per_day: Positive | None = None
 
 
-class Schedule(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Schedule(Spec, frozen=True):
     """Replicas that are warm at certain times: each day from `start` to `end`, which is on the next day where it is not later."""
 
     name: Name
@@ -132,7 +132,7 @@ class Schedule(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     """The time zone of the clock, such as Europe/Berlin."""
 
 
-class ScalingSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ScalingSpec(Spec, frozen=True):
     """How many replicas a pool has, or the API tier (`gateway` names its workload)."""
 
     max: AtLeastOne
@@ -168,7 +168,7 @@ class ScalingSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=T
         return self.pool if self.pool is not None else f"gateway:{self.gateway}"
 
 
-class When(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class When(Spec, frozen=True):
     """The requests that a rule is for. What is left out matches all."""
 
     tiers: tuple[Name, ...] = ()
@@ -178,7 +178,7 @@ class When(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     max_prompt_tokens: Tokens | None = None
 
 
-class RoutingRule(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class RoutingRule(Spec, frozen=True):
     """The first rule that matches a request decides. Without `routes` the model's own are kept."""
 
     name: Name
@@ -193,7 +193,7 @@ class RoutingRule(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     max_output_tokens: Tokens | None = None
 
 
-class Failover(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Failover(Spec, frozen=True):
     """Sends what `pools` would get to `to`, while the condition holds. Without `when`: while none of `pools` can serve."""
 
     name: Name
@@ -204,17 +204,17 @@ class Failover(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     """How long the pools must be well before they get traffic again, and the least that a failover lasts."""
 
 
-class RoutingSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class RoutingSpec(Spec, frozen=True):
     model: ModelName
     rules: tuple[RoutingRule, ...] = ()
     failover: tuple[Failover, ...] = ()
 
 
-class Shed(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Shed(Spec, frozen=True):
     retry_after_s: Annotated[int, Meta(ge=1, le=3_600)] = 10
 
 
-class Cost(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Cost(Spec, frozen=True):
     """What a step costs, as measured."""
 
     requests_share: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -222,7 +222,7 @@ class Cost(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     note: Text = ""
 
 
-class LadderStep(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class LadderStep(Spec, frozen=True):
     """A step of a ladder: what it does to a tier's requests, and when it is entered and left. A step does what those
     below it do as well, unless it says otherwise.
     """
@@ -243,7 +243,7 @@ class LadderStep(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     cost: Cost = Cost()
 
 
-class DegradationSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class DegradationSpec(Spec, frozen=True):
     """The ladder of a model. `tiers` are in the order in which they are degraded: the least important first."""
 
     model: ModelName
@@ -254,7 +254,7 @@ class DegradationSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaul
     """How long a tier may be on a step whose `exit` is unknown before somebody is paged."""
 
 
-class Compared(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Compared(Spec, frozen=True):
     """What a canary compares beside E2E latency and failures."""
 
     measure: Annotated[str, Meta(pattern=r"^(ttft|itl|cost|score:[a-z0-9][a-z0-9._-]{0,62})$")]
@@ -264,7 +264,7 @@ class Compared(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     """By how much the candidate's quantile may be worse, as a share of the baseline's."""
 
 
-class CanarySpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class CanarySpec(Spec, frozen=True):
     """Part of a model's requests goes to the candidate while it is compared with the baseline."""
 
     model: ModelName
@@ -305,19 +305,19 @@ class _Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fie
     metadata: Metadata
 
 
-class Scaling(_Envelope, tag="Scaling", frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Scaling(_Envelope, tag="Scaling", frozen=True, kw_only=True):
     spec: ScalingSpec
 
 
-class Routing(_Envelope, tag="Routing", frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Routing(_Envelope, tag="Routing", frozen=True, kw_only=True):
     spec: RoutingSpec
 
 
-class Degradation(_Envelope, tag="Degradation", frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Degradation(_Envelope, tag="Degradation", frozen=True, kw_only=True):
     spec: DegradationSpec
 
 
-class Canary(_Envelope, tag="Canary", frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Canary(_Envelope, tag="Canary", frozen=True, kw_only=True):
     spec: CanarySpec
 
 
