@@ -1,6 +1,7 @@
 """The load as ticks see it: steady against chance, quick against change."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.policy.core import arrival_rate
-from controlplane.policy.core.arrival_rate import FIRST_LOOK_S, STEADY_S, lasting_rps, seen, shown_share
+from controlplane.policy.core.arrival_rate import AT_A_TIME, FIRST_LOOK_S, STEADY_S, lasting_rps, seen, shown_share
 from controlplane.policy.core.memory import LoadMemory
 
 
@@ -162,6 +163,13 @@ def test_without_evidence_a_rise_is_expected_to_last() -> None:
     assert lasting_rps(over_hours(lambda at_s: 10.0 + 30 * (at_s % 600 < 60), ahead_s=None), 40.0) == pytest.approx(
         40.0
     )
+
+
+def test_a_load_is_kept_a_few_times_within_a_cold_start_to_be_compared() -> None:
+    kept = [at_ms for at_ms, *_ in over_hours(lambda at_s: 10.0).waited_for]
+    apart_ms = 1_000 * COLD_START_S / AT_A_TIME
+    assert AT_A_TIME - 1 <= len(kept) <= AT_A_TIME
+    assert {later - before for before, later in pairwise(kept)} == {apart_ms}
 
 
 def test_a_load_that_stays_is_the_usual_one_after_some_hours() -> None:

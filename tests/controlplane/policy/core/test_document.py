@@ -228,3 +228,11 @@ def test_values_are_taken_up_to_their_bounds(kind: Any, taken: tuple[Any, ...], 
     for value in refused:
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert(value, kind)
+
+
+@pytest.mark.parametrize(
+    "part", [each for each in vars(spec).values() if isinstance(each, type) and issubclass(each, spec.Spec)]
+)
+def test_a_member_that_no_part_has_is_refused(part: type[spec.Spec]) -> None:
+    with pytest.raises(msgspec.ValidationError, match="unknown field `replicsa`"):
+        msgspec.convert({"replicsa": 3}, part)

@@ -187,3 +187,9 @@ def test_a_tenant_stays_where_no_pool_to_go_to_is_in_its_regions(
     tenant = Tenant("acme", "t", (), regions=tenants)
     regions = {"edge": "us", "central": "eu", "other": "us"}
     assert unmoved(failover, model, regions, [tenant]) == (["acme"] if stays else [])
+
+
+def test_a_tenant_moves_where_one_of_several_pools_is_in_its_regions() -> None:
+    [failover] = routing(EDGE | {"to": {"central": 1, "other": 1}}).failover
+    regions = {"edge": "us", "central": "eu", "other": "us"}
+    assert unmoved(failover, Model("m", (Route("edge"),)), regions, [Tenant("acme", "t", (), regions=("us",))]) == []
