@@ -42,7 +42,7 @@ def _run(options: Options) -> None:
         try:  # else two launchers that start at once share it, and each gets a part of the requests
             own.enter_context(reserved(options.web_port))
         except OSError:
-            raise _taken("WEIR_WEB_PORT", options.web_port) from None
+            raise CannotRunError(_taken("WEIR_WEB_PORT", options.web_port)) from None
         servers = backend.servers(options.backend_urls, options.backend_api_key)
         try:
             local = build(options, servers)
@@ -62,14 +62,12 @@ def _check_ports(options: Options) -> None:
         if port in by_port:
             raise CannotRunError(f"{by_port[port]} and {variable} are both {port}: give each a port of its own")
         by_port[port] = variable
-        if not is_free(port):
-            raise _taken(variable, port)
+    if taken := [_taken(variable, port) for port, variable in by_port.items() if not is_free(port)]:
+        raise CannotRunError("\n  and ".join(taken))
 
 
-def _taken(variable: str, port: int) -> CannotRunError:
-    return CannotRunError(
-        f"port {port} is taken{_holder(port)}: end what listens there, or set {variable} to a free port"
-    )
+def _taken(variable: str, port: int) -> str:
+    return f"port {port} is taken{_holder(port)}: end what listens there, or set {variable} to a free port"
 
 
 def _holder(port: int) -> str:
