@@ -184,6 +184,10 @@ def test_a_problem_names_field_value_and_remedy(text: str, problem: str) -> None
     assert [line for line in problems(text) if problem in line], problems(text)
 
 
+def test_a_pool_may_have_the_weight_0_beside_another() -> None:
+    assert problems(ROUTING.replace("{edge: 1}", "{edge: 0, central: 1}")) == []
+
+
 def test_every_field_with_a_fault_is_named_at_once() -> None:
     text = SCALING.replace("max: 8", "max: 0\n  mn: 3\n  forecast: sometimes")
     assert len(problems(text)) == 3

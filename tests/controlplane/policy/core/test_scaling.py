@@ -128,6 +128,7 @@ def test_what_is_not_known_asks_for_nothing() -> None:
         (Reactive(metrics=(StoredMetric("jobs", 5.0),)), {"metrics": {"jobs": MetricFacts(41.0, 20.5, 0)}}, 9),
         (Reactive(metrics=(StoredMetric("jobs", 5.0),)), {"metrics": {"jobs": MetricFacts(-3.0, -3.0, 0)}}, 1),
         (Reactive(metrics=(StoredMetric("use", 0.5, "mean"),)), {"metrics": {"use": MetricFacts(2.8, 0.7, 0)}}, 6),
+        (Reactive(metrics=(StoredMetric("jobs", 5.0), StoredMetric("use", 0.5, "mean"))), {"metrics": {}}, 1),
         (
             Reactive(metrics=(StoredMetric("jobs", 5.0, labels={"b": "2", "a": "1"}),)),
             {"metrics": {'jobs{a="1",b="2"}': MetricFacts(11.0, 11.0, 0), "jobs": MetricFacts(99.0, 99.0, 0)}},
@@ -174,7 +175,7 @@ def test_an_objective_that_burns_adds_replicas_where_its_stage_says_that_they_he
     [
         ({"stage": "model"}, 5),
         ({"stage": "network"}, 4),
-        ({"stage": "model", "bad_share": 0.04}, None),
+        ({"stage": "model", "bad_share": 0.05}, None),
         ({"stage": "model", "bad_share_age_ms": 61_000}, None),
         ({"stage": "model", "bad_share": None}, None),
     ],

@@ -147,6 +147,17 @@ def test_between_two_looks_nothing_is_judged() -> None:
     assert look(test, worse, (first.requests,)) is None
 
 
+def test_an_equal_candidate_is_said_with_the_larger_chance_of_being_wrong() -> None:
+    seen = look(
+        CanaryTest(max_requests=600),
+        (Stratum(candidate=Arm(600, 0, 600, 30, 0), baseline=Arm(600, 3, 597, 30, 0)),),
+        (),
+    )
+    assert seen is not None and seen.verdict == "equal"
+    assert seen.chances.slower < 1e-6 < 1e-4 < seen.chances.failing_more
+    assert f"the chance of these counts would be {seen.chances.failing_more:.2g} otherwise" in seen.reason
+
+
 def test_a_pool_without_requests_shows_nothing() -> None:
     test = CanaryTest(max_requests=100)
     seen = look(test, (Stratum(candidate=Arm(100, 0, 100, 0, 0), baseline=Arm()),), ())
