@@ -77,7 +77,7 @@ async def test_what_a_server_has_made_of_an_answer_that_nobody_got_is_not_known(
     start_gateway: StartGateway, receiver: Receiver, verbatim: Verbatim, way: str
 ) -> None:
     """Without a stream nothing of it comes before its end."""
-    timeouts = StageTimeouts(model_ms=100 if way == "timeout" else 60_000)
+    timeouts = StageTimeouts(model_ms=1_000 if way == "timeout" else 60_000)
     snapshot = msgspec.structs.replace(priced(verbatim.url), timeouts=timeouts)
     gateway = await asyncio.to_thread(start_gateway, snapshot, otlp=receiver.url)
     async with gateway.client() as client:
