@@ -14,7 +14,7 @@ from deploy.local.ports import confine, free_port, free_ports
 from deploy.local.process import ROOT, Managed
 from deploy.local.redis import Redis, redis
 from deploy.local.triton import Triton, triton
-from tests.support.scheduling import BySystem, rank_of, step_aside
+from tests.support.scheduling import BySystem, is_of_kubernetes, rank_of, step_aside
 from tests.support.soak import SOAKING, sized
 from tests.support.stacks import stacks_of_tasks
 from tests.support.start import Start, only_starts_processes, only_uses_database, starter, starts_processes
@@ -46,6 +46,8 @@ APART = {
 DATABASE = {"db", "transactional_db", "django_db_setup"}
 """Fixtures of whoever uses the database."""
 
+PLANE = pytest.StashKey["ControlPlane"]()
+"""The Kubernetes that runs."""
 TIME_SCALE = "0.1"  # the session's models answer ten times as fast as the GPUs they take their timing from
 
 
@@ -112,6 +114,14 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    yield
+    if PLANE in item.config.stash and nextitem and not is_of_kubernetes(nextitem.nodeid):
+        item.config.stash[PLANE].stop()  # an idle one takes a twentieth of a processor
+        del item.config.stash[PLANE]
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> BySystem:
     return BySystem(config, log)
 
@@ -168,15 +178,19 @@ def own_triton(start: Start) -> tuple[Triton, Managed]:
 
 
 @pytest.fixture(scope="session")
-def control_plane(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[ControlPlane | None]":
-    """The session's Kubernetes; None where KUBECONFIG names one that goes on. Do not end its parts."""
+def control_plane(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> "Iterator[ControlPlane | None]":
+    """The session's Kubernetes; None where KUBECONFIG names one that goes on. Do not end its parts: that is done after its last test."""
     from tests.support.cluster.binaries import binaries
     from tests.support.cluster.control_plane import control_plane as started
 
     if "KUBECONFIG" in os.environ:
         yield None
     else:
-        yield from started(tmp_path_factory.mktemp("kubernetes"), binaries(), nodes=2)
+        for plane in started(tmp_path_factory.mktemp("kubernetes"), binaries(), nodes=2):
+            pytestconfig.stash[PLANE] = plane
+            yield plane
 
 
 @pytest.fixture

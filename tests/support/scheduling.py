@@ -67,10 +67,15 @@ def starts_nothing(path: str) -> bool:
     return not _TAKES_STARTED.search((ROOT / path).read_text())
 
 
+def is_of_kubernetes(nodeid: str) -> bool:
+    """Whether a test runs among those that share a Kubernetes control plane."""
+    return nodeid.startswith(KUBERNETES)
+
+
 def system_of(nodeid: str) -> str:
     """The shared system of a test: a folder or file of SHARED_SYSTEMS, Kubernetes, or the test's own file."""
     path = nodeid.partition("::")[0]
-    if path.startswith(KUBERNETES):
+    if is_of_kubernetes(nodeid):
         return "Kubernetes"
     folders = (start for start in SHARED_SYSTEMS if start.endswith("/") and path.startswith(start))
     return path if path in SHARED_SYSTEMS else next(folders, path)
@@ -78,7 +83,7 @@ def system_of(nodeid: str) -> str:
 
 def rank_of(nodeid: str) -> int:
     """The place of a test's system among Kubernetes and SHARED_SYSTEMS; of any other, behind them; of what starts nothing, last."""
-    if nodeid.startswith(KUBERNETES):
+    if is_of_kubernetes(nodeid):
         return -1
     ranks = (rank for rank, start in enumerate(SHARED_SYSTEMS) if nodeid.startswith(start))
     return next(ranks, len(SHARED_SYSTEMS) + starts_nothing(nodeid.partition("::")[0]))

@@ -8,22 +8,22 @@ import pytest
 from tests.support.telemetry.process import Run, Running, running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def telemetry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A process for the whole session. Tests may send anything to it, and must not kill it."""
+    """A process for all tests of this folder. Tests may send anything to it, and must not kill it."""
     with running(tmp_path_factory.mktemp("telemetry")) as telemetry:
         yield telemetry
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def restarted(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Running]:
-    """A process for the whole session, with Redis. A test may stop or kill it, and must start it again."""
+    """A process for all tests of this folder, with Redis. A test may stop or kill it, and must start it again."""
     home = tmp_path_factory.mktemp("restarted")
     with running(home, redis_url=redis_url, spool_segment_bytes=4096) as telemetry:
         yield telemetry
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A process that wants the token "secret", may hold 2 MiB of bodies, and never reaches a store."""
     telemetry = Running(
@@ -34,7 +34,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     telemetry.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A process that wants the token "secret", never reaches a store and soon has no room for more. A test sends until it is full."""
     telemetry = Running(

@@ -73,8 +73,8 @@ class ControlPlane:
 
     def stop(self) -> None:
         """Nothing of it is kept: an API server that ends in order waits for every watch."""
-        for process in reversed(self._running):
-            process.kill()
+        while self._running:
+            self._running.pop().kill()
 
     def write_kubeconfig(self, path: Path, user: str, *groups: str) -> Path:
         """Credentials of a user of these groups, for the API server."""
