@@ -1,5 +1,7 @@
 """Decodes JSON of a newer version: fields that this version does not know are left out, and named."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,8 +21,15 @@ def decode(raw: bytes | msgspec.Raw, type_: type[_T]) -> tuple[_T, tuple[str, ..
 
     `Exact` structs forbid unknown fields, so that a document without any, which is the usual one, costs one decoding.
     """
-    try:
+    with saying_why():
         return _decode(raw, type_)
+
+
+@contextmanager
+def saying_why() -> Iterator[None]:
+    """Whatever of UNREADABLE is raised inside is raised as msgspec.DecodeError, whose message says what is wrong."""
+    try:
+        yield
     except UnicodeDecodeError as error:
         raise msgspec.DecodeError(f"it is not UTF-8: {error.reason} at byte {error.start}") from None
     except RecursionError:

@@ -22,8 +22,8 @@ from inference.contract.lane import (
     authorization,
     is_below_lane,
 )
-from inference.contract.lenient import UNREADABLE
 from inference.core.openai import errors
+from inference.core.passing.odd_json import reading
 from inference.request.authenticate import digest_of
 from inference.snapshot.serving import Caller
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
@@ -54,7 +54,7 @@ class _Wanted(msgspec.Struct):
     body: Any = None  # of a job
 
 
-_wanted = msgspec.json.Decoder(_Wanted)
+_wanted = reading(_Wanted)
 
 
 def is_for_lane(request: Request) -> bool:
@@ -77,10 +77,10 @@ def model_of(request: Request) -> str:
 
 
 def _read(request: Request) -> _Wanted:
-    """What cannot be read is left to whoever answers it."""
+    """What cannot be read is left to whoever answers it. Model servers in Python read more than JSON: with NaN too it is for the lane."""
     try:
-        return _wanted.decode(request.body)
-    except UNREADABLE:
+        return _wanted(request.body)
+    except ValueError:
         return _Wanted()
 
 

@@ -136,3 +136,12 @@ def test_a_body_that_is_nested_without_end_is_the_clients_mistake(gateway: Gatew
     body = b'{"model":"m","background":true,"input":' + b"[" * 50_000
     status, _, said = gateway.ask("POST", path, body)
     assert (status, json.loads(said)["error"]["code"]) == (400, "invalid_json")
+
+
+@pytest.mark.parametrize("odd", [b"NaN", b'"\\ud800 "'], ids=["no number", "half a pair"])
+def test_a_background_response_is_for_the_lane_though_model_servers_alone_would_read_it(
+    gateway: Gateway, lane: LaneStandin, odd: bytes
+) -> None:
+    body = b'{"model":"echo","input":"x","background":true,"seed":%s}' % odd
+    status, _, text = gateway.ask("POST", "/v1/responses", body)
+    assert (status, json.loads(text)["size"]) == (200, len(body))

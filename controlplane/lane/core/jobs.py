@@ -23,6 +23,11 @@ _HERE = ("background", "background_options", "previous_response_id")
 PREVIOUS = "previous_response_id"
 
 
+Answer = tuple[int, msgspec.Raw]
+"""Status and JSON, as it was written."""
+NO_ANSWER: Answer = (0, msgspec.Raw(b"null"))
+
+
 class NewJob(NamedTuple):
     """`text` is its line."""
 
@@ -73,18 +78,18 @@ def _of_response(sent: Mapping[str, msgspec.Raw], streams: bool) -> tuple[bytes,
     return (_text(RESPONSES, {**sent, "stream": msgspec.Raw(b"true")}) if streams else text), model
 
 
-def going_on(wanted: NewJob, request: Mapping[str, Any], answer: tuple[int, Any]) -> NewJob:
+def going_on(wanted: NewJob, request: Mapping[str, Any], answer: Answer) -> NewJob:
     """With the conversation of an earlier response before its input: what that was asked, which has all before it, and what it answered.
     Raises RefusedError.
     """
     status_code, body = answer
-    if status_code not in states.OK or not isinstance(body, dict):
+    if status_code not in states.OK or not (before := _members(body)):
         message = f"{wanted.previous} has no answer to go on from: wait until it is completed, or send all as `input`."
         raise RefusedError(message, PREVIOUS, "previous_response_not_answered")
-    sent = msgspec.json.decode(lines.decode(wanted.text).body, type=dict[str, msgspec.Raw])
+    sent = _members(lines.decode(wanted.text).body)
     sent.pop("stream", None)
-    own = msgspec.json.decode(sent.get("input", b"[]"))
-    whole = [*listed(request.get("input")), *listed(body.get("output")), *listed(own)]
+    said, own = _value(before.get("output")), _value(sent.get("input"))
+    whole = [*listed(request.get("input")), *listed(said), *listed(own)]
     text, _ = _of_response(sent | {"input": msgspec.Raw(msgspec.json.encode(whole))}, wanted.streams)
     return wanted._replace(text=text)
 
@@ -143,44 +148,55 @@ class _Written(msgspec.Struct):
 _written = msgspec.json.Decoder(_Written)
 
 
-def answer_of(text: bytes) -> tuple[int, Any]:
-    """Status and JSON of the answer in a line with a result; 0 where there was none."""
+def answer_of(text: bytes) -> Answer:
+    """What the line of a result says."""
     result = _written.decode(text).response
-    if result is None:
-        return 0, None
-    try:
-        return result.status_code, msgspec.json.decode(result.body)
-    except msgspec.DecodeError:  # a number beyond all
-        return result.status_code, json.loads(bytes(result.body))
+    return NO_ANSWER if result is None else (result.status_code, result.body)
 
 
 def request_of(text: bytes) -> dict[str, Any]:
     """The body of a line."""
-    body: dict[str, Any] = msgspec.json.decode(lines.decode(text).body)
-    return body
+    return {name: _value(value) for name, value in _members(lines.decode(text).body).items()}
+
+
+def _members(body: msgspec.Raw) -> dict[str, msgspec.Raw]:
+    """As they are written; none where it is no object."""
+    return msgspec.json.decode(body, type=dict[str, msgspec.Raw]) if bytes(body).lstrip().startswith(b"{") else {}
+
+
+def _value(text: msgspec.Raw | None) -> Any:
+    """Where a number of it is beyond all, its numbers stay as they are written."""
+    try:
+        return msgspec.json.decode(text or b"null")
+    except msgspec.DecodeError:
+        return json.loads(bytes(text or b""), parse_int=_as_written, parse_float=_as_written)
+
+
+def _as_written(number: str) -> msgspec.Raw:
+    return msgspec.Raw(number.encode())
 
 
 _NOTHING: Mapping[str, Any] = {"error": None, "incomplete_details": None, "output": [], "usage": None}
 
 
 def response(
-    about: Mapping[str, Any], status: str, code: str, request: Mapping[str, Any], answer: tuple[int, Any]
+    about: Mapping[str, Any], status: str, code: str, request: Mapping[str, Any], answer: Answer
 ) -> dict[str, Any]:
     """OpenAI's response object. `about` is what the lane says of it; `code` is of an error without an answer."""
     status_code, body = answer
-    if status_code in states.OK and isinstance(body, dict):
-        return {**body, **about, "status": status}
+    if status_code in states.OK and (said := _members(body)):
+        return {**said, **about, "status": status}
     out = {**_repeated(request), **_NOTHING, **about, "status": status}
     if status == states.FAILED:
         out["error"] = error_of(status_code, code, body)
     return out
 
 
-def error_of(status_code: int, code: str, body: Any) -> dict[str, Any]:
+def error_of(status_code: int, code: str, body: msgspec.Raw) -> dict[str, Any]:
     """Why there is no good answer: as the gateway or a server said, or by the `code`, where none answered."""
     if not status_code:
         return {"code": code.removeprefix("batch_"), "message": states.MESSAGES[code]}
-    said = body.get("error") if isinstance(body, dict) else None
+    said = _value(_members(body).get("error"))
     said = said if isinstance(said, dict) else {}
     message = said.get("message") or f"The model's server answered {status_code}."
     return {"code": str(said.get("code") or "server_error"), "message": str(message), "param": said.get("param")}

@@ -1,13 +1,15 @@
 """Checks the lines of a batch's input before one of them runs."""
 
 import hashlib
-from collections.abc import Collection, Mapping
+from codecs import BOM_UTF8
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
 import msgspec
 
 from inference.contract.lane import ENDPOINTS
+from inference.contract.lenient import UNREADABLE, saying_why
 
 T = TypeVar("T")
 
@@ -74,6 +76,23 @@ def decode(text: bytes) -> Line:
     return _line.decode(text)
 
 
+_SPARE_FRAMES = 64
+
+
+def checked(text: bytes | msgspec.Raw, read: Callable[[bytes], T], spare: int = _SPARE_FRAMES) -> T:
+    """What `read` makes of JSON that can be read again from deeper in the stack, which how deeply it may be nested depends on. Raises
+    msgspec.DecodeError.
+    """
+    if spare:
+        return checked(text, read, spare - 1)
+    text = bytes(text)
+    with saying_why():
+        text.decode()  # msgspec leaves out what it skips
+        if text.startswith(BOM_UTF8):
+            raise msgspec.DecodeError("it begins with a byte order mark (U+FEFF): leave that out")
+        return read(text)
+
+
 class Check:
     """Reads lines one after the other. It keeps their places and digests of their ids, and no text."""
 
@@ -116,9 +135,9 @@ class Check:
 
     def _problem(self, text: bytes, number: int) -> Problem | None:
         try:
-            line = _line.decode(text)
+            line = checked(text, _line.decode)
             body = _body.decode(line.body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except msgspec.DecodeError as error:
             code = "invalid_request" if isinstance(error, msgspec.ValidationError) else "invalid_json_line"
             param = _path(str(error))
             return Problem(code, f"The line is not a request of a batch: {error}", number, param)
@@ -135,7 +154,7 @@ class Check:
             return Problem("invalid_method", "`method` must be POST.", number, "method")
         if line.url != self._endpoint:
             return Problem("mismatched_url", f"`url` must be the batch's endpoint, {self._endpoint}.", number, "url")
-        if not isinstance(body.model, str) or not body.model:
+        if not isinstance(body.model, str) or not body.model or "\0" in body.model:
             return Problem("missing_model", "`body.model` must name a model.", number, "body.model")
         if body.stream or body.background:
             name = "stream" if body.stream else "background"
@@ -205,7 +224,7 @@ def model_of(text: bytes) -> str:
     """Of a line; empty where it says none."""
     try:
         return msgspec.json.decode(text, type=_First).body.model
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return ""
 
 
@@ -233,8 +252,8 @@ def new_batch(body: bytes) -> NewBatch:
 def read(body: bytes, kind: type[T], what: str) -> T:
     """What a client's body says. Raises RefusedError, which calls it `what`."""
     try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return checked(body, msgspec.json.Decoder(kind).decode)
+    except msgspec.DecodeError as error:
         raise RefusedError(f"The body is not a {what}: {error}", _path(str(error)) or None) from None
 
 
@@ -243,6 +262,8 @@ def check_metadata(metadata: Mapping[str, str] | None) -> None:
     if metadata is not None and len(metadata) > MAX_METADATA:
         raise RefusedError(f"`metadata` has {len(metadata)} keys, and may have {MAX_METADATA}.", "metadata")
     for key, value in (metadata or {}).items():
+        if "\0" in key + value:
+            raise RefusedError("`metadata` takes no U+0000.", "metadata")
         if len(key) > MAX_METADATA_KEY or len(value) > MAX_METADATA_VALUE:
             raise RefusedError(
                 f"`metadata` takes keys of {MAX_METADATA_KEY} and values of {MAX_METADATA_VALUE} characters at most.",

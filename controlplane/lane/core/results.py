@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from controlplane.lane.core.lines import checked
 from controlplane.lane.core.states import FAILED, INCOMPLETE, MESSAGES
 from inference.contract.lenient import UNREADABLE
 
@@ -27,16 +28,16 @@ class _Answer(msgspec.Struct):
 
 
 _answer = msgspec.json.Decoder(_Answer)
+_raw = msgspec.json.Decoder(msgspec.Raw)
 _MAX_COUNT = (1 << 31) - 1  # of tokens: a larger one is no count
 
 
 def _on_a_line(body: bytes) -> msgspec.Raw | str:
     """The JSON without line ends; what is none as a text."""
     try:
-        body.decode()
-        msgspec.json.decode(body, type=msgspec.Raw)
+        checked(body, _raw.decode)
         return msgspec.Raw(msgspec.json.format(body, indent=-1) if b"\n" in body or b"\r" in body else body)
-    except UNREADABLE:
+    except msgspec.DecodeError:
         return body.decode("utf-8", "replace")
 
 

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from django.db import DatabaseError
+from django.db import DatabaseError, DataError
 
 from controlplane.core.encryption import SealError
 from controlplane.lane.backlog import TooLateError
@@ -97,6 +97,8 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         return refusal(500, "Callbacks cannot be signed: ask the operators of this gateway.", "callback", "no_secret")
     except (web.HTTPNotFound, web.HTTPMethodNotAllowed):
         return refusal(404, f"Unknown request URL: {request.method} {request.path}.", None, "unknown_url")
+    except DataError:
+        return refusal(400, "The database cannot keep a text of this request: leave out U+0000.", None, "invalid_value")
     except DatabaseError as error:
         log.warning("lane.database_failed", reason=str(error))
         return _later("The database does not answer: try again shortly.")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from aiohttp import BodyPartReader, web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from controlplane.lane.backlog import Estimates
 from controlplane.lane.core import lines
@@ -159,22 +160,31 @@ async def _read_form(request: web.Request, draft: Draft) -> tuple[dict[str, str]
         async for part in await request.multipart():
             if not isinstance(part, BodyPartReader):
                 raise RefusedError("The form has a part that is a form itself.", "file")
-            if part.name == "file" and filename is None:
-                filename = part.filename or "file"
+            if part.name == "file":
+                if filename is not None:
+                    raise RefusedError("The form has two files: send one.", "file")
+                filename = _text(part.filename or "file")
                 while data := await part.read_chunk(_CHUNK_BYTES):
                     if draft.size + len(data) > MAX_UPLOAD_BYTES:
                         raise RefusedError(f"A file has at most {MAX_UPLOAD_BYTES} bytes.", "file")
                     await asyncio.to_thread(draft.write, data)
             else:
-                data = await part.read_chunk(_MAX_FIELD_BYTES)
-                if await part.read_chunk(1):
-                    raise RefusedError(f"`{part.name}` is too long.", part.name)
-                fields[part.name or ""] = data.decode("utf-8", "replace")
-    except ValueError as error:
+                name, value = _text(part.name or ""), b""
+                while data := await part.read_chunk(_MAX_FIELD_BYTES):  # it may come in parts
+                    value += data
+                    if len(value) > _MAX_FIELD_BYTES:
+                        raise RefusedError(f"`{name}` is too long.", name)
+                fields[name] = value.decode("utf-8", "replace")
+    except (ValueError, HttpProcessingError) as error:
         if isinstance(error, RefusedError):
             raise
         raise RefusedError(f"The form cannot be read: {error}", "file") from None
     return fields, filename
+
+
+def _text(name: str) -> str:
+    """Of a header of a part, which aiohttp takes as it came: bytes that are no UTF-8 are replaced."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _expiry_s(fields: dict[str, str]) -> int | None:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from controlplane.lane.core import states
 from controlplane.lane.core.events import event
+from controlplane.lane.core.jobs import NO_ANSWER
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.models import Batch
 from controlplane.lane.objects.port import Objects
@@ -48,7 +49,7 @@ def after(tenant: str, name: str, objects: Objects, at: At) -> More:
 
 
 def _made(it: jobs.Standing) -> list[bytes]:
-    response = jobs.response(it._replace(answer=(0, None)), "queued")
+    response = jobs.response(it._replace(answer=NO_ANSWER), "queued")
     return [
         event(kind, number, {"response": response})
         for number, kind in enumerate(("response.created", "response.queued"))

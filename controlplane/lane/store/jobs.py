@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from django.db import transaction
 
 from controlplane.lane.core import jobs, states
-from controlplane.lane.core.jobs import NewJob
+from controlplane.lane.core.jobs import NO_ANSWER, Answer, NewJob
 from controlplane.lane.models import Batch, Callback, Line
 from controlplane.lane.objects.port import Draft, Objects
 from controlplane.lane.store import batches, callbacks, changes, claims, limits
@@ -18,14 +18,14 @@ _PREFIXES = {states.RESPONSE: "resp", states.JOB: "job"}
 
 
 class Standing(NamedTuple):
-    """A job, what was asked, and what was answered: status and JSON, or 0 while there is no answer. `callback` is there once the job has
-    ended, if it has one.
+    """A job, what was asked, and what was answered, NO_ANSWER while there is none. `callback` is there once the job has ended, if it
+    has one.
     """
 
     row: Batch
     line: Line
     request: dict[str, Any]
-    answer: tuple[int, Any]
+    answer: Answer
     callback: Callback | None
 
     @property
@@ -72,7 +72,7 @@ def create(tenant: str, key_sha256: str, wanted: NewJob, draft: Draft) -> Create
         changes.write(batch, at, states.QUEUED)
         by_webhook = wanted.callback_url and not wanted.callback_url.startswith(jobs.TO_TOPIC)
         secret = callbacks.secret_for(tenant) if by_webhook else ""
-        return Created(Standing(batch, line, jobs.request_of(wanted.text), (0, None), None), secret)
+        return Created(Standing(batch, line, jobs.request_of(wanted.text), NO_ANSWER, None), secret)
 
 
 def going_on(tenant: str, wanted: NewJob, objects: Objects) -> NewJob:
@@ -100,9 +100,9 @@ def read(tenant: str, name: str, kind: str, objects: Objects) -> Standing:
     raise batches.not_there(name, kind)  # it was deleted meanwhile
 
 
-def _answer(line: Line, objects: Objects) -> tuple[int, Any]:
+def _answer(line: Line, objects: Objects) -> Answer:
     if line.segment is None:
-        return 0, None
+        return NO_ANSWER
     return jobs.answer_of(objects.result(line.batch_id, line.segment, line.result_offset, line.result_length))
 
 
@@ -110,7 +110,7 @@ def _without_texts(rows: Sequence[Batch]) -> list[Standing]:
     """Those that were deleted meanwhile are left out."""
     lines = {line.batch_id: line for line in Line.objects.filter(batch__in=rows)}
     sent = {callback.job_id: callback for callback in Callback.objects.filter(job__in=rows)}
-    return [Standing(row, lines[row.pk], {}, (0, None), sent.get(row.pk)) for row in rows if row.pk in lines]
+    return [Standing(row, lines[row.pk], {}, NO_ANSWER, sent.get(row.pk)) for row in rows if row.pk in lines]
 
 
 def listed(tenant: str, after: str, limit: int) -> tuple[list[Standing], bool]:

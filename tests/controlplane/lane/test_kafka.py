@@ -155,6 +155,15 @@ def test_what_a_record_may_not_have_is_refused_and_without_a_key_it_waits(ingres
         take(ingress, a_record("1", callback={"url": "https://example.com"}))
     with pytest.raises(RefusedError, match="key is too long"):
         take(ingress, a_record("1"), key=b"k" * 400)
+    for value in (
+        b"[",
+        b"\xef\xbb\xbf{}",
+        b'{"x":"\xff"}',
+        b'{"x":' + b"[" * 100_000,
+        a_record("1", metadata={"a": "\0"}),
+    ):
+        with pytest.raises(RefusedError):
+            take(ingress, value)
     GatewayKey.objects.update(enabled=False)
     with pytest.raises(NoKeyError):
         take(ingress, a_record("1"))

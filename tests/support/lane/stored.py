@@ -123,6 +123,7 @@ def _check_job(objects: Objects, job: Batch) -> Counter[str]:
         assert given.ended and b"".join(given.events[2:]) == EVENTS
     assert it.callback is not None and it.callback.state == Callback.State.PENDING
     if done:
-        assert it.answer == (200, it.request)
+        status, said = it.answer
+        assert (status, json.loads(bytes(said))) == (200, it.request)
         assert (it.request["messages"][0]["content"], it.status) == ("text 1", "completed")
     return Counter([] if done else [it.line.code])

@@ -27,6 +27,9 @@ def codes(*given: Any, endpoint: str = CHAT) -> list[tuple[int, str]]:
     [
         (b"{", "invalid_json_line"),
         (b'{"custom_id": "\xff"}', "invalid_json_line"),
+        (b'{"custom_id": "a", "x": ' + b"[" * 100_000, "invalid_json_line"),
+        (b"\xef\xbb\xbf" + json.dumps(a_line("a", "x")).encode(), "invalid_json_line"),
+        (json.dumps(a_line("a", "x")).encode().replace(b'"x"', b'"\xff"'), "invalid_json_line"),
         (b"[]", "invalid_request"),
         ({"custom_id": 1}, "invalid_request"),
         (a_line("", "x"), "invalid_custom_id"),
@@ -36,11 +39,26 @@ def codes(*given: Any, endpoint: str = CHAT) -> list[tuple[int, str]]:
         (a_line("a", "x") | {"body": []}, "invalid_request"),
         (a_line("a", "x", model=""), "missing_model"),
         (a_line("a", "x", model=7), "missing_model"),
+        (a_line("a", "x", model="m\0"), "missing_model"),
         (a_line("a", "x", stream=True), "stream_not_supported"),
     ],
 )
 def test_a_wrong_line_is_named(line: Any, code: str) -> None:
     assert codes(a_line("good", "x"), b" ", line) == [(3, code)]
+
+
+def test_what_was_taken_can_be_read_again_from_deeper_in_the_stack() -> None:
+    def deeper(text: bytes, frames: int) -> None:
+        deeper(text, frames - 1) if frames else lines.decode(text)
+
+    taken = 0
+    for depth in range(1_000):
+        nested = b"[" * depth + b"]" * depth
+        text = json.dumps(a_line("a", "x")).encode().replace(b'"x"', nested)
+        if codes(text) == []:
+            deeper(text, 50)
+            taken += 1
+    assert 0 < taken < 1_000
 
 
 def test_what_prompts_begin_with_is_compared_and_their_rest_is_not() -> None:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from controlplane.lane.core.jobs import answer_of
+from controlplane.lane.core.jobs import answer_of, going_on, new_response, response
 from controlplane.lane.core.results import Usage, answered, ends_as, usage_of
 
 
@@ -21,14 +21,21 @@ from controlplane.lane.core.results import Usage, answered, ends_as, usage_of
 def test_an_answer_that_is_no_json_is_a_text_that_can_be_read_again(body: bytes) -> None:
     line = answered("batch_1", 1, "first", 200, "r", body)
     assert msgspec.json.decode(line)["response"]["body"] == body.decode("utf-8", "replace")
-    assert answer_of(line) == (200, body.decode("utf-8", "replace"))
+    status, said = answer_of(line)
+    assert (status, msgspec.json.decode(said)) == (200, body.decode("utf-8", "replace"))
     assert (usage_of(body), ends_as(body)) == (Usage(), "")
 
 
 def test_a_number_beyond_all_stays_as_it_is_written() -> None:
-    line = answered("batch_1", 1, "first", 200, "r", b'{"x":1e400}')
-    assert b'"body":{"x":1e400}' in line
-    assert answer_of(line) == (200, {"x": float("inf")})
+    body = b'{"x":1e400,"output":[{"y":1e400}]}'
+    line = answered("batch_1", 1, "first", 200, "r", body)
+    assert b'"body":' + body in line
+    status, said = answer_of(line)
+    assert (status, bytes(said)) == (200, body)
+    shown = response({}, "completed", "", {}, (status, said))
+    assert b'{"x":1e400,"output":[{"y":1e400}],' in msgspec.json.encode(shown)
+    wanted = new_response(b'{"model":"m","input":"on","background":true,"previous_response_id":"resp_1"}')
+    assert b'{"y":1e400}' in going_on(wanted, {}, (status, said)).text
 
 
 def test_a_count_that_nobody_can_believe_is_none() -> None:
