@@ -287,6 +287,7 @@ class Worker:
                         return answer.status, {}, None
                 given = {name.lower(): value for name, value in answer.headers.items()}
                 if streamed is not None:
+                    self._streams.add(line, streamed.end())
                     whole = msgspec.json.encode(streamed.response) if streamed.response else b""
                     return answer.status if whole else 0, given, whole
                 return answer.status, given, b"".join(parts)

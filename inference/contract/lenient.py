@@ -1,6 +1,9 @@
-"""Decodes JSON of a newer version: fields that this version does not know are left out, and named."""
+"""Decodes JSON of a newer version: fields that this version does not know are left out, and named. And reads what servers in Python
+write beyond JSON.
+"""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -72,3 +75,27 @@ def _of(type_: Type, kind: type[_T]) -> _T | None:
     """`type_` itself, or the alternative of it, that is of this kind."""
     types = type_.types if isinstance(type_, UnionType) else (type_,)
     return next((alternative for alternative in types if isinstance(alternative, kind)), None)
+
+
+def read_leniently(data: bytes) -> Any:
+    """What JSON with NaN, half a surrogate pair or bytes that are no UTF-8 says. Raises ValueError."""
+    try:
+        return json.loads(data.decode("utf-8-sig", "replace"), parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _no_number(_: str) -> None: ...
+
+
+def reading(kind: type[_T]) -> Callable[[bytes], _T]:
+    """What reads an answer as `kind`. It raises ValueError."""
+    decode = msgspec.json.Decoder(kind).decode
+
+    def read(data: bytes) -> _T:
+        try:
+            return decode(data)
+        except UNREADABLE:
+            return decode(json.dumps(read_leniently(data), ensure_ascii=False).encode("utf-8", "replace"))
+
+    return read

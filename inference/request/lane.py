@@ -22,8 +22,8 @@ from inference.contract.lane import (
     authorization,
     is_below_lane,
 )
+from inference.contract.lenient import reading
 from inference.core.openai import errors
-from inference.core.passing.odd_json import reading
 from inference.request.authenticate import digest_of
 from inference.snapshot.serving import Caller
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of

@@ -5,10 +5,20 @@ from typing import Any
 
 import msgspec
 
+from controlplane.lane.core.jobs import members_of
+from inference.contract.lenient import reading
+
 FIRST = 2
 """The number of a server's first event. Before it are the lane's own: that the response was made, and that it is queued."""
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _BEGINS = ("response.created", "response.queued")
+
+
+class _Kind(msgspec.Struct):
+    type: str = ""
+
+
+_read_kind, _read = reading(_Kind), reading(dict[str, msgspec.Raw])
 
 
 class Events:
@@ -21,24 +31,34 @@ class Events:
 
     def feed(self, data: bytes) -> bytes:
         """The events that have come whole with this, but the last of the response."""
-        *whole, self._rest = (self._rest + data).replace(b"\r\n", b"\n").split(b"\n\n")
+        text = self._rest + data
+        held = text[-1:] if text.endswith(b"\r") else b""  # its line may go on
+        lines = text.removesuffix(held).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *whole, rest = lines.split(b"\n\n")
+        self._rest = rest + held
         return b"".join(self._event(text) for text in whole if not self.last)
+
+    def end(self) -> bytes:
+        """The same of a stream that has come whole: a last event may have no empty line after it."""
+        return self.feed(b"\n\n")
 
     def _event(self, text: bytes) -> bytes:
         """Nothing of an error either: what breaks off is begun again, or is said to have broken off."""
         data = b"".join(line[5:] for line in text.split(b"\n") if line.startswith(b"data:"))
+        data = data.decode("utf-8", "replace").encode()
         try:
-            members = msgspec.json.decode(data, type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            kind = _read_kind(data).type
+            members: dict[str, Any] = {**_read(data)}
+        except ValueError:
             return b""
-        kind, response = members.get("type"), members.get("response")
-        if not isinstance(kind, str) or kind == "error" or kind in _BEGINS:
+        if not kind or kind == "error" or kind in _BEGINS:
             return b""
-        if isinstance(response, dict):
+        response = members_of(members.get("response", msgspec.Raw()))
+        if response:
             members["response"] = response = {**response, **self._about}
         out = event(kind, self._number, members)
         self._number += 1
-        if kind in _ENDS and isinstance(response, dict):
+        if kind in _ENDS and response:
             self.last, self.response = out, response
             return b""
         return out

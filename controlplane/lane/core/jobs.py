@@ -10,6 +10,7 @@ from controlplane.lane.core import lines, states
 from controlplane.lane.core.items import listed
 from controlplane.lane.core.lines import Check, Place, RefusedError
 from inference.contract.lane import ENDPOINTS, RESPONSES
+from inference.contract.lenient import reading
 
 SOONEST = "soonest"
 RESPONSE_WINDOW_S = {SOONEST: 3_600, "2h": 7_200, "8h": 28_800}
@@ -83,10 +84,10 @@ def going_on(wanted: NewJob, request: Mapping[str, Any], answer: Answer) -> NewJ
     Raises RefusedError.
     """
     status_code, body = answer
-    if status_code not in states.OK or not (before := _members(body)):
+    if status_code not in states.OK or not (before := members_of(body)):
         message = f"{wanted.previous} has no answer to go on from: wait until it is completed, or send all as `input`."
         raise RefusedError(message, PREVIOUS, "previous_response_not_answered")
-    sent = _members(lines.decode(wanted.text).body)
+    sent = members_of(lines.decode(wanted.text).body)
     sent.pop("stream", None)
     said, own = _value(before.get("output")), _value(sent.get("input"))
     whole = [*listed(request.get("input")), *listed(said), *listed(own)]
@@ -156,12 +157,19 @@ def answer_of(text: bytes) -> Answer:
 
 def request_of(text: bytes) -> dict[str, Any]:
     """The body of a line."""
-    return {name: _value(value) for name, value in _members(lines.decode(text).body).items()}
+    return {name: _value(value) for name, value in members_of(lines.decode(text).body).items()}
 
 
-def _members(body: msgspec.Raw) -> dict[str, msgspec.Raw]:
-    """As they are written; none where it is no object."""
-    return msgspec.json.decode(body, type=dict[str, msgspec.Raw]) if bytes(body).lstrip().startswith(b"{") else {}
+def members_of(body: msgspec.Raw) -> dict[str, msgspec.Raw]:
+    """As they are written; none where it is no object. Of an answer that is kept as a text, what can be read of it."""
+    text = bytes(body)
+    try:
+        return _members(msgspec.json.decode(text, type=str).encode() if text.startswith(b'"') else text)
+    except ValueError:
+        return {}
+
+
+_members = reading(dict[str, msgspec.Raw])
 
 
 def _value(text: msgspec.Raw | None) -> Any:
@@ -184,7 +192,7 @@ def response(
 ) -> dict[str, Any]:
     """OpenAI's response object. `about` is what the lane says of it; `code` is of an error without an answer."""
     status_code, body = answer
-    if status_code in states.OK and (said := _members(body)):
+    if status_code in states.OK and (said := members_of(body)):
         return {**said, **about, "status": status}
     out = {**_repeated(request), **_NOTHING, **about, "status": status}
     if status == states.FAILED:
@@ -196,9 +204,10 @@ def error_of(status_code: int, code: str, body: msgspec.Raw) -> dict[str, Any]:
     """Why there is no good answer: as the gateway or a server said, or by the `code`, where none answered."""
     if not status_code:
         return {"code": code.removeprefix("batch_"), "message": states.MESSAGES[code]}
-    said = _value(_members(body).get("error"))
+    said = _value(members_of(body).get("error"))
     said = said if isinstance(said, dict) else {}
-    message = said.get("message") or f"The model's server answered {status_code}."
+    unread = " with what is no response" if status_code in states.OK else ""
+    message = said.get("message") or f"The model's server answered {status_code}{unread}."
     return {"code": str(said.get("code") or "server_error"), "message": str(message), "param": said.get("param")}
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from controlplane.lane.core.lines import checked
 from controlplane.lane.core.states import FAILED, INCOMPLETE, MESSAGES
-from inference.contract.lenient import UNREADABLE
+from inference.contract.lenient import reading
 
 
 class Usage(NamedTuple):
@@ -27,7 +27,7 @@ class _Answer(msgspec.Struct):
     status: Any = None
 
 
-_answer = msgspec.json.Decoder(_Answer)
+_answer = reading(_Answer)
 _raw = msgspec.json.Decoder(msgspec.Raw)
 _MAX_COUNT = (1 << 31) - 1  # of tokens: a larger one is no count
 
@@ -44,8 +44,8 @@ def _on_a_line(body: bytes) -> msgspec.Raw | str:
 def usage_of(body: bytes) -> Usage:
     """Of an answer of any route; nothing where it says nothing."""
     try:
-        said = _answer.decode(body).usage or {}
-    except UNREADABLE:
+        said = _answer(body).usage or {}
+    except ValueError:
         return Usage()
     return Usage(
         _count(said, "input_tokens") or _count(said, "prompt_tokens"),
@@ -56,11 +56,13 @@ def usage_of(body: bytes) -> Usage:
 
 
 def ends_as(body: bytes) -> str:
-    """What a response is that has ended otherwise than as it should, though it was answered with 200; empty where it has not."""
+    """What a response is that has ended otherwise than as it should, or is none, though it was answered with 200; empty where it has
+    not.
+    """
     try:
-        said = _answer.decode(body).status
-    except UNREADABLE:
-        return ""
+        said = _answer(body).status
+    except ValueError:
+        return FAILED
     return said if said in (INCOMPLETE, FAILED) else ""
 
 

@@ -4,11 +4,10 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from inference.contract.lenient import UNREADABLE
+from inference.contract.lenient import UNREADABLE, reading
 from inference.core.events import ABORTED, Usage
 from inference.core.passing.blocks import Block
 from inference.core.passing.embeddings import without_items
-from inference.core.passing.odd_json import reading
 
 _ABORTED = frozenset(("abort", "aborted", "cancelled", "error"))
 MAX_COUNT = (1 << 31) - 1

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from inference.backends.port import Event, Stream
-from inference.contract.lenient import UNREADABLE
+from inference.contract.lenient import UNREADABLE, read_leniently
 from inference.core.events import Head
 from inference.core.guard import texts
 from inference.core.guard.checking import Checking, RefusedTextError, is_clean
@@ -16,7 +16,6 @@ from inference.core.guard.rules import Checks
 from inference.core.guard.windows import Part, Plain, Windows
 from inference.core.openai.errors import ApiError
 from inference.core.passing.blocks import Block, Blocks, blocks_of
-from inference.core.passing.odd_json import read_leniently
 from inference.core.passing.texts import written
 
 Moderate = Callable[[str], Awaitable[None]]

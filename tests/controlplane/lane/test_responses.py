@@ -61,6 +61,17 @@ async def test_servers_get_the_request_as_it_came_without_what_the_lane_does(sta
     assert model.body == {"model": MODEL, "input": "as it came", "of_the_server": [1, {"a": None}]}
 
 
+async def test_an_answer_that_is_written_oddly_is_read_and_a_page_is_none(stack: Stack) -> None:
+    async with stack.client() as client:
+        odd, page = [await answered(client, await respond(client, text)) for text in ("odd rivers", "page")]
+    assert (odd.status, odd.output_text) == ("completed", "echo odd rivers")
+    assert odd.usage is not None and odd.usage.output_tokens == OUTPUT_TOKENS
+    assert (page.status, page.error and page.error.message) == (
+        "failed",
+        "The model's server answered 200 with what is no response.",
+    )
+
+
 async def test_the_window_decides_the_tier(stack: Stack) -> None:
     async with stack.client() as client:
         for window, tier in (("soonest", "standard"), ("8h", "batch")):

@@ -56,6 +56,14 @@ async def test_a_stream_is_read_again_from_any_event_with_the_same_bytes(stack: 
     assert all(events_of(stack, name, after) == every[after + 1 :] for after in range(len(every) + 1))
 
 
+async def test_a_stream_that_is_written_oddly_is_an_answer(stack: Stack, model: EchoServer) -> None:
+    async with stack.client() as client:
+        seen = [event async for event in await client.responses.create(input="odd streams", **GIVEN)]
+        assert [event.type for event in seen][-2:] == ["response.output_text.delta", "response.completed"]
+        assert (await client.responses.retrieve(seen[0].response.id)).output_text == "odd streams "
+    assert model.asked["odd streams"] == 1
+
+
 @pytest.mark.soak
 async def test_readers_that_are_cut_off_a_thousand_times_have_every_byte_once(stack: Stack) -> None:
     draw, cuts = random.Random(23), 0

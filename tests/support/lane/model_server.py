@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections import Counter
 from typing import Any
 
@@ -65,7 +66,7 @@ class EchoServer(ThreadedServer):
         return web.json_response({**head, "choices": [choice], "usage": usage})
 
     async def _response(self, request: web.Request) -> web.StreamResponse:
-        """A text that begins with `long` is cut."""
+        """A text that begins with `long` is cut, to one that begins with `odd` the answer has NaN, and to `page` it is a page."""
         self.body = json.loads(await request.read())
         text = str(self.body["input"])
         if refused := await self._refused(text, request):
@@ -75,19 +76,27 @@ class EchoServer(ThreadedServer):
         response = _ended(f"echo {text}")
         if text.startswith("long"):
             response |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+        if text.startswith("odd"):
+            response["odd"] = math.nan
+        if text.startswith("page"):
+            return web.Response(text="<html>", content_type="text/html")
         return web.json_response(response)
 
     async def _stream(self, text: str, request: web.Request) -> web.StreamResponse:
-        """A text that begins with `half` or `broken` stops after its first word until `go_on`, and the latter ends there."""
+        """A text that begins with `half` or `broken` stops after its first word until `go_on`, and the latter ends there. One that begins
+        with `odd` is written as some servers do.
+        """
         out = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await out.prepare(request)
         begun = {"response": {**RESPONSE, "status": "in_progress", "output": []}}
         kinds: list[tuple[str, dict[str, Any]]] = [("response.created", begun), ("response.in_progress", begun)]
         kinds += [("response.output_text.delta", {"item_id": "msg_1", "delta": f"{word} "}) for word in text.split()]
         kinds.append(("response.completed", {"response": _ended(f"{text} ")}))
+        odd = {"odd": math.nan} if text.startswith("odd") else {}
         for number, (kind, members) in enumerate(kinds):
-            data = json.dumps({"type": kind, "sequence_number": number, **members})
-            await out.write(f"event: {kind}\ndata: {data}\n\n".encode())
+            data = json.dumps({"type": kind, "sequence_number": number, **odd, **members})
+            end = "" if odd and kind == "response.completed" else "\n\n"
+            await out.write(f"event: {kind}\ndata: {data}{end}".encode())
             if number == 2 and text.startswith(("half", "broken")):
                 await self._middle.wait()
                 self._middle.clear()

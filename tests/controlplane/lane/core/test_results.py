@@ -5,25 +5,26 @@ import pytest
 
 from controlplane.lane.core.jobs import answer_of, going_on, new_response, response
 from controlplane.lane.core.results import Usage, answered, ends_as, usage_of
+from controlplane.lane.core.states import FAILED
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "ends"),
     [
-        b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-        b'{"x":NaN}',
-        b'{"x":"\\ud83d"}',
-        b'{"x":"\xff"}',
-        b"<html>",
+        (b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", FAILED),
+        (b'{"x":NaN,"usage":{"output_tokens":7}}', ""),
+        (b'{"x":"\\ud83d","usage":{"output_tokens":7}}', ""),
+        (b'{"x":"\xff","usage":{"output_tokens":7}}', ""),
+        (b"<html>", FAILED),
     ],
     ids=["deep", "no number", "half a pair", "no UTF-8", "a page"],
 )
-def test_an_answer_that_is_no_json_is_a_text_that_can_be_read_again(body: bytes) -> None:
+def test_an_answer_that_is_no_json_is_a_text_that_can_be_read_again(body: bytes, ends: str) -> None:
     line = answered("batch_1", 1, "first", 200, "r", body)
     assert msgspec.json.decode(line)["response"]["body"] == body.decode("utf-8", "replace")
     status, said = answer_of(line)
     assert (status, msgspec.json.decode(said)) == (200, body.decode("utf-8", "replace"))
-    assert (usage_of(body), ends_as(body)) == (Usage(), "")
+    assert (usage_of(body), ends_as(body)) == (Usage() if ends else Usage(output=7), ends)
 
 
 def test_a_number_beyond_all_stays_as_it_is_written() -> None:
