@@ -96,12 +96,13 @@ class _Lane:
         self._loop = asyncio.get_running_loop()
         self._chores = PeriodicThread("lane-chores", self._do_chores, _CHORES_S)
         self._pulse, self._feeds = Pulse(), Feeds()
+        self._lease = timedelta(seconds=config.lane_lease_s)
         self._worker = Worker(
             objects,
             config.gateway_url,
             config.lane_token,
             config.lane_concurrency,
-            timedelta(seconds=config.lane_lease_s),
+            self._lease,
             self._chores.wake,
             self._pulse,
         )
@@ -170,7 +171,7 @@ class _Lane:
     def _look_at_the_clock(self) -> None:
         if self._certificate is not None:
             self._certificate.reload()
-        if claims.take_over():
+        if claims.take_over(self._lease):
             self._loop.call_soon_threadsafe(self._worker.wake)
         if batches.expire():
             self._chores.wake()

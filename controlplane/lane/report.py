@@ -114,4 +114,4 @@ def waiting(now: datetime) -> tuple[int, float]:
     """How many jobs have not begun, and for how long the oldest of them waits, s."""
     rows = Batch.objects.filter(status=states.IN_PROGRESS, lines__tries=0).exclude(kind=states.BATCH)
     number, since = rows.aggregate(number=Count("pk"), since=Min("created_at")).values()
-    return number, (now - since).total_seconds() if since else 0.0
+    return number, max(0.0, (now - since).total_seconds()) if since else 0.0

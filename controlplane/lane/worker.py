@@ -174,7 +174,12 @@ class Worker:
             self.id = claims.register(self._lease)
         if ended:
             with COMMIT_SECONDS.time():
-                claims.commit(self._stored(ended))
+                try:
+                    stored = self._stored(ended)
+                except OSError:
+                    claims.renew(self.id, self._lease)  # what cannot be written is kept for as long as that lasts
+                    raise
+                claims.commit(stored)
         if self._failed:  # the last may have been done all the same
             claims.give_back(self.id, running)
         if time.monotonic() >= self._alone_at_s:

@@ -42,7 +42,8 @@ def claim(policy: Policy, free: int, busy: Mapping[str, int], *, to_topic: bool 
     """
     full = [tenant for tenant, count in busy.items() if count >= PER_TENANT]
     began, lease = timezone.now(), timedelta(seconds=policy.lease_s)
-    due = Callback.objects.filter(state=PENDING, due_at__lte=claims.now())
+    longest = timedelta(seconds=policy.longest_pause_s)
+    due = Callback.objects.filter(claims.is_past("due_at", claims.now(), longest), state=PENDING)
     if not to_topic:
         due = due.exclude(job__callback_url__startswith=TO_TOPIC)
     candidates = due.exclude(job__tenant__in=full).order_by("due_at", "pk").values_list("pk", "job__tenant")[: free * 4]

@@ -44,7 +44,7 @@ def next_chore() -> Chore | None:
     with transaction.atomic():
         at = claims.now()
         needy = Batch.objects.filter(
-            Q(chore_until=None) | Q(chore_until__lt=at),
+            Q(chore_until=None) | claims.is_past("chore_until", at, claims.LEASE),
             status__in=(states.VALIDATING, states.FINALIZING, states.CANCELLING),
         )
         batch = needy.order_by("pk").select_for_update(skip_locked=True).first() if needy.exists() else None

@@ -19,6 +19,7 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Window
 from django.db.models.functions import RowNumber
 from django.utils import timezone
 
+from controlplane.core.reported import unchanged_s
 from controlplane.lane.core import states
 from controlplane.lane.core.fairness import URGENT_S, Candidate, shares
 from controlplane.lane.core.jobs import SOONEST
@@ -29,8 +30,8 @@ from controlplane.lane.store import changes, limits
 from controlplane.lane.store.write_turns import turn
 
 LEASE = timedelta(seconds=30)
+_LONGEST_WAIT = timedelta(seconds=states.MAX_WAIT_S)
 _CANDIDATES = 200  # batches that are compared for a claim: the next of each tenant before the second of any
-
 
 Room = Callable[[str], int]
 """How many more lines of a model may be in flight."""
@@ -90,6 +91,11 @@ def now() -> datetime:
         return time
 
 
+def is_past(name: str, at: datetime, longest: timedelta) -> Q:
+    """Whether the time `name` is over, which is written about `longest` ahead at most: one beyond twice that is of a clock set back."""
+    return Q(**{f"{name}__lte": at}) | Q(**{f"{name}__gt": at + 2 * longest})
+
+
 def new_id() -> int:
     return secrets.randbits(62) + 1
 
@@ -122,7 +128,7 @@ def claim(
     with turn(), transaction.atomic():
         renew(worker, lease)
         at = now()
-        due = Line.objects.filter(Q(not_before=None) | Q(not_before__lte=at), state=states.WAITING)
+        due = Line.objects.filter(Q(not_before=None) | is_past("not_before", at, _LONGEST_WAIT), state=states.WAITING)
         due = due.filter(deaths__gte=states.ALONE_FROM) if alone else due.filter(deaths__lt=states.ALONE_FROM)
         opened = Batch.objects.filter(
             Exists(due.filter(batch=OuterRef("pk"))), status=states.IN_PROGRESS, expires_at__gt=at
@@ -336,13 +342,18 @@ def mark_read(line: int, attempt: int) -> bool:
 
 def leave(worker: int) -> None:
     """End the worker, and give back the lines that it has not finished."""
-    _release([worker], deaths=0)
+    _release(Q(pk=worker), deaths=0)
 
 
-def take_over() -> int:
-    """Give the lines of workers whose lease is over to others. Returns how many workers ended so."""
-    dead = list(Worker.objects.filter(leased_until__lt=now()).values_list("pk", flat=True))
-    return _release(dead, deaths=1) if dead else 0
+def take_over(lease: timedelta = LEASE) -> int:
+    """Give the lines of workers whose lease is over to others: also where it has stood still for so long, whatever clock it is of, but not
+    where it is renewed meanwhile. Returns how many workers ended so.
+    """
+    at, over = now(), Q()
+    for pk, until in Worker.objects.values_list("pk", "leased_until"):
+        if unchanged_s(f"worker {pk}", until) > lease.total_seconds() or until < at:
+            over |= Q(pk=pk, leased_until=until)
+    return _release(over, deaths=1) if over else 0
 
 
 def give_back(worker: int, known: Collection[tuple[int, int]]) -> None:
@@ -353,12 +364,10 @@ def give_back(worker: int, known: Collection[tuple[int, int]]) -> None:
         _wait_again(mine.filter(pk__in=stray), 0, now())
 
 
-def _release(workers: Sequence[int], deaths: int) -> int:
+def _release(workers: Q, deaths: int) -> int:
     with transaction.atomic():
         at = now()
-        rows = Worker.objects.filter(pk__in=workers).order_by("pk").select_for_update(skip_locked=True)
-        if deaths:
-            rows = rows.filter(leased_until__lt=at)  # it may have been renewed meanwhile
+        rows = Worker.objects.filter(workers).order_by("pk").select_for_update(skip_locked=True)
         ended = [row.pk for row in rows]
         _wait_again(Line.objects.filter(worker__in=ended, state=states.RUNNING), deaths, at)
         Worker.objects.filter(pk__in=ended).delete()

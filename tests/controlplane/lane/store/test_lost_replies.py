@@ -1,7 +1,9 @@
 """A worker runs lines whose claim was committed without its hearing of it, and those that run alone, without waiting."""
 
 import asyncio
+import errno
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,11 @@ from django.db import DatabaseError, close_old_connections
 
 from controlplane.lane import worker as worker_module
 from controlplane.lane.core import states
-from controlplane.lane.models import Batch
+from controlplane.lane.models import Batch, Worker
 from controlplane.lane.objects.folder import Folder
+from controlplane.lane.objects.port import Place
 from controlplane.lane.store import claims
 from controlplane.lane.store.claims import Claimed
-from controlplane.lane.worker import Worker
 from tests.support.lane.model_server import EchoServer
 from tests.support.lane.stored import begun, do_chores
 from tests.support.wait import eventually_async
@@ -57,6 +59,26 @@ def test_lines_whose_claim_had_no_reply_are_given_back(
     assert batch.completed == LINES
 
 
+def test_what_cannot_be_written_is_kept_for_longer_than_a_lease(
+    home: Path, server: EchoServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects, leases = Folder(home / "lane"), list[datetime]()
+    append, lease = objects.append, timedelta(seconds=0.5)
+
+    def full(*arguments: Any) -> Place:
+        leases.append(Worker.objects.get().leased_until)
+        if len(leases) <= 3:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return append(*arguments)
+
+    monkeypatch.setattr(objects, "append", full)
+    batch = begun(objects, LINES)
+    run_to_the_end(batch, objects, server, lease)
+    assert leases == sorted(set(leases)), "it is renewed"
+    batch.refresh_from_db()
+    assert (batch.completed, set(server.asked.values())) == (LINES, {1})
+
+
 def test_lines_that_run_alone_follow_each_other_without_a_pause(
     home: Path, server: EchoServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,10 +91,10 @@ def test_lines_that_run_alone_follow_each_other_without_a_pause(
     assert batch.completed == LINES
 
 
-def run_to_the_end(batch: Batch, objects: Folder, server: EchoServer) -> None:
+def run_to_the_end(batch: Batch, objects: Folder, server: EchoServer, lease: timedelta = claims.LEASE) -> None:
     async def run() -> None:
         stopping = asyncio.Event()
-        worker = Worker(objects, server.url.removesuffix("/v1"), "token", LINES, claims.LEASE)
+        worker = worker_module.Worker(objects, server.url.removesuffix("/v1"), "token", LINES, lease)
         running = asyncio.create_task(worker.run(stopping))
         worker.wake()
 
