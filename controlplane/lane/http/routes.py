@@ -12,6 +12,7 @@ from controlplane.lane.core import lines
 from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.http import forms
 from controlplane.lane.http.edge import caller, choice, expected_end, json, listing
+from controlplane.lane.http.streams import cut_off
 from controlplane.lane.models import Batch, StoredFile
 from controlplane.lane.objects.port import Draft, Objects
 from controlplane.lane.store import batches, files, limits
@@ -89,10 +90,11 @@ class Routes:
         out = web.StreamResponse(headers={"content-type": "application/octet-stream"})
         out.content_length = row.bytes
         await out.prepare(request)
-        while data:
-            await out.write(data)
-            data = await in_thread(lambda: next(parts, b""))
-        await out.write_eof()
+        with cut_off(request):
+            while data:
+                await out.write(data)
+                data = await in_thread(lambda: next(parts, b""))
+            await out.write_eof()
         return out
 
     async def delete(self, request: web.Request) -> web.Response:

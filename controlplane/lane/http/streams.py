@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from aiohttp import web
 from django.db import DatabaseError
@@ -34,7 +35,7 @@ async def relay(
     out = web.StreamResponse(headers={"content-type": "text/event-stream", "cache-control": "no-cache"})
     await out.prepare(request)
     sent_s = float("-inf")  # the head of the answer leaves with its first bytes
-    try:
+    with cut_off(request):
         while True:
             if data or time.monotonic() - sent_s > _SILENT_S:
                 async with asyncio.timeout(_UNREAD_S):
@@ -47,12 +48,19 @@ async def relay(
                 return out  # nobody reads it
             data, ended = await in_thread(read)
         await out.write_eof()
+    return out
+
+
+@contextmanager
+def cut_off(request: web.Request) -> Iterator[None]:
+    """Around what is sent of an answer that has begun. What goes wrong ends the connection, so that nobody takes what was sent for all."""
+    try:
+        yield
     except (DatabaseError, OSError, NotThereError, asyncio.CancelledError) as error:
         if request.transport is not None:
-            request.transport.abort()  # so that nobody takes it for the end
+            request.transport.abort()
         if isinstance(error, asyncio.CancelledError):
             raise
-    return out
 
 
 async def follow(
