@@ -105,6 +105,11 @@ class Batch(models.Model):
         """As clients read them."""
         return {"total": self.total, "completed": self.completed, "failed": self.failed}
 
+    @property
+    def says_tokens(self) -> bool:
+        """Whether its counts of tokens are those of its answers: servers may say none."""
+        return bool(self.input_tokens or self.output_tokens or not self.completed)
+
     def rate_per_s(self, now: datetime) -> float | None:
         """Lines that got results, the mean since its first could run; None while none has one."""
         until, ended = self.finalizing_at or self.ended_at or now, self.completed + self.failed

@@ -9,14 +9,16 @@ from django.db.models import Count, Min, Q
 
 from controlplane.core.listing import newest_first
 from controlplane.lane.core import states
-from controlplane.lane.models import Batch, Callback, Line
+from controlplane.lane.models import Batch, Callback, Line, Worker
+from controlplane.lane.store import claims
 
 FILTERS = {"tenant": "tenant", "status": "status"}
 
 
 class Standing(NamedTuple):
     """A batch and how far it is. `rate_per_s` is the mean since its first line could run, and None, as what follows from it, while no line
-    has a result. `ends_at` is when the last line will have one at that rate.
+    has a result. `ends_at` is when the last line will have one at that rate; None while no worker `works`. Tokens are None where no answer
+    says them.
     """
 
     batch: Batch
@@ -24,6 +26,9 @@ class Standing(NamedTuple):
     rate_per_s: float | None
     ends_at: datetime | None
     errors_by_kind: dict[str, int]
+    works: bool
+    input_tokens: int | None
+    output_tokens: int | None
 
 
 def listed(
@@ -36,12 +41,15 @@ def listed(
 
 def standings(batches: Sequence[Batch], now: datetime) -> list[Standing]:
     kinds = _kinds([batch.pk for batch in batches if batch.status in states.OPEN])
-    return [_standing(batch, kinds.get(batch.pk, {}), now) for batch in batches]
+    works = Worker.objects.filter(leased_until__gt=claims.now()).exists()
+    return [_standing(batch, kinds.get(batch.pk, {}), now, works) for batch in batches]
 
 
-def _standing(batch: Batch, kinds: dict[str, int], now: datetime) -> Standing:
+def _standing(batch: Batch, kinds: dict[str, int], now: datetime, works: bool) -> Standing:
     share = (batch.completed + batch.failed) / batch.total if batch.total else None
-    return Standing(batch, share, batch.rate_per_s(now), batch.ends_at(now), batch.errors_by_kind or kinds)
+    ends_at = batch.ends_at(now) if works else None
+    tokens = (batch.input_tokens, batch.output_tokens) if batch.says_tokens else (None, None)
+    return Standing(batch, share, batch.rate_per_s(now), ends_at, batch.errors_by_kind or kinds, works, *tokens)
 
 
 def _kinds(batches: Sequence[int]) -> Mapping[int, dict[str, int]]:

@@ -51,10 +51,12 @@ class BatchOut(Schema):
     failed: Count = Field(validation_alias="batch.failed")
     errors_by_kind: dict[str, int] = Field(description="By HTTP status, or by the code of errors without an answer")
     problems: list[BatchProblemOut] = Field(validation_alias="batch.problems")
-    input_tokens: int = Field(validation_alias="batch.input_tokens")
-    output_tokens: int = Field(validation_alias="batch.output_tokens")
+    input_tokens: int | None = Field(description="Null where no answer says how many")
+    output_tokens: int | None
     rate_per_s: Finite = Field(description="Lines with a result, the mean since the first could run")
-    ends_at: datetime | None = Field(description="When the last line has its result, at that rate")
+    ends_at: datetime | None = Field(
+        description="When the last line has its result, at that rate; null while no lane runs lines"
+    )
     retry_of: str = Field(validation_alias="batch.retry_of", description="The batch whose failed lines it runs again")
     created_at: datetime = Field(validation_alias="batch.created_at")
     expires_at: datetime = Field(validation_alias="batch.expires_at")

@@ -103,22 +103,23 @@ class Check:
         self._endpoint = endpoint
         self._ids: set[bytes] = set()
         self._inputs = 0
+        self._is_over = False
 
     @property
     def full(self) -> bool:
         """Whether no more problems are listed."""
-        return len(self.problems) >= MAX_PROBLEMS
+        return self._is_over or len(self.problems) >= MAX_PROBLEMS
 
     def take(self, text: bytes, place: Place) -> None:
         """The next line, without its end. An empty one is skipped."""
-        if not text.strip():
+        if self.full or not text.strip():
+            return
+        if len(self.places) == MAX_REQUESTS:
+            self._is_over = True
+            message = f"A batch has at most {MAX_REQUESTS} requests: split the file."
+            self.problems.append(Problem("too_many_requests", message, place.number))
             return
         self.places.append(place)
-        if len(self.places) > MAX_REQUESTS:
-            if len(self.places) == MAX_REQUESTS + 1:
-                message = f"A batch has at most {MAX_REQUESTS} requests: split the file."
-                self.problems.append(Problem("too_many_requests", message, place.number))
-            return
         problem = self._problem(text, place.number)
         if problem is not None:
             self.problems.append(problem)

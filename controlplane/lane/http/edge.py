@@ -20,7 +20,6 @@ from controlplane.lane.core.lines import RefusedError
 from controlplane.lane.create_job import Caller
 from controlplane.lane.http import forms
 from controlplane.lane.models import Batch
-from controlplane.lane.objects.port import AwayError
 from controlplane.lane.store.batches import ConflictError
 from controlplane.lane.store.files import NotThereError
 from controlplane.lane.store.idempotency import OtherBodyError
@@ -102,14 +101,14 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     except DatabaseError as error:
         log.warning("lane.database_failed", reason=str(error))
         return _later("The database does not answer: try again shortly.")
-    except AwayError as error:
+    except OSError as error:
+        if isinstance(error, ConnectionError):
+            raise  # of the client's
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            log.warning("lane.disk_full")
+            return _later("There is no room for files just now: try again later.")
         log.warning("lane.objects_away", reason=str(error))
         return _later("The files do not answer: try again shortly.")
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        log.warning("lane.disk_full")
-        return _later("There is no room for files just now: try again later.")
 
 
 def _later(message: str) -> web.Response:

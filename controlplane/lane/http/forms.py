@@ -50,14 +50,18 @@ def batch(row: Batch) -> dict[str, Any]:
         "cancelling_at": _unix(row.cancelling_at),
         **{f"{end}_at": _unix(row.ended_at) if row.status == end else None for end in states.ENDED},
         "request_counts": row.counts(),
-        "usage": {
-            "input_tokens": row.input_tokens,
-            "input_tokens_details": {"cached_tokens": row.cached_tokens},
-            "output_tokens": row.output_tokens,
-            "output_tokens_details": {"reasoning_tokens": row.reasoning_tokens},
-            "total_tokens": row.input_tokens + row.output_tokens,
-        },
+        "usage": _usage(row) if row.says_tokens else None,
         "metadata": row.metadata,
+    }
+
+
+def _usage(row: Batch) -> dict[str, Any]:
+    return {
+        "input_tokens": row.input_tokens,
+        "input_tokens_details": {"cached_tokens": row.cached_tokens},
+        "output_tokens": row.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": row.reasoning_tokens},
+        "total_tokens": row.input_tokens + row.output_tokens,
     }
 
 

@@ -131,7 +131,8 @@ class Bucket(Objects):
 
     def batches(self) -> Iterator[list[int]]:
         listed = _say(lambda: obstore.list_with_delimiter(self._store, "segments/"))
-        yield from some([int(name.rpartition("/")[2]) for name in listed["common_prefixes"]])
+        names = (name.rpartition("/")[2] for name in listed["common_prefixes"])
+        yield from some([int(name) for name in names if name.isdecimal()])
 
     def _listed(self, prefix: str) -> Iterator[tuple[str, datetime]]:
         pages = obstore.list(self._store, prefix)

@@ -148,7 +148,7 @@ class Folder(Objects):
         yield from some(keys)
 
     def batches(self) -> Iterator[list[int]]:
-        yield from some([int(entry.name) for entry in os.scandir(self._segments)])
+        yield from some([int(entry.name) for entry in os.scandir(self._segments) if entry.name.isdecimal()])
 
 
 def _synchronise(folder: Path) -> None:

@@ -135,9 +135,14 @@ def new_key() -> str:
     return secrets.token_hex(16)
 
 
+def is_key(name: str) -> bool:
+    """Others lie there too: NFS keeps a file that is removed while it is read, as `.nfs…`."""
+    return _KEY.fullmatch(name) is not None
+
+
 def checked(key: str) -> str:
     """Raises ValueError of what is no key, and so might lead anywhere."""
-    if not _KEY.fullmatch(key):
+    if not is_key(key):
         raise ValueError(f"{key!r} is not the key of an object")
     return key
 

@@ -13,6 +13,7 @@ from controlplane.lane.core.lines import MAX_INPUT_BYTES, WINDOW_S, NewBatch, Re
 from controlplane.lane.models import Batch, StoredFile
 from controlplane.lane.store import changes, claims, limits
 from controlplane.lane.store.files import NotThereError, new_file_id, page
+from controlplane.lane.store.files import get as get_file
 
 
 class ConflictError(Exception):
@@ -21,9 +22,10 @@ class ConflictError(Exception):
 
 def input_of(tenant: str, wanted: NewBatch) -> StoredFile:
     """Raises NotThereError, RefusedError."""
-    file = StoredFile.objects.filter(pk=wanted.input_file_id, tenant=tenant).first()
-    if file is None:
-        raise NotThereError(f"There is no file {wanted.input_file_id[:100]!r}.", "input_file_id")
+    try:
+        file = get_file(tenant, wanted.input_file_id)
+    except NotThereError as error:
+        raise NotThereError(str(error), "input_file_id") from None
     if file.purpose != "batch":
         raise RefusedError(f"The file's purpose is {file.purpose!r}: upload it with purpose `batch`.", "input_file_id")
     if file.bytes > MAX_INPUT_BYTES:

@@ -4,6 +4,7 @@ Any lane does it, by an attempt with a lease, and another does it again from the
 lines are known by their numbers, and the ids and the bytes of files follow from the batch.
 """
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,6 +20,7 @@ from controlplane.lane.objects.port import Draft, Objects, read_whole
 from controlplane.lane.store import changes, claims, files, limits
 
 _ROWS = 1_000  # lines that are written or read at a time
+_LOCKED_EVERY_S = 5.0  # while lines are checked: a file may have a hundred million that are empty
 
 
 class SupersededError(Exception):
@@ -120,7 +122,7 @@ def _write_retried(chore: Chore, objects: Objects) -> None:
 
 
 def _read(file: BinaryIO, check: Check, chore: Chore) -> None:
-    offset = number = 0
+    offset, number, locked_s = 0, 0, time.monotonic()
     while not check.full:
         text = file.readline(lines.MAX_LINE_BYTES + 1)
         if not text:
@@ -134,9 +136,10 @@ def _read(file: BinaryIO, check: Check, chore: Chore) -> None:
         else:
             check.take(text.rstrip(b"\r\n"), Place(number, offset, len(text)))
         offset += len(text)
-        if number % _ROWS == 0:
+        if number % _ROWS == 0 and time.monotonic() - locked_s > _LOCKED_EVERY_S:
             with transaction.atomic():
                 chore.lock()
+            locked_s = time.monotonic()
 
 
 class _Outcome(NamedTuple):

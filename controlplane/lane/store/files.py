@@ -9,7 +9,7 @@ from django.db.models import Model, Q, QuerySet
 
 from controlplane.lane.core import states
 from controlplane.lane.models import Batch, StoredFile
-from controlplane.lane.objects.port import Draft, Objects
+from controlplane.lane.objects.port import Draft, Objects, is_key
 from controlplane.lane.store import claims
 
 PURPOSES = ("batch", "assistants", "fine-tune", "vision", "user_data", "evals")
@@ -111,7 +111,8 @@ def sweep(objects: Objects) -> None:
     for keys in objects.old():
         known = set(StoredFile.objects.filter(object__in=keys).values_list("object", flat=True))
         for key in set(keys) - known - _inputs(keys):
-            objects.remove(key)
+            if is_key(key):
+                objects.remove(key)
     for batches in objects.batches():
         needed = Batch.objects.filter(_NEEDY, pk__in=batches).values_list("pk", flat=True)
         for pk in set(batches) - set(needed):

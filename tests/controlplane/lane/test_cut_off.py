@@ -1,13 +1,15 @@
-"""An answer that has begun and cannot go on is cut off: nobody takes what there is for all of it."""
+"""What is answered where files cannot be read or written. One that has begun is cut off: nobody takes what there is for all of it."""
 
 import asyncio
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
+from aiohttp.test_utils import TestServer, make_mocked_request
 
 from controlplane.lane.backlog import Estimates
 from controlplane.lane.http.edge import edge
@@ -46,6 +48,16 @@ async def test_a_file_whose_bucket_goes_away_while_it_is_read(home: Path, monkey
         writer.close()
     _, _, body = given.partition(b"\r\n\r\n")
     assert body == PART[: len(body)]
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EIO, errno.ENOSPC])
+async def test_files_that_cannot_be_written_are_said_to_be_so(number: int) -> None:
+    async def refuse(_: web.Request) -> web.StreamResponse:
+        raise OSError(number, os.strerror(number))
+
+    headers = {"authorization": "Bearer token", TENANT_HEADER: "a"}
+    answer = await edge("token")(make_mocked_request("POST", "/v1/files", headers), refuse)
+    assert (answer.status, answer.headers["retry-after"]) == (503, "2")
 
 
 async def read_to_the_end(reader: asyncio.StreamReader) -> bytes:

@@ -13,7 +13,8 @@ from controlplane.accounts.models import Membership
 from controlplane.fleet.models import Team, Tenant, Tier
 from controlplane.lane import report
 from controlplane.lane.core import states
-from controlplane.lane.models import Batch, Callback, CallbackSecret, Line, StoredFile, TenantLimits
+from controlplane.lane.http import forms
+from controlplane.lane.models import Batch, Callback, CallbackSecret, Line, StoredFile, TenantLimits, Worker
 from controlplane.lane.objects.folder import Folder
 from controlplane.lane.store import callbacks, claims, files, jobs, limits
 from tests.support.lane.stored import answer, begun, do_chores, new_job, read
@@ -43,6 +44,7 @@ def text(client: Client, path: str = "/batches") -> str:
 def test_the_screen_says_how_far_a_batch_is_and_what_is_not_known(teammate: Client, objects: Folder) -> None:
     assert "No batch was made yet" in text(teammate)
     waits = begun(objects, 4)
+    claims.register()
     page = text(teammate)
     assert "0 of 4" in page and '<span class="muted">unknown</span>' in page
     Batch.objects.filter(pk=waits.pk).delete()
@@ -52,6 +54,25 @@ def test_the_screen_says_how_far_a_batch_is_and_what_is_not_known(teammate: Clie
     assert "/cancel" not in page, "a teammate may not"
     assert "text 1" not in page and "alone, who reads them with its API key" in page
     assert "No batch with these filters" in text(teammate, "/batches?tenant=bob")
+
+
+def test_while_no_lane_runs_lines_an_end_is_unknown(teammate: Client, owner: Client, objects: Folder) -> None:
+    half_done(objects)
+    Worker.objects.update(leased_until=claims.now() - timedelta(seconds=1))
+    assert "unknown: no lane runs lines now" in text(teammate)
+    [row] = owner.get("/api/v1/batches").json()["rows"]
+    assert row["ends_at"] is None and row["rate_per_s"] > 0
+
+
+def test_tokens_that_no_answer_says_are_unknown(owner: Client, objects: Folder) -> None:
+    batch = half_done(objects)
+    assert forms.batch(batch)["usage"]["total_tokens"] == 4
+    Batch.objects.update(input_tokens=0, output_tokens=0)
+    batch.refresh_from_db()
+    [row] = owner.get("/api/v1/batches").json()["rows"]
+    assert (row["input_tokens"], row["output_tokens"], forms.batch(batch)["usage"]) == (None, None, None)
+    batch.completed = 0
+    assert forms.batch(batch)["usage"]["total_tokens"] == 0, "it has used none"
 
 
 def test_rest_has_the_same(owner: Client, objects: Folder) -> None:

@@ -99,6 +99,10 @@ def test_a_batch_may_be_for_what_the_gateway_answers_with_a_model(monkeypatch: p
     assert not [path for path in ALLOWED if ENDPOINTS[path].is_form]
     monkeypatch.setattr(lines, "MAX_REQUESTS", 2)
     assert codes(*(a_line(f"{it}", "x") for it in range(5))) == [(3, "too_many_requests")]
+    check = Check(CHAT)
+    for number in range(1, 1_000):
+        check.take(json.dumps(a_line(f"{number}", "x")).encode(), Place(number, 0, 0))
+    assert check.full and len(check.places) == 2, "no more are kept than a batch may have"
 
 
 def test_a_result_is_a_line_whatever_was_answered() -> None:

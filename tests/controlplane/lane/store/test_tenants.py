@@ -84,3 +84,13 @@ def test_two_tenants_never_meet(home: Path) -> None:
                 assert listed and {row.pk for row in listed} <= set(file_ids[me])
             assert {row.name for row in batches.listed(me, "", limit)[0]} <= set(names[me])
     assert before == [list(table.objects.order_by("pk").values()) for table in (StoredFile, Batch)]
+
+
+@pytest.mark.django_db
+def test_a_file_that_has_expired_makes_no_batch(home: Path) -> None:
+    objects = Folder(home / "lane")
+    file_id = upload(objects, b"x")
+    StoredFile.objects.update(expires_at=claims.now())
+    with pytest.raises(NotThereError) as refused:
+        batches.create(TENANTS[0], KEY, NewBatch(file_id, "/v1/chat/completions", "24h"))
+    assert refused.value.param == "input_file_id"
