@@ -6,6 +6,7 @@ worker's death repeats no more than these.
 
 import asyncio
 import random
+import socket
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -52,10 +53,24 @@ GRACE_S = 10.0
 ALONE_EVERY_S = 60.0
 """How often a busy worker lets its lines end so as to run one alone."""
 _PAUSE_S = 1.0
+_SILENT_S = 30
 _MAX_ANSWER_BYTES = 16 << 20
 _TIMEOUT = aiohttp.ClientTimeout(total=3_600.0, sock_connect=5.0)
 
 T = TypeVar("T")
+
+
+def _watched(address: aiohttp.AddrInfoType) -> socket.socket:
+    """One whose kernel asks a silent gateway for signs of life after _SILENT_S, and gives it up after three more like it. An answer may
+    take as long as it likes, and a host that has vanished says nothing.
+    """
+    made = socket.socket(*address[:3])
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENT_S)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _SILENT_S // 3)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    return made
 
 
 class Ended(NamedTuple):
@@ -106,7 +121,7 @@ class Worker:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Until `stopping`; then lines in flight may end for GRACE_S."""
-        connector = aiohttp.TCPConnector(limit=0)
+        connector = aiohttp.TCPConnector(limit=0, socket_factory=_watched)
         async with aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT) as self._session:
             waiter = asyncio.ensure_future(stopping.wait())
             waiter.add_done_callback(lambda _: self._changed.set())

@@ -2,10 +2,11 @@
 
 import asyncio
 import errno
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.db import DatabaseError, close_old_connections
@@ -79,6 +80,26 @@ def test_what_cannot_be_written_is_kept_for_longer_than_a_lease(
     assert (batch.completed, set(server.asked.values())) == (LINES, {1})
 
 
+def timers_to(port: int) -> set[str]:
+    """Of the kernel's, for connections to it: 02 is of one with signs of life."""
+    rows = [row.split() for row in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    return {row[5][:2] for row in rows if row[2].endswith(f":{port:04X}") and row[3] == "01"}
+
+
+def test_the_kernel_asks_whether_a_gateway_that_says_nothing_is_there(home: Path, server: EchoServer) -> None:
+    timers = set[str]()
+
+    async def look() -> None:
+        await eventually_async(lambda: server.running == 1)
+        timers.update(timers_to(urlsplit(server.url).port or 0))
+        server.let_go()
+
+    objects = Folder(home / "lane")
+    server.hold()
+    run_to_the_end(begun(objects, 1), objects, server, meanwhile=look)
+    assert timers == {"02"}
+
+
 def test_lines_that_run_alone_follow_each_other_without_a_pause(
     home: Path, server: EchoServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,7 +112,16 @@ def test_lines_that_run_alone_follow_each_other_without_a_pause(
     assert batch.completed == LINES
 
 
-def run_to_the_end(batch: Batch, objects: Folder, server: EchoServer, lease: timedelta = claims.LEASE) -> None:
+async def nothing() -> None: ...
+
+
+def run_to_the_end(
+    batch: Batch,
+    objects: Folder,
+    server: EchoServer,
+    lease: timedelta = claims.LEASE,
+    meanwhile: Callable[[], Awaitable[None]] = nothing,
+) -> None:
     async def run() -> None:
         stopping = asyncio.Event()
         worker = worker_module.Worker(objects, server.url.removesuffix("/v1"), "token", LINES, lease)
@@ -102,6 +132,7 @@ def run_to_the_end(batch: Batch, objects: Folder, server: EchoServer, lease: tim
             return await asyncio.to_thread(status_of, batch.pk) == states.FINALIZING
 
         try:
+            await meanwhile()
             await eventually_async(has_ended, within_s=60)
         finally:
             stopping.set()
