@@ -48,6 +48,9 @@ def test_lines_that_nobody_waits_for_are_open_until_they_end(home: Path) -> None
     assert (soon.lines, later.lines) == (1, 2)
     assert 0 <= job.expires_at.timestamp() - soon.due_s < 60
     assert later.mix == soon.mix == TokenMix(40, 10)
+    silent = begun(objects, 3)
+    Batch.objects.filter(pk=silent.pk).update(completed=3)
+    assert open_work()[0].mix == TokenMix(40, 10), "tokens that its answers do not say are unknown, and not 0"
     batches.cancel(batch.tenant, batch.name)
     assert [work.lines for work in open_work()] == [1]
 
