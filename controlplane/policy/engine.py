@@ -135,6 +135,7 @@ class Engine:
     ) -> Ticked:
         """What acts, then what is in shadow."""
         self._active = track = self._active or DecisionTrack.load(Memory.ACTIVE)
+        track.count_from(observation.now_ms)
         has_state = track.memory != type(track.memory)()
         if not policies.active and not has_state and not journal.any_undone():
             self._act(Turn(leader.generation, leader.fence, acts=False), clusters)
@@ -178,6 +179,7 @@ class Engine:
             self._shadow = None
             return
         self._shadow = track = self._shadow or DecisionTrack.load(Memory.SHADOW)
+        track.count_from(observation.now_ms)
         followed = follow(observation, policies.shadow, track.memory)
         decision = followed.decision
         record = record_of(followed.observation, followed.policies, track.memory, decision, decider())
@@ -208,7 +210,7 @@ class Engine:
         if self._overlay is not None:
             before, at_ms = self._overlay
             same = before == bare
-            if same and (is_empty(bare) or now_ms - at_ms < RENEW_S * 1_000):
+            if same and (is_empty(bare) or 0 <= now_ms - at_ms < RENEW_S * 1_000):
                 return
         key = row.key if row is not None else ""
         expires_ms = 0 if is_empty(bare) else now_ms + int(OVERLAY_S * 1_000)

@@ -96,7 +96,7 @@ def of_actions(now: datetime) -> Iterator[Fault]:
     """
     latest: dict[str, Action] = {}
     since = now - LASTS
-    for action in Action.objects.filter(ended_at__gte=since).order_by("ended_at", "pk"):
+    for action in Action.objects.filter(ended_at__gte=since).order_by("pk"):
         latest[action.pool] = action
     if not latest:
         return

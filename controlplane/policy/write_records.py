@@ -9,7 +9,7 @@ from datetime import datetime
 from controlplane.fleet.changes import DECISIONS, say
 from controlplane.policy.act.journal import at
 from controlplane.policy.core.decision import Alarm, Decision, ModelDecision, TargetDecision
-from controlplane.policy.core.memory import LadderMemory, Memory
+from controlplane.policy.core.memory import LadderMemory, Memory, until
 from controlplane.policy.core.record import Record, RecordError, decode_memory, encode
 from controlplane.policy.models import DecisionChange, DecisionRecord
 from controlplane.policy.models import Memory as MemoryRow
@@ -46,6 +46,11 @@ class DecisionTrack:
         except RecordError as error:
             return cls(name, problem=str(error))
         return cls(name, memory, row.document.encode(), problem="; ".join(lost))
+
+    def count_from(self, now_ms: int) -> None:
+        """Let what was remembered by a clock that was ahead count from now on."""
+        self.memory = until(now_ms, self.memory)
+        self.stored_ms, self.recorded_ms = min(self.stored_ms, now_ms), min(self.recorded_ms, now_ms)
 
     @contextmanager
     def unless_it_fails(self) -> Iterator[None]:

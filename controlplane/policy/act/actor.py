@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from controlplane.core.backoff import waits
 from controlplane.core.lease import LeaseLostError
 from controlplane.core.periodic import PeriodicThread
 from controlplane.core.seldom import Seldom
@@ -13,7 +14,7 @@ from controlplane.fleet.clusters.errors import ClusterError, StaleLeaderError
 from controlplane.fleet.clusters.port import Cluster
 from controlplane.policy.act import journal
 from controlplane.policy.act.journal import Fence
-from controlplane.policy.act.snapshots import SnapshotWriter
+from controlplane.policy.act.snapshots import MAX_WAIT_S, SnapshotWriter
 from controlplane.policy.act.stepper import Stepper
 from controlplane.policy.models import Action
 from controlplane.policy.observe.core.traffic import Traffic
@@ -124,7 +125,7 @@ class Actor(PeriodicThread):
         """A new leader makes itself known before it changes anything. False where the cluster does not answer."""
         if self._claimed[0] == generation and named <= self._claimed[1]:
             return True
-        if self._clock() < self._claim_from_ms:
+        if waits(self._clock(), self._claim_from_ms, MAX_WAIT_S):
             return False
         began = time.monotonic()
         try:

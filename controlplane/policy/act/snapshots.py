@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import structlog
 
+from controlplane.core.backoff import waits
 from controlplane.fleet.clusters.errors import PermanentClusterError, RetryableClusterError, StaleLeaderError
 from controlplane.fleet.clusters.port import Cluster
 from controlplane.fleet.models import PublishedSnapshot
@@ -12,7 +13,7 @@ from controlplane.policy.act.stepper import CALL_SECONDS, retry_in_s
 
 log = structlog.get_logger(__name__)
 
-AGAIN_S = 60.0
+AGAIN_S = MAX_WAIT_S = 60.0
 """What a cluster has refused is tried again after this: a right may have been granted meanwhile. At once where the snapshot changes."""
 
 
@@ -40,7 +41,7 @@ class SnapshotWriter:
         if not etag or version == self._stored:
             return
         is_news = bool(self.refused) and version != self._tried
-        if self._now_ms() < self._from_ms and not is_news:
+        if waits(self._now_ms(), self._from_ms, MAX_WAIT_S) and not is_news:
             return
         etag, text = PublishedSnapshot.objects.values_list("etag", "text").get()
         self._tried = (generation, etag)

@@ -121,6 +121,35 @@ class Memory(Remembered, frozen=True):
     """By name of the policy."""
 
 
+def until(now_ms: int, memory: Memory) -> Memory:
+    """`memory` with no time after now: such a time is of a clock that was ahead, and what counts from it would last until then."""
+
+    def times(each: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+        is_later = each and each[-1][0] > now_ms
+        return tuple((min(at_ms, now_ms), value) for at_ms, value in each) if is_later else each
+
+    def since(each: FailoverMemory) -> FailoverMemory:
+        well_ms = None if each.well_since_ms is None else min(each.well_since_ms, now_ms)
+        return FailoverMemory(each.active, min(each.since_ms, now_ms), well_ms)
+
+    replace = msgspec.structs.replace
+    return Memory(
+        {
+            name: replace(each, steps=times(each.steps), recommended=times(each.recommended))
+            for name, each in memory.targets.items()
+        },
+        {
+            model: {tier: LadderMemory(each.level, min(each.since_ms, now_ms)) for tier, each in tiers.items()}
+            for model, tiers in memory.ladders.items()
+        },
+        {
+            model: {name: since(each) for name, each in failovers.items()}
+            for model, failovers in memory.failovers.items()
+        },
+        {name: replace(each, entered=times(each.entered)) for name, each in memory.canaries.items()},
+    )
+
+
 class Left(NamedTuple):
     """A policy in force for which nothing is decided, because its text cannot be read or its decision fails."""
 

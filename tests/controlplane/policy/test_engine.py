@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.fleet.models import Cluster, Observation, Pool, PublishedSnapshot, Replica
+from controlplane.fleet.models import Cluster, Observation, Pool, Replica
 from controlplane.incidents.models import ChangeRecord
 from controlplane.policy.act.journal import at
 from controlplane.policy.core.overlay import ladder
@@ -12,8 +12,16 @@ from controlplane.policy.core.record import decode
 from controlplane.policy.models import Action, DecisionChange, DecisionRecord, Override, Pause, PolicyRevision
 from controlplane.policy.queries import newest_decision
 from controlplane.policy.write_records import MEMORY_S
-from inference.contract import snapshot
-from tests.support.policy.world import GATEWAY, POOL, World, fleet, revision, scaling, world_of
+from tests.support.policy.world import (
+    GATEWAY,
+    POOL,
+    World,
+    fleet,
+    revision,
+    scaling,
+    snapshot_in_force,
+    world_of,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -34,10 +42,6 @@ LADDER = """\
           max_output_tokens: 64
           min_stay_s: 3
 """
-
-
-def snapshot_in_force() -> snapshot.Snapshot:
-    return snapshot.decode(PublishedSnapshot.objects.get().text.encode())
 
 
 @pytest.fixture

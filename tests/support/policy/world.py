@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 
 from controlplane.fleet import publish
-from controlplane.fleet.models import Cluster, LLMModel, Pool, Region, Variant
+from controlplane.fleet.models import Cluster, LLMModel, Pool, PublishedSnapshot, Region, Variant
 from controlplane.policy.act.journal import Fence
 from controlplane.policy.core.observation import CanaryCounts
 from controlplane.policy.engine import Engine, Leader, Ticked
@@ -17,6 +17,7 @@ from controlplane.policy.observe.core.traffic import Traffic
 from controlplane.policy.observe.gather import Background
 from controlplane.policy.observe.planned import Planned, PoolKnown
 from forecasting.capacity.assumptions import ReplicaCapacity
+from inference.contract import snapshot
 from inference.contract.gateway_signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
 from tests.support.past_the_audit import unrecorded
 from tests.support.policy.cluster import ClusterInMemory
@@ -52,6 +53,10 @@ def fleet(pools: Mapping[str, str] | None = None) -> None:
         Pool.objects.create(
             name=pool, variant=variant, region=region, cluster=cluster, protocol="openai", model_name=model
         )
+
+
+def snapshot_in_force() -> snapshot.Snapshot:
+    return snapshot.decode(PublishedSnapshot.objects.get().text.encode())
 
 
 @dataclass

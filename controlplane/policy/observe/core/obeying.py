@@ -41,7 +41,7 @@ def late(before: Mapping[str, Late], heard: Iterable[Heard], published: Publishe
     for each in heard:
         known = before.get(each.url)
         if known is not None and (each.problem or _lacks(each, known.published)):
-            after[each.url] = known
+            after[each.url] = known._replace(since_ms=min(known.since_ms, now_ms))
         elif not each.problem and _lacks(each, published):
             after[each.url] = Late(published, now_ms)
     return after

@@ -84,7 +84,7 @@ class Heard:
 
     def missed(self, at_ms: int) -> "Heard | None":
         """Of a gateway that no cluster has now; None once it is gone for good."""
-        since_ms = at_ms if self.missing_ms is None else self.missing_ms
+        since_ms = at_ms if self.missing_ms is None else min(self.missing_ms, at_ms)
         if self.signals is None or at_ms - since_ms >= LOST_AFTER_S * MS_PER_S:
             return None
         return replace(self, problem=f"{self.url} is in no cluster any more", missing_ms=since_ms)
@@ -202,7 +202,8 @@ class Traffic:
             missed = self.gateways[url].missed(at_ms)
             if missed is not None and not any(missed.is_process_of(each) for each in here):
                 gateways[url] = missed
-        kept = [each for each in self.rounds if each.at_ms > at_ms - LONG_S * MS_PER_S]
+        # What is later is of a clock that was ahead.
+        kept = [each for each in self.rounds if at_ms - LONG_S * MS_PER_S < each.at_ms < at_ms]
         if any(each.pools is not None for each in gateways.values()):
             kept.append(Round.add_up(at_ms, (each for each in gateways.values() if each.counts)))
         return Traffic(gateways, tuple(kept))

@@ -31,6 +31,13 @@ def test_a_gateway_that_obeys_an_older_overlay_is_named() -> None:
     assert watched.hear(Obeyed(3, 10, 7)) == []
 
 
+def test_a_clock_that_is_set_back_delays_that_by_no_more_than_it_takes() -> None:
+    watched = Watched()
+    watched.hear(Obeyed(3, 10, 6))
+    watched.hear(Obeyed(3, 10, 6), after_s=-3_600)
+    assert "for 2 min by now" in watched.hear(Obeyed(3, 10, 6), after_s=120)[0].text
+
+
 def test_one_that_ends_an_overlay_by_a_clock_of_its_own_is_named_with_its_clock() -> None:
     watched = Watched()
     watched.hear(Obeyed(3, 10, 0), off_s=400)

@@ -104,6 +104,14 @@ def test_a_gateway_that_no_cluster_has_any_more_counts_on_until_it_is_gone_for_g
     assert seen[33] == (10.0, 0, 0, True)
 
 
+def test_what_was_heard_by_a_clock_that_was_ahead_is_no_load_of_now() -> None:
+    traffic = _heard(*({A: _busy(1, 10 * n), B: structs.replace(_busy(1, 10 * n), gateway=B)} for n in range(4)))
+    for at_s in range(-3_600, -3_569):
+        traffic = traffic.next(at_s * 1_000, {A: _busy(1, 200_000 + 50 * at_s)})
+    assert [each.at_ms // 1_000 for each in traffic.rounds] == list(range(-3_599, -3_569))
+    assert (traffic.mean_since(lambda each: sum(each.requests_per_s.values())), list(traffic.gateways)) == (50.0, [A])
+
+
 def test_a_gateway_that_is_read_at_another_url_counts_once() -> None:
     by_service = {"http://gateway": _signals(10)}
     traffic = _heard(by_service, {"http://gateway": _signals(20)}, {A: _signals(30)}, {A: _signals(40)})
