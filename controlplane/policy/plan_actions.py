@@ -96,6 +96,8 @@ def reconcile(
             go_on.add(action.pk)
         elif target.action != "hold":
             give_up[action.pk] = f"It is no longer wanted: {target.reason}"
+        elif _out_too_long(action, observation):
+            give_up[action.pk] = f"It was held until its deadline, and its replicas get requests again: {target.reason}"
     for name, target in decision.targets.items():
         if target.action not in KINDS or target.wanted is None or target.seen is None or name in still_open:
             continue
@@ -123,6 +125,17 @@ def agrees(action: Action, target: TargetDecision) -> bool:
     if action.kind == Action.Kind.DOWN:
         return target.wanted <= action.after
     return target.wanted >= action.after
+
+
+def _out_too_long(action: Action, observation: Observation) -> bool:
+    """Whether replicas get no requests although the drain's deadline is over. A count that may have been asked for is looked for first."""
+    if action.step not in journal.KEEPS_DRAINING or journal.at(observation.now_ms) < action.deadline_at:
+        return False
+    if action.step != Action.Step.PREFERRED:
+        return True
+    facts = observation.pools.get(action.pool, PoolFacts(action.pool))
+    asked_s = max(action.step_at, action.retry_at or action.step_at).timestamp()
+    return facts.cluster_age_ms is not None and _seen_ms(facts, observation) / 1_000 - asked_s >= NOTICED_AFTER_S
 
 
 def _seen_ms(facts: PoolFacts, observation: Observation) -> int:

@@ -6,7 +6,13 @@ import pytest
 from django.db.models import F
 from msgspec import structs
 
-from controlplane.fleet.clusters.errors import ConflictError, ForbiddenError, ThrottledError
+from controlplane.fleet.clusters.errors import (
+    ClusterError,
+    ConflictError,
+    ForbiddenError,
+    ThrottledError,
+    UnreachableError,
+)
 from controlplane.fleet.clusters.port import ClusterSeen
 from controlplane.fleet.models import Cluster, Pool, Replica
 from controlplane.policy.models import Action, PolicyRevision
@@ -77,6 +83,34 @@ def test_a_drain_waits_while_metrics_are_missing(world: World) -> None:
     world.silent = False
     world.tick(6)
     assert _scales(world) == [2]
+
+
+@pytest.mark.parametrize("refused", [None, UnreachableError("no answer")])
+def test_replicas_of_a_drain_that_is_held_past_its_deadline_get_requests_again(
+    world: World, refused: ClusterError | None
+) -> None:
+    """Where a count may have been asked for, once the cluster has shown that it was not set."""
+    revision(scaling(min=2, stale_after_s=2, drain_deadline_s=60, **QUICK_DOWN))
+    world.in_flight = {} if refused else dict.fromkeys(REPLICAS, 1)
+    if refused:
+        world.tick(2)
+        world.cluster.fails_to_scale = refused
+    world.tick(6)
+    assert Action.objects.get().step == ("preferred" if refused else "draining")
+    world.silent = True
+    world.tick(50, every_s=5)
+    assert Replica.objects.filter(draining=True).exists()
+    world.cluster.age_ms = 70_000 if refused else 0
+    world.tick(15, every_s=5)
+    if refused:
+        assert Replica.objects.filter(draining=True).exists(), "the state is older than what was asked"
+        world.cluster.age_ms = 0
+        world.tick(10, every_s=5)
+    assert not Replica.objects.filter(draining=True).exists()
+    outcome = Action.objects.get().outcome
+    assert outcome.startswith(
+        "It was held until its deadline, and its replicas get requests again: The traffic of chat-pool"
+    )
 
 
 def test_a_conflict_is_looked_at_again(world: World) -> None:

@@ -37,6 +37,7 @@ class ClusterInMemory:
         self.workloads: dict[str, Workload] = {}
         self.writes: list[tuple[str, str, object]] = []
         self.failing: ClusterError | None = None
+        self.fails_to_scale: ClusterError | None = None
         self.problem = ""
         self.age_ms = 0
         self.generation = 0
@@ -89,6 +90,8 @@ class ClusterInMemory:
 
     def scale(self, pool: str, replicas: int, *, token: str, generation: int) -> str:
         self._accept(generation)
+        if self.fails_to_scale is not None:
+            raise self.fails_to_scale
         workload = self._workload(pool)
         if token != str(workload.version):
             raise ConflictError(f"{pool} has changed")
