@@ -4,6 +4,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.db.models import Q
+
 from controlplane.fleet.clusters.port import GATEWAY, ClusterSeen
 from controlplane.fleet.models import Cluster, LLMModel, Observation, Pool
 from controlplane.policy.core.decision import Decision
@@ -16,6 +18,8 @@ KEPT = timedelta(hours=1)
 """How long the end of a fault stays visible: its incident resolves meanwhile."""
 LASTS = timedelta(minutes=15)
 """How long a failed action is a fault, unless a later one of its pool goes well."""
+FAILS = timedelta(seconds=30)
+"""For how long a step of an action is tried again and again before people have to know of it."""
 AWAY_MS = 15_000
 PREFIX = "policy:"
 LEADER = "leading controller"
@@ -91,13 +95,12 @@ def of_leader(generation: int, refused: Mapping[str, str]) -> Iterator[Fault]:
 
 
 def of_actions(now: datetime) -> Iterator[Fault]:
-    """The last action of a pool, where the cluster refused it, or its replicas did not get empty in time. None of a pool that has left
-    the cluster since, or whose cluster was disabled.
+    """The last action of a pool, where the cluster refused it, fails to take it for long, or its replicas did not get empty in time. None
+    of a pool that has left the cluster since, or whose cluster was disabled.
     """
-    latest: dict[str, Action] = {}
-    since = now - LASTS
-    for action in Action.objects.filter(ended_at__gte=since).order_by("pk"):
-        latest[action.pool] = action
+    ended, fails = Q(ended_at__gte=now - LASTS), Q(attempts__gt=0, step_at__lte=now - FAILS, retry_at__gte=now - FRESH)
+    waits = Q(kind=Action.Kind.DOWN, step=Action.Step.PLANNED)  # for a rollout
+    latest = {each.pool: each for each in Action.objects.filter(ended | fails & ~waits).order_by("pk")}
     if not latest:
         return
     here = set(Pool.objects.filter(name__in=latest, cluster__enabled=True).values_list("name", "cluster__name"))
@@ -108,7 +111,11 @@ def of_actions(now: datetime) -> Iterator[Fault]:
         if (pool, action.cluster) in here or (pool.startswith(GATEWAY) and action.cluster in enabled)
     }
     for pool, action in sorted(latest.items()):
-        if action.step == Action.Step.FAILED:
+        if action.ended_at is None:
+            yield Fault(
+                "action", pool, f"{pool} is not changed from {action.before} to {action.after} yet: {action.outcome}"
+            )
+        elif action.step == Action.Step.FAILED:
             yield Fault(
                 "action", pool, f"{pool} could not be changed from {action.before} to {action.after}: {action.outcome}"
             )

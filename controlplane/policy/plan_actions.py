@@ -105,6 +105,8 @@ def reconcile(
         if facts is None or not facts.cluster or _accepted(accepted.get(name), target, _seen_ms(facts, observation)):
             continue
         begin.append(target)
+    if begin and (refused := journal.refused(observation.now_ms)):
+        begin = [each for each in begin if (each.target, KINDS[each.action], each.wanted) not in refused]
     returned = [each for each in _left(clusters, before) if each.pool not in decision.targets]
     return Steps(tuple(begin), tuple(returned), frozenset(go_on), give_up)
 

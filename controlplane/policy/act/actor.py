@@ -1,7 +1,7 @@
 """A thread for each cluster takes its actions on: a cluster that hangs holds up no tick, and no other cluster."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -106,9 +106,8 @@ class Actor(PeriodicThread):
             self.cluster, self._traffic, self._endpoints_version, turn.fence, turn.generation, self._clock
         )
         actions = [action for action in journal.undone() if action.cluster == self.cluster.name]
-        if not self._claim(
-            turn.generation, turn.named
-        ):  # before there is anything to do, so that nothing waits for it then
+        wanted = [action for action in actions if action.pk in turn.go_on and action.ended_at is None]
+        if not self._claim(turn, stepper, wanted):  # before there is anything to do, so that nothing waits for it then
             return
         for action in actions:
             if turn.give_up and action.pk in turn.give_up and action.ended_at is None:
@@ -121,8 +120,9 @@ class Actor(PeriodicThread):
             if action.step == Action.Step.ACCEPTED:
                 stepper.settle(action)
 
-    def _claim(self, generation: int, named: frozenset[str]) -> bool:
-        """A new leader makes itself known before it changes anything. False where the cluster does not answer."""
+    def _claim(self, turn: Turn, stepper: Stepper, wanted: Iterable[Action]) -> bool:
+        """A new leader makes itself known before it changes anything. False where the cluster does not take that: what is `wanted` waits."""
+        generation, named = turn.generation, turn.named
         if self._claimed[0] == generation and named <= self._claimed[1]:
             return True
         if waits(self._clock(), self._claim_from_ms, MAX_WAIT_S):
@@ -137,6 +137,8 @@ class Actor(PeriodicThread):
             self._claim_from_ms = self._clock() + int(wait_s * 1_000)
             if self._claiming.fails(error):
                 log.warning("cluster.not_claimed", cluster=self.cluster.name, reason=str(error), retry_s=wait_s)
+            for action in wanted:
+                stepper.postpone(action, error, wait_s)
             return False
         self._claiming.works()
         self._claimed = (generation, named)

@@ -18,6 +18,8 @@ log = structlog.get_logger(__name__)
 Fence = Callable[[], None]
 """Called first in each transaction that only the leader may write. Raises LeaseLostError."""
 KEEPS_DRAINING = (Action.Step.DRAINING, Action.Step.DRAINED, Action.Step.PREFERRED, Action.Step.ACCEPTED)
+REFUSED_FOR = timedelta(minutes=1)
+"""What a cluster has refused is asked for again after this: a right may have been granted meanwhile."""
 MAX_OUTCOME = 500
 
 
@@ -66,6 +68,13 @@ def undone() -> list[Action]:
 def any_undone() -> bool:
     """Whether there is one of them."""
     return Action.objects.filter(_UNDONE).exists()
+
+
+def refused(now_ms: int) -> set[tuple[str, str, int]]:
+    """Pool, kind and count of what a cluster refused within the last REFUSED_FOR."""
+    now = at(now_ms)
+    rows = Action.objects.filter(step=Action.Step.FAILED, ended_at__range=(now - REFUSED_FOR, now))
+    return set(rows.values_list("pool", "kind", "after"))
 
 
 def move(action: Action, step: str, now_ms: int, generation: int, fence: Fence, **changes: Any) -> bool:

@@ -8,6 +8,7 @@ from prometheus_client import Counter, Histogram
 from controlplane.core.backoff import doubled_s
 from controlplane.core.formatting import TEXT
 from controlplane.fleet.clusters.errors import (
+    ClusterError,
     ConflictError,
     PermanentClusterError,
     RetryableClusterError,
@@ -71,15 +72,17 @@ class Stepper:
         except StaleLeaderError:
             raise
         except RetryableClusterError as error:
-            wait_s = retry_in_s(error, action.attempts + 1)
-            journal.postpone(
-                action, now_ms, wait_s, f"{str(error).rstrip('.')}; tried again in {wait_s:.3g} s", self._fence
-            )
-            log.warning("action.postponed", pool=action.pool, step=action.step, reason=str(error), retry_s=wait_s)
+            self.postpone(action, error, retry_in_s(error, action.attempts + 1))
             return False
         except PermanentClusterError as error:
             log.error("action.refused", pool=action.pool, step=action.step, reason=str(error))  # noqa: TRY400  (the reason is all)
             return self._end(action, STEPS.FAILED, f"The cluster refused it: {error}")
+
+    def postpone(self, action: Action, error: ClusterError, wait_s: float) -> None:
+        """Try its next step again later."""
+        why = f"{str(error).rstrip('.')}; tried again in {wait_s:.3g} s"
+        journal.postpone(action, self._now_ms(), wait_s, why, self._fence)
+        log.warning("action.postponed", pool=action.pool, step=action.step, reason=str(error), retry_s=wait_s)
 
     def give_up(self, action: Action, why: str) -> bool:
         """End an action that the cluster has not accepted. Its replicas get requests again."""

@@ -15,7 +15,7 @@ from controlplane.fleet.clusters.errors import (
 )
 from controlplane.fleet.clusters.port import ClusterSeen
 from controlplane.fleet.models import Cluster, Pool, Replica
-from controlplane.policy.models import Action, PolicyRevision
+from controlplane.policy.models import Action, DecisionRecord, PolicyRevision
 from tests.support.policy.cluster import ClusterInMemory
 from tests.support.policy.world import CLUSTER, POOL, World, fleet, revision, scaling, world_of
 
@@ -184,6 +184,43 @@ def test_a_refused_call_is_a_fault(world: World) -> None:
     assert {action.step for action in Action.objects.filter(after=5)} == {"failed"}
     fault = next(fault for fault in ticked.faults if fault.kind == "action")
     assert "apply deploy/kubernetes/base/rbac.yaml" in fault.text
+
+
+def test_what_a_cluster_refuses_is_asked_for_once_a_minute_and_each_time_has_a_record(world: World) -> None:
+    """It was asked for, recorded and shown as a change each second."""
+    revision(scaling())
+    world.cluster.fails_to_scale = ForbiddenError("weir may not patch deployments/scale")
+    world.rps[POOL] = 45
+    world.heard_for_long()
+    world.tick(175)
+    assert list(Action.objects.values_list("after", "step")) == [(5, "failed")] * 3
+    assert DecisionRecord.objects.count() <= 6
+    world.cluster.fails_to_scale = None
+    world.tick(65)
+    assert _scales(world) == [5]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ("fails_to_claim", ForbiddenError("leases is forbidden.")),
+        ("fails_to_scale", UnreachableError("a webhook failed.")),
+    ],
+)
+def test_a_call_that_fails_on_and_on_is_a_fault_until_it_is_taken(world: World, call: str, error: ClusterError) -> None:
+    """It was tried for ever, and nobody was told."""
+    revision(scaling())
+    setattr(world.cluster, call, error)
+    world.rps[POOL] = 45
+    world.heard_for_long()
+    assert world.tick(20).faults == ()
+    for _ in range(30):
+        [fault] = world.tick(1 if _ else 15).faults
+        assert (fault.kind, fault.severity) == ("action", "page")
+        assert fault.text.startswith(f"chat-pool is not changed from 3 to 5 yet: {str(error)[:-1]}; tried again in ")
+    setattr(world.cluster, call, None)
+    assert world.tick(20).faults == ()
+    assert _scales(world) == [5]
 
 
 def test_a_count_that_a_hand_changed_meanwhile_is_left_alone(world: World) -> None:

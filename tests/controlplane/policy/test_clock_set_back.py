@@ -1,11 +1,10 @@
-"""The controller's clock was an hour ahead, and is set back: what was remembered by it counts from now on, and holds nothing up until then."""
+"""The controller's clock was an hour ahead, and is set back: what was remembered by it counts from now on, and holds nothing up."""
 
 import pytest
 
 from controlplane.fleet.clusters.errors import ThrottledError
 from controlplane.policy.models import Action, DecisionRecord
 from controlplane.policy.models import Memory as MemoryRow
-
 from tests.support.policy.world import POOL, World, revision, scaling, snapshot_in_force, world_of
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -37,6 +37,7 @@ class ClusterInMemory:
         self.workloads: dict[str, Workload] = {}
         self.writes: list[tuple[str, str, object]] = []
         self.failing: ClusterError | None = None
+        self.fails_to_claim: ClusterError | None = None
         self.fails_to_scale: ClusterError | None = None
         self.problem = ""
         self.age_ms = 0
@@ -82,6 +83,8 @@ class ClusterInMemory:
     def claim(self, generation: int, pools: Collection[str]) -> None:
         """What somebody else set is a hand's from now on, as in Kubernetes once a Deployment bears a leader's mark."""
         self._accept(generation)
+        if self.fails_to_claim is not None:
+            raise self.fails_to_claim
         for workload in (self.workloads[name] for name in pools if name in self.workloads):
             workload.owner = workload.owner if workload.set_by == "weir" else "hand"
 
