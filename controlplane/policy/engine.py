@@ -137,7 +137,8 @@ class Engine:
         self._active = track = self._active or DecisionTrack.load(Memory.ACTIVE)
         track.count_from(observation.now_ms)
         has_state = track.memory != type(track.memory)()
-        if not policies.active and not has_state and not journal.any_undone():
+        seen = [cluster.seen() for cluster in clusters.values()]
+        if not (policies.active or has_state or journal.any_undone() or any(plan_actions.raised(seen))):
             self._act(Turn(leader.generation, leader.fence, acts=False), clusters)
             self._shadowed(leader, observation, policies)
             return Ticked(observation, None, None, policies)
@@ -148,9 +149,8 @@ class Engine:
         decision = msgspec.structs.replace(decision, memory=kept(decision.memory, track.memory, left))
         with track.unless_it_fails(), transaction.atomic():
             leader.fence()
-            seen = [cluster.seen() for cluster in clusters.values()]
             undone = plan_actions.end_lost(observation.now_ms, leader.generation, leader.fence)
-            steps = plan_actions.reconcile(decision, observation, undone, track.memory.targets, seen)
+            steps = plan_actions.reconcile(decision, observation, undone, left, seen)
             row = None
             if steps.begin or steps.returned or track.is_new(decision) or track.is_due(observation.now_ms):
                 begins = {each.target for each in steps.begin}

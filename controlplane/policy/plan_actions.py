@@ -1,6 +1,6 @@
 """Which actions a decision begins, lets go on, and ends."""
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from controlplane.policy.act import journal
 from controlplane.policy.act.journal import Fence
 from controlplane.policy.act.stepper import NOTICED_AFTER_S
 from controlplane.policy.core.decision import Decision, TargetDecision
+from controlplane.policy.core.memory import Left
 from controlplane.policy.core.observation import Observation, PoolFacts
 from controlplane.policy.core.spec import InForce, Scaling
 from controlplane.policy.models import Action, DecisionRecord
@@ -17,6 +18,7 @@ from controlplane.policy.observe.gather import GATEWAY
 
 KINDS = {"up": Action.Kind.UP, "down": Action.Kind.DOWN, "raise_floor": Action.Kind.FLOOR}
 DRAIN_DEADLINE_S = 300.0
+OVERDUE = "It was held until its deadline, and its replicas get requests again"
 
 
 class Returned(NamedTuple):
@@ -73,16 +75,19 @@ def reconcile(
     decision: Decision,
     observation: Observation,
     undone: Collection[Action],
-    before: Container[str] = (),
+    left: Collection[Left] = (),
     clusters: Iterable[ClusterSeen] = (),
 ) -> Steps:
-    """Holds the actions that are not done against the decision. `before` are the targets that the tick before this had."""
+    """Holds the actions that are not done against the decision. What a policy that is `left` has begun waits."""
     still_open = {action.pool: action for action in undone if action.ended_at is None}
     accepted = {action.pool: action for action in undone if action.ended_at is not None}
     begin, go_on, give_up = [], set(), {}
     for name, action in still_open.items():
         target = decision.targets.get(name)
-        if target is None and action.kind == Action.Kind.FLOOR and action.after < action.before:
+        if target is None and _is_left(name, left):
+            if _out_too_long(action, observation):
+                give_up[action.pk] = f"{OVERDUE}: its policy cannot be followed."
+        elif target is None and action.kind == Action.Kind.FLOOR and action.after < action.before:
             go_on.add(action.pk)
         elif target is None:
             give_up[action.pk] = "No active policy scales the pool any more."
@@ -97,7 +102,7 @@ def reconcile(
         elif target.action != "hold":
             give_up[action.pk] = f"It is no longer wanted: {target.reason}"
         elif _out_too_long(action, observation):
-            give_up[action.pk] = f"It was held until its deadline, and its replicas get requests again: {target.reason}"
+            give_up[action.pk] = f"{OVERDUE}: {target.reason}"
     for name, target in decision.targets.items():
         if target.action not in KINDS or target.wanted is None or target.seen is None or name in still_open:
             continue
@@ -107,17 +112,24 @@ def reconcile(
         begin.append(target)
     if begin and (refused := journal.refused(observation.now_ms)):
         begin = [each for each in begin if (each.target, KINDS[each.action], each.wanted) not in refused]
-    returned = [each for each in _left(clusters, before) if each.pool not in decision.targets]
+    busy = decision.targets.keys() | {action.pool for action in undone if action.kind == Action.Kind.FLOOR}
+    returned = [each for each in raised(clusters) if each.pool not in busy and not _is_left(each.pool, left)]
     return Steps(tuple(begin), tuple(returned), frozenset(go_on), give_up)
 
 
-def _left(clusters: Iterable[ClusterSeen], pools: Container[str]) -> Iterator[Returned]:
+def raised(clusters: Iterable[ClusterSeen]) -> Iterator[Returned]:
+    """The floors of autoscalers that Weir has raised, and that nobody else keeps."""
     for cluster in clusters:
         for name, seen in cluster.pools.items():
-            scaler = seen.autoscaler if name in pools else None
-            own = scaler.owner_min_replicas if scaler is not None else None
+            scaler = seen.autoscaler
+            own = scaler.owner_min_replicas if scaler is not None and not scaler.kept_by else None
             if scaler is not None and own is not None and own < scaler.min_replicas:
                 yield Returned(cluster.cluster, name, scaler.min_replicas, own)
+
+
+def _is_left(pool: str, left: Iterable[Left]) -> bool:
+    """Whether a policy of the pool is in force and cannot be followed."""
+    return any(each.kind == Scaling.__name__ and each.is_about(pool) for each in left)
 
 
 def agrees(action: Action, target: TargetDecision) -> bool:

@@ -121,7 +121,7 @@ class Actor(PeriodicThread):
                 stepper.settle(action)
 
     def _claim(self, turn: Turn, stepper: Stepper, wanted: Iterable[Action]) -> bool:
-        """A new leader makes itself known before it changes anything. False where the cluster does not take that: what is `wanted` waits."""
+        """A new leader makes itself known before it changes anything. False where the cluster refuses it: what is `wanted` waits."""
         generation, named = turn.generation, turn.named
         if self._claimed[0] == generation and named <= self._claimed[1]:
             return True

@@ -85,6 +85,21 @@ def test_a_drain_waits_while_metrics_are_missing(world: World) -> None:
     assert _scales(world) == [2]
 
 
+def test_a_drain_of_a_policy_that_cannot_be_followed_waits_until_its_deadline(world: World) -> None:
+    """It was given up at once, because “no active policy scales the pool any more”."""
+    row = revision(scaling(min=2, drain_deadline_s=60, **QUICK_DOWN))
+    world.in_flight = dict.fromkeys(REPLICAS, 1)
+    world.tick(6)
+    PolicyRevision.objects.filter(pk=row.pk).update(text=row.text.replace("spec:\n", "spec:\n  gone: 1\n"))
+    world.generation += 1
+    world.new_engine()
+    world.tick(20)
+    assert (Action.objects.get().step, Replica.objects.filter(draining=True).count()) == ("draining", 1)
+    world.tick(45, every_s=5)
+    assert (Action.objects.get().step, Replica.objects.filter(draining=True).count()) == ("abandoned", 0)
+    assert Action.objects.get().outcome.endswith("get requests again: its policy cannot be followed.")
+
+
 @pytest.mark.parametrize("refused", [None, UnreachableError("no answer")])
 def test_replicas_of_a_drain_that_is_held_past_its_deadline_get_requests_again(
     world: World, refused: ClusterError | None

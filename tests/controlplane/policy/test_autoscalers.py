@@ -2,18 +2,27 @@
 
 import pytest
 
-from controlplane.fleet.clusters.port import AutoscalerSeen
-from controlplane.policy.models import Action
+from controlplane.fleet.clusters.port import AutoscalerSeen, ClusterSeen
+from controlplane.policy.models import Action, PolicyRevision
 from tests.support.policy.cluster import ClusterInMemory
-from tests.support.policy.world import POOL, World, fleet, revision, scaling
+from tests.support.policy.world import CLUSTER, POOL, World, fleet, revision, scaling
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class _Unread(ClusterInMemory):
+    """Nothing has been read of it yet while `unread`, as after the start of a process."""
+
+    unread = False
+
+    def seen(self) -> ClusterSeen:
+        return ClusterSeen(self.name, problem="It has not answered yet.") if self.unread else super().seen()
 
 
 @pytest.fixture
 def world() -> World:
     fleet()
-    world = World()
+    world = World(_Unread(CLUSTER))
     workload = world.cluster.add(POOL, 2)
     workload.owner, workload.autoscaler = "hpa:cpu", AutoscalerSeen("cpu", 2, 10, owner_min_replicas=2)
     return world
@@ -68,6 +77,36 @@ def test_a_policy_that_is_retired_leaves_the_floor_to_its_owner(world: World, st
     writes = len(world.cluster.writes)
     world.tick(3)
     assert len(world.cluster.writes) == writes
+
+
+def test_a_policy_that_is_retired_while_no_process_runs_leaves_the_floor_to_its_owner(world: World) -> None:
+    """The first tick of a process sees nothing of a cluster, and forgot the pool."""
+    row = revision(scaling(max=8, other_owner="cooperate"))
+    world.rps[POOL] = 45
+    world.heard_for_long()
+    world.tick(4)
+    row.state = "retired"
+    row.save()
+    world.generation += 1
+    world.new_engine()
+    assert isinstance(world.cluster, _Unread)
+    world.cluster.unread = True
+    world.tick(2)
+    world.cluster.unread = False
+    world.tick(6)
+    assert _floors(world) == [6, 2]
+
+
+def test_a_floor_stays_where_a_newer_release_refuses_the_policys_text(world: World) -> None:
+    row = revision(scaling(max=8, other_owner="cooperate"))
+    world.rps[POOL] = 45
+    world.heard_for_long()
+    world.tick(4)
+    PolicyRevision.objects.filter(pk=row.pk).update(text=row.text.replace("spec:\n", "spec:\n  gone: 1\n"))
+    world.generation += 1
+    world.new_engine()
+    world.tick(6)
+    assert _floors(world) == [6]
 
 
 class _SetBack(ClusterInMemory):
