@@ -9,7 +9,7 @@ from django.db import transaction
 
 from controlplane.fleet import publish
 from controlplane.fleet.clusters.errors import StaleLeaderError
-from controlplane.fleet.clusters.port import Cluster
+from controlplane.fleet.clusters.port import HAND, Cluster
 from controlplane.fleet.models import Pool
 from controlplane.observability.tracing import span
 from controlplane.policy import plan_actions
@@ -167,7 +167,7 @@ class Engine:
             leader.fence,
             steps.go_on | {action.pk for action in begun},
             steps.give_up,
-            named=frozenset(decision.targets),
+            named=frozenset(name for name in decision.targets if not _is_anothers(name, observation, decision)),
         )
         self._act(turn, clusters)
         self._shadowed(leader, observation, policies)
@@ -267,6 +267,12 @@ class Engine:
 
     def _tracks(self) -> list[DecisionTrack]:
         return [track for track in (self._active, self._shadow) if track is not None]
+
+
+def _is_anothers(target: str, observation: Observation, decision: Decision) -> bool:
+    """Whether somebody else has set a count that was Weir's: taking it on as it is would end what is said of that."""
+    facts, memory = observation.pools.get(target), decision.memory.targets.get(target)
+    return facts is not None and memory is not None and memory.owned and facts.owner_of_count == HAND
 
 
 def _routes() -> dict[str, dict[str, int]]:

@@ -75,6 +75,8 @@ class PoolSeen(msgspec.Struct, frozen=True):
     replicas: tuple[ReplicaSeen, ...] = ()
     owner_of_count: str = WEIR
     """`weir`; `hpa:NAME` where a HorizontalPodAutoscaler sets the count; `hand` where somebody else has set it since Weir did."""
+    taken_on: bool = True
+    """Whether a leader has claimed it, so that a count which somebody else sets later is known as such; also where there is no workload."""
     count_set_by: str = ""
     """The field manager that set the count last, such as "kubectl-edit"; empty where that is not known."""
     autoscaler: AutoscalerSeen | None = None
@@ -158,7 +160,7 @@ class Cluster(Protocol):
 
     def claim(self, generation: int, pools: Collection[str]) -> None:
         """Refuse older leaders from now on, at `pools` and wherever a leader has written before; nothing else is touched. Called by a new
-        leader before it changes anything, and when policies come to name other pools.
+        leader before it changes anything, when policies come to name other pools, and where workloads are created.
         """
 
     def fences(self) -> Mapping[str, int]:

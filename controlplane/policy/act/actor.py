@@ -123,9 +123,11 @@ class Actor(PeriodicThread):
     def _claim(self, turn: Turn, stepper: Stepper, wanted: Iterable[Action]) -> bool:
         """A new leader makes itself known before it changes anything. False where the cluster refuses it: what is `wanted` waits."""
         generation, named = turn.generation, turn.named
-        if self._claimed[0] == generation and named <= self._claimed[1]:
+        claimed = self._claimed[0] == generation and named <= self._claimed[1]
+        waiting = waits(self._clock(), self._claim_from_ms, MAX_WAIT_S)
+        if claimed and (waiting or not self._has_newcomer(named)):
             return True
-        if waits(self._clock(), self._claim_from_ms, MAX_WAIT_S):
+        if waiting:
             return False
         began = time.monotonic()
         try:
@@ -137,10 +139,17 @@ class Actor(PeriodicThread):
             self._claim_from_ms = self._clock() + int(wait_s * 1_000)
             if self._claiming.fails(error):
                 log.warning("cluster.not_claimed", cluster=self.cluster.name, reason=str(error), retry_s=wait_s)
-            for action in wanted:
+            for action in () if claimed else wanted:
                 stepper.postpone(action, error, wait_s)
-            return False
+            return claimed
         self._claiming.works()
+        if claimed:  # a watch shows a moment later that the newcomer was
+            self._claim_from_ms = self._clock() + int(CLAIM_AGAIN_S * 1_000)
         self._claimed = (generation, named)
         log.info("cluster.claimed", cluster=self.cluster.name, generation=generation, took_s=time.monotonic() - began)
         return True
+
+    def _has_newcomer(self, named: Iterable[str]) -> bool:
+        """Whether a workload was created since, or anew."""
+        pools = self.cluster.seen().pools
+        return any(name in pools and not pools[name].taken_on for name in named)

@@ -160,3 +160,41 @@ def test_beside_an_autoscaler_its_floor_is_raised_and_its_count_left_alone(
         lambda: hollow.scaling.read_namespaced_horizontal_pod_autoscaler("cpu", hollow.name).spec.min_replicas == 8
     )
     assert scale_writes(proxy) == 0
+
+
+def test_a_hand_is_noticed_on_a_deployment_that_was_created_after_its_policy(
+    world: tuple[RealWorld, Proxy, Counts], hollow: Namespace
+) -> None:
+    """Weir undid what the hand had set, because no leader had taken that Deployment on."""
+    real, _, _ = world
+    hollow.apps.delete_namespaced_deployment(POOL, hollow.name)
+    revision(scaling(**QUICK))
+    real.until(lambda: "unmanaged" in real.faults)
+    hollow.create(deployment(POOL, 2))
+    real.until(lambda: real.settled(POOL, 2) and real.real.seen().pools[POOL].taken_on)
+    real.tick()
+    _by_hand(real, hollow)
+
+
+def test_a_deployment_that_is_created_anew_is_anothers_for_each_leader(
+    world: tuple[RealWorld, Proxy, Counts], hollow: Namespace
+) -> None:
+    """The next leader took its count on, and what was said ended by itself."""
+    real, _, _ = world
+    revision(scaling(**QUICK))
+    real.until(lambda: real.settled(POOL, 2) and real.real.seen().pools[POOL].taken_on)
+    real.tick()
+    hollow.apps.delete_namespaced_deployment(POOL, hollow.name)
+    hollow.create(deployment(POOL, 3))
+    real.until(lambda: "owner" in real.faults)
+    real.next_leader()
+    _by_hand(real, hollow)
+
+
+def _by_hand(real: RealWorld, hollow: Namespace) -> None:
+    real.faults.clear()
+    hollow.set_count(POOL, 5, manager="kubectl-scale")
+    real.until(lambda: "owner" in real.faults)
+    for _ in range(5):
+        real.tick()
+    assert (hollow.count(POOL), {fault.kind for fault in real.tick().faults}) == (5, {"owner"})

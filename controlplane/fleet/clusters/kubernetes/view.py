@@ -134,6 +134,7 @@ def pool_seen(
             for pod in sorted(mine, key=lambda pod: pod.metadata.name)
         ),
         owner_of_count=f"hpa:{scalers[0].metadata.name}" if scalers else owner_of_count(deployment, managers),
+        taken_on=fence_of(deployment.metadata.annotations) > 0,
         count_set_by=managers[0] if managers else "",
         autoscaler=autoscaler_seen(scalers[0]) if scalers else None,
         problem=_problem(deployment, scalers),
