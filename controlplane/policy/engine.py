@@ -23,7 +23,7 @@ from controlplane.policy.core.memory import Left, kept
 from controlplane.policy.core.observation import Observation
 from controlplane.policy.core.record import record_of
 from controlplane.policy.decider import decider
-from controlplane.policy.faults import Fault, of_leader, of_tick, report, unseen
+from controlplane.policy.faults import Fault, named, of_leader, of_tick, report, unseen
 from controlplane.policy.follow import follow
 from controlplane.policy.in_force import Policies, PolicyReader
 from controlplane.policy.models import DecisionRecord, Memory
@@ -120,7 +120,8 @@ class Engine:
                 *self._astray(traffic, now_ms),
                 *of_tick(ticked.decision, seen, refused, unreadable, self._tracks(), journal.at(now_ms)),
             )
-            self._close(leader, observation, faults, unseen(ticked.decision, refused, self._not_heard(traffic)))
+            hidden = unseen(ticked.decision, refused, self._not_heard(traffic))
+            self._close(leader, observation, faults, hidden, named(ticked.decision, policies))
         return replace(ticked, faults=faults, took_s=time.monotonic() - began)
 
     def _took_s(self) -> float:
@@ -239,14 +240,19 @@ class Engine:
                 actor.act(turn)
 
     def _close(
-        self, leader: Leader, observation: Observation, faults: tuple[Fault, ...], unseen: frozenset[str]
+        self,
+        leader: Leader,
+        observation: Observation,
+        faults: tuple[Fault, ...],
+        unseen: frozenset[str],
+        named: frozenset[str],
     ) -> None:
         """Write what was used and what is wrong."""
         self._meter.add(observation.pools, observation.now_ms)
         with transaction.atomic():
             leader.fence()
             self._meter.write(observation.now_ms)
-            report(faults, journal.at(observation.now_ms), unseen)
+            report(faults, journal.at(observation.now_ms), unseen, named)
 
     def _refused_as_former(self, generation: int) -> dict[str, str]:
         """By place, why it takes this leader for a former one."""

@@ -9,6 +9,7 @@ from django.db.models import Q
 from controlplane.fleet.clusters.port import GATEWAY, ClusterSeen
 from controlplane.fleet.models import Cluster, LLMModel, Observation, Pool
 from controlplane.policy.core.decision import Decision
+from controlplane.policy.in_force import Policies
 from controlplane.policy.models import Action
 from controlplane.policy.write_records import DecisionTrack
 
@@ -26,6 +27,24 @@ LEADER = "leading controller"
 """The subject of a fault of the process that holds the lease."""
 OF_NO_FLEET = frozenset({"fence", "memory", "unreadable", "gateway", "clash"})
 """Kinds of faults whose subject is no pool, model or cluster."""
+OF_POLICIES = frozenset(
+    [
+        "metrics",
+        "gpus",
+        "pending",
+        "failing",
+        "rollout",
+        "capacity",
+        "budget",
+        "condition",
+        "canary_waits",
+        "action",
+        "drain",
+        "unmanaged",
+        "unreadable",
+    ]
+)
+"""Kinds of faults that are judged only while a policy in force is about their subject."""
 PAGE = "page"
 """The figure that is 1 where the fault is a page, and 0 where it is a ticket."""
 MAX_COMPONENT, MAX_ERROR = 255, 500
@@ -154,9 +173,18 @@ def _unseen_pools(decision: Decision | None) -> frozenset[str]:
     )
 
 
-def report(faults: Iterable[Fault], now: datetime, unseen: Container[str] = ()) -> None:
+def named(decision: Decision | None, policies: Policies) -> frozenset[str]:
+    """What policies in force are about: pools, models, and the policies themselves."""
+    subjects = (*decision.targets, *decision.models) if decision is not None else ()
+    return frozenset((*subjects, *(each.subject for each in policies.left), *policies.references))
+
+
+def report(
+    faults: Iterable[Fault], now: datetime, unseen: Container[str] = (), named: Container[str] | None = None
+) -> None:
     """Bring the observations up to date, within the caller's fence. A fault that is over is seen up for as long as KEPT. One of
-    what is `unseen` is left as it is: whether it is over is not known. One of what has left the fleet is not over, and goes.
+    what is `unseen` is left as it is: whether it is over is not known. One of what has left the fleet, or of what no policy is about
+    (`named`), is not over, and goes.
     """
     current = {fault.component: fault for fault in faults}
     rows = {row.component: row for row in Observation.objects.filter(component__startswith=PREFIX)}
@@ -167,7 +195,7 @@ def report(faults: Iterable[Fault], now: datetime, unseen: Container[str] = ()) 
             row.delete()
         elif name not in current and ended_s is None and (name in unseen or name.split(":", 2)[-1] in unseen):
             continue
-        elif name not in current and ended_s is None and _has_left(name):
+        elif name not in current and ended_s is None and (_has_left(name) or _is_of_no_policy(name, named)):
             row.delete()
         elif name not in current and (ended_s is None or abs(now - row.observed_at) >= FRESH):
             changed.append(_over(row, now))
@@ -191,6 +219,12 @@ def _has_left(component: str) -> bool:
         return False
     here = (Pool.objects, LLMModel.objects, Cluster.objects.filter(enabled=True))
     return not any(rows.filter(name=subject).exists() for rows in here)
+
+
+def _is_of_no_policy(component: str, named: Container[str] | None) -> bool:
+    """Whether nobody judges the fault any more, because its policy was retired or replaced."""
+    _, kind, subject = component.split(":", 2)
+    return named is not None and kind in OF_POLICIES and subject not in named
 
 
 def _lasts(row: Observation, fault: Fault) -> bool:

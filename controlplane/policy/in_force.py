@@ -1,6 +1,6 @@
 """The policies that ticks follow: active revisions, and what they would be with the revisions in shadow."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -27,6 +27,11 @@ class Policies:
     """References of those in shadow."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     left: tuple[Left, ...] = ()
+
+    @property
+    def references(self) -> Iterable[str]:
+        """Of all that are in force or in shadow, readable or not."""
+        return (*(each.reference for each in self.all), *self.unreadable)
 
     @property
     def all(self) -> tuple[InForce, ...]:

@@ -278,6 +278,8 @@ def _why_over(step: steps.Resolved, row: Incident) -> str:
             return f"{rows.name_of(step.by)} is up again, and the failures that still count are of the time when it was down"
         case "quiet" if row.component:
             return page_text.state(notices.facts(row))
+        case "changed" if row.component.startswith("policy:"):
+            return "it is no longer part of the fleet, was disabled, or no policy in force is about it"
         case "changed" if row.component:
             return "it is no longer part of the fleet, or was disabled"
         case "quiet":

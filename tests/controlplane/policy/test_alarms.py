@@ -6,6 +6,9 @@ import pytest
 
 from controlplane.fleet import models
 from controlplane.fleet.clusters.port import ClusterSeen
+from controlplane.incidents.decide.watch import look
+from controlplane.incidents.models import Incident
+from controlplane.policy.act.journal import at
 from controlplane.policy.core.decision import Alarm, Decision, ModelDecision, Rail, TargetDecision
 from controlplane.policy.core.memory import Memory
 from controlplane.policy.core.observation import Observation
@@ -15,7 +18,7 @@ from controlplane.policy.faults import Fault, of_tick, report, unseen
 from controlplane.policy.observe.gather import _cluster
 from controlplane.policy.write_records import changes
 from tests.support.policy.cases import case, pool
-from tests.support.policy.world import CLUSTER, fleet
+from tests.support.policy.world import CLUSTER, POOL, World, fleet, revision, scaling, world_of
 
 AWAY = "The replicas in east were last seen 61 s ago."
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -93,3 +96,47 @@ def test_a_cluster_that_is_away_for_long_still_says_why() -> None:
     decision = Decision(1, {}, {}, (verdict.alarm,), Memory())
     [fault] = of_tick(decision, {}, {}, {}, (), NOW)
     assert fault.text == verdict.reason
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("state", ["retired", "active"])
+def test_a_fault_of_a_policy_that_is_retired_is_not_said_to_be_over(state: str) -> None:
+    """It said “is as its policy wants it again”, and of missing metrics “has metrics again”."""
+    world = world_of(2)
+    row = revision(scaling(stale_after_s=2))
+    world.tick(5)
+    world.silent = True
+    world.tick(120, every_s=10)
+    _look(world)
+    row.state = state
+    row.save()
+    world.silent = state == "retired"
+    world.tick(120, every_s=10)
+    _look(world)
+    incident = Incident.objects.get(component=f"policy:metrics:{POOL}")
+    said = {
+        "retired": "It is no longer part of the fleet, was disabled, or no policy in force is about it",
+        "active": "Pool chat-pool is no longer held without metrics",
+    }
+    texts = [entry.text for entry in incident.entries.order_by("pk")]
+    assert any(said[state] in text for text in texts), texts
+    assert (incident.resolved_at is not None) == (state == "retired")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("ends", ["retired", "replaced"])
+def test_a_text_that_cannot_be_followed_is_not_said_to_be_followed_again(ends: str) -> None:
+    world = world_of(2)
+    row = revision(scaling(gone=1))
+    assert {fault.kind for fault in world.tick(5).faults} == {"unreadable"}
+    row.state = "retired"
+    row.save()
+    if ends == "replaced":
+        revision(scaling(), number=2)
+    world.tick(5)
+    assert not models.Observation.objects.filter(component="policy:unreadable:chat@1").exists()
+
+
+def _look(world: World) -> None:
+    now = at(world.now_ms)
+    look(now - timedelta(hours=1), now)

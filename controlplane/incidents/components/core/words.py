@@ -100,7 +100,7 @@ WORDS: Mapping[str, Words] = {
         "policy-not-followed",
         is_down="is not as its policy wants it",
         was_down="was not as its policy wants it",
-        again="is as its policy wants it again",
+        again="has nothing any more that keeps its policy from being followed",
         resolves="resolves once the fault has been over for {up_for}",
     ),
     "policy_metrics": Words(
@@ -108,8 +108,8 @@ WORDS: Mapping[str, Words] = {
         "policy-without-metrics",
         is_down="is held without metrics",
         was_down="was held without metrics",
-        again="has metrics again",
-        resolves="resolves once metrics have arrived for {up_for}",
+        again="is no longer held without metrics",
+        resolves="resolves once it has not been held for {up_for}",
     ),
     "policy_gpus": Words(
         "it has fewer replicas than it needs",
@@ -124,7 +124,7 @@ WORDS: Mapping[str, Words] = {
         "policy-replicas-pending",
         is_down="has replicas that got no node",
         was_down="had replicas that got no node",
-        again="has no replica that waits for a node",
+        again="is no longer held up by replicas that got no node",
         resolves="resolves once none has waited too long for {up_for}",
     ),
     "policy_failing": Words(
@@ -148,8 +148,8 @@ WORDS: Mapping[str, Words] = {
         "policy-without-capacity",
         is_down="has replicas whose capacity is not known",
         was_down="had replicas whose capacity was not known",
-        again="has a known capacity again",
-        resolves="resolves once the capacity has been known for {up_for}",
+        again="no longer keeps replicas because their capacity is not known",
+        resolves="resolves once none has been kept for that for {up_for}",
     ),
     "policy_owner": Words(
         "its policy leaves the count alone, or shares it, as it says",
