@@ -28,21 +28,10 @@ LEADER = "leading controller"
 OF_NO_FLEET = frozenset({"fence", "memory", "unreadable", "gateway", "clash"})
 """Kinds of faults whose subject is no pool, model or cluster."""
 OF_POLICIES = frozenset(
-    [
-        "metrics",
-        "gpus",
-        "pending",
-        "failing",
-        "rollout",
-        "capacity",
-        "budget",
-        "condition",
-        "canary_waits",
-        "action",
-        "drain",
-        "unmanaged",
-        "unreadable",
-    ]
+    (
+        *("metrics", "gpus", "pending", "failing", "rollout", "capacity", "budget", "condition", "canary_waits"),
+        *("action", "drain", "unmanaged", "unreadable"),
+    )
 )
 """Kinds of faults that are judged only while a policy in force is about their subject."""
 PAGE = "page"

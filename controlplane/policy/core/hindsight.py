@@ -41,14 +41,14 @@ def horizon_ms(record: Record, target: str) -> int:
 
 
 def hindsight(record: Record, later: Sequence[Record], now_ms: int) -> list[Hindsight]:
-    """By target, from the records after it; without those whose time is not over, or of which nothing was recorded."""
+    """By target, from the records after it; without those whose time is not over, or in which not all that came is known."""
     judged = []
     for name, target in record.decision.targets.items():
         until_ms = record.decided_at_ms + horizon_ms(record, name)
         within = [each for each in later if record.decided_at_ms < each.decided_at_ms <= until_ms]
-        counts = [count for each in within if (count := needed(each, name)) is not None]
-        if target.wanted is not None and counts and until_ms <= now_ms:
-            judged.append(Hindsight(name, target.wanted, max(*counts, needed(record, name) or 0), until_ms))
+        counts = [count for each in (record, *within) if (count := needed(each, name)) is not None]
+        if target.wanted is not None and within and len(counts) > len(within) and until_ms <= now_ms:
+            judged.append(Hindsight(name, target.wanted, max(counts), until_ms))
     return judged
 
 
@@ -72,15 +72,17 @@ def foreseen(records: Sequence[Record], target: str) -> list[int | None]:
 
 def needed(record: Record, target: str) -> int | None:
     """The count that carries the load of that moment, and no less than the owner's floor; where no capacity is known, what the policy's
-    signals want.
+    signals want. None where the load was not measured then: what is remembered is of before.
     """
     decided, facts = record.decision.targets.get(target), record.observation.pools.get(target)
     memory = record.decision.memory.targets.get(target)
-    if decided is None or facts is None:
+    if decided is None or facts is None or memory is None or memory.load is None:
+        return None
+    if memory.load.at_ms != record.decided_at_ms:
         return None
     floor = max((each.count for each in decided.candidates if each.source == "floor"), default=0)
     capacity = measured_capacity(facts)
-    if capacity is not None and memory is not None and memory.load is not None:
+    if capacity is not None:
         return max(floor, replicas_of(load_rps(facts, memory.load), capacity))
     counts = [each.count for each in decided.candidates if each.source not in NOT_LOAD]
     return max(floor, *counts) if counts else None

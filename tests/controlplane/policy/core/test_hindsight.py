@@ -37,6 +37,20 @@ def test_a_floor_holds_for_it_and_what_is_unknown_is_nothing() -> None:
     assert foreseen(list(records([5], minimum=3)), POOL) == [3]
 
 
+def test_a_load_that_was_remembered_while_traffic_was_missing_is_none_that_came() -> None:
+    """A decision in an outage of metrics was said to have had as many replicas as were needed."""
+    memory, made, policies = Memory(), [], [scaling(min=1)]
+    for minute in range(8):
+        is_old = 2 <= minute < 6
+        facts = pool(arrived_rps=20.0, traffic_age_ms=MINUTE_MS if is_old else 0, cold_start_s=180.0)
+        observation = seen(facts, now_ms=NOW_MS + minute * MINUTE_MS)
+        decision = decide(observation, policies, memory)
+        made.append(record_of(observation, policies, memory, decision))
+        memory = decision.memory
+    assert foreseen(made, POOL) == [2, 2, None, None, None, None, 2, 2]
+    assert hindsight(made[1], made[2:], NOW_MS + 60 * MINUTE_MS) == [], "what came is not known"
+
+
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=30), st.sampled_from([60.0, 180.0, 900.0]))
 def test_it_is_the_most_of_all_that_comes_within_a_cold_start(rates: list[int], cold_start_s: float) -> None:
     counted = list(records(rates, cold_start_s))
