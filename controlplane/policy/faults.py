@@ -202,11 +202,15 @@ def report(
 
 
 def _has_left(component: str) -> bool:
-    """Whether a fault is about a pool, model or cluster that is no longer in the fleet, or a cluster that was disabled."""
+    """Whether a fault is about a pool, model or cluster that is no longer in the fleet, or was disabled."""
     _, kind, subject = component.split(":", 2)
     if kind in OF_NO_FLEET or subject.startswith(GATEWAY):
         return False
-    here = (Pool.objects, LLMModel.objects, Cluster.objects.filter(enabled=True))
+    here = (
+        Pool.objects.filter(enabled=True).exclude(cluster__enabled=False),
+        LLMModel.objects,
+        Cluster.objects.filter(enabled=True),
+    )
     return not any(rows.filter(name=subject).exists() for rows in here)
 
 

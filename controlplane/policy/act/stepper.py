@@ -90,15 +90,19 @@ class Stepper:
 
     def settle(self, action: Action) -> None:
         """Say what became of an accepted action, once that is known."""
-        seen = self._seen(action)
+        seen, now_ms = self._seen(action), self._now_ms()
+        is_shown = (self._cluster.seen().seen_ms or 0) / 1_000 - action.step_at.timestamp() >= NOTICED_AFTER_S
         if seen is None or seen.wanted is None:
+            if is_shown:
+                why = f"The workload of {action.pool} is no longer there"
+                journal.lose(action, why, now_ms, self._generation, self._fence)
             return
-        now_ms, here = self._now_ms(), present(seen)
+        here = present(seen)
         after_s = now_ms / 1_000 - action.started_at.timestamp()
         is_floor = action.kind == KINDS.FLOOR
         name, count = ("floor", _floor(seen)) if is_floor else ("count", seen.wanted)
         if count != action.after:
-            if (self._cluster.seen().seen_ms or 0) / 1_000 - action.step_at.timestamp() < NOTICED_AFTER_S:
+            if not is_shown:
                 return
             now = "gone" if count is None else count
             self._end(action, STEPS.DONE, f"The {name} is {now} by now: it was changed again.")

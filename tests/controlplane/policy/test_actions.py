@@ -358,3 +358,26 @@ def test_what_is_not_empty_in_time_stays_with_a_ticket_that_ends_where_its_clust
     assert Replica.objects.filter(draining=True).count() <= 1, "at most the next attempt's"
     Cluster.objects.update(enabled=False)
     assert "drain" not in [fault.kind for fault in world.tick(1).faults]
+
+
+@pytest.mark.parametrize("rps", [45, 1])
+def test_an_accepted_action_ends_where_its_workload_is_deleted(world: World, rps: float) -> None:
+    """It was said to be carried out for ever."""
+    revision(scaling(min=2, **QUICK_DOWN))
+    world.rps[POOL] = rps
+    world.cluster.__class__ = _Starting
+    world.heard_for_long()
+    world.tick(6)
+    assert Action.objects.get().step == "accepted"
+    del world.cluster.workloads[POOL]
+    world.tick(6)
+    action = Action.objects.get()
+    assert (action.step, action.outcome[:44]) == ("done", "The workload of chat-pool is no longer there")
+    assert Replica.objects.filter(draining=True).count() == len(action.replicas)
+
+
+class _Starting(ClusterInMemory):
+    """What it has accepted does not come about."""
+
+    def _follow(self, pool: str) -> None:
+        return

@@ -68,6 +68,10 @@ def test_a_fault_of_what_has_left_the_fleet_goes_and_is_not_said_to_be_over() ->
     report([], NOW + timedelta(seconds=10))
     rows = {row.component: row.state for row in models.Observation.objects.all()}
     assert rows == {"policy:metrics:chat/eu": "up", f"policy:cluster:{CLUSTER}": "up", "policy:memory:active": "up"}
+    report(there, NOW + timedelta(seconds=12))
+    models.Pool.objects.update(enabled=False)
+    report([], NOW + timedelta(seconds=14))
+    assert not models.Observation.objects.filter(component="policy:metrics:chat/eu").exists()
     models.Cluster.objects.update(enabled=False)
     report([Fault("cluster", CLUSTER, "it is away")], NOW + timedelta(seconds=20))
     report([], NOW + timedelta(seconds=30))
