@@ -121,6 +121,7 @@ class Engine:
                 *of_tick(ticked.decision, seen, refused, unreadable, self._tracks(), journal.at(now_ms)),
             )
             hidden = unseen(ticked.decision, refused, self._not_heard(traffic))
+            hidden |= {each.subject for each in policies.left}  # nobody judges what they are about
             self._close(leader, observation, faults, hidden, named(ticked.decision, policies))
         return replace(ticked, faults=faults, took_s=time.monotonic() - began)
 
@@ -245,7 +246,7 @@ class Engine:
         observation: Observation,
         faults: tuple[Fault, ...],
         unseen: frozenset[str],
-        named: frozenset[str],
+        named: frozenset[str] | None,
     ) -> None:
         """Write what was used and what is wrong."""
         self._meter.add(observation.pools, observation.now_ms)

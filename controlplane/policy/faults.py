@@ -162,10 +162,12 @@ def _unseen_pools(decision: Decision | None) -> frozenset[str]:
     )
 
 
-def named(decision: Decision | None, policies: Policies) -> frozenset[str]:
-    """What policies in force are about: pools, models, and the policies themselves."""
+def named(decision: Decision | None, policies: Policies) -> frozenset[str] | None:
+    """What policies in force are about: pools, models, and the policies themselves. None: a text does not say what it is about."""
+    if not all(each.subject for each in policies.left):
+        return None
     subjects = (*decision.targets, *decision.models) if decision is not None else ()
-    return frozenset((*subjects, *(each.subject for each in policies.left), *policies.references))
+    return frozenset((*subjects, *policies.references))
 
 
 def report(

@@ -141,6 +141,24 @@ def test_a_text_that_cannot_be_followed_is_not_said_to_be_followed_again(ends: s
     assert not models.Observation.objects.filter(component="policy:unreadable:chat@1").exists()
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("text", "state"), [("no: policy", "up"), (scaling(gone=1), "down"), ("", None)])
+def test_a_fault_is_judged_by_no_text_that_cannot_be_followed(text: str, state: str | None) -> None:
+    """Nor is it said that no policy is about it, where one may be."""
+    world = world_of(2)
+    row = revision(scaling(stale_after_s=2))
+    world.tick(5)
+    world.silent = True
+    world.tick(20)
+    row.state = "retired"
+    row.save()
+    if text:
+        revision(text, name="other")
+    world.tick(5)
+    row_of = models.Observation.objects.filter(component=f"policy:metrics:{POOL}").first()
+    assert (row_of and row_of.state) == state
+
+
 def _look(world: World) -> None:
     now = at(world.now_ms)
     look(now - timedelta(hours=1), now)
