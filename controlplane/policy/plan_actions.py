@@ -93,9 +93,8 @@ def reconcile(
             give_up[action.pk] = "No active policy scales the pool any more."
         elif target.seen == action.after:  # the cluster has it: that is still to be written
             go_on.add(action.pk)
-        elif action.started_at > journal.at(
-            observation.now_ms
-        ):  # when to try again, and until when, is by that clock too
+        elif action.started_at > journal.at(observation.now_ms):
+            # When to try again, and until when, is by that clock too.
             give_up[action.pk] = "The clock was set back since it began: the pool is judged anew."
         elif agrees(action, target):
             go_on.add(action.pk)
