@@ -1,6 +1,7 @@
 """Probes all components at once, each with its own deadline, so that one that hangs delays no other."""
 
 import asyncio
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ import aiohttp
 from redis.exceptions import RedisError
 
 from controlplane.core.formatting import shortened, system_words
-from controlplane.fleet.observe.core.reading import Reading, down
+from controlplane.fleet.observe.core.reading import Figures, Reading, down
 from controlplane.fleet.observe.probes import Probe
 
 TIMEOUT_S = 2.0
@@ -47,11 +48,17 @@ async def _look(target: Target, session: aiohttp.ClientSession, timeout_s: float
         reading = down(f"no connection to {error.host}:{error.port}: {system_words(error.os_error)}")
     except (aiohttp.ClientError, RedisError, OSError) as error:
         reading = down(_short(error))
-    except ValueError as error:
+    except Exception as error:  # noqa: BLE001  (whatever one answers hides no other)
         reading = Reading("degraded", error=f"it answers what is not understood: {_short(error)}")
     answer_ms = (time.perf_counter() - began) * 1e3
     figures = reading.figures if reading.state == "down" else {**reading.figures, "answer_ms": answer_ms}
-    return Seen(target.component, target.kind, replace(reading, figures=figures))
+    known = replace(reading, figures=_finite(figures), counters=_finite(reading.counters))
+    return Seen(target.component, target.kind, known)
+
+
+def _finite(figures: Figures) -> Figures:
+    """What is no number is not known, and no database keeps it."""
+    return {name: value for name, value in figures.items() if math.isfinite(value)}
 
 
 def _short(error: Exception) -> str:

@@ -1,6 +1,7 @@
 """Reads /readyz and /metrics of one of our own processes (gateway, telemetry)."""
 
 import json
+import math
 from dataclasses import dataclass
 
 from controlplane.core.formatting import shortened
@@ -95,8 +96,9 @@ def _texts(page: Page, fault: Fault) -> list[str]:
 
 
 def _beside(page: Page, metric: str, labels: Labels) -> float:
-    """The sum of the metric's series that have these labels."""
-    return total(page, metric, lambda others: labels.items() <= others.items()) or 0.0
+    """The sum of the metric's series that have these labels; NaN where the page does not have the metric."""
+    beside = total(page, metric, lambda others: labels.items() <= others.items())
+    return math.nan if beside is None else beside
 
 
 def _reason(text: str) -> str:

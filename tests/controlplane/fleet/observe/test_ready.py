@@ -68,6 +68,12 @@ def test_a_note_has_the_figures_of_its_own_series() -> None:
     assert (seen.state, seen.error) == ("up", "a: 212 of 677; c: 5 of 677")
 
 
+def test_a_figure_beside_a_note_that_the_page_does_not_have_is_not_zero() -> None:
+    note = Fault("app_serving", 0, "{model}: {0:.0%} done", ("app_done_ratio",))
+    page = '# TYPE app_serving gauge\napp_serving{model="a"} 0\n'
+    assert ready.reading(200, "", 200, page, Names(counts=(), notes=(note,))).error == "a: nan% done"
+
+
 def test_hidden_metrics_leave_it_up_without_figures() -> None:
     seen = ready.reading(200, "", 401, "", NAMES)
     assert (seen.state, seen.counters) == ("up", {})

@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiohttp
+import pytest
 from aiohttp import web
 
 from controlplane.fleet.observe import probes
+from controlplane.fleet.observe.core import triton
 from controlplane.fleet.observe.core.reading import Reading
 from controlplane.fleet.observe.core.ready import Count, Names
 from controlplane.fleet.observe.round import Seen, Target, look
@@ -91,6 +93,31 @@ async def test_one_that_never_answers_is_down_and_the_others_are_seen() -> None:
     seen = await look([Target("silent", "replica", silent), Target("well", "replica", well)], 0.05)
     assert {item.component: item.reading.state for item in seen} == {"silent": "down", "well": "up"}
     assert "no answer within 0.05 s" in seen[0].reading.error
+
+
+@pytest.mark.parametrize("answer", ['{"model_stats": [{"name": "chat", "inference_stats": []}]}', "[" * 100_000])
+async def test_one_whose_answer_has_another_shape_is_degraded_and_the_others_are_seen(answer: str) -> None:
+    async def odd(_: aiohttp.ClientSession) -> Reading:
+        return triton.reading(200, answer, "", "chat")
+
+    async def well(_: aiohttp.ClientSession) -> Reading:
+        return Reading("up")
+
+    seen = await look([Target("odd", "replica", odd), Target("well", "replica", well)], 5)
+    assert {item.component: item.reading.state for item in seen} == {"odd": "degraded", "well": "up"}
+    assert "not understood" in seen[0].reading.error
+
+
+async def test_a_figure_that_is_no_number_is_not_known() -> None:
+    page = 'nv_gpu_memory_used_bytes NaN\nnv_gpu_memory_total_bytes 8\nnv_inference_request_failure{model="chat"} +Inf\n'
+    stats = '{"model_stats": [{"name": "chat", "inference_stats": {"success": {"count": 3, "ns": 1}}}]}'
+
+    async def probe(_: aiohttp.ClientSession) -> Reading:
+        return triton.reading(200, stats, page, "chat")
+
+    reading = await one(probe)
+    assert reading.figures.keys() == {"gpu_memory_total_bytes", "answer_ms"}
+    assert reading.counters.keys() == {"requests", "queue_ns", "compute_ns"}
 
 
 async def test_nobody_to_ask_is_nothing_seen() -> None:
