@@ -67,7 +67,7 @@ class Replica:
     name: str
     requests: int
     errors: int
-    model_ms: float  # per output token, so that long answers do not look like slow replicas
+    model_ms: float | None  # per output token, so that long answers do not look like slow replicas; None without any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

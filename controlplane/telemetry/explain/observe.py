@@ -105,7 +105,7 @@ def _attempted(pool: str, attempts: Sequence[AttemptFigures]) -> tuple[Replica, 
             name=figures.replica,
             requests=figures.attempts,
             errors=figures.failed,
-            model_ms=_ms(figures.model_ns, figures.output_tokens) or 0.0,
+            model_ms=_ms(figures.model_ns, figures.output_tokens),
         )
         for figures in attempts
         if figures.pool == pool
@@ -123,7 +123,7 @@ def _replicas(now: list[PoolFigures]) -> tuple[Replica, ...]:
             name=name,
             requests=_sum(groups, "own") + _sum(groups, "own_failed"),
             errors=_sum(groups, "own_failed"),
-            model_ms=_ms(_sum(groups, "model_ns"), _sum(groups, "output_tokens")) or 0.0,
+            model_ms=_ms(_sum(groups, "model_ns"), _sum(groups, "output_tokens")),
         )
         for name, groups in sorted(by_replica.items())
     )
@@ -255,6 +255,4 @@ PARTS = {
 
 def unmeasured(seen: Sequence[Observation]) -> list[str]:
     """The parts that no pool has: no rule that needs one can name a cause."""
-    return [
-        words for part, words in PARTS.items() if seen and not any(getattr(observation, part) for observation in seen)
-    ]
+    return [words for part, words in PARTS.items() if seen and all(getattr(each, part) in (None, ()) for each in seen)]

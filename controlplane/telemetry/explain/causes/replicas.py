@@ -63,7 +63,10 @@ def sick_replica(seen: Observation) -> Cause | None:
 
 
 def _slower(seen: Observation, replica: Replica, others: list[Replica]) -> Cause | None:
-    usual = median(other.model_ms for other in others)
+    known = [other.model_ms for other in others if other.model_ms is not None]
+    if not known or replica.model_ms is None:
+        return None
+    usual = median(known)
     if usual <= 0 or replica.model_ms < SICK_FACTOR * usual:
         return None
     return Cause(

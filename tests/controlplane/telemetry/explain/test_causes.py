@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.telemetry.explain.causes import RULES, known_causes
+from controlplane.telemetry.explain.figures import AttemptFigures, PoolFigures
 from controlplane.telemetry.explain.observation import (
     Batching,
     Cache,
@@ -17,6 +18,7 @@ from controlplane.telemetry.explain.observation import (
     Replica,
     Tokenizer,
 )
+from controlplane.telemetry.explain.observe import Measurements, observations, unmeasured
 
 PAGE = Path(__file__).parents[4] / "docs" / "causes.md"
 
@@ -121,6 +123,25 @@ def test_a_replica_whose_siblings_fail_too_is_not_the_sick_one() -> None:
     replicas = tuple(replace(each, errors=each.requests * 8 // 10) for each in HEALTHY.replicas[:2])
     worst = Replica(name="chat-2", requests=330, errors=330, model_ms=9.0)
     assert known_causes(replace(HEALTHY, replicas=(*replicas, worst))) == []
+
+
+def test_a_sibling_whose_time_per_token_is_not_known_makes_no_replica_slow() -> None:
+    unknown = Replica(name="chat-2", requests=330, errors=1, model_ms=None)
+    assert known_causes(replace(HEALTHY, replicas=(*HEALTHY.replicas[:2], unknown))) == []
+
+
+def test_of_replicas_without_output_tokens_the_time_per_token_is_not_known() -> None:
+    group = PoolFigures(pool="p", model="m", region="", replica="a", requests=30, e2e_ns=1, own=30)
+    attempt = AttemptFigures("p", "b", 30, 0, 0, 0)
+    for attempts in ((), (attempt,)):
+        (seen,) = observations(Measurements(now=[group], attempts=attempts))
+        assert [each.model_ms for each in seen.replicas] == [None]
+
+
+def test_what_was_measured_as_zero_was_measured() -> None:
+    idle = replace(HEALTHY, queue_depth=0.0, gpu_utilisation=0.0)
+    assert unmeasured([idle]) == []
+    assert unmeasured([replace(idle, queue_depth=None, replicas=())]) == ["queue depth", "replicas"]
 
 
 def test_the_costliest_comes_first() -> None:
