@@ -2,17 +2,18 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from django.conf import settings
 
 from controlplane.slo.core.count_plan import GRID_S, Block
 from controlplane.slo.core.sli import Histogram
 from controlplane.telemetry.core.metric_types import Matcher, SampleSeries
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.metrics.core.stale import stale
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store, StoreUnavailableError
 
@@ -54,8 +55,9 @@ def check_edges(indicator: Histogram) -> None:
             raise ValueError(reason)
 
 
-def grown(store: Store, indicator: Histogram, from_s: int, to_s: int) -> Block:
-    """Bad and total observations by step of GRID_S, each at the time of the sample that first shows it.
+def grown(store: Store, indicator: Histogram, from_s: int, to_s: int) -> tuple[Block, str]:
+    """Bad and total observations by step of GRID_S, each at the time of the sample that first shows it; and why they say nothing of now,
+    or not all, else empty. Observations in a bucket that the threshold divides are in neither number.
 
     Raises ValueError where the threshold is not a bound, StoreUnavailableError and StoreError.
     """
@@ -64,35 +66,95 @@ def grown(store: Store, indicator: Histogram, from_s: int, to_s: int) -> Block:
         raise ValueError(reason)
     texts = {info.labels["le"] for info in stored if _edge(info.labels) in (indicator.threshold, math.inf)}
     wanted = Matcher("le", "=~", "|".join(re.escape(text) for text in sorted(texts)))
-    samples = store.metrics.samples(
-        _name(indicator),
-        Window(from_s * 10**9 - 1, to_s * 10**9 - 1),
-        [*_matchers(indicator), wanted],
-        before_ns=LOOK_BACK_S * 10**9,
+
+    def read(*bounds: Matcher) -> list[_Counted]:
+        samples = store.metrics.samples(
+            _name(indicator),
+            Window(from_s * 10**9 - 1, to_s * 10**9 - 1),
+            [*_matchers(indicator), *bounds],
+            before_ns=LOOK_BACK_S * 10**9,
+        )
+        return list(_sources(samples, indicator.threshold))
+
+    sources = read(wanted)
+    if not all(source.known.all() for source in sources):
+        sources = read()  # where no observation lies between the bounds beside the threshold, they say as much
+    counts = np.zeros((2, (to_s - from_s) // GRID_S))
+    for source in sources:
+        _add(counts, source, from_s)
+    good, total = np.rint(counts)
+    block = np.stack([np.clip(total - good, 0, None), total]).astype(np.int32)
+    if not any(source.lasts for source in sources):
+        return block, f"no bucket of {indicator.metric} has a sample now"
+    divided = [source.labels for source in sources if not source.known[source.times >= from_s * 10**9].all()]
+    return (
+        block,
+        f"no bucket of {indicator.metric} with {divided[0]} ends at {indicator.threshold:g}" if divided else "",
     )
-    good, total = np.zeros((to_s - from_s) // GRID_S), np.zeros((to_s - from_s) // GRID_S)
+
+
+class _Counted(NamedTuple):
+    """What one sender has counted at some times, in order: good and total (axis 0). `known`: whether it says how many are good."""
+
+    labels: str
+    times: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.float64]
+    known: npt.NDArray[np.bool_]
+    delta: bool
+    lasts: bool  # it has not ended
+
+
+def _sources(samples: Sequence[SampleSeries], threshold: float) -> Iterator[_Counted]:
+    by_source: dict[tuple[tuple[tuple[str, str], ...], bool], list[SampleSeries]] = {}
     for series in samples:
-        _add(total if math.isinf(_edge(series.info.labels)) else good, series, from_s)
-    counted = np.rint(total)
-    return np.stack([np.clip(counted - np.rint(good), 0, None), counted]).astype(np.int32)
+        labels = tuple(sorted((name, value) for name, value in series.info.labels.items() if name != "le"))
+        by_source.setdefault((labels, series.info.delta), []).append(series)
+    for (labels, delta), bounds in by_source.items():
+        bounds.sort(key=lambda series: _edge(series.info.labels))
+        whole = bounds[-1]
+        if not math.isinf(_edge(whole.info.labels)):
+            continue  # all it sent is not known
+        usable = ~np.isnan(whole.values)  # stale markers are among these
+        times, total = whole.times[usable], whole.values[usable]
+        low, high = np.zeros(len(times)), total
+        for series in bounds:
+            if _edge(series.info.labels) <= threshold:
+                low = _at(series, times, low)
+        for series in reversed(bounds):
+            if _edge(series.info.labels) >= threshold:
+                high = _at(series, times, high)
+        names = ", ".join(f"{name}={value}" for name, value in labels)
+        yield _Counted(names, times, whole.starts[usable], np.stack([low, total]), low == high, delta, bool(usable[-1]))
 
 
-def _add(steps: np.ndarray, series: SampleSeries, from_s: int) -> None:
-    """Add the growth of a counter to its steps. After a reset, and for a new counter, the growth is the whole value."""
-    usable = ~stale(series.values) & ~np.isnan(series.values)
-    times, values, starts = series.times[usable], series.values[usable], series.starts[usable]
+def _at(
+    series: SampleSeries, times: npt.NDArray[np.int64], otherwise: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """The series' values at these times, and `otherwise` where it has none."""
+    places = np.minimum(np.searchsorted(series.times, times), len(series.times) - 1)
+    values = np.where(series.times[places] == times, series.values[places], np.nan)
+    return np.where(np.isnan(values), otherwise, values)
+
+
+def _add(steps: npt.NDArray[np.float64], source: _Counted, from_s: int) -> None:
+    """Add the growth of a sender's counts to the steps. After a reset, and of a new sender, the growth is the whole value."""
+    known = source.known
+    times, starts, values = source.times[known], source.starts[known], source.counts[:, known]
     if not len(times):
         return
-    growth = np.diff(values, prepend=values[:1])
-    began = np.concatenate([[False], (growth[1:] < 0) | ((starts[1:] > starts[:-1]) & (starts[1:] >= times[:-1]))])
+    growth = np.diff(values, prepend=values[:, :1])
+    began = (growth[0] < 0) | (growth[1] < 0)
+    began[1:] |= (starts[1:] > starts[:-1]) & (starts[1:] >= times[:-1])
     growth = np.where(began, values, growth)
-    if series.info.delta:
+    if source.delta:
         growth = values
     elif starts[0] >= from_s * 10**9:
-        growth[0] = values[0]
+        growth[:, 0] = values[:, 0]
     step = (times // 10**9 - from_s) // GRID_S
-    inside = (step >= 0) & (step < len(steps))
-    np.add.at(steps, step[inside], growth[inside])
+    inside = (step >= 0) & (step < steps.shape[1])
+    for row in range(2):
+        np.add.at(steps[row], step[inside], growth[row, inside])
 
 
 def _name(indicator: Histogram) -> str:

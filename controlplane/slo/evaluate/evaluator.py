@@ -87,6 +87,7 @@ class Evaluator:
             raise errors[0]  # the store is out of memory or time for all
         for known in done:
             known.read(now_s, TAIL_S // 2)
+            known.doubt = self._query.doubts.pop(known.objective.slug, "")
         self._recorded_s = self._since()
         self._unpriced.look(done, now_s)
         return self._judge(now_ns, staleness(self._store))
@@ -271,7 +272,10 @@ class Evaluator:
                 continue  # all its events are older than the period
             scope = scope_of(objective, split)
             evaluations.append(
-                replace(evaluate(objective, scope, seen, now_ns, self._maintenance, unsure, gaps), note=known.note)
+                replace(
+                    evaluate(objective, scope, seen, now_ns, self._maintenance, unsure, gaps, known.doubt),
+                    note=known.note,
+                )
             )
         for split, text in self._unpriced.elsewhere(objective, set(sums.splits(known.definition))):
             evaluations.append(unjudged(objective, scope_of(objective, split), now_ns, text))

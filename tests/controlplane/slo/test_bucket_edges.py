@@ -15,6 +15,7 @@ from controlplane.slo.core.windows import DAY_S, HOUR_S
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.save import save_objective
 from controlplane.telemetry.metrics.core.series import identity, labels_of
+from controlplane.telemetry.metrics.core.stale import STALE
 from controlplane.telemetry.metrics.sample_columns import SAMPLE_SCHEMA, SERIES_SCHEMA
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
@@ -26,7 +27,7 @@ BOUNDS = (0.3, 0.5, 1.0, math.inf)
 
 
 def put(store: Store, counts: dict[float, list[float]], *, times_s: list[int], replica: str = "a") -> None:
-    """Cumulative buckets by bound, one value for each time."""
+    """Cumulative buckets by bound, one value for each time; fewer values are those of the first times."""
     series, samples = [], []
     for bound, values in counts.items():
         labels = labels_of([("le", "+Inf" if math.isinf(bound) else str(bound)), ("replica", replica)])
@@ -35,7 +36,7 @@ def put(store: Store, counts: dict[float, list[float]], *, times_s: list[int], r
                        "labels": list(labels), "seen_ns": times_s[-1] * NS})  # fmt: skip
         samples += [
             {"series": number, "time_ns": at * NS, "start_ns": 0, "value": value}
-            for at, value in zip(times_s, values, strict=True)
+            for at, value in zip(times_s, values, strict=False)
         ]
     store.writer.insert_metric_columns(
         series=pa.Table.from_pylist(series, schema=SERIES_SCHEMA),
@@ -57,11 +58,61 @@ def fill(store: Store) -> None:
 def test_growth_above_the_bound_is_bad_across_resets(store: Store) -> None:
     fill(store)
     from_s = (NOW_S - 3_600) // 60 * 60
-    bad, total = grown(store, Histogram(METRIC, 0.5), from_s, from_s + 3_660).sum(axis=1).tolist()
+    bad, total = counted(store, Histogram(METRIC, 0.5), from_s)
     assert total == 10 * 240 + 10 * 239  # between 241 samples 240 steps; beginning again at nothing counts nothing
     assert bad == total / 10
-    one = grown(store, Histogram(METRIC, 0.5, {"replica": "a"}), from_s, from_s + 3_660).sum(axis=1).tolist()
-    assert one == [240, 2_400]
+    assert counted(store, Histogram(METRIC, 0.5, {"replica": "a"}), from_s) == (240, 2_400)
+
+
+def counted(store: Store, indicator: Histogram, from_s: int) -> tuple[int, int]:
+    """Bad and total observations of an hour and a minute, of which none is in doubt."""
+    block, doubt = grown(store, indicator, from_s, from_s + 3_660)
+    assert doubt == ""
+    bad, total = block.sum(axis=1).tolist()
+    return bad, total
+
+
+def judged(store: Store, at_s: int = NOW_S) -> tuple[str, str]:
+    """The state of an objective on the histogram, and why it is not known."""
+    evaluator, objective = Evaluator(store, retention_s=DAY_S), Objective("vllm-ttft", "", Histogram(METRIC, 0.5), 0.95)
+    evaluator.tick([objective], [], at_s * NS)
+    while evaluator.sweep(at_s * NS):
+        pass
+    [found] = evaluator.tick([objective], [], at_s * NS)
+    return found.alert.state, found.why
+
+
+def test_what_lies_in_a_bucket_around_the_threshold_is_neither_good_nor_bad_and_that_is_said(store: Store) -> None:
+    """Another version of the server has other bounds."""
+    times = [NOW_S - 15 * back for back in range(240, -1, -1)]
+    steps = [10.0 * n for n in range(len(times))]
+    put(store, {0.5: steps, math.inf: steps}, times_s=times)
+    assert judged(store) == ("quiet", "")
+    put(store, {0.3: [0.0] * len(times), 0.7: steps, math.inf: steps}, times_s=times, replica="b")
+    block, doubt = grown(store, Histogram(METRIC, 0.5), times[0] // 60 * 60, times[0] // 60 * 60 + 3_660)
+    assert block.sum(axis=1).tolist() == [0, 2_400]
+    assert "replica=b" in doubt
+    assert judged(store) == ("unknown", doubt)
+
+
+def test_a_bucket_that_is_there_from_its_first_observation_on_makes_none_before_it_bad(store: Store) -> None:
+    """Exponential histograms have the buckets between their least and their greatest observation."""
+    times = [NOW_S - 15 * back for back in range(240, -1, -1)]
+    steps = [10.0 * n for n in range(len(times))]
+    put(store, {0.25: steps[:100], math.inf: steps}, times_s=times)
+    fast = [990.0 + 9 * n for n in range(1, 142)]
+    put(store, {0.25: fast, 0.5: fast, 1.0: steps[100:]}, times_s=times[100:])
+    assert counted(store, Histogram(METRIC, 0.5), times[0] // 60 * 60) == (141, 2_400)
+
+
+def test_while_no_bucket_is_sampled_it_is_not_known_whether_observations_are_good(store: Store) -> None:
+    fill(store)
+    assert judged(store, NOW_S + 60)[0] == "firing"
+    assert judged(store, NOW_S + 7 * HOUR_S)[0] == "unknown"
+    for replica in "ab":  # their servers do not answer
+        put(store, {bound: [STALE] for bound in BOUNDS}, times_s=[NOW_S + 15], replica=replica)
+    _, doubt = grown(store, Histogram(METRIC, 0.5), NOW_S // 60 * 60 - 300, NOW_S // 60 * 60 + 60)
+    assert doubt == "no bucket of vllm:time_to_first_token_seconds has a sample now"
 
 
 def test_a_histogram_is_judged_as_any_other_objective(store: Store) -> None:
