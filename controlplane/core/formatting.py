@@ -123,6 +123,8 @@ class Format:
 
     def figure(self, value: float, unit: str) -> str:
         """A number in any unit: `1.93 s`, `42 %`, `1.4 requests`. A unit of "ms" is formatted as by ms()."""
+        if not math.isfinite(value):
+            return MISSING if math.isnan(value) else "∞" if value > 0 else "-∞"
         if unit == "ms":
             return self.ms(value)
         if unit == "requests" and value == 1:

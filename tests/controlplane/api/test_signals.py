@@ -2,6 +2,7 @@
 
 import html
 import itertools
+import math
 import re
 import time
 from dataclasses import replace
@@ -12,6 +13,7 @@ from django.test import Client
 from controlplane.telemetry.core.metric_types import TargetState
 from controlplane.telemetry.query.metric_answers import target_states
 from controlplane.telemetry.store import Store
+from tests.support.telemetry.stored_metrics import write
 from tests.support.web import signals
 from tests.support.web.api import get
 from tests.support.web.html import page_of, words_of
@@ -126,6 +128,22 @@ def test_the_page_draws_a_metric_with_its_age_and_as_a_table(reader: Client, ser
     assert '"connectgaps": false' in page
     assert "–</td>" in page  # the gap
     assert re.search(r'href="/signals\?[^"]*match=instance%3Dgpu-1:8002', page)
+
+
+@pytest.mark.parametrize("way", ["value", "rate"])
+def test_an_infinite_value_is_said_and_not_drawn(
+    caller: Client, reader: Client, filled: Filled, served: Filled, way: str
+) -> None:
+    to_ns, metric = time.time_ns(), f"limit_{way}"
+    times = [to_ns - n * signals.EVERY for n in range(40, 0, -1)]
+    values = [math.inf if n % 8 > 4 else -math.inf if n == 12 else float(n) for n in range(40)]
+    write(Store(filled.dsn), metric, list(zip(times, values, strict=True)), "gauge", job="a")
+    asked = {"metric": metric, "as": way, "from": to_ns - 900 * S, "to": to_ns}
+    assert None in [point["value"] for point in get(caller, "series/points", **asked)["series"][0]["points"]]
+    page = reader.get("/signals", asked)
+    assert page.status_code == 200
+    assert "Infinity" not in page.content.decode()
+    assert "∞" in words_of(page.content.decode())
 
 
 def test_a_search_leads_to_metrics_also_from_another_one(reader: Client, served: Filled, now_ns: int) -> None:

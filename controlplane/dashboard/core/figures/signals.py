@@ -1,5 +1,6 @@
 """A metric's series over time: a line each, a gap where nothing was seen, a mark where a counter began again."""
 
+import math
 from collections.abc import Sequence
 
 from controlplane.dashboard.core.figures.layout import Figure, alone, layout, line, plain, series_colour, x_axis, y_axis
@@ -12,11 +13,12 @@ def signal_figure(drawn: Drawn, labels: Sequence[str], signal: Signal, unit: str
     window = signal.range.window
     middles = [(start + drawn.step_ns / 2) / 1e6 for start in drawn.starts]
     title = f"{unit or 'value'}{' per second' if drawn.shown == 'rate' else ''}"
-    numbers = plain(max((abs(step.value) for each in drawn.lines for step in each.steps if step), default=0.0))
+    values = [abs(step.value) for each in drawn.lines for step in each.steps if step]
+    numbers = plain(max(filter(math.isfinite, values), default=0.0))
     shown = f"%{{y:.4{numbers}}}"
     traces: list[Figure] = []
     for number, (each, label) in enumerate(zip(drawn.lines, labels, strict=True)):
-        y = [None if step is None else float(f"{step.value:.6g}") for step in each.steps]
+        y = [_drawn(step and step.value) for step in each.steps]
         colour = series_colour(number)
         if drawn.rolled:
             traces.append(_highest(each, middles, label, colour, shown))
@@ -39,6 +41,11 @@ def signal_figure(drawn: Drawn, labels: Sequence[str], signal: Signal, unit: str
 
 def _highest(drawn: DrawnSeries, x: Sequence[float], label: str, colour: str, shown: str) -> Figure:
     """The highest sample of each step, as a thin line above the means."""
-    most = [None if step is None or step.most is None else float(f"{step.most:.6g}") for step in drawn.steps]
+    most = [_drawn(step and step.most) for step in drawn.steps]
     style = {"color": colour, "width": 0.75, "shape": "hvh"}
     return line(f"{label}, highest", x, most, style, shown, dots=0, opacity=0.6)
+
+
+def _drawn(value: float | None) -> float | None:
+    """An infinite value has no place in a chart: its table says it."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
