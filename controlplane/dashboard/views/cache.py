@@ -25,7 +25,7 @@ from controlplane.dashboard.views.common import (
     render_page,
 )
 from controlplane.fleet.models import LLMModel, Observation
-from controlplane.fleet.observe.core.ready import CACHE_FAULTS
+from controlplane.fleet.observe.core.ready import CACHE_FAULTS, says_all
 from controlplane.planning.core.saved import Saved, Sum, altogether
 from controlplane.planning.savings import savings
 from controlplane.telemetry.core.cache_rows import Counted
@@ -129,7 +129,8 @@ def _redis() -> dict[str, float] | None:
 def _faults() -> list[str] | None:
     """What is wrong with the cache by what the gateway says now; None where that is not known."""
     seen = _seen("gateway")
-    return None if seen is None else [fault.text for fault in CACHE_FAULTS if fault.text in seen.error]
+    faults = [fault.text for fault in CACHE_FAULTS if seen and fault.text in seen.error]
+    return faults if faults or (seen and says_all(seen.error)) else None
 
 
 def _seen(component: str) -> Observation | None:

@@ -10,7 +10,7 @@ import aiohttp
 from redis.exceptions import RedisError
 
 from controlplane.core.formatting import shortened, system_words
-from controlplane.fleet.observe.core.reading import Figures, Reading, down
+from controlplane.fleet.observe.core.reading import NOT_UNDERSTOOD, Figures, Reading, down
 from controlplane.fleet.observe.probes import Probe
 
 TIMEOUT_S = 2.0
@@ -49,7 +49,7 @@ async def _look(target: Target, session: aiohttp.ClientSession, timeout_s: float
     except (aiohttp.ClientError, RedisError, OSError) as error:
         reading = down(_short(error))
     except Exception as error:  # noqa: BLE001  (whatever one answers hides no other)
-        reading = Reading("degraded", error=f"it answers what is not understood: {_short(error)}")
+        reading = Reading("degraded", error=f"{NOT_UNDERSTOOD}: {_short(error)}")
     answer_ms = (time.perf_counter() - began) * 1e3
     figures = reading.figures if reading.state == "down" else {**reading.figures, "answer_ms": answer_ms}
     known = replace(reading, figures=_finite(figures), counters=_finite(reading.counters))

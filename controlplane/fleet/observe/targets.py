@@ -20,10 +20,10 @@ GATEWAY = Names(
         ("policy_version", "weir_gateway_policy_version"),
     ),
     faults=(
+        SPANS_REFUSED,  # it pages: a long list does not cut it off
         Fault("weir_gateway_pool_replicas_up", 0, "no replica is up in pool {pool}"),
         *CACHE_FAULTS,
         SIMILAR_WRONG,
-        SPANS_REFUSED,
         Fault("weir_gateway_policy_stale", 1, "it obeys an older policy snapshot, because it refused the newest"),
         Fault("weir_gateway_policy_fault", 1, "it refused {kind} {name} of the policy snapshot: /readyz says why"),
     ),

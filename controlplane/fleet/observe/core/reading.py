@@ -7,6 +7,7 @@ from typing import Any, Literal
 State = Literal["up", "degraded", "down"]
 Figures = Mapping[str, float]
 
+NOT_UNDERSTOOD = "it answers what is not understood"
 MEANS_MS = {"mean_queue_ms": "queue_ns", "mean_compute_ms": "compute_ns"}
 """Means over the requests between two observations, from counters of nanoseconds."""
 

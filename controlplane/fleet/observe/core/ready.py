@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from controlplane.core.formatting import shortened
 from controlplane.fleet.observe.core.prometheus_text import Labels, Page, families, known, total
-from controlplane.fleet.observe.core.reading import Reading
+from controlplane.fleet.observe.core.reading import NOT_UNDERSTOOD, Reading
 
 OK = 200
 MAX_REASON_CHARS = 200
+NO_FIGURES = "no figures"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,8 @@ def reading(ready_status: int, ready_text: str, metrics_status: int, metrics_tex
     """
     unready = "" if ready_status == OK else _reason(ready_text) or f"/readyz answers {ready_status}"
     if metrics_status != OK:
-        return Reading(
-            "degraded" if unready else "up", error=unready or f"/metrics answers {metrics_status}: no figures"
-        )
+        error = f"{unready}; " if unready else ""
+        return Reading("degraded" if unready else "up", error=f"{error}/metrics answers {metrics_status}: {NO_FIGURES}")
     page = families(metrics_text)
     faults = [text for fault in names.faults for text in _texts(page, fault)]
     if unready:
@@ -82,6 +82,11 @@ def reading(ready_status: int, ready_text: str, metrics_status: int, metrics_tex
         counters=known(**counts),
         error="; ".join([*faults, *(text for note in names.notes for text in _texts(page, note))]),
     )
+
+
+def says_all(error: str) -> bool:
+    """Whether a process has no fault that its observation does not name: its metrics were read, and the text was not cut."""
+    return NOT_UNDERSTOOD not in error and not error.endswith((NO_FIGURES, "…"))
 
 
 def _texts(page: Page, fault: Fault) -> list[str]:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.fleet.core.stack_rows import MAX_START_S, SHOWN_AS, Observed, PoolEntry, ReplicaEntry, judge
-from controlplane.fleet.observe.core.ready import SIMILAR_WRONG, SPANS_REFUSED, Fault
+from controlplane.fleet.observe.core.ready import SIMILAR_WRONG, SPANS_REFUSED, Fault, says_all
 from controlplane.incidents.components.core import policies, unjudged
 from controlplane.incidents.components.core.alert import ComponentAlert, Kind, key_of
 from controlplane.incidents.components.core.unjudged import ObjectiveSeen
@@ -171,7 +171,7 @@ class _Judged:
             component=component,
             name=name,
             kind=kind,
-            state="unknown" if observed is None else "firing" if wrong else "quiet",
+            state="firing" if wrong else "quiet" if observed and says_all(observed.error) else "unknown",
             severity=severity,
             at_ns=ns(self.now),
             since=None if is_open or at is None else at - timedelta(seconds=lasted_s),  # its incident knows since when

@@ -140,6 +140,8 @@ def test_what_the_gateway_says_of_the_cache_is_shown_while_it_is_known(reader: C
     assert "no replica is up" not in page and "not known now.</p>" not in page
     Observation.objects.update(error="", state="up")
     assert "The gateway says now" not in page_of(reader, "/cache", **served.range)
+    Observation.objects.update(error="no replica is up in pool a; no replica…", state="degraded")
+    assert "What the gateway says of the cache is not known now" in page_of(reader, "/cache", **served.range)
 
 
 def test_without_a_request_the_page_says_so(reader: Client, served: Filled) -> None:

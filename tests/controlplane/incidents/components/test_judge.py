@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from controlplane.core.formatting import shortened
 from controlplane.fleet.core.stack_rows import Observed, PoolEntry, ReplicaEntry
+from controlplane.fleet.observe.core import ready
+from controlplane.fleet.observe.core.reading import NOT_UNDERSTOOD
 from controlplane.fleet.observe.core.ready import SIMILAR_WRONG, SPANS_REFUSED
+from controlplane.fleet.observe.targets import GATEWAY
 from controlplane.incidents.components.core.alert import ComponentAlert, key_of
 from controlplane.incidents.components.core.judge import SIMILAR, Limits, Observations, alerts
 from controlplane.incidents.components.core.unjudged import EXPLAINED_BY, SPANS, ObjectiveSeen
@@ -105,6 +109,24 @@ def test_spans_that_telemetry_refuses_are_a_page_that_says_why_and_since_when() 
     full = Observed("telemetry", "degraded", at(-2), up_at=at(-2), error="its disk is full")
     assert judged(said, full)[SPANS].error == f"{refused}; Telemetry says: its disk is full"
     assert SPANS not in judged()
+
+
+def test_a_fault_that_the_gateway_may_have_unsaid_is_not_over() -> None:
+    key = {key_of(SPANS)}
+    assert judged(known=key)[SPANS].state == "quiet"
+    pools = "; ".join(f"no replica is up in pool {number}" for number in range(40))
+    refused = ready.reading(200, "", 401, "", GATEWAY).error
+    for error in (shortened(pools, 500), refused, f"{NOT_UNDERSTOOD}: a proxy's page"):
+        said = replace(up("gateway"), state="degraded", error=error)
+        assert judged(said, known=key)[SPANS].state == "unknown", error
+        assert SPANS not in judged(said)
+
+
+def test_that_spans_are_refused_is_said_beside_any_number_of_pools() -> None:
+    page = "".join(f'weir_gateway_pool_replicas_up{{pool="{number}"}} 0\n' for number in range(40))
+    page += 'weir_gateway_spans_refused{reason="HTTP 503"} 1\n'
+    error = shortened(ready.reading(503, '{"reason": "no replica is ready"}', 200, page, GATEWAY).error, 500)
+    assert judged(replace(up("gateway"), state="degraded", error=error))[SPANS].state == "firing"
 
 
 def test_what_is_down_again_while_its_incident_is_open_fires_at_once() -> None:
