@@ -267,7 +267,7 @@ class Evaluator:
         gaps = () if isinstance(objective.indicator, Histogram) else self._gaps  # metrics' counters go on through a gap
         for split in sums.splits(known.definition):
             seen = self._seen(known, split, sums, since_s)
-            unsure = why or self._unpriced.why(objective.slug, split)
+            unsure = why or self._unpriced.why(known.definition, split)
             if split and not known.missing and seen.is_empty and not unsure:
                 continue  # all its events are older than the period
             scope = scope_of(objective, split)
@@ -277,7 +277,7 @@ class Evaluator:
                     note=known.note,
                 )
             )
-        for split, text in self._unpriced.elsewhere(objective, set(sums.splits(known.definition))):
+        for split, text in self._unpriced.elsewhere(known, set(sums.splits(known.definition))):
             evaluations.append(unjudged(objective, scope_of(objective, split), now_ns, text))
         if not evaluations and objective.split_by:  # no value has events yet
             none = Counted(dict.fromkeys(lengths_s(objective.windows), Counts()), Counts(), since_s, self._recorded_s)

@@ -3,11 +3,14 @@
 import random
 from dataclasses import replace
 
+import pytest
+
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Cost
 from controlplane.slo.core.windows import HOUR_S
 from controlplane.slo.evaluate.evaluator import Evaluator
-from controlplane.telemetry.store import Store
+from controlplane.telemetry.store import Store, StoreLimitError
+from controlplane.telemetry.store.read.objectives import ObjectiveReader
 from tests.support.slo.evaluations import NOW_S, NS, evaluated
 from tests.support.slo.ledger_rows import rows
 
@@ -39,3 +42,32 @@ def test_requests_without_a_price_are_not_good(store: Store) -> None:
         concerned = slug == "cheap" or model == unpriced
         assert ("no price" in why) is concerned and (state == "unknown" or not concerned), (slug, model)
     assert after["per-model", unpriced][1].startswith(f"{len(without):,} requests of the last hour")
+
+
+def test_while_it_is_not_known_whether_requests_have_a_price_nothing_is_quiet(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = rows(random.Random(7), 400, (NOW_S - HOUR_S // 2) * NS, NOW_S * NS)
+    store.writer.insert_requests([replace(row, status="ok", prompt_tokens=100, cost_usd=0.001) for row in made], 1)
+    assert {state for state, _ in states(store).values()} == {"quiet"}
+
+    def refused(*_: object) -> None:
+        raise StoreLimitError("out of memory", 1.0)
+
+    monkeypatch.setattr(ObjectiveReader, "unpriced", refused)
+    found = states(store)
+    assert {state for state, _ in found.values()} == {"unknown"}
+    assert found["cheap", ""][1] == "whether its requests had a price is not known: out of memory"
+
+
+def test_an_objective_with_another_scope_is_not_judged_by_the_requests_of_the_one_before(store: Store) -> None:
+    made = rows(random.Random(7), 400, (NOW_S - HOUR_S // 2) * NS, NOW_S * NS)
+    free, priced = sorted({row.model for row in made})[:2]
+    store.writer.insert_requests(
+        [replace(row, status="ok", prompt_tokens=100, cost_usd=0.001 if row.model == priced else None) for row in made],
+        1,
+    )
+    evaluator = Evaluator(store)
+    known = replace(CHEAP, scope={"model": priced})
+    assert [one.alert.state for one in evaluated(evaluator, [known])] == ["quiet"]
+    assert [one.alert.state for one in evaluated(evaluator, [replace(CHEAP, scope={"model": free})])] == ["unknown"]
