@@ -18,7 +18,7 @@ def signal_figure(drawn: Drawn, labels: Sequence[str], signal: Signal, unit: str
     shown = f"%{{y:.4{numbers}}}"
     traces: list[Figure] = []
     for number, (each, label) in enumerate(zip(drawn.lines, labels, strict=True)):
-        y = [_drawn(step and step.value) for step in each.steps]
+        y = [_drawn(step.value if step else None) for step in each.steps]
         colour = series_colour(number)
         if drawn.rolled:
             traces.append(_highest(each, middles, label, colour, shown))
@@ -41,7 +41,7 @@ def signal_figure(drawn: Drawn, labels: Sequence[str], signal: Signal, unit: str
 
 def _highest(drawn: DrawnSeries, x: Sequence[float], label: str, colour: str, shown: str) -> Figure:
     """The highest sample of each step, as a thin line above the means."""
-    most = [_drawn(step and step.most) for step in drawn.steps]
+    most = [_drawn(step.most if step else None) for step in drawn.steps]
     style = {"color": colour, "width": 0.75, "shape": "hvh"}
     return line(f"{label}, highest", x, most, style, shown, dots=0, opacity=0.6)
 
