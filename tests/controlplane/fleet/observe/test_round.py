@@ -109,7 +109,9 @@ async def test_one_whose_answer_has_another_shape_is_degraded_and_the_others_are
 
 
 async def test_a_figure_that_is_no_number_is_not_known() -> None:
-    page = 'nv_gpu_memory_used_bytes NaN\nnv_gpu_memory_total_bytes 8\nnv_inference_request_failure{model="chat"} +Inf\n'
+    page = (
+        'nv_gpu_memory_used_bytes NaN\nnv_gpu_memory_total_bytes 8\nnv_inference_request_failure{model="chat"} +Inf\n'
+    )
     stats = '{"model_stats": [{"name": "chat", "inference_stats": {"success": {"count": 3, "ns": 1}}}]}'
 
     async def probe(_: aiohttp.ClientSession) -> Reading:
