@@ -147,8 +147,8 @@ def _out_too_long(action: Action, observation: Observation) -> bool:
     if action.step != Action.Step.PREFERRED:
         return True
     facts = observation.pools.get(action.pool, PoolFacts(action.pool))
-    asked_s = max(action.step_at, action.retry_at or action.step_at).timestamp()
-    return facts.cluster_age_ms is not None and _seen_ms(facts, observation) / 1_000 - asked_s >= NOTICED_AFTER_S
+    requested_s = max(action.step_at, action.retry_at or action.step_at).timestamp()
+    return facts.cluster_age_ms is not None and _seen_ms(facts, observation) / 1_000 - requested_s >= NOTICED_AFTER_S
 
 
 def _seen_ms(facts: PoolFacts, observation: Observation) -> int:

@@ -57,7 +57,7 @@ _log = structlog.get_logger()
 _ITS_TIME = 0.9  # of a stage's time: who joined a flight at its beginning has waited for as long as that
 
 
-class Asked(NamedTuple):
+class Accepted(NamedTuple):
     """What a request asks, and of which model. `region`: where it comes from; `regions`: where alone it may be served, None is anywhere."""
 
     caller: Caller
@@ -167,20 +167,20 @@ class Completions:
         caller = answer.caller = authenticate(serving, request.headers)
         identify(trace, caller, request.headers)
         out.known = True
-        asked = await self._read(endpoint, request, serving, caller, trace, answer)
-        routed = await self._route(serving, asked, trace, answer)
+        accepted = await self._read(endpoint, request, serving, caller, trace, answer)
+        routed = await self._route(serving, accepted, trace, answer)
         state = routed.state
         trace.show(state.pool)
         state.hold()  # until the request has ended: a new snapshot may take the pool's replicas away meanwhile
         try:
-            await self._answer(serving, asked, routed, trace, answer)
+            await self._answer(serving, accepted, routed, trace, answer)
         finally:
             state.release()
 
     async def _read(
         self, endpoint: Endpoint, request: Request, serving: Serving, caller: Caller, trace: Trace, answer: Answer
-    ) -> Asked:
-        """What is asked, held to the rules of the tenant. Raises ApiError."""
+    ) -> Accepted:
+        """What the request says, held to the rules of its tenant. Raises ApiError."""
         headers, body = request.headers, request.body
         if caller.audit is not None:
             hashing = partial(TextAudit, caller.audit, body)
@@ -209,22 +209,22 @@ class Completions:
             marks = tagged(control.tags, serving.snapshot.tag_purges, control.grounds)
             caller = caller._replace(tags=caller.tags + marks)
         regions = allowed_regions(model, caller.regions)
-        return Asked(caller, region, wanted, served, control, regions, len(body), is_long)
+        return Accepted(caller, region, wanted, served, control, regions, len(body), is_long)
 
-    async def _route(self, serving: Serving, asked: Asked, trace: Trace, answer: Answer) -> Routed:
+    async def _route(self, serving: Serving, accepted: Accepted, trace: Trace, answer: Answer) -> Routed:
         """Where policies have it served, and with what question. Raises ApiError."""
-        caller, wanted, model = asked.caller, asked.request, asked.served.model
-        passed, plans = wanted.passed, asked.served.plans_for(caller)
-        plan = plans.only or self._plan(plans, caller, asked.region, passed, trace, answer)
+        caller, wanted, model = accepted.caller, accepted.request, accepted.served.model
+        passed, plans = wanted.passed, accepted.served.plans_for(caller)
+        plan = plans.only or self._plan(plans, caller, accepted.region, passed, trace, answer)
         cacheable = plan.cache == "always" or (plan.cache == "deterministic" and passed.deterministic)
         if not plan.routes and not plan.fallbacks:
             self._metrics.arrived(model.name, trace.tier)
-            raise errors.outside_regions(model.name, caller.tenant, asked.regions or ())
+            raise errors.outside_regions(model.name, caller.tenant, accepted.regions or ())
         state = choose_pool(serving, plan, passed, cacheable)
         if state.passes:
             if not plan.max_output_tokens:  # a rule's is in place of the model's, and lowers
                 check_output(passed, model)
-        elif asked.is_long:
+        elif accepted.is_long:
             await aside(partial(wanted.question, model, state.pool.unknown_parameters))
         question, unused = for_pool(wanted, model, state, plan.max_output_tokens)
         self._metrics.arrived(model.name, trace.tier)
@@ -239,9 +239,9 @@ class Completions:
         answer.dropped = unused
         return Routed(plan, state, question, whole, cacheable)
 
-    async def _answer(self, serving: Serving, asked: Asked, routed: Routed, trace: Trace, answer: Answer) -> None:
+    async def _answer(self, serving: Serving, accepted: Accepted, routed: Routed, trace: Trace, answer: Answer) -> None:
         """Answer it: out of a cache, or by a flight. Raises ApiError."""
-        caller, model, control = asked.caller, asked.served.model, asked.control
+        caller, model, control = accepted.caller, accepted.served.model, accepted.control
         plan, state, question, whole, cacheable = routed
         step = plan.step
         timeouts = serving.timeouts_for(model.name, caller.tier.name)
@@ -251,7 +251,7 @@ class Completions:
         if caller.limits:  # counted in Redis, in the same write as the lookup below
             if caller.has_budget:
                 check_priced(serving, plan, model, state.pool)
-            tokens = prompt_estimate(asked.size_bytes, model.max_prompt_tokens) + expected
+            tokens = prompt_estimate(accepted.size_bytes, model.max_prompt_tokens) + expected
             answer.meter = self._limits.begin(caller.limits, caller.tier.name, tokens, cache_timeout_s)
         caching = Caching(
             self.caches,
@@ -260,7 +260,7 @@ class Completions:
             model,
             state.pool,
             question,
-            asked.regions,
+            accepted.regions,
             control,
             cache_timeout_s,
             trace,
@@ -289,13 +289,13 @@ class Completions:
                 model,
                 state,
                 fallbacks_of(serving, plan, state),
-                asked.served.text,
+                accepted.served.text,
                 timeouts,
                 Claim(tier.name, caller.tenant, plan.priority or tier.priority, tier.weight, expected),
                 context.trace_id,
                 context.flags,
                 plan,
-                asked.request,
+                accepted.request,
                 least(plan.max_output_tokens, step.max_output_tokens) if step else plan.max_output_tokens,
                 can_wait,
                 control.ttl_of(model.cache, question.operation, plan.cache_ttl_s),
@@ -320,7 +320,7 @@ class Completions:
             raise errors.not_cached()
 
         if caching.beside is None:
-            check_regions(serving, asked.served, caller, (state, *work.fallbacks), asked.regions)
+            check_regions(serving, accepted.served, caller, (state, *work.fallbacks), accepted.regions)
         if caller.is_lane:
             answer.room = partial(state.room, work.claim.priority)
         outcome = trace.outcome

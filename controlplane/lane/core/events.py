@@ -32,10 +32,10 @@ class Events:
     def feed(self, data: bytes) -> bytes:
         """The events that have come whole with this, but the last of the response."""
         text = self._rest + data
-        held = text[-1:] if text.endswith(b"\r") else b""  # its line may go on
-        lines = text.removesuffix(held).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        kept = text[-1:] if text.endswith(b"\r") else b""  # its line may go on
+        lines = text.removesuffix(kept).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         *whole, rest = lines.split(b"\n\n")
-        self._rest = rest + held
+        self._rest = rest + kept
         return b"".join(self._event(text) for text in whole if not self.last)
 
     def end(self) -> bytes:

@@ -73,10 +73,10 @@ def evaluate(
     maintenance: Iterable[MaintenanceWindow],
     why: str = "",
     gaps: Sequence[Gap] = (),
-    doubt: str = "",
+    uncertain: str = "",
 ) -> Evaluation:
-    """Evaluates an objective in one scope. `why`: the reason why counts cannot be trusted now; the state is then `unknown`. `doubt`: the
-    reason why they may lack some; it is then not quiet.
+    """Evaluates an objective in one scope. `why`: the reason why counts cannot be trusted now; the state is then `unknown`.
+    `uncertain`: the reason why they may lack some; it is then not quiet.
 
     A window that reaches into hours that are not counted yet does not fire; another may. The time before the first recorded
     request has no events. What was measured may fire; while most of a short window lies in gaps, nothing is said to be quiet.
@@ -102,8 +102,8 @@ def evaluate(
     state: State = "unknown" if why else "firing" if firing else "quiet"
     if state == "quiet" and not all(reaches.values()):
         state, why = "unknown", "its history is still being counted"
-    if state == "quiet" and doubt:
-        state, why = "unknown", doubt
+    if state == "quiet" and uncertain:
+        state, why = "unknown", uncertain
     blind_s = [window.short_s for window in objective.windows if not measured[window]]
     if state == "quiet" and blind_s:
         state, why = "unknown", f"most of the last {TEXT.duration(min(blind_s))} was not measured: {blind[-1].why}"

@@ -87,7 +87,7 @@ class Evaluator:
             raise errors[0]  # the store is out of memory or time for all
         for known in done:
             known.read(now_s, TAIL_S // 2)
-            known.doubt = self._query.doubts.pop(known.objective.slug, "")
+            known.uncertain = self._query.uncertain.pop(known.objective.slug, "")
         self._recorded_s = self._since()
         self._unpriced.look(done, now_s)
         return self._judge(now_ns, staleness(self._store))
@@ -273,7 +273,7 @@ class Evaluator:
             scope = scope_of(objective, split)
             evaluations.append(
                 replace(
-                    evaluate(objective, scope, seen, now_ns, self._maintenance, unsure, gaps, known.doubt),
+                    evaluate(objective, scope, seen, now_ns, self._maintenance, unsure, gaps, known.uncertain),
                     note=known.note,
                 )
             )

@@ -30,7 +30,7 @@ class KnownObjective:
     history_error: str = ""
     refused: str = ""
     note: str = ""  # which values are not judged
-    doubt: str = ""  # why the newest minutes may have been counted in part
+    uncertain: str = ""  # why the newest minutes may have been counted in part
 
     @property
     def why(self) -> str:

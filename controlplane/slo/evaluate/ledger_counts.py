@@ -26,7 +26,7 @@ class LedgerQuery:
         self._store = store
         self._plans: dict[tuple[tuple[str, ...], tuple[MaintenanceWindow, ...]], CountPlan] = {}
         self._turn = 0
-        self.doubts: dict[str, str] = {}
+        self.uncertain: dict[str, str] = {}
         """Why the last counts of a histogram may not be all; empty where they are. By slug."""
 
     def counts(
@@ -98,7 +98,7 @@ class LedgerQuery:
         from_s: int,
         to_s: int,
     ) -> dict[Split, Block]:
-        block, self.doubts[known.objective.slug] = grown(self._store, indicator, from_s, to_s)
+        block, self.uncertain[known.objective.slug] = grown(self._store, indicator, from_s, to_s)
         for each in maintenance:
             if each.concerns(known.objective.slug) and not each.scope:
                 for span in each.occurrences(Span(from_s * SECOND_NS, to_s * SECOND_NS)):

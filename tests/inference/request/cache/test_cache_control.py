@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import openai
 import pytest
@@ -30,6 +31,7 @@ async def bed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -
 async def test_no_cache_wants_a_new_answer_which_others_meet_again(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = time.time()
     monkeypatch.setattr("inference.request.exact.cache.time", lambda: now_s)
+    monkeypatch.setattr("inference.request.answer.time", SimpleNamespace(time=lambda: now_s))
     assert (await bed.ask())[:2] == ("miss", "0")
     await stored(bed, "0")
     assert (await bed.ask("no-cache"))[:2] == ("bypass", "1")
