@@ -1,18 +1,15 @@
 """Finds the tenant whose API key, or whose issuer's token, a request carries."""
 
 import time
-from zlib import crc32
 
 from inference.contract.lane import KEY_HEADER, OWN_TIER_HEADER, key_of_tokens
 from inference.contract.snapshot import key_digest
 from inference.core.openai import errors
 from inference.core.web_tokens import is_token
-from inference.observability.spans import Trace
 from inference.snapshot.issuers import Issuers
 from inference.snapshot.serving import Caller, Serving
 
 _KEY_OF_BATCH, _OWN_TIER = KEY_HEADER.encode(), OWN_TIER_HEADER.encode()
-_HASHES = 10**9  # the ledger takes no larger number
 
 
 def authenticate(serving: Serving, headers: dict[bytes, bytes]) -> Caller:
@@ -65,13 +62,3 @@ def _by_token(serving: Serving, issuers: Issuers, token: str, digest: str) -> Ca
     if caller is None:
         raise errors.wrong_token("Its tenant has no tier of this name here")
     return caller._replace(issuer=issuer.name, user=verified.user)
-
-
-def identify(trace: Trace, caller: Caller, headers: dict[bytes, bytes]) -> None:
-    """Note whose request it is, and whether its client sends it again."""
-    trace.tenant, trace.tier = caller.tenant, caller.tier.name
-    trace.can_wait, trace.user, trace.key = caller.can_wait, caller.user, caller.key
-    if key_of_client := headers.get(b"idempotency-key"):
-        trace.idempotency_key = 1 + crc32(key_of_client, crc32(caller.tenant.encode())) % _HASHES
-    else:
-        trace.repeated = headers.get(b"x-stainless-retry-count", b"0") != b"0"

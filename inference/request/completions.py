@@ -4,17 +4,15 @@ import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from zlib import crc32
 
 import structlog
 
 from inference.backends.fleet import PoolState
-from inference.backends.port import Query
 from inference.contract.metering.cost import is_free
 from inference.contract.metering.text_audit import TextAudit
 from inference.contract.plan import Plan, Plans, Step, allowed_regions
 from inference.contract.snapshot import Model
-from inference.core.cache_control import CacheControl
 from inference.core.cache_control import read as read_control
 from inference.core.cache_key import tagged
 from inference.core.expected_tokens import OutputMeans, prompt_estimate
@@ -28,9 +26,9 @@ from inference.observability.context import CallerTraces
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import LIMIT, RESPOND, Trace
-from inference.request import own_requests, parse
+from inference.request import own_requests
 from inference.request.answer import Answer
-from inference.request.authenticate import authenticate, identify
+from inference.request.authenticate import authenticate
 from inference.request.caching import Caches, Caching
 from inference.request.coalesce import Flight
 from inference.request.degrade import Degraded, degrade, least
@@ -49,35 +47,13 @@ from inference.request.route import (
     for_pool,
 )
 from inference.request.work import Work
-from inference.snapshot.serving import Caller, Served, Serving
+from inference.snapshot.serving import Caller, Serving
 from inference.wires.http.exchange import Exchange, Request
 
 _log = structlog.get_logger()
 
+_HASHES = 10**9  # the ledger takes no larger number
 _ITS_TIME = 0.9  # of a stage's time: who joined a flight at its beginning has waited for as long as that
-
-
-class Accepted(NamedTuple):
-    """What a request asks, and of which model. `region`: where it comes from; `regions`: where alone it may be served, None is anywhere."""
-
-    caller: Caller
-    region: str
-    request: parse.Request
-    served: Served
-    control: CacheControl
-    regions: frozenset[str] | None
-    size_bytes: int  # of its body, as it came
-    is_long: bool  # which takes long to read
-
-
-class Routed(NamedTuple):
-    """Which pool is to serve it, and with what. `whole`: what that would be without the step of a ladder, where it changes it."""
-
-    plan: Plan
-    state: PoolState
-    question: Query
-    whole: Degraded | None
-    cacheable: bool
 
 
 class Completions:
@@ -164,169 +140,161 @@ class Completions:
         if serving is None:
             raise errors.unavailable("The gateway has no policy snapshot yet.", 1.0, "gateway", reason="no_policy")
         trace.policy_version = serving.snapshot.version
-        caller = answer.caller = authenticate(serving, request.headers)
-        identify(trace, caller, request.headers)
-        out.known = True
-        accepted = await self._read(endpoint, request, serving, caller, trace, answer)
-        routed = await self._route(serving, accepted, trace, answer)
-        state = routed.state
-        trace.show(state.pool)
-        state.hold()  # until the request has ended: a new snapshot may take the pool's replicas away meanwhile
-        try:
-            await self._answer(serving, accepted, routed, trace, answer)
-        finally:
-            state.release()
 
-    async def _read(
-        self, endpoint: Endpoint, request: Request, serving: Serving, caller: Caller, trace: Trace, answer: Answer
-    ) -> Accepted:
-        """What the request says, held to the rules of its tenant. Raises ApiError."""
-        headers, body = request.headers, request.body
-        if caller.audit is not None:
-            hashing = partial(TextAudit, caller.audit, body)
-            answer.audited_by(await at_once_or_aside(hashing, len(body)))
-        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
-            raise errors.encoded()
-        content_type = headers.get(b"content-type", b"")
-        is_long, checked, too_long = takes_long(body), None, None
-        if is_long:  # then others go on meanwhile
-            wanted, served, too_long, checked = await aside(partial(read_long, endpoint, request, serving, caller))
+        caller = authenticate(serving, request.headers)
+        trace.tenant, trace.tier = caller.tenant, caller.tier.name
+        trace.can_wait, trace.user, trace.key = caller.can_wait, caller.user, caller.key
+        region = (caller.names_region and request.headers.get(b"x-weir-region", b"").decode("latin-1")) or self._region
+        if key_of_client := request.headers.get(b"idempotency-key"):
+            trace.idempotency_key = 1 + crc32(key_of_client, crc32(caller.tenant.encode())) % _HASHES
         else:
-            wanted = endpoint.parse(request.path, body, content_type)
-            served = find_model(serving, wanted.passed.model, caller)
-        model = served.model
-        region = (caller.names_region and headers.get(b"x-weir-region", b"").decode("latin-1")) or self._region
-        trace.model, trace.stream, trace.caller_region = model.name, wanted.passed.streams, region or served.home
+            trace.repeated = request.headers.get(b"x-stainless-retry-count", b"0") != b"0"
+        out.known = True
+
+        answer.caller = caller
+        if caller.audit is not None:
+            hashing = partial(TextAudit, caller.audit, request.body)
+            answer.audited_by(await at_once_or_aside(hashing, len(request.body)))
+        if request.headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            raise errors.encoded()
+        content_type = request.headers.get(b"content-type", b"")
+        large, checked = takes_long(request.body), None  # then others go on meanwhile
+        if large:
+            read = partial(read_long, endpoint, request, serving, caller)
+            body, served, too_long, checked = await aside(read)
+        else:
+            body, too_long = endpoint.parse(request.path, request.body, content_type), None
+            served = find_model(serving, body.passed.model, caller)
+        model, plans = served.model, served.plans_for(caller)
+        timeouts = serving.timeouts_for(model.name, caller.tier.name)
+        regions = allowed_regions(model, caller.regions)
+        trace.model, trace.stream, trace.caller_region = model.name, body.passed.streams, region or served.home
         if too_long is not None:
             raise too_long
-        if caller.guard is not None and (checked or not passes(wanted, endpoint, caller.guard.requests)):
-            wanted = await self.guards.request(wanted, checked, endpoint, content_type, caller.guard.requests, trace)
-        if wanted.passed.remote_media:
-            await check_media(wanted.passed, model)
-        answer.of(wanted, model)
-        control = read_control(headers)
+        if caller.guard is not None and (checked or not passes(body, endpoint, caller.guard.requests)):
+            body = await self.guards.request(body, checked, endpoint, content_type, caller.guard.requests, trace)
+        passed = body.passed
+        if passed.remote_media:
+            await check_media(passed, model)
+        answer.of(body, model)
+        control = read_control(request.headers)
         if control.tags or control.grounds:
             marks = tagged(control.tags, serving.snapshot.tag_purges, control.grounds)
             caller = caller._replace(tags=caller.tags + marks)
-        regions = allowed_regions(model, caller.regions)
-        return Accepted(caller, region, wanted, served, control, regions, len(body), is_long)
-
-    async def _route(self, serving: Serving, accepted: Accepted, trace: Trace, answer: Answer) -> Routed:
-        """Where policies have it served, and with what question. Raises ApiError."""
-        caller, wanted, model = accepted.caller, accepted.request, accepted.served.model
-        passed, plans = wanted.passed, accepted.served.plans_for(caller)
-        plan = plans.only or self._plan(plans, caller, accepted.region, passed, trace, answer)
+        plan = plans.only or self._plan(plans, caller, region, passed, trace, answer)
         cacheable = plan.cache == "always" or (plan.cache == "deterministic" and passed.deterministic)
+
         if not plan.routes and not plan.fallbacks:
             self._metrics.arrived(model.name, trace.tier)
-            raise errors.outside_regions(model.name, caller.tenant, accepted.regions or ())
+            raise errors.outside_regions(model.name, caller.tenant, regions or ())
         state = choose_pool(serving, plan, passed, cacheable)
         if state.passes:
             if not plan.max_output_tokens:  # a rule's is in place of the model's, and lowers
                 check_output(passed, model)
-        elif accepted.is_long:
-            await aside(partial(wanted.question, model, state.pool.unknown_parameters))
-        question, unused = for_pool(wanted, model, state, plan.max_output_tokens)
+        elif large:
+            await aside(partial(body.question, model, state.pool.unknown_parameters))
+        question, unused = for_pool(body, model, state, plan.max_output_tokens)
         self._metrics.arrived(model.name, trace.tier)
-        whole = None
-        if plan.step is not None:
-            if plan.step.shed:
+        step, whole = plan.step, None
+        if step is not None:
+            if step.shed:
                 trace.show(state.pool)
-                raise self._refused(state, model, plan.step, answer)
-            unchanged = Degraded(state, question, unused, False)
-            state, question, unused, changed = degrade(serving, plan, plan.step, model, wanted, unchanged)
-            whole = unchanged if changed else None
+                raise self._refused(state, model, step, answer)
+            whole = Degraded(state, question, unused, False)
+            state, question, unused, changed = degrade(serving, plan, step, model, body, whole)
+            if not changed:
+                whole = None
+        pool = state.pool
+        trace.show(pool)
         answer.dropped = unused
-        return Routed(plan, state, question, whole, cacheable)
-
-    async def _answer(self, serving: Serving, accepted: Accepted, routed: Routed, trace: Trace, answer: Answer) -> None:
-        """Answer it: out of a cache, or by a flight. Raises ApiError."""
-        caller, model, control = accepted.caller, accepted.served.model, accepted.control
-        plan, state, question, whole, cacheable = routed
-        step = plan.step
-        timeouts = serving.timeouts_for(model.name, caller.tier.name)
-        cache_timeout_s = timeouts.cache_ms / 1000
+        state.hold()  # until the request has ended: a new snapshot may take the pool's replicas away meanwhile
         generates = question.operation in GENERATION
         expected = self._outputs.expected(model.name, question.max_tokens) if generates else 0
-        if caller.limits:  # counted in Redis, in the same write as the lookup below
-            if caller.has_budget:
-                check_priced(serving, plan, model, state.pool)
-            tokens = prompt_estimate(accepted.size_bytes, model.max_prompt_tokens) + expected
-            answer.meter = self._limits.begin(caller.limits, caller.tier.name, tokens, cache_timeout_s)
-        caching = Caching(
-            self.caches,
-            serving,
-            caller,
-            model,
-            state.pool,
-            question,
-            accepted.regions,
-            control,
-            cache_timeout_s,
-            trace,
-            cacheable,
-            step is None and control.is_usual,
-        )
-        stored = None
-        if caching.looks:
-            stored = await caching.look_up(whole)
-            if caching.is_better:
-                whole = None
-        elif answer.meter is not None:
-            trace.enter(LIMIT)
-        if answer.meter is not None:
-            await answer.meter.entered()
-        if step is not None:
-            if stored is None and step.cached_only:
-                raise self._refused(state, model, step, answer)
-            if whole is not None:
-                answer.degraded_by(step, state)
-
-        def work_of(trace: Trace, *, can_wait: bool) -> Work:
-            tier, context = caller.tier, trace.context
-            return Work(
-                question,
+        try:
+            if caller.limits:  # counted in Redis, in the same write as the lookup below
+                if caller.has_budget:
+                    check_priced(serving, plan, model, pool)
+                tokens = prompt_estimate(len(request.body), model.max_prompt_tokens) + expected
+                answer.meter = self._limits.begin(caller.limits, caller.tier.name, tokens, timeouts.cache_ms / 1000)
+            caching = Caching(
+                self.caches,
+                serving,
+                caller,
                 model,
-                state,
-                fallbacks_of(serving, plan, state),
-                accepted.served.text,
-                timeouts,
-                Claim(tier.name, caller.tenant, plan.priority or tier.priority, tier.weight, expected),
-                context.trace_id,
-                context.flags,
-                plan,
-                accepted.request,
-                least(plan.max_output_tokens, step.max_output_tokens) if step else plan.max_output_tokens,
-                can_wait,
-                control.ttl_of(model.cache, question.operation, plan.cache_ttl_s),
-                control.stale_for(model.cache, question.operation),
-                self.guards.answers(caller.guard, trace) if caller.guard is not None else None,
+                pool,
+                question,
+                regions,
+                control,
+                timeouts.cache_ms / 1000,
+                trace,
+                cacheable,
+                step is None and control.is_usual,
             )
+            if caching.looks:
+                stored = await caching.look_up(whole)
+                if caching.is_better:
+                    whole = None
+            else:
+                stored = None
+                if answer.meter is not None:
+                    trace.enter(LIMIT)
+            if answer.meter is not None:
+                await answer.meter.entered()
+            if step is not None:
+                if stored is None and step.cached_only:
+                    raise self._refused(state, model, step, answer)
+                if whole is not None:
+                    answer.degraded_by(step, state)
 
-        if stored is None:
-            work = work_of(trace, can_wait=caller.can_wait)
-            stored = await caching.look_further(answer, partial(self._beside, caching, work, caller))
-        if stored is not None:
-            trace.enter(RESPOND)
-            if caching.is_stale:
-                answer.about_cache = b"; stale"
-            answer.replay(stored, caching.pool, caching.entry)
-            if caching.refreshes:
+            def work_of(trace: Trace, *, can_wait: bool) -> Work:
+                tier, context = caller.tier, trace.context
+                priority = plan.priority or tier.priority
+                return Work(
+                    question,
+                    model,
+                    state,
+                    fallbacks_of(serving, plan, state),
+                    served.text,
+                    timeouts,
+                    Claim(tier.name, caller.tenant, priority, tier.weight, expected),
+                    context.trace_id,
+                    context.flags,
+                    plan,
+                    body,
+                    least(plan.max_output_tokens, step.max_output_tokens) if step else plan.max_output_tokens,
+                    can_wait,
+                    control.ttl_of(model.cache, question.operation, plan.cache_ttl_s),
+                    control.stale_for(model.cache, question.operation),
+                    self.guards.answers(caller.guard, trace) if caller.guard is not None else None,
+                )
+
+            if stored is None:
+                work = work_of(trace, can_wait=caller.can_wait)
+                stored = await caching.look_further(answer, partial(self._beside, caching, work, caller))
+            if stored is not None:
+                trace.enter(RESPOND)
+                if caching.is_stale:
+                    answer.about_cache = b"; stale"
+                answer.replay(stored, caching.pool, caching.entry)
+                if not caching.refreshes:
+                    return
                 trace = caching.trace = own_requests.begin(trace, caller, model.name, state, question.operation)
                 work = work_of(trace, can_wait=True)
                 self.caches.refreshes.start(caching.entry, trace, work, partial(self._generate, caching, work))
-            return
-        if control.only_if_cached:
-            raise errors.not_cached()
+                return
+            if control.only_if_cached:
+                raise errors.not_cached()
 
-        if caching.beside is None:
-            check_regions(serving, accepted.served, caller, (state, *work.fallbacks), accepted.regions)
-        if caller.is_lane:
-            answer.room = partial(state.room, work.claim.priority)
-        outcome = trace.outcome
-        while not await self._fly(caching, work, answer):
-            trace.outcome, trace.coalesced_with = outcome, None
-            trace.stay()
+            if caching.beside is None:
+                check_regions(serving, served, caller, (state, *work.fallbacks), regions)
+            if caller.is_lane:
+                answer.room = partial(state.room, work.claim.priority)
+            outcome = trace.outcome
+            while not await self._fly(caching, work, answer):
+                trace.outcome, trace.coalesced_with = outcome, None
+                trace.stay()
+        finally:
+            state.release()
 
     def _beside(self, caching: Caching, work: Work, caller: Caller) -> Flight | None:
         """The inference, begun beside a look-up whose hit cancels it; None where that may cost money or keep a place from others, or
