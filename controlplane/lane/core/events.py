@@ -14,11 +14,7 @@ _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _BEGINS = ("response.created", "response.queued")
 
 
-class _Kind(msgspec.Struct):
-    type: str = ""
-
-
-_read_kind, _read = reading(_Kind), reading(dict[str, msgspec.Raw])
+_read = reading(dict[str, msgspec.Raw])
 
 
 class Events:
@@ -47,8 +43,8 @@ class Events:
         data = b"".join(line[5:] for line in text.split(b"\n") if line.startswith(b"data:"))
         data = data.decode("utf-8", "replace").encode()
         try:
-            kind = _read_kind(data).type
             members: dict[str, Any] = {**_read(data)}
+            kind = msgspec.json.decode(members.get("type", b'""'), type=str)
         except ValueError:
             return b""
         if not kind or kind == "error" or kind in _BEGINS:

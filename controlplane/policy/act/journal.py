@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 Fence = Callable[[], None]
 """Called first in each transaction that only the leader may write. Raises LeaseLostError."""
 KEEPS_DRAINING = (Action.Step.DRAINING, Action.Step.DRAINED, Action.Step.PREFERRED, Action.Step.ACCEPTED)
-REFUSED_FOR = timedelta(minutes=1)
+REFUSED_FOR_S = 60.0
 """What a cluster has refused is asked for again after this: a right may have been granted meanwhile."""
 MAX_OUTCOME = 500
 
@@ -71,9 +71,9 @@ def any_undone() -> bool:
 
 
 def refused(now_ms: int) -> set[tuple[str, str, int]]:
-    """Pool, kind and count of what a cluster refused within the last REFUSED_FOR."""
+    """Pool, kind and count of what a cluster refused within the last REFUSED_FOR_S."""
     now = at(now_ms)
-    rows = Action.objects.filter(step=Action.Step.FAILED, ended_at__range=(now - REFUSED_FOR, now))
+    rows = Action.objects.filter(step=Action.Step.FAILED, ended_at__range=(now - timedelta(seconds=REFUSED_FOR_S), now))
     return set(rows.values_list("pool", "kind", "after"))
 
 

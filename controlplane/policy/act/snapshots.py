@@ -9,12 +9,13 @@ from controlplane.core.backoff import waits
 from controlplane.fleet.clusters.errors import PermanentClusterError, RetryableClusterError, StaleLeaderError
 from controlplane.fleet.clusters.port import Cluster
 from controlplane.fleet.models import PublishedSnapshot
+from controlplane.policy.act.journal import REFUSED_FOR_S
 from controlplane.policy.act.stepper import CALL_SECONDS, retry_in_s
 
 log = structlog.get_logger(__name__)
 
-AGAIN_S = MAX_WAIT_S = 60.0
-"""What a cluster has refused is tried again after this: a right may have been granted meanwhile. At once where the snapshot changes."""
+MAX_WAIT_S = REFUSED_FOR_S
+"""How long a snapshot waits that the cluster has refused; one that has changed since does not. Other waits are shorter."""
 
 
 class SnapshotWriter:
@@ -60,9 +61,9 @@ class SnapshotWriter:
             self.refused = None
             log.warning("snapshot.postponed", cluster=name, reason=str(error), retry_s=wait_s)
         except PermanentClusterError as error:
-            self._wait(AGAIN_S)
+            self._wait(REFUSED_FOR_S)
             self.refused = str(error)
-            log.error("snapshot.refused", cluster=name, reason=str(error), retry_s=AGAIN_S)  # noqa: TRY400  (the reason is all)
+            log.error("snapshot.refused", cluster=name, reason=str(error), retry_s=REFUSED_FOR_S)  # noqa: TRY400  (the reason is all)
         else:
             self._stored, self.refused, self._attempts, self._from_ms = self._tried, "", 0, 0
             log.info("snapshot.stored", cluster=name, bytes=len(document), took_s=time.monotonic() - began)
