@@ -38,7 +38,8 @@ def observe(alerts: Sequence[Alert], now: datetime, fence: Callable[[], None] = 
     changes.announce(now)
     judged = {alert.key: alert for alert in alerts}
     known = rows.of_objectives()
-    planned = _decide(known, alerts, now, rows.takes(known))
+    opens = any(alert.state == "firing" and alert.key not in known for alert in alerts)
+    planned = _decide(known, alerts, now, rows.takes(known)) if opens else []
     gathered = gather.gather([judged[step.key] for step in planned if isinstance(step, steps.Opened)])
     with transaction.atomic():
         fence()

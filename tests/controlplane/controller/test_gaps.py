@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.conf import settings
 
-from controlplane.controller.loop import Controller
+from controlplane.controller.loop import Controller, Observe
 from controlplane.core.formatting import minute
 from controlplane.fleet.models import Observation
 from controlplane.incidents.decide import engine
@@ -43,6 +43,7 @@ class History:
     def __init__(self, store: Store, began: datetime) -> None:
         self.began, self.store = began, store
         self.gateway_began = began - timedelta(minutes=1)
+        self.observe: Observe = lambda alerts, now, fence: None
         self.controller = self.started()
         self.status, self.ahead_s = "ok", 0.0
         self.silent_from_s: int | None = None  # of a second gateway, where there is one
@@ -56,7 +57,7 @@ class History:
 
     def started(self) -> Controller:
         config = settings.CONFIG.model_copy(update={"retention_days": 1})
-        made = Controller(self.store, config, engine.observe)
+        made = Controller(self.store, config, lambda alerts, now, fence: self.observe(alerts, now, fence))
         made.gateways = lambda: self.process
         self.controller = made
         return made
@@ -238,6 +239,7 @@ def test_where_nobody_heard_all_that_gateways_counted_the_number_is_not_known(hi
 
 
 def test_an_incident_does_not_resolve_before_its_short_window_is_measured_again(history: History) -> None:
+    history.observe = engine.observe
     history.status = "error"
     history.until(BEFORE_S)
     incident = Incident.objects.get(objective="all")
