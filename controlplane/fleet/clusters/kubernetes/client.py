@@ -46,6 +46,8 @@ _WARNING = re.compile(r'^\d+ \S+ "(.*)"$', re.DOTALL)
 """`299 - "text"` (RFC 7234, 5.5), in which quotes are escaped."""
 ANONYMOUS = "system:anonymous"
 """Whom the server takes a request for that has no credentials."""
+_MAY_NOT = re.compile(r'User ".*" cannot ')
+"""In what an authorizer refuses. Admission and quotas refuse with 403 too, and no right helps against them."""
 
 
 class MissingError(InvalidError):
@@ -351,6 +353,9 @@ def error_of(call: str, code: int, headers: Any, data: bytes, names: Names = Cli
         case 403 if ANONYMOUS in message:
             text = f"{message}. The server got no credentials: give {names.user} a token, tokenFile, client-certificate or exec."
             return UnauthorizedError(text)
+        case 403 if not _MAY_NOT.search(message) and (status.reason == "Forbidden" or "denied the request" in message):
+            text = f"{message}. A rule of the cluster refuses it (an admission policy, a webhook or a quota): change the rule."
+            return InvalidError(text)
         case 403:
             return ForbiddenError(f"{message}. Give Weir's role this verb (deploy/kubernetes/base/rbac.yaml).")
         case 404:

@@ -316,3 +316,26 @@ def test_a_floor_that_somebody_would_set_back_is_not_weirs(metadata: dict[str, o
     raw = {"metadata": {"name": "cpu", **metadata}, "spec": {"minReplicas": 2, "maxReplicas": 9}}
     kept_by = view.autoscaler_seen(msgspec.json.decode(msgspec.json.encode(raw), type=Autoscaler)).kept_by
     assert kept_by.startswith(said) if said else kept_by == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "said"),
+    [
+        (
+            'deployments.apps "x" is forbidden: User "weir" cannot patch resource "deployments/scale"',
+            ForbiddenError,
+            "Weir's role",
+        ),
+        ('deployments.apps "x" is forbidden: exceeded quota: few', InvalidError, "change the rule"),
+        (
+            "deployments.apps \"x\" is forbidden: ValidatingAdmissionPolicy 'no' denied request: no",
+            InvalidError,
+            "change the rule",
+        ),
+        ('admission webhook "no.example.com" denied the request: no', InvalidError, "change the rule"),
+    ],
+)
+def test_what_admission_refuses_is_no_missing_right(message: str, kind: type[ClusterError], said: str) -> None:
+    for reason in ("Forbidden", "no") if "webhook" in message else ("Forbidden",):  # a webhook gives its own
+        error = error_of("PATCH /x", 403, {}, msgspec.json.encode({"message": message, "reason": reason}))
+        assert type(error) is kind and said in str(error)
