@@ -188,6 +188,19 @@ class EndpointSlice(msgspec.Struct, frozen=True):
     ports: tuple[EndpointPort, ...] | None = ()
 
 
+class QuotaScope(msgspec.Struct, frozen=True):
+    scopeName: str = ""
+
+
+class QuotaScopeSelector(msgspec.Struct, frozen=True):
+    matchExpressions: tuple[QuotaScope, ...] = ()
+
+
+class QuotaSpec(msgspec.Struct, frozen=True):
+    scopes: tuple[str, ...] = ()
+    scopeSelector: QuotaScopeSelector = QuotaScopeSelector()
+
+
 class QuotaStatus(msgspec.Struct, frozen=True):
     hard: Labels = {}
     used: Labels = {}
@@ -195,6 +208,7 @@ class QuotaStatus(msgspec.Struct, frozen=True):
 
 class Quota(msgspec.Struct, frozen=True):
     metadata: Metadata
+    spec: QuotaSpec = QuotaSpec()
     status: QuotaStatus = QuotaStatus()
 
 

@@ -38,6 +38,8 @@ KEEPERS = {
 }
 """By the beginning of a field manager's name: what applies files of Git again and again, and how its owner leaves the floor to Weir."""
 _ENDED = ("Succeeded", "Failed")
+_OF_EVERY_REPLICA = frozenset({"NotTerminating", "NotBestEffort"})
+"""Scopes of quotas in which a Deployment's pods with GPUs are."""
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -313,8 +315,8 @@ def gateways_seen(
 def gpus_seen(
     quotas: Iterable[Quota], nodes: Iterable[Node], pods: Iterable[Pod], elsewhere: Iterable[PlacedPod] = ()
 ) -> dict[str, GpusSeen]:
-    """GPUs by resource: of the namespace's quotas, the tightest; without a quota on them, those of the nodes. `elsewhere` are pods of
-    other namespaces.
+    """GPUs by resource: of the namespace's quotas, the tightest; without a quota on them, those of the nodes. A quota on some pods alone,
+    such as those of jobs, is none. `elsewhere` are pods of other namespaces.
     """
     seen: dict[str, GpusSeen] = {}
     allocatable: dict[str, int] = defaultdict(int)
@@ -334,7 +336,7 @@ def gpus_seen(
             for resource in allocatable:
                 requested[resource] += sum(_amount(container.resources, resource) for container in spec.containers)
         seen = {resource: GpusSeen(amount, requested[resource]) for resource, amount in allocatable.items()}
-    for quota in quotas:
+    for quota in filter(_is_of_every_replica, quotas):
         for name, hard in quota.status.hard.items():
             resource = name.removeprefix("requests.")
             if name.startswith("requests.") and resource.endswith(GPU_SUFFIX):
@@ -343,6 +345,12 @@ def gpus_seen(
                 if before is None or stated.allocatable - stated.requested < before.allocatable - before.requested:
                     seen[resource] = stated
     return seen
+
+
+def _is_of_every_replica(quota: Quota) -> bool:
+    """https://kubernetes.io/docs/concepts/policy/resource-quotas/#quota-scopes"""
+    selected = (each.scopeName for each in quota.spec.scopeSelector.matchExpressions)
+    return _OF_EVERY_REPLICA.issuperset((*quota.spec.scopes, *selected))
 
 
 def has_gpus(pod: PlacedPod) -> bool:

@@ -208,6 +208,23 @@ def test_gpus_that_nobody_can_use_do_not_count() -> None:
 
 
 @pytest.mark.parametrize(
+    ("spec", "counts"),
+    [
+        ({}, True),
+        ({"scopes": ["NotTerminating"]}, True),
+        ({"scopes": ["Terminating"]}, False),
+        ({"scopeSelector": {"matchExpressions": [{"scopeName": "NotTerminating", "operator": "Exists"}]}}, True),
+        ({"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In"}]}}, False),
+    ],
+)
+def test_a_quota_on_some_pods_alone_is_none_of_every_pool(spec: dict[str, object], counts: bool) -> None:
+    name = "requests.nvidia.com/gpu"
+    status = {"hard": {name: "1"}, "used": {name: "0"}}
+    quota = msgspec.convert({"metadata": {"name": "jobs"}, "spec": spec, "status": status}, Quota)
+    assert view.gpus_seen([quota], (), ()) == ({"nvidia.com/gpu": GpusSeen(1, 0)} if counts else {})
+
+
+@pytest.mark.parametrize(
     ("code", "kind"),
     [
         (401, UnauthorizedError), (403, ForbiddenError), (404, MissingError), (409, ConflictError), (410, ExpiredError),
