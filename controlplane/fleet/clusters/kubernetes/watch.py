@@ -14,7 +14,14 @@ import msgspec
 import structlog
 
 from controlplane.fleet.clusters.errors import ClusterError, ForbiddenError, ThrottledError, UnreachableError
-from controlplane.fleet.clusters.kubernetes.client import Api, ExpiredError, Lines, MissingError, error_of
+from controlplane.fleet.clusters.kubernetes.client import (
+    Api,
+    ExpiredError,
+    Lines,
+    MissingError,
+    UnauthorizedError,
+    error_of,
+)
 from controlplane.fleet.clusters.kubernetes.objects import ListMetadata, Metadata
 
 log = structlog.get_logger(__name__)
@@ -113,8 +120,9 @@ class Watched(Generic[K]):
             except ExpiredError:
                 self._version, pause_s = "", wait_s
             except (ForbiddenError, MissingError) as error:
-                self._disconnected(error, refused=True)
-                self._version, pause_s = "", REFUSED_RETRY_S if self.optional else LAST_RETRY_S
+                # Credentials that ended say nothing of what they allow.
+                self._disconnected(error, refused=not isinstance(error, UnauthorizedError))
+                self._version, pause_s = "", REFUSED_RETRY_S if self.optional and self.refused else LAST_RETRY_S
             except ClusterError as error:
                 wait_s = FIRST_RETRY_S if self.connected else wait_s
                 self._disconnected(error)
@@ -132,6 +140,8 @@ class Watched(Generic[K]):
             # What was refused stays so until it is answered: without an answer no more is known of it.
             self.refused = refused or (self.optional and self.refused)
             self.connected, self.problem = False, str(error)
+            if self.optional and self.refused and self.objects:
+                self.objects, self.changes = {}, self.changes + 1
 
     def _list(self) -> None:
         items: dict[str, K] = {}

@@ -8,8 +8,10 @@ import pytest
 from controlplane.fleet.clusters.errors import ThrottledError, UnreachableError
 from controlplane.fleet.clusters.kubernetes import watch
 from controlplane.fleet.clusters.kubernetes.watch import WATCH_S
+from controlplane.fleet.clusters.port import GpusSeen
+from tests.support.cluster.control_plane import GPU
 from tests.support.cluster.namespace import Namespace
-from tests.support.cluster.objects import deployment
+from tests.support.cluster.objects import deployment, gpu_quota
 from tests.support.cluster.opened import opened, wait_for
 from tests.support.cluster.proxy import DROP, HANG, LOSE_ANSWER, Proxy, Request, everything, watches, writes
 from tests.support.cluster.rehearsed import controllers_way
@@ -107,6 +109,31 @@ def test_what_may_not_be_read_stays_so_while_the_server_fails_and_the_rest_is_kn
         with proxy.fault(lambda request: request.path == "/api/v1/nodes", 503) as failing:
             eventually(lambda: failing.hits >= 3)
             assert (near.seen().problem, near.seen().age_ms is not None) == ("", True)
+
+
+def test_a_quota_that_may_no_longer_be_read_is_forgotten_and_one_whose_reader_has_no_credentials_is_not(
+    hollow: Namespace, tmp_path: Path
+) -> None:
+    """What it was is no quota of now: it would keep replicas away for ever, or let them be asked for."""
+    hollow.create(deployment("chat", 1), gpu_quota("few", 1))
+
+    def of_quotas(request: Request) -> bool:
+        return request.path.endswith("/resourcequotas")
+
+    with (
+        controllers_way(hollow) as proxy,
+        opened(proxy.kubeconfig(tmp_path), hollow.name, "chat") as near,
+    ):
+        eventually(lambda: near.seen().gpus.get(GPU) == GpusSeen(1, 0))
+        with proxy.fault(of_quotas, 401) as ended:
+            proxy.cut_watches()
+            eventually(lambda: ended.hits >= 1 and "401" in near.seen().problem)
+            assert near.seen().gpus.get(GPU) == GpusSeen(1, 0)
+        eventually(lambda: near.seen().problem == "" and near.seen().watching)
+        with proxy.fault(of_quotas, 403):
+            proxy.cut_watches()
+            eventually(lambda: near.seen().gpus == {}, lambda: near.seen())
+            assert near.seen().problem == ""
 
 
 def test_a_server_that_hangs_is_noticed_by_its_silence(hollow: Namespace, proxy: Proxy, tmp_path: Path) -> None:
