@@ -169,7 +169,7 @@ class Api:
         self._refused: ClusterError | None = None
         self._server: tuple[str, str | None] | None = None
         self.moves = 0
-        """How often another server was spoken to than before: what was seen before that is not this server's."""
+        """How often another server was spoken to than before, or one with another history: what was seen before that is not this one's."""
 
     def request(
         self,
@@ -205,6 +205,11 @@ class Api:
         """The lines of a watch's answer. No line for `silent_s` raises UnreachableError."""
         with self._response("GET", path, query, None, JSON, silent_s) as response:
             yield Lines(response)
+
+    def moves_on(self) -> None:
+        """What the server says from now on is of another history than before."""
+        with self._lock:
+            self.moves += 1
 
     def close(self) -> None:
         if self._client is not None:

@@ -53,6 +53,8 @@ class Watches:
             self.deployments, self.pods, self.autoscalers, self.slices, self.quotas, self.nodes, self.pods_elsewhere,
         ]  # fmt: skip
         self._unconfirmed = ""
+        self.revision = 0
+        """Of the server's history, as it was last confirmed; 0 while that is not known."""
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._confirm, name=f"confirm {namespace}", daemon=True)
 
@@ -106,7 +108,7 @@ class Watches:
         while not self._stopped.wait(wait_s):
             began, wait_s = time.monotonic(), CONFIRM_EVERY_S
             try:
-                self._api.request("GET", self.deployments.path, _Page, query={"limit": "1"})
+                page = self._api.request("GET", self.deployments.path, _Page, query={"limit": "1"})
             except ClusterError as error:
                 if not self._unconfirmed:
                     log.warning("cluster.not_confirmed", path=self.deployments.path, reason=str(error))
@@ -115,5 +117,14 @@ class Watches:
                     wait_s = max(wait_s, error.retry_after_s)
             else:
                 self._unconfirmed = ""
+                self._note(page.metadata.resourceVersion)
                 for watched in self.all:
                     watched.confirm(began)
+
+    def _note(self, version: str) -> None:
+        """A store that was restored from a backup has another history: watches would go on where that has not come yet, and say nothing."""
+        revision = int(version) if version.isascii() and version.isdecimal() else self.revision
+        if revision < self.revision:
+            log.warning("cluster.set_back", path=self.deployments.path, revision=revision, before=self.revision)
+            self._api.moves_on()
+        self.revision = revision

@@ -3,6 +3,7 @@
 import socket
 import ssl
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from controlplane.fleet.clusters.errors import UnreachableError
+from controlplane.fleet.clusters.kubernetes import watches
 from controlplane.fleet.clusters.kubernetes.client import Api, connect
 from controlplane.fleet.clusters.kubernetes.objects import Metadata
 from controlplane.fleet.clusters.kubernetes.watch import Watched
@@ -140,3 +142,40 @@ def test_an_event_that_cannot_be_read_is_said_and_the_watch_begins_anew(tmp_path
             watched.stop()
             watched.thread.join(120)
         assert not watched.thread.is_alive()
+
+
+def test_a_store_that_was_set_back_is_listed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch that goes on where the restored history has not come yet says nothing, and the server answers all the same."""
+    monkeypatch.setattr(watches, "CONFIRM_EVERY_S", 0.05)
+    revision, listed = 500, Counter[bytes]()
+
+    def answer(connection: ssl.SSLSocket, request: bytes) -> None:
+        path, _, query = request.split(b" ")[1].partition(b"?")
+        if b"watch=1" not in query:
+            listed[path] += b"limit=1&" not in query + b"&"
+            connection.sendall(
+                HEAD + chunk(b'{"metadata":{"resourceVersion":"%d"},"items":[]}' % revision) + b"0\r\n\r\n"
+            )
+            return
+        before = revision
+        connection.sendall(HEAD)
+        while revision == before:  # what is new is not heard of
+            connection.settimeout(0.05)
+            with suppress(TimeoutError):
+                connection.recv(1)
+                return
+
+    with serving(tmp_path, answer) as api:
+        watched = watches.Watches(api, "eu")
+        watched.start()
+        try:
+            eventually(lambda: watched.connected and watched.confirmed_at is not None)
+            assert set(listed.values()) == {1}
+            revision = 600
+            eventually(lambda: watched.revision == 600)
+            assert set(listed.values()) == {1}
+            revision = 400
+            eventually(lambda: set(listed.values()) == {2} and watched.connected, lambda: listed)
+        finally:
+            watched.stop()
+            assert watched.join(60)
