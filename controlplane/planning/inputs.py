@@ -1,6 +1,6 @@
 """What a plan is made of: the newest forecasts, the fleet, what was measured, and what people entered."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from controlplane.fleet.models import Observation, Pool
@@ -100,6 +100,12 @@ def pools() -> Iterable[PoolAssumptions]:
             warm_floor=own.warm_floor,
             spare_replicas=own.spare_replicas,
         )
+
+
+def usd_per_replica_hour(pool: PoolAssumptions, usd_per_gpu_hour: Mapping[str, float]) -> float | None:
+    """None where nobody has entered what its GPUs cost: a type without a price has 0."""
+    usd = usd_per_gpu_hour.get(pool.gpu)
+    return None if usd is None or (not usd and pool.gpus_per_replica) else float(usd) * pool.gpus_per_replica
 
 
 def _kv_tokens() -> dict[str, int]:

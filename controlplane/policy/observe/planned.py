@@ -53,11 +53,10 @@ def read(now_s: float) -> Planned:
     warm = {each.pool: each for each in warm_plans(plan)} if plan.demands else {}
     pools, work = {}, {each.pool: each for each in planned_work(open_work(), now_s)}
     for pool in plan.pools:
-        usd = plan.usd_per_gpu_hour.get(pool.gpu)
         pools[pool.pool] = PoolKnown(
             gpu=pool.gpu,
             gpus_per_replica=pool.gpus_per_replica,
-            usd_per_replica_hour=None if usd is None else usd * pool.gpus_per_replica,
+            usd_per_replica_hour=inputs.usd_per_replica_hour(pool, plan.usd_per_gpu_hour),
             capacity=pool.capacities.get(pool.gpu),
             cold_start_s=pool.cold_start.p90_s,
             objective=objectives.get(pool.pool, ""),

@@ -123,9 +123,9 @@ def _known() -> dict[str, PoolKnown]:
 
 def _pool(pool: PoolAssumptions, replicas: Mapping[str, int], usd_per_hour: Mapping[str, float]) -> PoolKnown:
     capacity = pool.capacities.get(pool.gpu)
-    usd = usd_per_hour.get(pool.gpu)
+    usd = inputs.usd_per_replica_hour(pool, usd_per_hour)
     per_request = None
     if capacity is not None and usd is not None and capacity.requests_per_s:
-        per_request = float(usd) * pool.gpus_per_replica / (capacity.requests_per_s * 3_600)
+        per_request = usd / (capacity.requests_per_s * 3_600)
     carries = None if capacity is None else capacity.requests_per_s * replicas.get(pool.pool, 0)
     return PoolKnown(pool.variant, pool.region, carries, per_request)

@@ -139,7 +139,7 @@ def _recorded(spec: ScalingSpec) -> Recorded:
         )
     slug, objective = _objective(spec.objective or (measured.objective if measured else ""), pool.pool)
     rates, lengths = _traffic(pools, pool, capacity)
-    usd = GpuType.objects.filter(name=pool.gpu).values_list("usd_per_hour", flat=True).first()
+    usd_per_gpu_hour = dict(GpuType.objects.filter(name=pool.gpu).values_list("name", "usd_per_hour"))
     return Recorded(
         pool,
         capacity,
@@ -149,7 +149,7 @@ def _recorded(spec: ScalingSpec) -> Recorded:
         rates,
         first_replayed(rates),
         lengths,
-        None if usd is None else float(usd) * pool.gpus_per_replica,
+        inputs.usd_per_replica_hour(pool, usd_per_gpu_hour),
     )
 
 

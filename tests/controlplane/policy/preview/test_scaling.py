@@ -101,6 +101,12 @@ def test_figures_stand_beside_those_of_what_is_in_force(recorded: None) -> None:
     assert own["usd"] == pytest.approx(own["gpu_hours"] * 4)
 
 
+def test_gpus_that_nobody_has_priced_have_no_cost_and_no_budget_of_money_lets_any_be_added(recorded: None) -> None:
+    GpuType.objects.update(usd_per_hour=0)  # as a benchmark makes it
+    own = previewed(policy(8, more=f"{WITHOUT_FORECAST}  budget: {{usd_per_day: 500}}\n")).preview["revision"]
+    assert (own["usd"], own["changes"]) == (None, 0)
+
+
 def test_forecasts_of_that_time_start_replicas_before_a_rise_that_comes_each_day(store: Store, chat: Pool) -> None:
     PoolCapacity.objects.filter(pool=chat).update(entered_cold_start_s=900)
     day = np.full(288, QUIET_RPS)
