@@ -90,6 +90,7 @@ class Simulated:
             pending=0,
             capacity_rps=capacity.requests_per_s if capacity else None,
             capacity_source=capacity.source if capacity else "",
+            capacity_is_lower_bound=capacity.lower_bound if capacity else False,
             capacity_replicas=capacity.measured_replicas if capacity else 1,
             batching_factor=capacity.batching_factor if capacity else None,
             slots=capacity.slots if capacity else None,

@@ -49,6 +49,10 @@ NOTE = (
     "Requests are drawn anew around the recorded rates. Replicas work as their measured capacity says, and start as fast as was "
     "measured. Use of KV cache, GPUs and CPUs, failures, quotas and other pools are left out."
 )
+AT_LEAST = (
+    " What a replica carries beyond its lower bound is not known, and here it is nothing: more requests may be good, and with fewer "
+    "replicas."
+)
 FORESIGHT = " Forecasts are made anew from what was known at each time, without Prophet and planned events."
 NO_FORESIGHT = " Forecasts are left out: replicas of this pool take longer to start than forecasts in steps of {minutes} minutes reach."
 
@@ -121,7 +125,7 @@ def preview_scaling(revision: PolicyRevision, policy: Scaling, report: Report) -
         "from_s": replayed.start_s,
         "to_s": replayed.end_s,
         "requests": len(arrivals),
-        "note": _note(replayed, foreseen, wants_forecasts=wants_forecasts),
+        "note": _note(known, foreseen, wants_forecasts=wants_forecasts),
     }
 
 
@@ -292,9 +296,10 @@ def _figures(outcome: Outcome, known: Recorded) -> dict[str, Any]:
     }
 
 
-def _note(replayed: Series, foreseen: Foreseen | None, *, wants_forecasts: bool) -> str:
-    gaps = float(np.isnan(replayed.values).mean())
-    note = NOTE + (f" {gaps:.0%} of the time was not recorded: rates between are assumed." if gaps >= 0.005 else "")
+def _note(known: Recorded, foreseen: Foreseen | None, *, wants_forecasts: bool) -> str:
+    gaps = float(np.isnan(known.replayed.values).mean())
+    note = NOTE + (AT_LEAST if known.capacity.lower_bound else "")
+    note += f" {gaps:.0%} of the time was not recorded: rates between are assumed." if gaps >= 0.005 else ""
     if wants_forecasts:
-        note += FORESIGHT if foreseen else NO_FORESIGHT.format(minutes=replayed.step_s // 60)
+        note += FORESIGHT if foreseen else NO_FORESIGHT.format(minutes=known.rates.step_s // 60)
     return note

@@ -1,5 +1,7 @@
 """A scaling policy in the simulator."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from controlplane.policy.core.observation import PoolPlan
@@ -17,9 +19,9 @@ POOL = Pool(QUICK, cold_start_s=(120.0,), max_replicas=40)
 BURST = from_rates(Series(0, 600, np.array([4.0, 24.0, 4.0, 4.0, 4.0])), LENGTHS, seed=1)
 
 
-def simulated(**spec: object) -> Simulated:
+def simulated(capacity: ReplicaCapacity = CAPACITY, **spec: object) -> Simulated:
     quick = ScaleDown(stabilisation_s=60, cooldown_s=0, max_step=10)
-    return Simulated(ScalingSpec(**({"max": 40, "pool": "chat", "scale_down": quick} | spec)), CAPACITY, 120.0)  # type: ignore[arg-type]
+    return Simulated(ScalingSpec(**({"max": 40, "pool": "chat", "scale_down": quick} | spec)), capacity, 120.0)  # type: ignore[arg-type]
 
 
 def test_a_burst_scales_out_and_back() -> None:
@@ -50,3 +52,11 @@ def test_a_budget_of_hours_ends_growth() -> None:
     least = replay(BURST, POOL, simulated(budget=Budget(gpu_hours_per_day=0.2)), WITHIN_A_SECOND)
     assert least.steps.wanted[-1] == 1
     assert least.gpu_hours < replay(BURST, POOL, simulated(), WITHIN_A_SECOND).gpu_hours
+
+
+def test_a_capacity_that_is_a_lower_bound_adds_as_few_replicas_as_the_controller_would() -> None:
+    """They are filled to a little more than one is known to carry, where those of a known capacity keep room."""
+    known, at_least = (
+        replay(BURST, POOL, simulated(replace(CAPACITY, lower_bound=bound)), WITHIN_A_SECOND) for bound in (False, True)
+    )
+    assert at_least.steps.wanted.max() < known.steps.wanted.max()

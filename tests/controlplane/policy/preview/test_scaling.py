@@ -101,6 +101,13 @@ def test_figures_stand_beside_those_of_what_is_in_force(recorded: None) -> None:
     assert own["usd"] == pytest.approx(own["gpu_hours"] * 4)
 
 
+def test_what_a_replica_carries_at_least_is_said_to_be_that(recorded: None) -> None:
+    assert "lower bound" not in previewed(policy(2, more=WITHOUT_FORECAST)).preview["note"]
+    ReplicaCapacityEntry.objects.update(lower_bound=True)
+    PlanJob.objects.all().delete()
+    assert "beyond its lower bound is not known" in previewed(policy(3, more=WITHOUT_FORECAST)).preview["note"]
+
+
 def test_gpus_that_nobody_has_priced_have_no_cost_and_no_budget_of_money_lets_any_be_added(recorded: None) -> None:
     GpuType.objects.update(usd_per_hour=0)  # as a benchmark makes it
     own = previewed(policy(8, more=f"{WITHOUT_FORECAST}  budget: {{usd_per_day: 500}}\n")).preview["revision"]
