@@ -100,7 +100,9 @@ def winner(
         if best is None or (1 - (best.skill or 0.0)) > (1 - REPLACES) * (1 - (present.skill or 0.0)):
             return present, f"{_lost(present, baseline)}, and nothing was better by {REPLACES:.0%}."
         return best, f"{_lost(best, baseline)}: more than {words(present.candidate)}, which was used until now."
-    demoted = f" {incumbent} no longer earned its use." if present is not None and incumbent != baseline else ""
+    demoted = ""
+    if present is not None and present.candidate != baseline:
+        demoted = f" {words(present.candidate).capitalize()} no longer earned its use."
     if best is not None:
         return best, f"{_lost(best, baseline)}.{demoted}"
     closest = max(rivals, key=lambda score: score.skill or 0.0, default=None)

@@ -102,7 +102,7 @@ def predict(series: Series, choice: Choice, calendar: Calendar | None = None) ->
     if choice.guard and choice.guard.trips(paths[:-1, -1], history.series.values[before + history.ahead - 1]):
         expected, name, band, skill = np.full(expected.shape, np.nan), names[0], choice.guard.band, 0.0
         used = words(names[0]).capitalize()
-        reason = f"{used} stands in: {choice.candidate} is more wrong at present than it was in its backtest."
+        reason = f"{used} stands in: {words(choice.candidate)} is more wrong at present than it was in its backtest."
     expected = np.where(np.isnan(expected), stood_in(history, names, origin, leads), expected)
     start_s = history.series.end_s
     if not np.isfinite(expected).all():

@@ -55,7 +55,7 @@ def test_each_candidate_has_its_reason_not_to_be_used(rival: Score, used: Score,
 def test_an_incumbent_that_no_longer_earns_is_demoted() -> None:
     name, reason = chosen(score("prophet", -0.02), incumbent="prophet")
     assert name == "last_value"
-    assert reason.endswith("prophet no longer earned its use.")
+    assert reason.endswith("Prophet no longer earned its use.")
 
 
 def test_an_incumbent_stays_while_it_is_known_and_earns_and_nothing_is_clearly_better() -> None:
@@ -119,7 +119,7 @@ def test_a_candidate_that_lost_of_late_does_not_hold_though_it_won_in_all() -> N
     assert chosen(replace(score("prophet", 0.3), holds=False, note=lost.note), incumbent="prophet") == (
         "last_value",
         "Last value is used: prophet cannot be relied on. It lost to last value of late."
-        " prophet no longer earned its use.",
+        " Prophet no longer earned its use.",
     )
 
 

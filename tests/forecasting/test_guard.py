@@ -33,7 +33,7 @@ def test_after_a_step_the_baseline_stands_in_with_its_own_band(horizon_s: int, n
     choice, known = followed(3 * daily(1)[: NEWEST if horizon_s < DAY_S else 2 * NEWEST], horizon_s)
     forecast = predict(known, choice)
     assert (forecast.candidate, forecast.skill) == (name.lower().replace(" ", "_"), 0.0)
-    assert forecast.reason == (f"{name} stands in: profile_day is more wrong at present than it was in its backtest.")
+    assert forecast.reason == (f"{name} stands in: profile day is more wrong at present than it was in its backtest.")
     last = known.values[-1] if name == "Last value" else known.values[-DAY:]
     steps = horizon_s // known.step_s
     np.testing.assert_array_equal(forecast.median, np.full(steps, last))

@@ -58,7 +58,7 @@ def test_a_forecaster_that_stops_earning_is_demoted_by_itself() -> None:
         limits=Limits(prophet=False),
     )
     assert later.candidate == "last_value"
-    assert later.reason.endswith("profile_day no longer earned its use.")
+    assert later.reason.endswith("Profile day no longer earned its use.")
 
 
 def test_a_planned_event_raises_the_forecast_and_a_past_one_is_not_taken_for_usual() -> None:
