@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from controlplane.core.backoff import waits
+from controlplane.core.backoff import doubled_s, waits
 from controlplane.core.lease import LeaseLostError
 from controlplane.core.periodic import PeriodicThread
 from controlplane.core.seldom import Seldom
@@ -60,6 +60,7 @@ class Actor(PeriodicThread):
         self._claimed: tuple[int, frozenset[str]] = (0, frozenset())
         self._former = (0, "")
         self._claim_from_ms = 0
+        self._claimed_again = 0
         self._claiming = Seldom()
 
     @property
@@ -125,7 +126,10 @@ class Actor(PeriodicThread):
         generation, named = turn.generation, turn.named
         claimed = self._claimed[0] == generation and named <= self._claimed[1]
         waiting = waits(self._clock(), self._claim_from_ms, MAX_WAIT_S)
-        if claimed and (waiting or not self._has_newcomer(named)):
+        if claimed and not self._has_newcomer(named):
+            self._claimed_again = 0
+            return True
+        if claimed and waiting:
             return True
         if waiting:
             return False
@@ -143,8 +147,10 @@ class Actor(PeriodicThread):
                 stepper.postpone(action, error, wait_s)
             return claimed
         self._claiming.works()
-        if claimed:  # a watch shows a moment later that the newcomer was
-            self._claim_from_ms = self._clock() + int(CLAIM_AGAIN_S * 1_000)
+        self._claimed_again = self._claimed_again + 1 if claimed else 0
+        if claimed:  # a watch shows a moment later that the newcomer was, unless its cluster refuses to mark it
+            wait_s = doubled_s(CLAIM_AGAIN_S, self._claimed_again, MAX_WAIT_S)
+            self._claim_from_ms = self._clock() + int(wait_s * 1_000)
         self._claimed = (generation, named)
         log.info("cluster.claimed", cluster=self.cluster.name, generation=generation, took_s=time.monotonic() - began)
         return True

@@ -238,6 +238,19 @@ def test_a_call_that_fails_on_and_on_is_a_fault_until_it_is_taken(world: World, 
     assert _scales(world) == [5]
 
 
+def test_a_workload_that_its_cluster_does_not_let_a_leader_mark_is_not_tried_all_the_time(world: World) -> None:
+    revision(scaling(min=1))
+    world.cluster.workloads[POOL].taken_on = False
+    world.tick(600)
+    assert 10 <= world.cluster.claims <= 15
+    world.cluster.workloads[POOL].taken_on = True
+    world.tick(120)
+    before = world.cluster.claims
+    world.cluster.workloads[POOL].taken_on = False  # it was created anew
+    world.tick(2)
+    assert world.cluster.claims == before + 1
+
+
 def test_a_count_that_a_hand_changed_meanwhile_is_left_alone(world: World) -> None:
     revision(scaling(min=2, **QUICK_DOWN))
     world.in_flight = dict.fromkeys(REPLICAS, 1)

@@ -24,6 +24,7 @@ class Workload:
     preferred: tuple[str, ...] = ()
     owner: str = "weir"
     set_by: str = "weir"
+    taken_on: bool = True
     autoscaler: AutoscalerSeen | None = None
     made: int = 0
 
@@ -42,6 +43,7 @@ class ClusterInMemory:
         self.problem = ""
         self.age_ms = 0
         self.generation = 0
+        self.claims = 0
         self.places: int | None = None
         self.gateways: tuple[str, ...] = ()
         self.removed: list[str] = []
@@ -63,6 +65,7 @@ class ClusterInMemory:
                 token=str(workload.version),
                 replicas=tuple(workload.replicas),
                 owner_of_count=workload.owner,
+                taken_on=workload.taken_on,
                 count_set_by=workload.set_by,
                 autoscaler=workload.autoscaler,
             )
@@ -83,6 +86,7 @@ class ClusterInMemory:
     def claim(self, generation: int, pools: Collection[str]) -> None:
         """What somebody else set is a hand's from now on, as in Kubernetes once a Deployment bears a leader's mark."""
         self._accept(generation)
+        self.claims += 1
         if self.fails_to_claim is not None:
             raise self.fails_to_claim
         for workload in (self.workloads[name] for name in pools if name in self.workloads):

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from controlplane.fleet.clusters.errors import ConflictError, InvalidError
+from controlplane.fleet.clusters.errors import ConflictError, ForbiddenError, InvalidError
 from controlplane.fleet.clusters.kubernetes import fence, manifests, paths, view
 from controlplane.fleet.clusters.kubernetes.client import APPLY, MERGE, Api, MissingError
 from controlplane.fleet.clusters.kubernetes.objects import Autoscaler, Deployment, Metadata, Pod
@@ -145,6 +145,8 @@ class KubernetesCluster:
                 fence.persist(partial(self._api.request, "GET", path, Deployment), mark)
             except MissingError:  # `seen` says so
                 continue
+            except (ForbiddenError, InvalidError) as error:  # as will be its count; no other pool waits for it
+                log.warning("cluster.pool_not_claimed", cluster=self.name, pool=binding.pool, reason=str(error))
         log.info("cluster.claimed", cluster=self.name, generation=generation, pools=len(pools))
 
     def _mark(self, path: str, generation: int, named: bool, seen: Deployment) -> Deployment:

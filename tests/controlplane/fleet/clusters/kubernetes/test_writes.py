@@ -1,19 +1,22 @@
 """What Weir changes in a real cluster, and which of its changes are refused."""
 
 from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from controlplane.fleet.clusters.errors import ConflictError, InvalidError, StaleLeaderError
+from controlplane.fleet.clusters.errors import ConflictError, ForbiddenError, InvalidError, StaleLeaderError
 from controlplane.fleet.clusters.kubernetes.cluster import MAX_BYTES, SNAPSHOT, SNAPSHOT_KEY
 from controlplane.fleet.clusters.kubernetes.fence import LEASE
 from controlplane.fleet.clusters.kubernetes.paths import DELETION_COST
 from tests.support.cluster.namespace import Namespace
 from tests.support.cluster.objects import autoscaler, deployment
 from tests.support.cluster.opened import opened, wait_for
+from tests.support.cluster.proxy import Request, writes
+from tests.support.cluster.rehearsed import controllers_way
 from tests.support.wait import eventually
 
 
@@ -144,6 +147,28 @@ def test_a_leader_touches_only_what_a_policy_names_or_a_leader_has_marked(cluste
         with pytest.raises(StaleLeaderError):
             near.scale("chat", 5, token=before.token, generation=1)
         assert "Deployment “other”" not in near.fences()
+
+
+def test_a_deployment_that_no_leader_may_mark_keeps_no_other_pool_waiting(hollow: Namespace, tmp_path: Path) -> None:
+    """As a policy of the cluster may refuse every change of one that lacks a label."""
+    hollow.create(deployment("bare", 1), deployment("chat", 1))
+
+    def marks_bare(request: Request) -> bool:
+        return writes(request) and request.path.endswith("/deployments/bare")
+
+    with (
+        controllers_way(hollow) as proxy,
+        opened(proxy.kubeconfig(tmp_path), hollow.name, "bare", "chat") as near,
+        proxy.fault(marks_bare, 403),
+    ):
+        wait_for(near, "chat", lambda pool: pool.wanted == 1)
+        bare = wait_for(near, "bare", lambda pool: pool.wanted == 1)
+        near.claim(1, ["bare", "chat"])
+        chat = wait_for(near, "chat", lambda pool: pool.taken_on)
+        near.scale("chat", 2, token=chat.token, generation=1)
+        with pytest.raises(ForbiddenError):
+            near.scale("bare", 2, token=bare.token, generation=1)
+    assert (hollow.count("bare"), hollow.count("chat")) == (1, 2)
 
 
 def test_an_older_leader_is_refused_whatever_it_has_seen(cluster: Namespace) -> None:
