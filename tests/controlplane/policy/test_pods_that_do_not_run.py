@@ -288,6 +288,18 @@ def taint(space: Namespace) -> Iterator[None]:
             space.core.patch_node(node, {"spec": {"taints": None}})
 
 
+def test_pods_that_their_node_rejects_again_and_again_are_said(hollow: Namespace) -> None:
+    """Their ReplicaSet creates others at once, and its Deployment says that it makes progress."""
+    hollow.create(on("gpu-0", deployment("rejected", 2, gpus=50)))
+    with opened(hollow.kubeconfig, hollow.name, "rejected") as near:
+        said = "nodes reject its pods with OutOfnvidia.com/gpu (Pod was rejected: Node didn't have enough resource"
+        pool = wait_for(near, "rejected", lambda pool: any(it.fault.startswith(said) for it in pool.replicas))
+        assert not any(it.ready for it in pool.replicas)
+        change(hollow, "rejected", nodeName=None, containers=[{"name": "server", "resources": {"limits": {GPU: "1"}}}])
+        pool = wait_for(near, "rejected", lambda pool: counts(pool) == (2, 0, 0))
+        assert {it.fault for it in pool.replicas} == {""}
+
+
 def test_a_taint_that_nobody_tolerates_is_the_reason_of_replicas_without_a_node(hollow: Namespace) -> None:
     hollow.create(deployment("chat", 1))
     with opened(hollow.kubeconfig, hollow.name, "chat") as near:

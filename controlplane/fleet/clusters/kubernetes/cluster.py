@@ -96,6 +96,7 @@ class KubernetesCluster:
     def _build(self) -> ClusterSeen:
         watches = self._watches
         by_workload = view.pods_by_workload(watches.pods.objects.values())
+        rejected = view.rejected_by_workload(watches.pods.objects.values())
         slices = tuple(watches.slices.objects.values())
         service_ports = view.service_ports(slices)
         bindings = [*self._bindings.values(), *map(_gateway_binding, self._gateways())]
@@ -106,6 +107,7 @@ class KubernetesCluster:
                 by_workload.get(binding.workload, ()),
                 watches.autoscalers.objects.values(),
                 service_ports,
+                rejected.get(binding.workload, ()),
             )
             for binding in bindings
         }

@@ -47,6 +47,19 @@ def lateness_of(deployment: Deployment) -> str:
     return f"it was not ready in time ({(progress.message or progress.reason or '').rstrip('.')})"
 
 
+def rejection_of(rejected: Iterable[Pod], pods: Iterable[Pod]) -> str:
+    """Why replicas that no node has taken yet are at fault, where nodes rejected several since one was ready last, such as for a GPU that
+    is not healthy: their ReplicaSet creates others at once, for ever. Empty: they did not.
+    """
+    ready = [pod for pod in pods for it in pod.status.conditions if (it.type, it.status) == ("Ready", "True")]
+    since_ms = max((ms(pod.metadata.creationTimestamp) or 0 for pod in ready), default=-1)
+    later = [pod for pod in rejected if (ms(pod.metadata.creationTimestamp) or 0) > since_ms]
+    if len(later) < MIN_RESTARTS:
+        return ""
+    last = max(later, key=lambda pod: ms(pod.metadata.creationTimestamp) or 0).status
+    return f"nodes reject its pods with {last.reason} ({last.message.rstrip('.')})"
+
+
 def template_changes(deployment: Deployment, pods: Iterable[Pod]) -> list[str]:
     """What the template says otherwise than the oldest pod, such as "image of main: chat:1 → chat:2"."""
     oldest = min(pods, key=lambda pod: ms(pod.metadata.creationTimestamp) or 0, default=None)

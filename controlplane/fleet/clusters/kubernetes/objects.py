@@ -104,6 +104,8 @@ class ContainerStatus(msgspec.Struct, frozen=True):
 
 class PodStatus(msgspec.Struct, frozen=True):
     phase: str = ""
+    reason: str = ""
+    message: str = ""
     podIP: str = ""
     conditions: tuple[Condition, ...] = ()
     initContainerStatuses: tuple[ContainerStatus, ...] = ()

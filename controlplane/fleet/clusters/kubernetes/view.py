@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.fleet.clusters.kubernetes.faults import fault_of, lateness_of, rollout_of
+from controlplane.fleet.clusters.kubernetes.faults import fault_of, lateness_of, rejection_of, rollout_of
 from controlplane.fleet.clusters.kubernetes.objects import (
     Autoscaler,
     Condition,
@@ -98,10 +98,21 @@ def matches(selector: Selector, labels: Labels) -> bool:
 
 def pods_by_workload(pods: Iterable[Pod]) -> Mapping[str, list[Pod]]:
     """Pods by the Deployment whose ReplicaSet controls them. A ReplicaSet's name is the Deployment's and a hash."""
+    return _by_workload(pod for pod in pods if pod.status.phase not in _ENDED)
+
+
+def rejected_by_workload(pods: Iterable[Pod]) -> Mapping[str, list[Pod]]:
+    """Those that ended because their node did not take them: of others the node says how their containers ended."""
+    return _by_workload(
+        pod for pod in pods if pod.status.phase == "Failed" and pod.status.reason and not pod.status.containerStatuses
+    )
+
+
+def _by_workload(pods: Iterable[Pod]) -> Mapping[str, list[Pod]]:
     grouped: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         for owner in pod.metadata.ownerReferences:
-            if owner.controller and owner.kind == "ReplicaSet" and pod.status.phase not in _ENDED:
+            if owner.controller and owner.kind == "ReplicaSet":
                 grouped[owner.name.rpartition("-")[0]].append(pod)
     return grouped
 
@@ -112,8 +123,9 @@ def pool_seen(
     pods: Iterable[Pod],
     autoscalers: Iterable[Autoscaler],
     service_ports: Mapping[str, Mapping[str, int]],
+    rejected: Iterable[Pod] = (),
 ) -> PoolSeen:
-    """The pool; `service_ports` are the ports by name of Services, by pod."""
+    """The pool; `service_ports` are the ports by name of Services, by pod. `rejected` are pods that no node has taken."""
     if deployment is None:
         return PoolSeen(
             binding.pool,
@@ -127,12 +139,20 @@ def pool_seen(
     managers = managers_of_count(deployment)
     rollout, stuck = rollout_of(deployment, mine)
     late = lateness_of(deployment)
+    turned_away = rejection_of(
+        (pod for pod in rejected if matches(deployment.spec.selector, pod.metadata.labels)), mine
+    )
     return PoolSeen(
         pool=binding.pool,
         wanted=deployment.spec.replicas,
         token=str(Token.of(deployment)),
         replicas=tuple(
-            replica_seen(binding, pod, service_ports.get(pod.metadata.name, {}), late)
+            replica_seen(
+                binding,
+                pod,
+                service_ports.get(pod.metadata.name, {}),
+                late if pod.status.containerStatuses else turned_away or late,
+            )
             for pod in sorted(mine, key=lambda pod: pod.metadata.name)
         ),
         owner_of_count=f"hpa:{scalers[0].metadata.name}" if scalers else owner_of_count(deployment, managers),

@@ -1,5 +1,7 @@
 """What is made of Kubernetes' objects and answers, without a cluster."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 from msgspec import structs
@@ -182,6 +184,24 @@ def test_replicas_that_are_not_ready_when_the_first_rollout_times_out_are_at_fau
     assert faults_of(rolling(0, conditions=timed_out)) == ["", text, "", crash]
     assert faults_of(rolling(0)) == ["", "", "", crash]
     assert faults_of(rolling(1, conditions=timed_out)) == ["", "", "", crash]  # said of the rollout
+
+
+def test_one_pod_that_its_node_rejects_is_no_evidence_nor_are_those_from_before_one_was_ready() -> None:
+    def made(second: int, **status: object) -> Pod:
+        its = pod([], **status)
+        return structs.replace(
+            its,
+            metadata=structs.replace(its.metadata, creationTimestamp=datetime(2026, 3, 1, 9, 0, second, tzinfo=UTC)),
+        )
+
+    def rejected(second: int) -> Pod:
+        return made(second, phase="Failed", reason="OutOfcpu", message="Pod was rejected: no room.", conditions=[])
+
+    starts, text = made(9, conditions=[]), "nodes reject its pods with OutOfcpu (Pod was rejected: no room)"
+    assert faults.rejection_of([rejected(1)], [starts]) == ""
+    assert faults.rejection_of([rejected(1), rejected(2)], [starts]) == text
+    assert faults.rejection_of([rejected(1), rejected(4)], [made(3), starts]) == ""
+    assert faults.rejection_of([rejected(4), rejected(5)], [made(3), starts]) == text
 
 
 def test_gpus_that_nobody_can_use_do_not_count() -> None:
