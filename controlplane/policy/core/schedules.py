@@ -33,8 +33,10 @@ def _spans(schedule: Schedule, now: datetime, until: datetime) -> Iterator[tuple
     day, last = now.astimezone(zone).date() - timedelta(days=1), until.astimezone(zone).date()
     while day <= last:
         if _is_day(schedule, day):
-            start, end = _at(day, schedule.start, zone), _at(day, schedule.end, zone)
-            yield start, end if end > start else _at(day + timedelta(days=1), schedule.end, zone)
+            lasts = _of_day(schedule.end) - _of_day(schedule.start)
+            start = _at(day, schedule.start, zone)
+            end = _at(day if lasts > timedelta() else day + timedelta(days=1), schedule.end, zone)
+            yield start, end if end > start else start + lasts  # which the clock has left out
         day += timedelta(days=1)
 
 
@@ -46,6 +48,10 @@ def _is_day(schedule: Schedule, day: date) -> bool:
 
 def _at(day: date, time_of_day: str, zone: ZoneInfo) -> datetime:
     """In UTC. A time that the change to summer time leaves out is as much later as the clock is changed by."""
+    at = datetime(day.year, day.month, day.day) + _of_day(time_of_day)
+    return at.replace(tzinfo=zone).astimezone(UTC)
+
+
+def _of_day(time_of_day: str) -> timedelta:
     hours, minutes = (int(part) for part in time_of_day.split(":"))
-    day, hours = (day + timedelta(days=1), 0) if hours == 24 else (day, hours)
-    return datetime(day.year, day.month, day.day, hours, minutes, tzinfo=zone).astimezone(UTC)
+    return timedelta(hours=hours, minutes=minutes)

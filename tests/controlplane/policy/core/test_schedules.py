@@ -11,6 +11,9 @@ from controlplane.policy.core.spec import Schedule
 DAY: dict[str, Any] = {"start": "08:00", "end": "20:00", "zone": "Europe/Berlin"}
 NIGHT: dict[str, Any] = {"start": "22:00", "end": "06:00", "weekdays": (5,)}
 
+LEFT_OUT: dict[str, Any] = {"start": "02:30", "end": "03:00", "zone": "Europe/Berlin"}
+"""By the change to summer time, on 29 March 2026."""
+
 
 def floor_at(when: str, ahead_s: float = 0.0, *schedules: dict[str, Any]) -> int:
     each = tuple(Schedule(f"s{number}", **{"floor": 4} | fields) for number, fields in enumerate(schedules))
@@ -34,11 +37,9 @@ def floor_at(when: str, ahead_s: float = 0.0, *schedules: dict[str, Any]) -> int
         (NIGHT, "2026-11-28T05:59", 4),  # Saturday, of Friday's night
         (NIGHT, "2026-11-28T22:00", 0),
         ({"start": "20:00", "end": "24:00"}, "2026-11-25T23:59", 4),
-        (
-            {"start": "02:30", "end": "03:00", "zone": "Europe/Berlin"},
-            "2026-03-29T01:45",
-            4,
-        ),  # the clock leaves 02:30 out
+        (LEFT_OUT, "2026-03-29T01:45", 4),
+        (LEFT_OUT, "2026-03-29T02:00", 0),
+        (LEFT_OUT, "2026-03-29T20:00", 0),
     ],
 )
 def test_a_schedule_runs_by_the_clock_of_its_zone(schedule: dict[str, Any], when: str, floor: int) -> None:
