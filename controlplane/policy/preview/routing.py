@@ -30,6 +30,7 @@ NOTE = (
     "region of the pool that a request was sent to. Lengths are those that the tokenizer counted, and the gateway estimates them. "
     "Failovers, canaries, ladders and the regions that tenants are pinned to are left out of these counts."
 )
+AT_LEAST = " Replicas of {pools} may carry more than is known of them, and a request there may cost less."
 NO_RECORDS = " Failovers cannot be replayed: no decision about this model was recorded in that time."
 REPLAYED = " Failovers are replayed on {hours:.3g} hours of recorded decisions, a minute apart or less."
 
@@ -79,8 +80,14 @@ def preview_routing(revision: PolicyRevision, policy: Routing, report: Report) -
         "moved": moved(sides["revision"][0], sides["current"][0], bounds, rows),
         "requests": figures["revision"]["requests"],
         "days": days,
-        "note": NOTE + _of_failovers([walk.known_s for walk in replayed.values()]),
+        "note": NOTE + _at_least(figures, pools) + _of_failovers([walk.known_s for walk in replayed.values()]),
     }
+
+
+def _at_least(figures: Mapping[str, Any], pools: Mapping[str, PoolKnown]) -> str:
+    shown = {each["pool"] for side in figures.values() for each in side["pools"]}
+    more = sorted(name for name in shown if name in pools and pools[name].at_least)
+    return AT_LEAST.format(pools=", ".join(more)) if more else ""
 
 
 def _of_failovers(known_s: Sequence[float]) -> str:
@@ -128,4 +135,4 @@ def _pool(pool: PoolAssumptions, replicas: Mapping[str, int], usd_per_hour: Mapp
     if capacity is not None and usd is not None and capacity.requests_per_s:
         per_request = usd / (capacity.requests_per_s * 3_600)
     carries = None if capacity is None else capacity.requests_per_s * replicas.get(pool.pool, 0)
-    return PoolKnown(pool.variant, pool.region, carries, per_request)
+    return PoolKnown(pool.variant, pool.region, carries, per_request, capacity is not None and capacity.lower_bound)

@@ -33,6 +33,7 @@ class PoolKnown:
     region: str
     carries_rps: float | None  # its replicas of now
     usd_per_request: float | None  # at the load that its replicas carry
+    at_least: bool = False  # they may carry more
 
 
 class Speeds:

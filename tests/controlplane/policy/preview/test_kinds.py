@@ -84,6 +84,9 @@ def test_a_routing_revision_says_what_each_rule_takes_and_what_moves(store: Stor
     assert to_us["usd"] == pytest.approx(to_us["requests"] * 4 / 3_600, rel=0.01)
     assert (result["current_revision"], own["requests"], result["requests"]) == (None, 200, 200)
     assert "does not have where clients are" in result["note"]
+    assert "may carry more" not in result["note"]
+    ReplicaCapacityEntry.objects.filter(pool__pool__name="chat-us").update(lower_bound=True)
+    assert "Replicas of chat-us may carry more than is known of them" in previewed(routing())["note"]
     GpuType.objects.update(usd_per_hour=0)  # as a benchmark makes it: nobody has entered a price
     assert previewed(routing())["revision"]["usd"] is None
 
