@@ -22,12 +22,15 @@ MIN_MS = 120_000
 
 
 class Hindsight(msgspec.Struct, frozen=True):
-    """`needed` is what perfect foresight would have had. `regret` is what was wanted less that: replicas too many, or, below 0, too few."""
+    """`needed` is what perfect foresight would have had. `regret` is what was wanted less that: replicas too many, or, below 0, too few.
+    `at_most`: of what a replica carries only a lower bound is known, so that fewer may have been needed.
+    """
 
     target: str
     wanted: int
     needed: int
     until_ms: int
+    at_most: bool = False
 
     @property
     def regret(self) -> int:
@@ -48,7 +51,8 @@ def hindsight(record: Record, later: Sequence[Record], now_ms: int) -> list[Hind
         within = [each for each in later if record.decided_at_ms < each.decided_at_ms <= until_ms]
         counts = [count for each in (record, *within) if (count := needed(each, name)) is not None]
         if target.wanted is not None and within and len(counts) > len(within) and until_ms <= now_ms:
-            judged.append(Hindsight(name, target.wanted, max(counts), until_ms))
+            at_most = any(needed_at_most(each, name) for each in (record, *within))
+            judged.append(Hindsight(name, target.wanted, max(counts), until_ms, at_most))
     return judged
 
 
@@ -80,9 +84,21 @@ def needed(record: Record, target: str) -> int | None:
         return None
     if memory.load.at_ms != record.decided_at_ms:
         return None
-    floor = max((each.count for each in decided.candidates if each.source == "floor"), default=0)
+    floor = _floor(record, target)
     capacity = measured_capacity(facts)
     if capacity is not None:
         return max(floor, replicas_of(load_rps(facts, memory.load), capacity))
     counts = [each.count for each in decided.candidates if each.source not in NOT_LOAD]
     return max(floor, *counts) if counts else None
+
+
+def needed_at_most(record: Record, target: str) -> bool:
+    """Whether `needed` rests on a lower bound of what a replica carries."""
+    facts, count = record.observation.pools.get(target), needed(record, target)
+    capacity = None if facts is None else measured_capacity(facts)
+    return capacity is not None and capacity.lower_bound and count is not None and count > _floor(record, target)
+
+
+def _floor(record: Record, target: str) -> int:
+    candidates = record.decision.targets[target].candidates
+    return max((each.count for each in candidates if each.source == "floor"), default=0)

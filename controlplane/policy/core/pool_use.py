@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from controlplane.policy.core.hindsight import foreseen
+from controlplane.policy.core.hindsight import foreseen, needed_at_most
 from controlplane.policy.core.record import Record
 
 HOUR_MS = 3_600_000
@@ -25,6 +25,8 @@ class PoolUse(msgspec.Struct, frozen=True):
     """Of perfect foresight. None where nothing was known of the load."""
     compared_replica_hours: float = 0.0
     """Of the pool, in the time of which perfect foresight is known."""
+    foreseen_at_most: bool = False
+    """A replica may carry more than is known: perfect foresight may have had fewer."""
 
     @property
     def gpu_hours(self) -> float | None:
@@ -60,5 +62,6 @@ def used(records: Sequence[Record], until_ms: int) -> list[PoolUse]:
                 if foresight is None
                 else (so_far.foreseen_replica_hours or 0.0) + hours * foresight,
                 so_far.compared_replica_hours + (0.0 if foresight is None else hours * facts.wanted),
+                so_far.foreseen_at_most or needed_at_most(record, pool),
             )
     return sorted(sums.values(), key=lambda each: each.pool)

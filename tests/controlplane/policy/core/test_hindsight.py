@@ -1,6 +1,7 @@
 """Perfect foresight over what was recorded."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,11 +17,13 @@ from tests.support.policy.cases import NOW_MS, POOL, pool, scaling, seen
 MINUTE_MS = 60_000
 
 
-def records(rates: Sequence[float | None], cold_start_s: float = 180.0, minimum: int = 1) -> Iterator[Record]:
+def records(
+    rates: Sequence[float | None], cold_start_s: float = 180.0, minimum: int = 1, **more: Any
+) -> Iterator[Record]:
     """One a minute, of a pool whose replicas carry 10 requests/s. Each begins without a memory: the load is that of its minute."""
     policies = [scaling(min=minimum, scale_down={"stabilisation_s": 0})]
     for number, rate in enumerate(rates):
-        facts = pool(arrived_rps=rate, cold_start_s=cold_start_s)
+        facts = pool(arrived_rps=rate, cold_start_s=cold_start_s, **more)
         observation = seen(facts, now_ms=NOW_MS + number * MINUTE_MS)
         decision = decide(observation, policies, Memory())
         yield record_of(observation, policies, Memory(), decision)
@@ -65,6 +68,18 @@ def test_a_regret_is_known_when_its_time_is_over() -> None:
     assert hindsight(first, later, NOW_MS + 100_000) == []
     (judged,) = hindsight(first, later, NOW_MS + 181_000)
     assert (judged.wanted, judged.needed, judged.regret) == (3, 8, -5)
+
+
+def test_of_a_lower_bound_of_what_a_replica_carries_perfect_foresight_needs_so_many_at_most() -> None:
+    """Replicas that carried more than was known were said to have been too few."""
+    made = list(records([20, 20, 75, 20, 20], capacity_is_lower_bound=True))
+    (judged,) = hindsight(made[0], made[1:], NOW_MS + 181_000)
+    assert (judged.needed, judged.at_most) == (8, True)
+    (use,) = used(made, NOW_MS + 5 * MINUTE_MS)
+    assert use.foreseen_at_most
+    made = list(records([5, 5, 5, 5], minimum=3, capacity_is_lower_bound=True))
+    (judged,) = hindsight(made[0], made[1:], NOW_MS + 181_000)
+    assert (judged.needed, judged.at_most) == (3, False), "the floor is needed in any case"
 
 
 def test_perfect_foresight_is_beside_what_was_used_in_the_same_time() -> None:
