@@ -49,6 +49,8 @@ class Meter:
                 replicas = min(replicas, total.replicas)
             total.replica_hours += replicas * hours
             gpus, price = facts.gpus_per_replica, facts.usd_per_replica_hour
+            if total.usd is None and price is not None and gpus and total.gpu_hours is not None:
+                total.usd = total.gpu_hours * price / gpus  # somebody has entered what they cost meanwhile
             total.gpu_hours = (
                 None if gpus is None or total.gpu_hours is None else total.gpu_hours + replicas * hours * gpus
             )

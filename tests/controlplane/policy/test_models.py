@@ -72,3 +72,16 @@ def test_gpu_hours_of_a_day_are_not_known_once_replicas_of_unknown_gpus_ran() ->
     first = Meter()
     assert [used(first, 0, 4), used(first, 1, 4), used(first, 2, None), used(first, 3, 4)] == [0.0, 2.0, None, None]
     assert used(Meter(), 4, 4) is None
+
+
+def test_a_price_that_is_entered_counts_for_the_whole_day() -> None:
+    """A budget of money let no replica be added until midnight."""
+    noon_ms, meter = 1_795_392_000_000 + 12 * 3_600_000, Meter()
+    spent = []
+    for hour, usd in enumerate((None, None, 8.0, 8.0, None, 8.0)):
+        at_ms = noon_ms + hour * 3_600_000
+        for minutes in range(0, 60, 5):
+            facts = PoolFacts("chat", ready=3, gpus_per_replica=2, usd_per_replica_hour=usd)
+            meter.add({"chat": facts}, at_ms + minutes * 60_000)
+        spent.append(meter.spent(at_ms)["chat"].usd_today)
+    assert spent == [None, None, pytest.approx(70), pytest.approx(94), None, pytest.approx(142)]
