@@ -38,8 +38,8 @@ class Meter:
         """Replicas that have a node count: those that are ready, starting or draining."""
         day = _day(now_ms)
         for name, facts in pools.items():
-            if facts.ready is None:
-                continue
+            if facts.ready is None or (facts.model and facts.capacity_age_ms is None):
+                continue  # what planning knows of the pool has not been read yet: a later tick counts this time too
             total = self._sums.get(name)
             if total is None or total.day != day:
                 total = self._sums[name] = self._stored(name, day, now_ms)

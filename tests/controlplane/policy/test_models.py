@@ -85,3 +85,16 @@ def test_a_price_that_is_entered_counts_for_the_whole_day() -> None:
             meter.add({"chat": facts}, at_ms + minutes * 60_000)
         spent.append(meter.spent(at_ms)["chat"].usd_today)
     assert spent == [None, None, pytest.approx(70), pytest.approx(94), None, pytest.approx(142)]
+
+
+def test_what_was_used_stays_known_where_a_new_leader_ticks_before_it_has_read_what_planning_knows() -> None:
+    noon_ms = 1_795_392_000_000 + 12 * 3_600_000
+    known = PoolFacts("chat", model="chat", ready=3, gpus_per_replica=2, usd_per_replica_hour=8.0, capacity_age_ms=0)
+    first, second = Meter(), Meter()
+    first.add({"chat": known}, noon_ms)
+    first.add({"chat": known}, noon_ms + 300_000)
+    first.write(noon_ms + 300_000)
+    second.add({"chat": PoolFacts("chat", model="chat", ready=3)}, noon_ms + 301_000)
+    second.add({"chat": known}, noon_ms + 600_000)
+    spent = second.spent(noon_ms + 600_000)["chat"]
+    assert (spent.gpu_hours_today, spent.usd_today) == (pytest.approx(1), pytest.approx(4))
