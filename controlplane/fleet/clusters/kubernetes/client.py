@@ -54,6 +54,10 @@ class MissingError(InvalidError):
     """Permanent: there is no such object."""
 
 
+class DeniedError(InvalidError):
+    """Permanent, until a rule of the cluster allows it: an admission policy, a webhook or a quota."""
+
+
 class UnauthorizedError(ForbiddenError):
     """Permanent, until the credentials are renewed."""
 
@@ -360,7 +364,7 @@ def error_of(call: str, code: int, headers: Any, data: bytes, names: Names = Cli
             return UnauthorizedError(text)
         case 403 if not _MAY_NOT.search(message) and (status.reason == "Forbidden" or "denied the request" in message):
             text = f"{message}. A rule of the cluster refuses it (an admission policy, a webhook or a quota): change the rule."
-            return InvalidError(text)
+            return DeniedError(text)
         case 403:
             return ForbiddenError(f"{message}. Give Weir's role this verb (deploy/kubernetes/base/rbac.yaml).")
         case 404:

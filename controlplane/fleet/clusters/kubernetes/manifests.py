@@ -11,7 +11,7 @@ import msgspec
 
 from controlplane.fleet.clusters.errors import InvalidError, SecondOwnerError
 from controlplane.fleet.clusters.kubernetes import fence, paths
-from controlplane.fleet.clusters.kubernetes.client import APPLY, Api, FieldConflictError, MissingError
+from controlplane.fleet.clusters.kubernetes.client import APPLY, Api, DeniedError, FieldConflictError, MissingError
 from controlplane.fleet.clusters.port import Difference, Manifest
 
 _OF_SERVER = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink")
@@ -98,22 +98,25 @@ def _tried(api: Api, path: str, manifest: Manifest, *, take: bool) -> Difference
         except MissingError:
             raise
         except InvalidError as error:
-            return _refused(manifest, str(error), exists=live is not None)
+            return _refused(manifest, error, exists=live is not None)
         if live is None or _version(live) == _version(result) or not tries_left:
             warned = tuple(dict.fromkeys(warnings))
             return msgspec.structs.replace(_difference(manifest, live, result, taken), warnings=warned)
     raise AssertionError
 
 
-def _refused(manifest: Manifest, reason: str, *, exists: bool) -> Difference:
+def _refused(manifest: Manifest, error: InvalidError, *, exists: bool) -> Difference:
     kind, name = str(manifest["kind"]), str(manifest["metadata"]["name"])
+    reason = f"{kind} “{name}”: {str(error).rstrip('.')}."
+    if isinstance(error, DeniedError):
+        return Difference(kind, name, "refused", problem=reason)
     remedy = (
         f"What is there cannot be changed into it: give the workload another name, or delete {kind} “{name}” first, "
         "which ends what it runs."
         if exists
         else "Correct the workload."
     )
-    return Difference(kind, name, "refused", problem=f"{kind} “{name}”: {reason.rstrip('.')}. {remedy}")
+    return Difference(kind, name, "refused", problem=f"{reason} {remedy}")
 
 
 def _version(live: Manifest) -> Any:

@@ -78,6 +78,17 @@ def test_nothing_is_applied_where_any_of_it_cannot_be(cluster: Namespace) -> Non
     assert cluster.apps.list_namespaced_deployment(cluster.name).items == []
 
 
+def test_what_a_quota_refuses_is_said_beside_the_rest_and_with_no_other_remedy(cluster: Namespace) -> None:
+    hard = {"count/services": "0"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": hard}}
+    cluster.create(quota)
+    with opened(cluster.kubeconfig, cluster.name) as near:
+        made, refused = near.apply([deployment("chat"), service("chat", "chat", http=8000)], dry_run=True)
+    assert (made.action, refused.action) == ("create", "refused")
+    assert refused.problem.startswith("Service “chat”: PATCH") and "quota" in refused.problem
+    assert refused.problem.endswith("(an admission policy, a webhook or a quota): change the rule.")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -16,6 +16,7 @@ from controlplane.fleet.clusters.errors import (
 )
 from controlplane.fleet.clusters.kubernetes import faults, view
 from controlplane.fleet.clusters.kubernetes.client import (
+    DeniedError,
     ExpiredError,
     FieldConflictError,
     MissingError,
@@ -363,13 +364,13 @@ def test_a_floor_that_somebody_would_set_back_is_not_weirs(metadata: dict[str, o
             ForbiddenError,
             "Weir's role",
         ),
-        ('deployments.apps "x" is forbidden: exceeded quota: few', InvalidError, "change the rule"),
+        ('deployments.apps "x" is forbidden: exceeded quota: few', DeniedError, "change the rule"),
         (
             "deployments.apps \"x\" is forbidden: ValidatingAdmissionPolicy 'no' denied request: no",
-            InvalidError,
+            DeniedError,
             "change the rule",
         ),
-        ('admission webhook "no.example.com" denied the request: no', InvalidError, "change the rule"),
+        ('admission webhook "no.example.com" denied the request: no', DeniedError, "change the rule"),
     ],
 )
 def test_what_admission_refuses_is_no_missing_right(message: str, kind: type[ClusterError], said: str) -> None:
