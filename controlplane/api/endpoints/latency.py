@@ -135,8 +135,12 @@ class SeriesOut(Schema):
 
 @router.get("", response=LatencyOut, summary="Quantiles and shares by stage")
 def latency(request: HttpRequest, parameters: Query[LatencyParameters]) -> dict[str, Any]:
-    question = answers.rounded(question_of(request))
-    report = answers.report(question)
+    wanted = question_of(request)
+    question = answers.stored(wanted) if parameters.group_by else answers.rounded(wanted)
+    rolled = answers.rolled(question, 0)
+    if rolled is None:
+        question = answers.stored(wanted)
+    report = answers.report(question, rolled)
     failed = answers.failures(question) if report.errors else []
     answer: dict[str, Any] = {
         **report_out(answers.with_failures(report, failed, question)),
@@ -153,14 +157,22 @@ def latency(request: HttpRequest, parameters: Query[LatencyParameters]) -> dict[
 
 @router.get("/series", response=SeriesOut, summary="Quantiles over time")
 def series(request: HttpRequest, parameters: Query[SeriesParameters]) -> dict[str, Any]:
-    question = answers.rounded(question_of(request))
+    wanted = question_of(request)
+    question = answers.rounded(wanted)
     step = parameters.step_s * SECOND_NS if parameters.step_s else answers.step_ns(question)
     if question.range.length_ns // step > MAX_POINTS:
         longer = -(-question.range.length_ns // SECOND_NS // MAX_POINTS)
         raise BadQuestionError(
             "step_s", str(parameters.step_s), f"makes more than {MAX_POINTS} points", f"Use {longer} or more"
         )
+    if step % (kept_s := answers.kept_s(question) * SECOND_NS):
+        remedy = f"Use {kept_s // SECOND_NS} or a multiple of it, leave it out, or ask for a later time"
+        raise BadQuestionError(
+            "step_s", str(parameters.step_s), "is not a step in which this time is still kept", remedy
+        )
     rolled = answers.rolled(question, step)
+    if rolled is None:
+        question = answers.stored(wanted)
     return {
         "from_ns": question.range.window.from_ns,
         "to_ns": question.range.window.to_ns,

@@ -88,9 +88,12 @@ class Trace:
 
 def step_ns(question: Question, most: int = 60) -> int:
     """The step of a chart of at most `most` points, ns: no shorter than what is kept of that time."""
-    window = question.range.window
-    kept_s = kept_step_s(window, question.filters, int(time.time()), kept())
-    return timerange.step_ns(window, most, kept_s)
+    return timerange.step_ns(question.range.window, most, kept_s(question))
+
+
+def kept_s(question: Question) -> int:
+    """The shortest step, s, by which what was requested is still kept."""
+    return kept_step_s(question.range.window, question.filters, int(time.time()), kept())
 
 
 def kept() -> Kept:
@@ -110,7 +113,7 @@ def rounded(question: Question) -> Question:
 def stored(question: Question) -> Question:
     """The question of those requests alone that are stored one by one: of its range from the oldest of them on."""
     window, begins = question.range.window, kept()
-    if not begins.lost(window):
+    if not begins.has_older(window):
         return question
     oldest_ns = window.to_ns if begins.requests_ns is None else begins.requests_ns
     clipped = Window(min(max(window.from_ns, oldest_ns), window.to_ns), window.to_ns)

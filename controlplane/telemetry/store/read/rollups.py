@@ -24,10 +24,9 @@ from .where import ANSWERED, CANCELLED, FAILED, UNMEASURED, Where, column, where
 
 SLOT_S = STEPS_S[-1]
 SLOT_NS = SLOT_S * 10**9
-MAX_REST, MAX_FRESH = 0.25, 200_000
-"""Requests alone are read if more than this share of a window's is in no rollup that is up to date; or so many, where they are not kept of
-all the window."""
-MAX_RANGES = 20
+MAX_REST, MAX_RANGES, MAX_FRESH = 0.25, 20, 200_000
+"""Requests alone are read if more than this share of a window's is in no rollup that is up to date, or lies in more ranges than this; or so
+many, where they are not kept of all the window."""
 MAX_KEPT, MAX_KEPT_BYTES = 12, 8 * 2**20
 """How many answers of the store a process keeps, and how large they may be: some 3 MB are a day without filters."""
 MAX_VALUES = 60
@@ -91,16 +90,20 @@ class _Cover:
 
     @property
     def of_builds(self) -> str:
-        among = " OR ".join(
+        among = (
             f"(step_s = {step_s} AND start_s >= {first_s} AND start_s < {end_s} AND build IN ({', '.join(map(str, builds))}))"
             for step_s, (first_s, end_s, builds) in self.builds.items()
         )
-        return f"({among})"
+        return f"({' OR '.join(among)})"
 
     @property
     def of_rest(self) -> str:
-        among = (f"entry_start_ns >= {each.from_ns} AND entry_start_ns < {each.to_ns}" for each in self.rest)
-        return f"({' OR '.join(among) or '0'})"
+        if len(self.rest) > MAX_RANGES:
+            slots = [at for each in self.rest for at in range(each.from_ns // SLOT_NS, -(-each.to_ns // SLOT_NS))]
+            among = f"intDiv(entry_start_ns, {SLOT_NS}) IN ({', '.join(map(str, slots))})"
+            return f"(entry_start_ns >= {self.rest[0].from_ns} AND entry_start_ns < {self.rest[-1].to_ns} AND {among})"
+        ranges = (f"entry_start_ns >= {each.from_ns} AND entry_start_ns < {each.to_ns}" for each in self.rest)
+        return f"({' OR '.join(ranges) or '0'})"
 
 
 class RollupReader(RetainedReader):
@@ -184,9 +187,7 @@ class RollupReader(RetainedReader):
             usable &= written[place + slots] - written[place] == counted[at]
             if step_s in RELIED_S and not (sliced and step_s >= HOUR_S):
                 usable &= starts[at] >= now_s - RELIED_S[step_s]
-            if (
-                step_s > HOUR_S
-            ):  # of real requests alone: the synthetic hours in it are read by themselves, while they are kept
+            if step_s > HOUR_S:  # of real requests alone: synthetic hours are read by themselves, while they are kept
                 mixed = (counted[at] > 0) & (made_up_before[place + slots] > made_up_before[place])
                 usable &= ~mixed | ~(sliced | (starts[at] >= now_s - RELIED_S[HOUR_S]))
             at, place = at[usable], place[usable]
@@ -194,8 +195,7 @@ class RollupReader(RetainedReader):
                 covered[(place[:, None] + np.arange(slots)).ravel()] = True
                 chosen[step_s] = int(starts[at].min()), int(starts[at].max()) + step_s, builds[at].tolist()
         left = np.flatnonzero(~covered & (touches > 0))
-        most = max(MAX_REST * written[-1], MAX_FRESH if lost else 0)
-        if not chosen or touches[left].sum() > most:
+        if not chosen or touches[left].sum() > max(MAX_REST * written[-1], MAX_FRESH if lost else 0):
             return None
         edges = np.flatnonzero(np.diff(left, prepend=-2) > 1)
         runs = [left[run] for run in map(slice, edges, [*edges[1:], len(left)])]
@@ -203,7 +203,7 @@ class RollupReader(RetainedReader):
             Window(max((first + int(run[0])) * SLOT_NS, window.from_ns), min((first + int(run[-1]) + 1) * SLOT_NS, window.to_ns))
             for run in runs
         ]  # fmt: skip
-        return _Cover(chosen, rest) if len(rest) <= MAX_RANGES else None
+        return _Cover(chosen, rest) if lost or len(rest) <= MAX_RANGES else None
 
     def _stored(self, cover: _Cover, filters: Filters, by: Dimension | None, of: str | None) -> pa.Table:
         """The rows of these builds: the slices by dimension `of` ('' is by none), or, if that is None, those of all dimensions.

@@ -91,6 +91,53 @@ def test_a_range_between_the_steps_that_are_kept_is_rounded_to_them(caller: Clie
             assert "The ledger has no requests, and rollups from" in page
 
 
+def test_what_only_stored_requests_can_answer_says_since_when_they_are_stored(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caller: Client
+) -> None:
+    aged(store)
+    monkeypatch.setattr(answers, "store", lambda: store)
+    first_ns, to_ns = (NOW_S - 3 * DAY_S) * S, NOW_S // 3600 * 3600 * S
+    store.writer.insert_requests([row(90 + at, entry_start_ns=first_ns + at * HOUR_NS) for at in range(2)], version=1)
+    for from_ns, more in (
+        (FROM_NS, {"group_by": "model"}),
+        (FROM_NS, {"tenant": "acme"}),
+        (first_ns - HOUR_NS, {"to": str(first_ns + 2 * HOUR_NS)}),
+    ):
+        report = caller.get("/api/v1/latency", {"from": str(from_ns), "to": str(to_ns)} | more).json()
+        assert (report["from_ns"], report["requests"]) == (first_ns, 2), more
+    assert caller.get("/api/v1/latency", {"from": str(FROM_NS), "to": str(to_ns)}).json()["requests"] == REQUESTS + 2
+    by_tenant = caller.get("/api/v1/latency/series", {"from": str(FROM_NS), "to": str(to_ns), "tenant": "acme"}).json()
+    assert (by_tenant["from_ns"], sum(point["requests"] for point in by_tenant["points"])) == (first_ns, 2)
+    asked = {"from": str(DAY.from_ns), "to": str(DAY.to_ns), "group_by": "model"}
+    answer = caller.get("/api/v1/latency", asked).json()
+    assert (answer["from_ns"], answer["requests"], answer["groups"]) == (answer["to_ns"], 0, {})
+
+
+@pytest.mark.usefixtures("old")
+def test_a_series_in_shorter_steps_than_are_kept_is_refused(caller: Client) -> None:
+    for step_s, status in ((1800, 409), (5400, 409), (3600, 200), (7200, 200)):
+        asked = {"from": str(DAY.from_ns), "to": str(DAY.to_ns), "step_s": str(step_s)}
+        answer = caller.get("/api/v1/latency/series", asked)
+        assert answer.status_code == status, step_s
+        if status == 200:
+            assert sum(point["requests"] for point in answer.json()["points"]) == REQUESTS
+        else:
+            assert "Use 3600 or a multiple of it" in str(answer.json())
+
+
+def test_late_requests_of_many_moments_hide_nothing_that_only_rollups_have(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caller: Client
+) -> None:
+    aged(store)
+    monkeypatch.setattr(answers, "store", lambda: store)
+    first_ns, late = (NOW_S - 2 * DAY_S) * S, 25
+    store.writer.insert_requests(
+        [row(100 + at, entry_start_ns=first_ns + at * HOUR_NS) for at in range(late)], version=1
+    )
+    report = caller.get("/api/v1/latency", {"from": str(FROM_NS), "to": "now"}).json()
+    assert report["requests"] == REQUESTS + late
+
+
 @pytest.mark.usefixtures("old")
 def test_lists_of_requests_say_that_they_are_gone_and_filters_know_their_values(reader: Client) -> None:
     asked = {"from": str(DAY.from_ns), "to": str(DAY.to_ns)}
