@@ -47,7 +47,7 @@ class Evaluator:
         self._tallies = Tallies(24)
         self._known: dict[str, KnownObjective] = {}  # by slug
         self._maintenance: tuple[MaintenanceWindow, ...] = ()
-        self._recorded_s: int | None = None  # when the first request was recorded
+        self._oldest_s: int | None = None  # when the oldest request that the ledger still has began
         self._again: list[int] = []  # hours to count again
         self._unpriced = Unpriced(store)
         self._gaps: Sequence[Gap] = ()
@@ -68,6 +68,8 @@ class Evaluator:
         Raises StoreUnavailableError and StoreError where the ledger cannot be read.
         """
         self._gaps, now_s = gaps, now_ns // SECOND_NS
+        oldest_ns = self._store.objectives.oldest_entry()
+        self._oldest_s = None if oldest_ns is None else oldest_ns // SECOND_NS
         self._take(objectives, tuple(maintenance), now_s)
         before = self._tallies.hours.head
         self._tallies.advance(now_s)
@@ -88,7 +90,6 @@ class Evaluator:
         for known in done:
             known.read(now_s, TAIL_S // 2)
             known.uncertain = self._query.uncertain.pop(known.objective.slug, "")
-        self._recorded_s = self._since()
         self._unpriced.look(done, now_s)
         return self._judge(now_ns, staleness(self._store))
 
@@ -142,13 +143,12 @@ class Evaluator:
         self._tallies.keep(name for known in taken.values() for name in known.parts)
         self._tallies.reach(max((known.horizon_s for known in taken.values()), default=0) // HOUR_S + 1)
         self._tallies.advance(now_s)
-        oldest = self._store.objectives.oldest_entry() if new else None
         longest = max((known.horizon_s for known in new), default=0) // HOUR_S
         names = [name for known in new for name in known.parts]
         stored = self._kept.load(self._tallies, names, now_s // HOUR_S - longest, now_s // HOUR_S)
         for known in new:
             hours = [stored.get(name, frozenset()) for name in known.parts]
-            known.missing = self._uncounted(known, frozenset.intersection(*hours), oldest, now_s)
+            known.missing = self._uncounted(known, frozenset.intersection(*hours), now_s)
             known.loaded = True
         self._known = taken
         changed = set(maintenance) ^ set(self._maintenance)
@@ -181,26 +181,29 @@ class Evaluator:
             for hour in range(span.from_ns // SECOND_NS // HOUR_S, span.to_ns // SECOND_NS // HOUR_S + 1)
             if oldest <= hour <= now_s // HOUR_S
         }
-        if hours:
-            for known in self._counted():
-                known.miss(hours)
+        for known in self._counted() if hours else ():
+            known.miss(hour for hour in hours if self._has(known, hour))
 
-    def _uncounted(self, known: KnownObjective, stored: frozenset[int], kept_ns: int | None, now_s: int) -> list[int]:
+    def _uncounted(self, known: KnownObjective, stored: frozenset[int], now_s: int) -> list[int]:
         """Hours to count: all hours of the minute grid, because only hours are stored, and older hours that are not stored."""
         newest = now_s // HOUR_S
         oldest = max(now_s - known.horizon_s, now_s - self._retention_s) // HOUR_S
-        if kept_ns is not None and not isinstance(known.objective.indicator, Histogram):
-            oldest = max(oldest, min(kept_ns // SECOND_NS // HOUR_S, newest))
+        if self._oldest_s is not None and not isinstance(known.objective.indicator, Histogram):
+            oldest = max(oldest, min(self._oldest_s // HOUR_S, newest))
         minutes = newest - MINUTES_S // HOUR_S
         return [hour for hour in range(oldest, newest + 1) if hour >= minutes or hour not in stored]
 
-    def _since(self) -> int | None:
-        """When the first request was recorded, s: the oldest in the ledger, or the oldest stored hour where that was another one."""
-        oldest_ns, oldest_hour = self._store.objectives.oldest_entry(), self._kept.oldest
-        oldest_s = None if oldest_ns is None else oldest_ns // SECOND_NS
+    def _since(self, known: KnownObjective) -> int | None:
+        """Since when its requests are counted, s: the oldest in the ledger, or its oldest stored hour where that was another one."""
+        oldest_s, oldest_hour = self._oldest_s, self._kept.oldest.get(known.definition)
         if oldest_hour is None or (oldest_s is not None and oldest_s < (oldest_hour + 1) * HOUR_S):
             return oldest_s
         return oldest_hour * HOUR_S
+
+    def _has(self, known: KnownObjective, hour: int) -> bool:
+        """Whether the ledger still has what was counted of an hour. Metrics are kept by themselves."""
+        is_kept = self._oldest_s is not None and hour >= self._oldest_s // HOUR_S
+        return is_kept or isinstance(known.objective.indicator, Histogram)
 
     def _count(
         self,
@@ -280,7 +283,7 @@ class Evaluator:
         for split, text in self._unpriced.elsewhere(known, set(sums.splits(known.definition))):
             evaluations.append(unjudged(objective, scope_of(objective, split), now_ns, text))
         if not evaluations and objective.split_by:  # no value has events yet
-            none = Counted(dict.fromkeys(lengths_s(objective.windows), Counts()), Counts(), since_s, self._recorded_s)
+            none = Counted(dict.fromkeys(lengths_s(objective.windows), Counts()), Counts(), since_s, self._since(known))
             return [evaluate(objective, objective.scope, none, now_ns, self._maintenance, why, gaps)]
         return evaluations or [unjudged(objective, objective.scope, now_ns, why or "it has not been counted yet")]
 
@@ -296,7 +299,7 @@ class Evaluator:
             {length: sums.window(series, objective.counted_s(length)) for length in lengths_s(objective.windows)},
             self._period(known, split, sums),
             since_s,
-            self._recorded_s,
+            self._since(known),
             requests,
         )
 
@@ -330,7 +333,8 @@ class Evaluator:
             return known.missing[-1], [known]
         reach = min(self._retention_s // HOUR_S, self._tallies.hours.capacity - 1)
         among = 6 if self._round % 2 else max(reach, 1)
-        return now_s // HOUR_S - self._round // 2 % among, every
+        hour = now_s // HOUR_S - self._round // 2 % among
+        return hour, [known for known in every if self._has(known, hour)]
 
 
 def _reach(now_s: int, back_s: int) -> Span:

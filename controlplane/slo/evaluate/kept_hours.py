@@ -17,7 +17,7 @@ class KeptHours:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._written: dict[str, dict[int, int]] = {}  # a hash of what was written, by definition and hour
-        self.oldest: int | None = None  # the oldest hour with events that was loaded
+        self.oldest: dict[str, int] = {}  # the oldest hour with events that was loaded, by definition
 
     def load(self, tallies: Tallies, names: Sequence[str], from_hour: int, to_hour: int) -> dict[str, frozenset[int]]:
         """Load stored hours into the tallies. Returns them by definition. Raises StoreUnavailableError."""
@@ -29,7 +29,7 @@ class KeptHours:
         for name, hour, splits, bad, total in zip(*columns, strict=True):
             loaded.setdefault(name, set()).add(hour)
             if any(total):
-                self.oldest = hour if self.oldest is None else min(hour, self.oldest)
+                self.oldest[name] = min(hour, self.oldest.get(name, hour))
             for split, bad_, total_ in zip(splits, bad, total, strict=True):
                 tallies.put_hours((name, tuple(json.loads(split))), hour, bad_, total_)
         return {name: frozenset(hours) for name, hours in loaded.items()}

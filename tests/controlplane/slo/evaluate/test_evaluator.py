@@ -105,6 +105,44 @@ def test_maintenance_entered_afterwards_removes_what_was_counted(store: Store) -
     assert inside.alert.maintenance
 
 
+def test_an_objective_is_not_said_to_be_recorded_for_as_long_as_another_one(store: Store) -> None:
+    """A new definition is counted of what the ledger still has."""
+    ledger = stored(store, 6, 300, NOW_S - 12 * HOUR_S, NOW_S)
+    evaluator = Evaluator(store)
+    evaluated(evaluator, [UP])
+    left = [row for row in ledger if row.entry_start_ns >= (NOW_S - 5 * HOUR_S) * NS]
+    store.command("TRUNCATE TABLE requests")
+    store.writer.insert_requests(left, 1)
+
+    changed = replace(UP, slug="changed", scope={"region": "eu"})
+    first_s = min(row.entry_start_ns for row in left) // NS
+    oldest_hour = min(row.entry_start_ns for row in ledger) // NS // HOUR_S
+    for later in (evaluator, Evaluator(store, retention_s=5 * HOUR_S)):
+        found = {one.alert.objective.slug: one for one in evaluated(later, [UP, changed])}
+        assert found["changed"].recorded_since_s == first_s
+        assert found["changed"].counts.total < found["up"].counts.total
+    assert found["up"].recorded_since_s == oldest_hour * HOUR_S
+
+
+def test_what_the_ledger_has_no_longer_stays_counted(store: Store) -> None:
+    """As where its retention was shorter before, and where maintenance is entered for a time that is gone."""
+    ledger = stored(store, 7, 300, NOW_S - 12 * HOUR_S, NOW_S)
+    evaluator = Evaluator(store, retention_s=12 * HOUR_S)
+    evaluated(evaluator, [UP])
+    store.command("TRUNCATE TABLE requests")
+    store.writer.insert_requests(
+        [row for row in ledger if row.entry_start_ns >= (NOW_S // HOUR_S - 5) * HOUR_S * NS], 1
+    )
+    evaluator.tick([UP], [], NOW_S * NS)
+    for _ in range(26):
+        evaluator.sweep(NOW_S * NS)
+    assert_equals_the_ledger(evaluator.tick([UP], [], NOW_S * NS), ledger)
+    long_ago = MaintenanceWindow(
+        "late", datetime.fromtimestamp(NOW_S - 10 * HOUR_S, UTC).replace(tzinfo=None), "UTC", HOUR_S
+    )
+    assert_equals_the_ledger(evaluated(evaluator, [UP], [long_ago]), ledger)
+
+
 PAGES = (BurnWindow("page", HOUR_S, 300, 0.02),)
 PER_POOL = replace(UP, slug="per-pool", indicator=Latency("e2e", 250.0), split_by=("pool",))
 
