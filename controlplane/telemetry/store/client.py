@@ -106,9 +106,12 @@ class Connection:
         """The columns of a read, with text as strings. For large results."""
         self._probe()
         with _traced("query", sql), _translate_errors():
-            return self._connected().query_arrow(
-                sql, parameters=dict(parameters or {}), settings=dict(READ_SETTINGS), use_strings=True
-            )
+            try:
+                return self._connected().query_arrow(
+                    sql, parameters=dict(parameters or {}), settings=dict(READ_SETTINGS), use_strings=True
+                )
+            except pa.ArrowInvalid as error:  # a server that fails after it has begun to answer appends its error
+                raise StoreUnavailableError(f"the store's answer broke off: {error}") from error
 
     def command(self, sql: str, parameters: Mapping[str, object] | None = None) -> None:
         """Run a statement without a result."""
