@@ -37,14 +37,14 @@ def close(spans: Sequence[Span]) -> list[LedgerRow]:
     Spans of Weir's own work are left out with what is beneath them, because opening the latency page is not a request, nor is a
     warm-up or a benchmark.
     """
-    tree = build(_of_users(spans))
+    tree = build(of_users(spans))
     rows = [_row(request) for request in find(tree)]
     for node in tree.nodes:  # breaks reference cycles, so that nodes are freed without the garbage collector
         node.parent = node.owner = None
     return rows
 
 
-def _of_users(spans: Sequence[Span]) -> Sequence[Span]:
+def of_users(spans: Sequence[Span]) -> Sequence[Span]:
     """Without Weir's own work (`inference/contract/stages.py`). A gateway's request is kept, whatever its parent: its client
     chooses that.
     """

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from controlplane.telemetry.core.spans import Span
+from controlplane.telemetry.ledger.close import of_users
 from controlplane.telemetry.ledger.critical_path import critical_path
 from controlplane.telemetry.ledger.own_time import stages_within
 from controlplane.telemetry.ledger.requests import Request, find
@@ -21,7 +22,7 @@ class Segment(NamedTuple):
 
 def paths(spans: Sequence[Span]) -> dict[str, list[Segment]]:
     """The `segments` of all requests among these spans, by request id."""
-    return {request.entry.id.hex(): _segments(request) for request in find(build(spans))} if spans else {}
+    return {request.entry.id.hex(): _segments(request) for request in find(build(of_users(spans)))}
 
 
 def segments(spans: Sequence[Span], request_id: str) -> list[Segment]:
