@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from controlplane.core.formatting import TEXT
 from controlplane.slo.core.count_plan import Split
 from controlplane.slo.core.period import SECOND_NS
 from controlplane.slo.core.sli import Cost
@@ -19,7 +20,7 @@ EVERY_S = 30
 class Unpriced:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._requests: dict[str, dict[Split, int]] = {}  # by definition, as the others
+        self._requests: dict[str, dict[Split, tuple[int, int]]] = {}  # by definition, as the others
         self._failed: dict[str, str] = {}
         self._looked_s: dict[str, int] = {}
 
@@ -41,11 +42,14 @@ class Unpriced:
                 self._looked_s[name] = now_s
 
     def why(self, name: str, split: Split) -> str:
-        """Why the objective's state is unknown there; empty where all requests have a price. `name`: its definition."""
-        number = self._requests.get(name, {}).get(split, 0)
-        requests = "1 request" if number == 1 else f"{number:,} requests"
-        said = f"{requests} of the last hour had no price: enter prices in the fleet" if number else ""
-        return said or self._failed.get(name, "")
+        """Why the objective's state is unknown there; empty where the cost of all requests is known. `name`: its definition."""
+        without, uncounted = self._requests.get(name, {}).get(split, (0, 0))
+        if without:
+            return f"{TEXT.counted(without, 'request')} of the last hour had no price: enter prices in the fleet"
+        if uncounted:
+            requests = TEXT.counted(uncounted, "request")
+            return f"the server counted no tokens of the answers to {requests} of the last hour, so what they cost is not known"
+        return self._failed.get(name, "")
 
     def elsewhere(self, known: KnownObjective, splits: set[Split]) -> Iterator[tuple[Split, str]]:
         """The other values of its split that have such requests, and none with a price."""

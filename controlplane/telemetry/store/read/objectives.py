@@ -83,16 +83,25 @@ class ObjectiveReader(StorePart):
             requests=_whole(table, "requests"),
         )
 
-    def unpriced(self, window: Window, scope: Mapping[str, str], split_by: Sequence[str]) -> dict[tuple[str, ...], int]:
-        """How many answered requests with tokens have no cost, by the values of `split_by`."""
+    def unpriced(
+        self, window: Window, scope: Mapping[str, str], split_by: Sequence[str]
+    ) -> dict[tuple[str, ...], tuple[int, int]]:
+        """How many answered requests with tokens have no cost, by the values of `split_by`: without a price, and whose answer's tokens
+        nobody counted.
+        """
         condition = where(window, {name: (value,) for name, value in scope.items()})  # type: ignore[misc]
         names = "".join(f"{_bounded(f'toString({column(name)})')} AS d_{name}, " for name in split_by)
         groups = f" GROUP BY {', '.join(f'd_{name}' for name in split_by)}" if split_by else ""
         stored = self._connection.rows(
-            f"SELECT {names}count() FROM requests FINAL WHERE {condition.sql} AND {UNPRICED}{groups}",
+            f"SELECT {names}countIf(output_tokens IS NOT NULL), countIf(output_tokens IS NULL)"
+            f" FROM requests FINAL WHERE {condition.sql} AND {UNPRICED}{groups}",
             condition.parameters,
         )
-        return {tuple(map(str, values)): int(number) for *values, number in stored if number}
+        return {
+            tuple(map(str, values)): (int(number), int(uncounted))
+            for *values, number, uncounted in stored
+            if number or uncounted
+        }
 
     def oldest_entry(self) -> int | None:
         """When the oldest stored request began, ns; None in an empty store. Read from the index of the parts."""

@@ -44,6 +44,15 @@ def test_requests_without_a_price_are_not_good(store: Store) -> None:
     assert after["per-model", unpriced][1].startswith(f"{len(without):,} requests of the last hour")
 
 
+def test_nobody_is_told_to_enter_prices_where_the_server_counts_no_tokens(store: Store) -> None:
+    made = rows(random.Random(7), 40, (NOW_S - HOUR_S // 2) * NS, NOW_S * NS)
+    told = replace(made[0], status="ok", prompt_tokens=100, output_tokens=None, cost_usd=None)
+    priced = [replace(row, status="ok", prompt_tokens=100, output_tokens=10, cost_usd=0.001) for row in made[1:]]
+    store.writer.insert_requests([told, *priced], 1)
+    said = "the server counted no tokens of the answers to 1 request of the last hour, so what they cost is not known"
+    assert states(store)["cheap", ""] == ("unknown", said)
+
+
 def test_while_it_is_not_known_whether_requests_have_a_price_nothing_is_quiet(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
