@@ -17,7 +17,7 @@ class KeptHours:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._written: dict[str, dict[int, int]] = {}  # a hash of what was written, by definition and hour
-        self.oldest: dict[str, int] = {}  # the oldest hour with events that was loaded, by definition
+        self.oldest: dict[str, int] = {}  # the oldest hour with events that is stored, by definition
 
     def load(self, tallies: Tallies, names: Sequence[str], from_hour: int, to_hour: int) -> dict[str, frozenset[int]]:
         """Load stored hours into the tallies. Returns them by definition. Raises StoreUnavailableError."""
@@ -44,6 +44,9 @@ class KeptHours:
         for (name, split), row in tallies.rows.items():
             if name in counts and (total[row] or not split):
                 counts[name].append((json.dumps(split), int(bad[row]), int(total[row])))
+        for name, rows in counts.items():
+            if any(events for _, _, events in rows):
+                self.oldest[name] = min(hour, self.oldest.get(name, hour))
         hashes = {name: hash(tuple(rows)) for name, rows in counts.items()}
         changed = [name for name in counts if self._written.get(name, {}).get(hour) != hashes[name]]
         if not changed:

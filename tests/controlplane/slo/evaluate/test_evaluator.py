@@ -121,7 +121,9 @@ def test_an_objective_is_not_said_to_be_recorded_for_as_long_as_another_one(stor
         found = {one.alert.objective.slug: one for one in evaluated(later, [UP, changed])}
         assert found["changed"].recorded_since_s == first_s
         assert found["changed"].counts.total < found["up"].counts.total
-    assert found["up"].recorded_since_s == oldest_hour * HOUR_S
+        assert found["up"].recorded_since_s == oldest_hour * HOUR_S, (
+            "whether it counted those hours itself or loaded them"
+        )
 
 
 def test_what_the_ledger_has_no_longer_stays_counted(store: Store) -> None:
