@@ -6,7 +6,7 @@ from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.screen import Screen
 from controlplane.dashboard.core.zone import minute, said
 from controlplane.planning.models import DemoHistory
-from controlplane.telemetry.core.query_types import Window, filtered_by
+from controlplane.telemetry.core.query_types import Dimension, Window, filtered_by
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.query.core.timerange import SECOND_NS, fixed
@@ -60,6 +60,21 @@ def stored_since(window: Window) -> str:
     """From when on requests are stored, where the range has older time of which there are rollups alone; empty elsewhere."""
     kept = answers.kept()
     return minute(kept.requests_ns) if kept.requests_ns is not None and kept.has_older(window) else ""
+
+
+def groups_of(window: Window, own: Window, by: Dimension) -> str:
+    """Which time groups are of (`own`), where that is not the page's; else empty."""
+    if own == window:
+        return ""
+    name = by.replace("_", " ")
+    if by in DIMENSIONS:
+        half_days = f"rollups by {name} and the filters are kept by the half day"
+        return f"Of the requests from {minute(own.from_ns)} to {minute(own.to_ns)} {said()}: {half_days}."
+    if own.from_ns >= own.to_ns:
+        return f"None of these requests is stored by itself, and rollups have no {name}."
+    return (
+        f"Of requests since {minute(own.from_ns)} {said()}: of the time before there are rollups, which have no {name}."
+    )
 
 
 def _since(screen: Screen, at_ns: int | None) -> dict[str, str] | None:

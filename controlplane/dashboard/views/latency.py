@@ -18,7 +18,7 @@ from controlplane.dashboard.core.headline import headline
 from controlplane.dashboard.core.palette import BANDS, stage_style
 from controlplane.dashboard.core.screen import GROUPS, VIEWS, Screen, latency_screen
 from controlplane.dashboard.failures import failures_context
-from controlplane.dashboard.history import history_context, stored_since, synthetic_context
+from controlplane.dashboard.history import groups_of, history_context, stored_since, synthetic_context
 from controlplane.dashboard.views.common import (
     choices,
     facet_values,
@@ -61,7 +61,10 @@ def latency(request: HttpRequest) -> HttpResponse:
     slow = parse_slow(parameters, now_ns)
     other = comparison.parse(parameters, wanted, now_ns)
     step = answers.step_ns(question)
-    grouped = {name: answers.submit_query(answers.groups, question, name) for name in {by, "model"}}
+    own = answers.of_groups(question, by)
+    grouped = {
+        name: answers.submit_query(answers.groups, answers.of_groups(question, name), name) for name in {by, "model"}
+    }
     rolled = answers.rolled(question, step)
     report_query = answers.submit_query(answers.report, question, rolled)
     series = answers.submit_query(answers.series, question, step, rolled)
@@ -81,6 +84,7 @@ def latency(request: HttpRequest) -> HttpResponse:
         **(compare_context(side, question, report, groups, by, now_ns, screen) if side else {}),
         "comparisons": comparisons(screen, other),
         **group_context(screen, groups, by),
+        "groups_of": groups_of(question.range.window, own.range.window, by),
         **cells_context(screen, pairs.result() if pairs else None, by, across),
         "views": choices(VIEWS, screen.settings["view"], lambda view: screen.query(view=view)),
         "failures": failures_context(question, report.requests, report.errors, failures),

@@ -39,6 +39,7 @@ from controlplane.telemetry.query.core.timerange import SECOND_NS
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.read.export import Format
 from controlplane.telemetry.store.read.requests import MAX_REASONS, RequestPage
+from controlplane.telemetry.store.read.retained import DIMENSIONS as ROLLED_DIMENSIONS
 from controlplane.telemetry.store.read.retained import Kept, kept_step_s
 from controlplane.telemetry.store.read.retained import rounded as rounded_window
 from controlplane.telemetry.store.read.rollups import Rolled, RolledOrUnread
@@ -118,6 +119,17 @@ def stored(question: Question) -> Question:
     oldest_ns = window.to_ns if begins.requests_ns is None else begins.requests_ns
     clipped = Window(min(max(window.from_ns, oldest_ns), window.to_ns), window.to_ns)
     return question.with_range(replace(question.range, window=clipped))
+
+
+def of_groups(question: Question, dimension: Dimension) -> Question:
+    """The question with the range that its groups by this dimension are of. Of a time whose requests are no longer stored it is longer
+    where rollups of the dimension and the filters are kept by longer steps, and shorter where they have no such dimension.
+    """
+    if dimension not in ROLLED_DIMENSIONS:
+        return stored(question)
+    filters = {**question.filters, dimension: question.filters.get(dimension) or ("",)}
+    window = rounded_window(question.range.window, filters, int(time.time()), kept())
+    return question.with_range(replace(question.range, window=window))
 
 
 def rolled(question: Question, step_ns: int) -> Rolled | None:

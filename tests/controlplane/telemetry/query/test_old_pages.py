@@ -213,3 +213,27 @@ def test_the_end_of_a_range_that_has_requests_stays() -> None:
     assert rounded(window, {}, NOW_S, KEPT) == Window(REQUESTS_NS - 21 * HOUR_NS, window.to_ns)
     young = Kept(REQUESTS_NS + 1800 * S, REQUESTS_NS)
     assert rounded(window, {}, NOW_S, young) == window, "the first hour of rollups is that of the first request"
+
+
+GROUPED: list[tuple[dict[str, str], tuple[int, int], tuple[int, int] | str, int]] = [
+    ({}, (0, 24), "", REQUESTS),
+    ({"by": "region"}, (2, 23), "", REQUESTS),
+    ({"by": "tier", "model": "small"}, (2, 11), (0, 12), 2),
+    ({"by": "tenant"}, (0, 24), "None of these requests is stored by itself, and rollups have no tenant.", 0),
+]
+"""Parameters of the latency page, a range in hours, what its groups are of where it is another, and how many requests they have."""
+
+
+@pytest.mark.usefixtures("old")
+@pytest.mark.parametrize(("more", "hours", "said", "number"), GROUPED)
+def test_groups_say_which_time_they_are_of_where_it_is_not_the_pages(
+    reader: Client, more: dict[str, str], hours: tuple[int, int], said: tuple[int, int] | str, number: int
+) -> None:
+    begin, end = (str(FROM_NS + hour * HOUR_NS) for hour in hours)
+    answer = reader.get("/latency", {"from": begin, "to": end} | more)
+    assert sum(group["requests"] for group in answer.context["groups"]) == number
+    if not isinstance(said, str):
+        first, last = (minute(FROM_NS + hour * HOUR_NS) for hour in said)
+        said = f"Of the requests from {first} to {last} UTC: rollups by tier and the filters are kept by the half day."
+    assert answer.context["groups_of"] == said
+    assert said in words_of(answer.content.decode())
