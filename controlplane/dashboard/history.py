@@ -18,7 +18,7 @@ MINUTE_NS = 60 * SECOND_NS
 def history_context(screen: Screen, shown: Question, *, lists: bool = False) -> dict[str, Any]:
     """`history`: what there is of the range and from when on, where its first requests are not stored; None where all is as usual.
 
-    `shown` is `answers.rounded` of its question. `lists`: the page lists requests.
+    `shown` is `answers.rounded` of its question. `lists`: the page is of stored requests alone.
     """
     wanted = screen.question
     kept = answers.kept()

@@ -35,7 +35,7 @@ def service_map(request: HttpRequest) -> HttpResponse:
     wanted, now_ns = question_of(request)
     parameters = dict(request.GET.lists())
     screen = Screen(request.path, wanted, {"compare": single(parameters, "compare", "")})
-    question = answers.rounded(wanted)
+    question = answers.stored(wanted)  # rollups have no replicas
     beside = query_totals(screen, parameters, now_ns)
     by_cache = answers.submit_query(answers.groups, question, "cache")
     by_pool = answers.submit_query(answers.groups, question, "pool")
@@ -60,7 +60,7 @@ def service_map(request: HttpRequest) -> HttpResponse:
         "replicas_left_out": len(drawn.nodes) - len(shown.nodes),
         "report": report,
         **ledger_freshness(wanted, report.newest_ns, now_ns),
-        **history_context(screen, question),
+        **history_context(screen, question, lists=True),
         **beside_context(screen, beside, report, now_ns),
         **synthetic_context(question, exact=report.exact),
         **filter_context(screen, values),

@@ -113,6 +113,19 @@ def test_what_only_stored_requests_can_answer_says_since_when_they_are_stored(
     assert (answer["from_ns"], answer["requests"], answer["groups"]) == (answer["to_ns"], 0, {})
 
 
+def test_the_map_is_of_stored_requests_alone_of_which_replicas_are_known(
+    store: Store, monkeypatch: pytest.MonkeyPatch, reader: Client
+) -> None:
+    aged(store)
+    monkeypatch.setattr(answers, "store", lambda: store)
+    first_ns = (NOW_S - 3 * DAY_S) * S
+    store.writer.insert_requests([row(90 + at, entry_start_ns=first_ns + at * HOUR_NS) for at in range(2)], version=1)
+    for to_ns, number in ((NOW_S * S, 2), (DAY.to_ns, 0)):
+        answer = reader.get("/map", {"from": str(FROM_NS), "to": str(to_ns)})
+        assert answer.context["report"].requests == number
+        assert "Only requests that are stored count here" in words_of(answer.content.decode())
+
+
 @pytest.mark.usefixtures("old")
 def test_a_series_in_shorter_steps_than_are_kept_is_refused(caller: Client) -> None:
     for step_s, status in ((1800, 409), (5400, 409), (3600, 200), (7200, 200)):
