@@ -5,7 +5,8 @@ A request is good, bad, or not counted (None):
 - a request that the tenant's own rate limit refused is not counted; one that a full queue refused is bad;
 - a request that was wrong itself (400, 401, 404, 413, …) is not counted, unless the objective says that it is bad;
 - a request whose client left before the threshold is not counted; one whose client waited longer is bad;
-- a request that failed is bad for availability, and not counted for latency or cost.
+- a request that failed is bad for availability, and not counted for latency or cost;
+- a request without spans of its server is not counted for the stages that only they tell.
 """
 
 import math

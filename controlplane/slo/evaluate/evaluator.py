@@ -26,7 +26,7 @@ from controlplane.slo.core.windows import DAY_S, HOUR_S, MINUTE_S, MINUTES_S, le
 from controlplane.slo.evaluate.kept_hours import KeptHours
 from controlplane.slo.evaluate.known_objective import KnownObjective, known_objective, late_s, series_of
 from controlplane.slo.evaluate.ledger_counts import LedgerQuery
-from controlplane.slo.evaluate.unpriced import Unpriced
+from controlplane.slo.evaluate.unknown_figures import UnknownFigures
 from controlplane.slo.isolation import isolated, reason
 from controlplane.telemetry.store import Store, StoreLimitError
 
@@ -49,7 +49,7 @@ class Evaluator:
         self._maintenance: tuple[MaintenanceWindow, ...] = ()
         self._oldest_s: int | None = None  # when the oldest request that the ledger still has began
         self._again: list[int] = []  # hours to count again
-        self._unpriced = Unpriced(store)
+        self._unknown = UnknownFigures(store)
         self._gaps: Sequence[Gap] = ()
         self._round = 0
 
@@ -90,7 +90,7 @@ class Evaluator:
         for known in done:
             known.read(now_s, TAIL_S // 2)
             known.uncertain = self._query.uncertain.pop(known.objective.slug, "")
-        self._unpriced.look(done, now_s)
+        self._unknown.look(done, now_s)
         return self._judge(now_ns, staleness(self._store))
 
     def sweep(self, now_ns: int) -> bool:
@@ -270,7 +270,7 @@ class Evaluator:
         gaps = () if isinstance(objective.indicator, Histogram) else self._gaps  # metrics' counters go on through a gap
         for split in sums.splits(known.definition):
             seen = self._seen(known, split, sums, since_s)
-            unsure = why or self._unpriced.why(known.definition, split)
+            unsure = why or self._unknown.why(known.definition, split)
             if split and not known.missing and seen.is_empty and not unsure:
                 continue  # all its events are older than the period
             scope = scope_of(objective, split)
@@ -280,7 +280,7 @@ class Evaluator:
                     note=known.note,
                 )
             )
-        for split, text in self._unpriced.elsewhere(known, set(sums.splits(known.definition))):
+        for split, text in self._unknown.elsewhere(known, set(sums.splits(known.definition))):
             evaluations.append(unjudged(objective, scope_of(objective, split), now_ns, text))
         if not evaluations and objective.split_by:  # no value has events yet
             none = Counted(dict.fromkeys(lengths_s(objective.windows), Counts()), Counts(), since_s, self._since(known))

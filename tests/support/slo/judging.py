@@ -15,7 +15,8 @@ def is_good(indicator: Indicator, row: LedgerRow) -> bool | None:
         case Latency():
             if row.status == "cancelled":
                 return _of_abandoned(indicator, row)
-            measured_ns = _measured_ns(indicator, row) if row.status == "ok" else None
+            is_lower_bound = row.unmeasured and indicator.measure in ("queue", "network")
+            measured_ns = _measured_ns(indicator, row) if row.status == "ok" and not is_lower_bound else None
             return None if measured_ns is None else measured_ns <= indicator.threshold_ms * 1_000_000
         case Cost():
             tokens = (row.prompt_tokens or 0) + (row.output_tokens or 0)

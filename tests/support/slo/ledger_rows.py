@@ -58,5 +58,6 @@ def _row(source: random.Random, at_ns: int) -> LedgerRow:
         cost_usd=source.choice((None, 0.0, 0.1, source.random())),
         policy_version=None,
         span_count=1,
+        unmeasured=at_ns % 5 == 0,
         adapter="weir",
     )

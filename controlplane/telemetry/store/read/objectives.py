@@ -18,7 +18,7 @@ from controlplane.telemetry.core.recorded import longest_without
 from ..client import StorePart
 from ..errors import StoreInputError
 from .sli_sql import UNPRICED, code
-from .where import column, where
+from .where import ANSWERED, column, where
 
 CLOCKS_DIFFER_NS = 10 * 10**9
 OTHER = "\x00"
@@ -87,20 +87,28 @@ class ObjectiveReader(StorePart):
         self, window: Window, scope: Mapping[str, str], split_by: Sequence[str]
     ) -> dict[tuple[str, ...], tuple[int, int]]:
         """How many answered requests with tokens have no cost, by the values of `split_by`: without a price, and whose answer's tokens
-        nobody counted.
+        nobody counted. Only values that have some.
         """
+        counts = "countIf(output_tokens IS NOT NULL), countIf(output_tokens IS NULL)"
+        return self._by_split(counts, UNPRICED, window, scope, split_by)
+
+    def unmeasured(
+        self, window: Window, scope: Mapping[str, str], split_by: Sequence[str]
+    ) -> dict[tuple[str, ...], tuple[int, int]]:
+        """How many answered requests lack spans of their server, and how many were answered, by the values of `split_by`."""
+        return self._by_split("countIf(unmeasured), count()", ANSWERED, window, scope, split_by)
+
+    def _by_split(
+        self, counts: str, of: str, window: Window, scope: Mapping[str, str], split_by: Sequence[str]
+    ) -> dict[tuple[str, ...], tuple[int, int]]:
         condition = where(window, {name: (value,) for name, value in scope.items()})  # type: ignore[misc]
         names = "".join(f"{_bounded(f'toString({column(name)})')} AS d_{name}, " for name in split_by)
         groups = f" GROUP BY {', '.join(f'd_{name}' for name in split_by)}" if split_by else ""
         stored = self._connection.rows(
-            f"SELECT {names}countIf(output_tokens IS NOT NULL), countIf(output_tokens IS NULL)"
-            f" FROM requests FINAL WHERE {condition.sql} AND {UNPRICED}{groups}",
-            condition.parameters,
+            f"SELECT {names}{counts} FROM requests FINAL WHERE {condition.sql} AND {of}{groups}", condition.parameters
         )
         return {
-            tuple(map(str, values)): (int(number), int(uncounted))
-            for *values, number, uncounted in stored
-            if number or uncounted
+            tuple(map(str, values)): (int(first), int(second)) for *values, first, second in stored if first or second
         }
 
     def oldest_entry(self) -> int | None:

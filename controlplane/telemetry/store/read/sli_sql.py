@@ -5,6 +5,7 @@ import struct
 from collections.abc import Sequence
 
 from controlplane.telemetry.core.objective_counts import AVAILABILITIES, Cut
+from controlplane.telemetry.core.query_types import AT_THE_SERVER
 from inference.contract.stages import STAGES
 
 from ..errors import StoreInputError
@@ -71,7 +72,8 @@ def _latency(cut: Cut, index: int, parameters: dict[str, object]) -> tuple[str, 
         )
         return known, value, (known, value)
     if cut.measure in STAGES:
-        return "1", f"stage_{cut.measure}", ("1", f"stage_{cut.measure}")
+        known = "NOT unmeasured" if cut.measure in AT_THE_SERVER else "1"
+        return known, f"stage_{cut.measure}", ("1", f"stage_{cut.measure}")
     raise StoreInputError(f"measure {cut.measure!r} is unknown; use availability, cost, ttft, itl, e2e or a stage")
 
 

@@ -1,4 +1,4 @@
-"""A cost objective over requests without a price is unknown, and says so."""
+"""An objective over requests whose figure nobody knows is unknown, and says so."""
 
 import random
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.slo.core.objective import Objective
-from controlplane.slo.core.sli import Cost
+from controlplane.slo.core.sli import Cost, Latency
 from controlplane.slo.core.windows import HOUR_S
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.telemetry.store import Store, StoreLimitError
@@ -80,3 +80,36 @@ def test_an_objective_with_another_scope_is_not_judged_by_the_requests_of_the_on
     known = replace(CHEAP, scope={"model": priced})
     assert [one.alert.state for one in evaluated(evaluator, [known])] == ["quiet"]
     assert [one.alert.state for one in evaluated(evaluator, [replace(CHEAP, scope={"model": free})])] == ["unknown"]
+
+
+@pytest.mark.parametrize(("unmeasured", "state"), [(0, "quiet"), (4, "quiet"), (5, "unknown"), (40, "unknown")])
+@pytest.mark.parametrize("stage", ["queue", "network"])
+def test_requests_without_spans_of_their_server_were_not_quick_there(
+    store: Store, stage: str, unmeasured: int, state: str
+) -> None:
+    """Unknown once so many lack them that these alone could miss the target."""
+    made = rows(random.Random(7), 40, (NOW_S - HOUR_S // 2) * NS, NOW_S * NS)
+    at_once = {"status": "ok", "error_type": "", "model": "chat-large", "unmeasured": False}
+    quick = [replace(row, **at_once, stages=dict.fromkeys(row.stages, 0)) for row in made]
+    without = [replace(row, unmeasured=True, model="chat-small") for row in quick[:unmeasured]]
+    store.writer.insert_requests([*without, *quick[unmeasured:]], 1)
+    objective = Objective("queue", "", Latency(stage, 1), 0.9)
+    evaluator = Evaluator(store)
+    [whole] = evaluated(evaluator, [objective])
+    said = f"{unmeasured} of 40 requests of the last hour have no spans of their server, so their {stage} time is not known"
+    assert (whole.alert.state, whole.why) == (state, said if state == "unknown" else "")
+    split = evaluated(evaluator, [replace(objective, slug="by-model", split_by=("model",))])
+    states = {one.alert.scope["model"]: one.alert.state for one in split}
+    wanted = {"chat-large": "quiet"} if unmeasured < 40 else {}
+    assert states == wanted | ({"chat-small": "unknown"} if unmeasured else {})
+
+
+def test_what_spans_of_a_server_are_needed_for_is_neither_good_nor_bad_without_them(store: Store) -> None:
+    made = rows(random.Random(7), 10, (NOW_S - HOUR_S // 2) * NS, NOW_S * NS)
+    slow = [replace(row, status="ok", error_type="", stages=dict.fromkeys(row.stages, 10**9)) for row in made]
+    store.writer.insert_requests([replace(row, unmeasured=at > 3) for at, row in enumerate(slow)], 1)
+    objectives = [Objective(stage, "", Latency(stage, 1), 0.9) for stage in ("queue", "network", "model")]
+    found = evaluated(Evaluator(store), objectives)
+    assert {one.alert.objective.slug: one.alert.budget.bad for one in found if one.alert.budget} == {
+        "queue": 4, "network": 4, "model": 10,
+    }  # fmt: skip
