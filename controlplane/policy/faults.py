@@ -18,7 +18,7 @@ FRESH = timedelta(seconds=5)
 KEPT = timedelta(hours=1)
 """How long the end of a fault stays visible: its incident resolves meanwhile."""
 LASTS = timedelta(minutes=15)
-"""How long a failed action is a fault, unless a later one of its pool goes well."""
+"""How long a failed action is a fault, unless a later one of its pool goes well, or a rail holds the pool: then it is longer."""
 FAILS = timedelta(seconds=30)
 """For how long a step of an action is tried again and again before people have to know of it."""
 AWAY_MS = 15_000
@@ -144,11 +144,28 @@ def unseen(
     decision: Decision | None, refused: Mapping[str, str | None] | None = None, gateways: Iterable[str] = ()
 ) -> frozenset[str]:
     """What a tick cannot say of whether its fault is over: pools of which the counts are not known, so that nothing else of them was
-    judged; and the components of clusters and `gateways` that did not answer. `refused` as in `of_tick`.
+    judged; and the components of clusters and `gateways` that did not answer, and of what a cluster did not do for a pool that is held.
+    `refused` as in `of_tick`.
     """
     silent = {Fault("snapshot", name, "").component for name, why in (refused or {}).items() if why is None}
     silent |= {Fault("gateway", url, "").component for url in gateways}
-    return _unseen_pools(decision) | silent
+    return _unseen_pools(decision) | silent | frozenset(_untried(decision))
+
+
+def _untried(decision: Decision | None) -> Iterator[str]:
+    """Faults of actions that a rail keeps from being tried again."""
+    kept = (
+        {target.target: target.seen for target in decision.targets.values() if target.action == "hold"}
+        if decision
+        else {}
+    )
+    names = {Fault(kind, pool, "").component: pool for pool in kept for kind in ("action", "drain")}
+    for name in Observation.objects.filter(component__in=names, state=Observation.State.DOWN).values_list(
+        "component", flat=True
+    ):
+        last = Action.objects.filter(pool=names[name]).first()
+        if last is not None and last.before == kept[names[name]]:
+            yield name
 
 
 def _unseen_pools(decision: Decision | None) -> frozenset[str]:

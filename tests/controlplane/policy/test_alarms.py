@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from controlplane.fleet import models
+from controlplane.fleet.clusters.errors import ForbiddenError
 from controlplane.fleet.clusters.port import ClusterSeen
 from controlplane.incidents.decide.watch import look
 from controlplane.incidents.models import Incident
@@ -125,6 +126,30 @@ def test_a_fault_of_a_policy_that_is_retired_is_not_said_to_be_over(state: str) 
     texts = [entry.text for entry in incident.entries.order_by("pk")]
     assert any(said[state] in text for text in texts), texts
     assert (incident.resolved_at is not None) == (state == "retired")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_what_a_cluster_refused_is_not_over_while_its_pool_is_held(by_hand: bool) -> None:
+    """It was said to be over after a quarter of an hour, in which nothing had been tried again."""
+    world = world_of(2)
+    revision(scaling(stale_after_s=2))
+    world.rps[POOL] = 45
+    world.cluster.fails_to_scale = ForbiddenError("weir may not patch deployments/scale")
+    world.heard_for_long()
+    world.tick(20)
+    world.silent = True
+    if by_hand:
+        world.cluster.by_hand(POOL, 5)
+    world.tick(20 * 60, every_s=20)
+    fault = models.Observation.objects.get(component=f"policy:action:{POOL}")
+    assert fault.state == ("up" if by_hand else "down")
+    assert "from 2 to 5" in fault.error or by_hand
+    world.silent, world.rps[POOL] = False, 1
+    world.heard_for_long()
+    world.tick(20)
+    fault.refresh_from_db()
+    assert fault.state == "up", "fewer are enough by now"
 
 
 @pytest.mark.django_db(transaction=True)
