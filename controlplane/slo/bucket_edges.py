@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from django.conf import settings
 
+from controlplane.fleet.models import Pool
 from controlplane.slo.core.count_plan import GRID_S, Block
 from controlplane.slo.core.sli import Histogram
 from controlplane.telemetry.core.metric_types import Matcher, SampleSeries
@@ -85,12 +86,21 @@ def grown(store: Store, indicator: Histogram, from_s: int, to_s: int) -> tuple[B
     good, total = np.rint(counts)
     block = np.stack([np.clip(total - good, 0, None), total]).astype(np.int32)
     if not any(source.lasts for source in sources):
-        return block, f"no bucket of {indicator.metric} has a sample now"
+        return block, _unsampled(indicator, {info.labels.get("pool", "") for info in stored})
     divided = [source.labels for source in sources if not source.known[source.times >= from_s * 10**9].all()]
     return (
         block,
         f"no bucket of {indicator.metric} with {divided[0]} ends at {indicator.threshold:g}" if divided else "",
     )
+
+
+def _unsampled(indicator: Histogram, pools: Collection[str]) -> str:
+    """Why no bucket has a sample now, which replicas of these pools have had; an empty one is not known."""
+    here = Pool.objects.filter(name__in=pools).order_by("name") if "" not in pools else Pool.objects.none()
+    names = list(here.values_list("name", flat=True))
+    if not names or here.filter(replicas__enabled=True).exists():
+        return f"no bucket of {indicator.metric} has a sample now"
+    return f"no replica of {' and '.join(names)} runs, so nothing is measured"
 
 
 class _Counted(NamedTuple):

@@ -8,6 +8,7 @@ import pytest
 from django.core.exceptions import ValidationError
 from pytest_django import Settings
 
+from controlplane.fleet.models import Pool, Replica
 from controlplane.slo.bucket_edges import grown, known_edges, refusal
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Histogram
@@ -19,6 +20,7 @@ from controlplane.telemetry.metrics.core.stale import STALE
 from controlplane.telemetry.metrics.sample_columns import SAMPLE_SCHEMA, SERIES_SCHEMA
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
+from tests.support.policy.world import fleet
 
 NS = 10**9
 NOW_S = 500_000 * HOUR_S + 1_230
@@ -26,11 +28,12 @@ METRIC = "vllm:time_to_first_token_seconds"
 BOUNDS = (0.3, 0.5, 1.0, math.inf)
 
 
-def put(store: Store, counts: dict[float, list[float]], *, times_s: list[int], replica: str = "a") -> None:
+def put(store: Store, counts: dict[float, list[float]], *, times_s: list[int], replica: str = "a", **more: str) -> None:
     """Cumulative buckets by bound, one value for each time; fewer values are those of the first times."""
     series, samples = [], []
     for bound, values in counts.items():
-        labels = labels_of([("le", "+Inf" if math.isinf(bound) else str(bound)), ("replica", replica)])
+        edge = "+Inf" if math.isinf(bound) else str(bound)
+        labels = labels_of([("le", edge), *more.items(), ("replica", replica)])
         number = identity(f"{METRIC}_bucket", labels)
         series.append({"metric": f"{METRIC}_bucket", "series": number, "kind": "counter", "unit": "", "delta": False,
                        "labels": list(labels), "seen_ns": times_s[-1] * NS})  # fmt: skip
@@ -113,6 +116,27 @@ def test_while_no_bucket_is_sampled_it_is_not_known_whether_observations_are_goo
         put(store, {bound: [STALE] for bound in BOUNDS}, times_s=[NOW_S + 15], replica=replica)
     _, doubt = grown(store, Histogram(METRIC, 0.5), NOW_S // 60 * 60 - 300, NOW_S // 60 * 60 + 60)
     assert doubt == "no bucket of vllm:time_to_first_token_seconds has a sample now"
+
+
+@pytest.mark.django_db
+def test_of_a_pool_without_a_replica_it_is_said_that_none_runs(store: Store) -> None:
+    """It was said that no bucket has a sample now, as of servers that do not answer."""
+    fleet({"chat/eu": "chat", "chat/us": "chat"})
+    running = [Replica.objects.create(pool=pool, name="a", url="http://a:8000/v1") for pool in Pool.objects.all()]
+    for pool in ("chat/eu", "chat/us"):
+        put(store, {bound: [10.0, STALE] for bound in BOUNDS}, times_s=[NOW_S - 30, NOW_S - 15], pool=pool)
+
+    def said(**labels: str) -> str:
+        return grown(store, Histogram(METRIC, 0.5, labels), NOW_S // 60 * 60 - 300, NOW_S // 60 * 60 + 60)[1]
+
+    unanswered = "no bucket of vllm:time_to_first_token_seconds has a sample now"
+    assert said() == said(pool="chat/eu") == unanswered
+    running[0].delete()
+    assert (said(), said(pool="chat/eu")) == (unanswered, "no replica of chat/eu runs, so nothing is measured")
+    running[1].delete()
+    assert said() == "no replica of chat/eu and chat/us runs, so nothing is measured"
+    put(store, {bound: [10.0, STALE] for bound in BOUNDS}, times_s=[NOW_S - 30, NOW_S - 15], replica="unknown")
+    assert said() == unanswered
 
 
 def test_a_histogram_is_judged_as_any_other_objective(store: Store) -> None:
