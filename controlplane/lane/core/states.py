@@ -25,12 +25,13 @@ MAX_DEATHS = 3
 ALONE_FROM = MAX_DEATHS - 1
 """A line with so many deaths runs alone, so that no other is blamed for the last."""
 
-EXPIRED_CODE, CANCELLED_CODE, LOST_CODE, TOO_LONG_CODE, BROKEN_CODE = (
+EXPIRED_CODE, CANCELLED_CODE, LOST_CODE, TOO_LONG_CODE, BROKEN_CODE, RESULT_LOST_CODE = (
     "batch_expired",
     "batch_cancelled",
     "worker_lost",
     "answer_too_long",
     "stream_broken",
+    "result_lost",
 )
 MESSAGES = {
     EXPIRED_CODE: "This request could not be executed before the completion window expired.",
@@ -38,6 +39,7 @@ MESSAGES = {
     LOST_CODE: f"{MAX_DEATHS} workers ended while they executed this request, or the last did when a part of its stream was read: "
     "it is not tried again.",
     BROKEN_CODE: "The answer broke off when a part of its stream was read: it is not tried again.",
+    RESULT_LOST_CODE: "This request was executed, and its result is no longer stored: send it again.",
     TOO_LONG_CODE: "The answer to this request is longer than what is kept. Limit its output tokens.",
 }
 LEFT_OVER = {EXPIRED: EXPIRED_CODE, CANCELLED: CANCELLED_CODE, COMPLETED: LOST_CODE}

@@ -98,13 +98,19 @@ class Bucket(Objects):
     @contextmanager
     def segments(self, batch: int) -> Iterator[Segments]:
         with tempfile.TemporaryFile() as file, ThreadPoolExecutor(_AT_A_TIME) as threads:
-            yield _Fetched(file, threads, lambda segment: self._whole(_segment(batch, segment)))
+            yield _Fetched(file, threads, lambda segment: self._there(_segment(batch, segment)))
 
     def result(self, batch: int, segment: int, offset: int, length: int) -> bytes:
         return whole(self._range(_segment(batch, segment), offset, length), length)
 
     def _whole(self, name: str) -> bytes:
         return _say(lambda: bytes(obstore.get(self._store, name).bytes()))
+
+    def _there(self, name: str) -> bytes:
+        """Nothing where it is not there."""
+        with suppress(FileNotFoundError):
+            return self._whole(name)
+        return b""
 
     def write_events(self, batch: int, attempt: int, offset: int, data: bytes) -> None:
         self.put(f"{_events(batch, attempt)}/{offset:015}", data)
@@ -157,18 +163,20 @@ class _Fetched(Segments):
 
     def __init__(self, file: BinaryIO, threads: ThreadPoolExecutor, get: Callable[[int], bytes]) -> None:
         self._file, self._threads, self._get = file, threads, get
-        self._begins: dict[int, int] = {}
+        self._spans: dict[int, tuple[int, int]] = {}  # where it begins and ends
 
     def fetch(self, segments: Collection[int]) -> None:
-        missing = sorted(set(segments) - self._begins.keys())
+        missing = sorted(set(segments) - self._spans.keys())
         for begin in range(0, len(missing), _AT_A_TIME):
             these = missing[begin : begin + _AT_A_TIME]
             for segment, data in zip(these, self._threads.map(self._get, these), strict=True):
-                self._begins[segment] = self._file.seek(0, os.SEEK_END)
-                self._file.write(data)
+                begin = self._file.seek(0, os.SEEK_END)
+                self._spans[segment] = (begin, begin + self._file.write(data))
 
     def read(self, segment: int, offset: int, length: int) -> bytes:
-        return read_whole(self._file, self._begins[segment] + offset, length)
+        begin, end = self._spans[segment]
+        begin = min(begin + offset, end)
+        return whole(read_whole(self._file, begin, min(length, end - begin)), length)
 
 
 def _file(key: str) -> str:

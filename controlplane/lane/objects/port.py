@@ -24,6 +24,10 @@ class AwayError(OSError):
     """Retryable: the place cannot be reached, or does not do what it is asked."""
 
 
+class CutOffError(FileNotFoundError):
+    """Permanent: an object is there, and what is wanted of it is not."""
+
+
 class Draft(ABC):
     """An object that is being written."""
 
@@ -69,11 +73,11 @@ class Segments(ABC):
 
     @abstractmethod
     def fetch(self, segments: Collection[int]) -> None:
-        """They are read next. Raises OSError."""
+        """They are read next, those that are there. Raises OSError."""
 
     @abstractmethod
     def read(self, segment: int, offset: int, length: int) -> bytes:
-        """Of one that was fetched. Raises OSError where it is not there whole."""
+        """Of one that was fetched. Raises FileNotFoundError where it is not there whole, OSError."""
 
 
 class Objects(ABC):
@@ -148,15 +152,15 @@ def checked(key: str) -> str:
 
 
 def read_whole(file: BinaryIO, offset: int, length: int) -> bytes:
-    """Raises OSError."""
+    """Raises CutOffError, OSError."""
     file.seek(offset)
     return whole(file.read(length), length)
 
 
 def whole(data: bytes, length: int) -> bytes:
-    """Raises OSError where it is shorter."""
+    """Raises CutOffError where it is shorter."""
     if len(data) != length:
-        raise OSError(f"an object of the lane is cut off: {len(data)} of {length} bytes are there")
+        raise CutOffError(f"an object of the lane is cut off: {len(data)} of {length} bytes are there")
     return data
 
 

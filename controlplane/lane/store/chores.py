@@ -6,7 +6,7 @@ lines are known by their numbers, and the ids and the bytes of files follow from
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import BinaryIO, NamedTuple
 
@@ -16,11 +16,17 @@ from django.db.models import Q
 from controlplane.lane.core import lines, results, states
 from controlplane.lane.core.lines import Check, Place
 from controlplane.lane.models import Batch, Line, StoredFile
-from controlplane.lane.objects.port import Draft, Objects, read_whole
+from controlplane.lane.objects.port import Draft, Objects, Segments, read_whole
 from controlplane.lane.store import changes, claims, files, limits
 
 _ROWS = 1_000  # lines that are written or read at a time
 _LOCKED_EVERY_S = 5.0  # while lines are checked: a file may have a hundred million that are empty
+
+RESULT_LOST_AFTER_S = 600.0
+"""A result that is not where it was written for so long is lost, such as with a database that was restored. Its input is there, and so the
+place for objects."""
+INPUT_LOST_AFTER_S = 86_400.0
+"""The same of an input. Without one nothing shows that the place is there, which may be an empty folder for a while."""
 
 
 class SupersededError(Exception):
@@ -76,12 +82,7 @@ def validate(chore: Chore, objects: Objects) -> None:
     except FileNotFoundError:
         problems = [lines.Problem("file_not_found", "The input file was deleted before it was read.")]
     if problems:
-        with transaction.atomic():
-            batch, at = chore.lock(), claims.now()
-            batch.status, batch.ended_at = states.FAILED, at
-            batch.problems = [it._asdict() for it in problems]
-            batch.save()
-            changes.write(batch, at)
+        _fail(chore, problems)
         return
     for begin in range(0, len(check.places), _ROWS):
         with transaction.atomic():
@@ -97,6 +98,17 @@ def validate(chore: Chore, objects: Objects) -> None:
         batch.chore_attempt = batch.chore_until = None
         batch.save()
         changes.write(batch, at)
+
+
+def _fail(chore: Chore, problems: Sequence[lines.Problem]) -> None:
+    with transaction.atomic():
+        batch, at = chore.lock(), claims.now()
+        batch.status, batch.ended_at = states.FAILED, at
+        batch.completed, batch.failed = 0, batch.total
+        batch.problems = [it._asdict() for it in problems]
+        batch.save()
+        changes.write(batch, at)
+        Line.objects.filter(batch=batch).delete()
 
 
 def _write_retried(chore: Chore, objects: Objects) -> None:
@@ -136,7 +148,7 @@ def _read(file: BinaryIO, check: Check, chore: Chore) -> None:
         else:
             check.take(text.rstrip(b"\r\n"), Place(number, offset, len(text)))
         offset += len(text)
-        if number % _ROWS == 0 and time.monotonic() - locked_s > _LOCKED_EVERY_S:
+        if time.monotonic() - locked_s > _LOCKED_EVERY_S:
             with transaction.atomic():
                 chore.lock()
             locked_s = time.monotonic()
@@ -156,10 +168,26 @@ class _Outcome(NamedTuple):
 
 
 def finish(chore: Chore, objects: Objects) -> None:
-    """Write the files, and end the batch. Its lines are not needed any more.
+    """Write the files, and end the batch. Its lines are not needed any more. Raises SupersededError, OSError."""
+    try:
+        _finish(chore, objects)
+    except FileNotFoundError:
+        if _ended_s(chore.batch) < INPUT_LOST_AFTER_S:
+            raise
+        problem = "The input file is no longer stored, so that it cannot be said which requests have no result."
+        _fail(chore, [lines.Problem("file_not_found", problem)])
+        objects.remove_segments(chore.batch.pk)
 
-    Which objects are its files is written while the batch is locked: an attempt that is late finds no lines any more, and what it has is
-    nobody's.
+
+def _ended_s(batch: Batch) -> float:
+    """For how long it has only waited for its files."""
+    since = batch.cancelling_at or batch.finalizing_at
+    return (claims.now() - since).total_seconds() if since is not None else 0.0
+
+
+def _finish(chore: Chore, objects: Objects) -> None:
+    """Which objects are its files is written while the batch is locked: an attempt that is late finds no lines any more, and what it has
+    is nobody's.
     """
     batch = chore.batch
     with objects.draft() as output, objects.draft() as errors:
@@ -168,8 +196,7 @@ def finish(chore: Chore, objects: Objects) -> None:
         kinds: Counter[str] = Counter()
         for kind, text in _texts(batch, objects, chore) if batch.total else ():
             (errors if kind else output).write(text)
-            if kind:
-                kinds[kind] += 1
+            kinds[kind] += 1
         output.synchronise()
         errors.synchronise()
         with transaction.atomic():
@@ -177,7 +204,9 @@ def finish(chore: Chore, objects: Objects) -> None:
             at = claims.now()
             batch.output_file_id = _placed(output, results.output_file_id(batch.name), "output", batch)
             batch.error_file_id = _placed(errors, results.error_file_id(batch.name), "error", batch)
-            batch.status, batch.ended_at, batch.failed = batch.ends_as, at, batch.total - batch.completed
+            batch.status, batch.ended_at = batch.ends_as, at
+            batch.completed = kinds.pop("", 0)
+            batch.failed = batch.total - batch.completed
             batch.chore_attempt = batch.chore_until = None
             batch.errors_by_kind = dict(kinds)
             batch.save()
@@ -229,12 +258,25 @@ def _texts(batch: Batch, objects: Objects, chore: Chore) -> Iterator[tuple[str, 
         for page in _outcomes(batch.pk):
             segments.fetch({it.segment for it in page if it.segment is not None})
             for it in page:
-                if it.segment is not None:
-                    yield it.kind, segments.read(it.segment, it.result_offset, it.result_length)
+                text = _result(it, segments, batch)
+                if text is not None:
+                    yield it.kind, text
                     continue
                 source = source or stack.enter_context(objects.open(batch.input_object))
                 line = lines.decode(read_whole(source, it.offset, it.length))
-                code = it.code or states.LEFT_OVER[batch.ends_as]
+                code = states.RESULT_LOST_CODE if it.segment is not None else it.code or states.LEFT_OVER[batch.ends_as]
                 yield code, results.unanswered(batch.name, it.number, line.custom_id, code)
             with transaction.atomic():
                 chore.lock()
+
+
+def _result(it: _Outcome, segments: Segments, batch: Batch) -> bytes | None:
+    """Of a line; nothing where it has none, or has lost it. Raises OSError."""
+    if it.segment is None:
+        return None
+    try:
+        return segments.read(it.segment, it.result_offset, it.result_length)
+    except FileNotFoundError:
+        if _ended_s(batch) < RESULT_LOST_AFTER_S:
+            raise
+        return None
