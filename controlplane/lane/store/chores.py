@@ -20,7 +20,8 @@ from controlplane.lane.objects.port import Draft, Objects, Segments, read_whole
 from controlplane.lane.store import changes, claims, files, limits
 
 _ROWS = 1_000  # lines that are written or read at a time
-_LOCKED_EVERY_S = 5.0  # while lines are checked: a file may have a hundred million that are empty
+_LOCKED_EVERY_S = 5.0  # while lines are checked
+_AHEAD_BYTES = 4 << 10  # in which blank lines are looked for after one
 
 RESULT_LOST_AFTER_S = 600.0
 """A result that is not where it was written for so long is lost, such as with a database that was restored. Its input is there, and so the
@@ -148,10 +149,23 @@ def _read(file: BinaryIO, check: Check, chore: Chore) -> None:
         else:
             check.take(text.rstrip(b"\r\n"), Place(number, offset, len(text)))
         offset += len(text)
+        if not text.strip():
+            blank = _blank_lines(file)
+            number, offset = number + blank.count(b"\n"), offset + len(blank)
         if time.monotonic() - locked_s > _LOCKED_EVERY_S:
             with transaction.atomic():
                 chore.lock()
             locked_s = time.monotonic()
+
+
+def _blank_lines(file: BinaryIO) -> bytes:
+    """Those that come next, all at once: there may be a hundred million."""
+    at = file.tell()
+    ahead = file.read(_AHEAD_BYTES)
+    blank = ahead[: len(ahead) - len(ahead.lstrip())]
+    blank = blank[: blank.rfind(b"\n") + 1]
+    file.seek(at + len(blank))
+    return blank
 
 
 class _Outcome(NamedTuple):
