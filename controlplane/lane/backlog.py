@@ -40,11 +40,13 @@ def open_work() -> list[OpenWork]:
 
 
 def token_mixes(now: datetime) -> dict[str, TokenMix]:
-    """By model the mean tokens of lines that were answered; batches, and so models, whose answers say none are left out."""
-    rows = Batch.objects.filter(created_at__gte=now - _MEASURED, completed__gt=0, input_tokens__gt=0).values_list(
-        "model"
-    )
-    sums = rows.annotate(done=Sum("completed"), given=Sum("input_tokens"), made=Sum("output_tokens")).order_by()
+    """By model the mean tokens of lines whose answers say them; batches, and so models, of which none does are left out."""
+    rows = Batch.objects.filter(
+        created_at__gte=now - _MEASURED, completed__gt=F("uncounted"), input_tokens__gt=0
+    ).values_list("model")
+    sums = rows.annotate(
+        done=Sum(F("completed") - F("uncounted")), given=Sum("input_tokens"), made=Sum("output_tokens")
+    ).order_by()
     return {model: TokenMix(given / lines, made / lines) for model, lines, given, made in sums if given and made}
 
 

@@ -65,6 +65,7 @@ class Batch(models.Model):
     cached_tokens = models.PositiveBigIntegerField(default=0)
     output_tokens = models.PositiveBigIntegerField(default=0)
     reasoning_tokens = models.PositiveBigIntegerField(default=0)
+    uncounted = models.PositiveIntegerField(default=0, help_text="Lines whose answers say no tokens.")
     output_file_id = models.CharField(max_length=64, blank=True)
     error_file_id = models.CharField(max_length=64, blank=True)
     retry_of = models.CharField(max_length=64, blank=True, help_text="The batch whose failed lines it runs again.")
@@ -107,8 +108,8 @@ class Batch(models.Model):
 
     @property
     def says_tokens(self) -> bool:
-        """Whether its counts of tokens are those of its answers: servers may say none."""
-        return bool(self.input_tokens or self.output_tokens or not self.completed)
+        """Whether its counts of tokens are those of all its answers: servers may say none."""
+        return not self.uncounted and bool(self.input_tokens or self.output_tokens or not self.completed)
 
     def rate_per_s(self, now: datetime) -> float | None:
         """Lines that got results, the mean since its first could run; None while none has one."""

@@ -17,8 +17,8 @@ FILTERS = {"tenant": "tenant", "status": "status"}
 
 class Standing(NamedTuple):
     """A batch and how far it is. `rate_per_s` is the mean since its first line could run, and None, as what follows from it, while no line
-    has a result. `ends_at` is when the last line will have one at that rate; None while no worker `works`. Tokens are None where no answer
-    says them.
+    has a result. `ends_at` is when the last line will have one at that rate; None while no worker `works`. Tokens are None where an answer
+    does not say them.
     """
 
     batch: Batch

@@ -51,7 +51,7 @@ class BatchOut(Schema):
     failed: Count = Field(validation_alias="batch.failed")
     errors_by_kind: dict[str, int] = Field(description="By HTTP status, or by the code of errors without an answer")
     problems: list[BatchProblemOut] = Field(validation_alias="batch.problems")
-    input_tokens: int | None = Field(description="Null where no answer says how many")
+    input_tokens: int | None = Field(description="Null where an answer does not say how many")
     output_tokens: int | None
     rate_per_s: Finite = Field(description="Lines with a result, the mean since the first could run")
     ends_at: datetime | None = Field(

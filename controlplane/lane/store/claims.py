@@ -261,14 +261,13 @@ def _commit(batch: Batch, results: Sequence[Result], at: datetime) -> int:
             mine = Line.objects.filter(pk=line, attempt=result.of.attempt)
             mine.update(events_of=result.of.attempt, events_bytes=result.events_bytes)
         state = states.DONE if verdict == "done" else states.REFUSED
-        segment = result.segment if result.length else None
-        written.append(
-            (state, result.status, result.code, segment, result.offset, result.length, line, result.of.attempt)
-        )
+        place = (result.segment if result.length else None, result.offset, result.length)
+        written.append((state, result.status, result.code, *place, line, result.of.attempt))
         usage = usage.plus(result.usage)
         ends_as = result.ends_as or states.COMPLETED
         batch.completed += state == states.DONE
         batch.failed += state == states.REFUSED
+        batch.uncounted += state == states.DONE and result.usage == Usage()
     if written:
         with connection.cursor() as cursor:
             cursor.executemany(_WRITE, written)

@@ -12,11 +12,13 @@ from django.test import Client
 from controlplane.accounts.models import Membership
 from controlplane.fleet.models import Team, Tenant, Tier
 from controlplane.lane import report
+from controlplane.lane.backlog import token_mixes
 from controlplane.lane.core import states
 from controlplane.lane.http import forms
 from controlplane.lane.models import Batch, Callback, CallbackSecret, Line, StoredFile, TenantLimits, Worker
 from controlplane.lane.objects.folder import Folder
 from controlplane.lane.store import callbacks, claims, files, jobs, limits
+from forecasting.capacity.assumptions import TokenMix
 from tests.support.lane.stored import answer, begun, do_chores, new_job, read
 
 pytestmark = pytest.mark.django_db
@@ -73,6 +75,19 @@ def test_tokens_that_no_answer_says_are_unknown(owner: Client, objects: Folder) 
     assert (row["input_tokens"], row["output_tokens"], forms.batch(batch)["usage"]) == (None, None, None)
     batch.completed = 0
     assert forms.batch(batch)["usage"]["total_tokens"] == 0, "it has used none"
+
+
+def test_tokens_that_only_some_answers_say_are_unknown(owner: Client, objects: Folder) -> None:
+    """Those of the others were taken for all."""
+    batch = begun(objects, 3)
+    worker = claims.register()
+    answer(objects, worker, claims.claim(worker, 1))
+    answer(objects, worker, claims.claim(worker, 1), says_tokens=False)
+    answer(objects, worker, claims.claim(worker, 1), 422)
+    batch.refresh_from_db()
+    [row] = owner.get("/api/v1/batches").json()["rows"]
+    assert (row["input_tokens"], row["output_tokens"], forms.batch(batch)["usage"]) == (None, None, None)
+    assert token_mixes(claims.now()) == {batch.model: TokenMix(1, 1)}
 
 
 def test_rest_has_the_same(owner: Client, objects: Folder) -> None:

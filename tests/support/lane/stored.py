@@ -68,6 +68,8 @@ def answer(
     status: int = 200,
     events_bytes: int = 0,
     ends_as: str = "",
+    *,
+    says_tokens: bool = True,
 ) -> int:
     """Answer each line with its own text, as the gateway would, and commit. Returns how many counted."""
     given = []
@@ -76,7 +78,7 @@ def answer(
         request = lines.decode(objects.read(line.input_object, line.offset, line.length))
         text = results.answered(line.batch_name, line.number, request.custom_id, status, "", bytes(request.body))
         segment, offset = objects.append(line.batch, worker, text)
-        usage = Usage(1, 0, 1, 0) if ok else Usage()
+        usage = Usage(1, 0, 1, 0) if ok and says_tokens else Usage()
         verdict: states.Verdict = "done" if ok else "refused"
         given.append(Result(line, verdict, status, "", segment, offset, len(text), usage, events_bytes, ends_as))
     return claims.commit(given)
