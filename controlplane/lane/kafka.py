@@ -18,6 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordTooLargeError
 from django.db import DatabaseError
 
+from controlplane.core.seldom import Seldom
 from controlplane.incidents.notify.delivery.core.retry import Answer
 from controlplane.lane.backlog import Estimates, TooLateError
 from controlplane.lane.callbacks import Read
@@ -152,7 +153,7 @@ class Ingress:
         self._config, self._objects, self._wake, self._estimates = config, objects, wake, estimates
         self._key_sha256 = key_digest(config.lane_kafka_key)
         self._results = Results(config, objects)
-        self._said = ""
+        self._said, self._seldom = "", Seldom()
 
     async def run(self, stopping: asyncio.Event) -> None:
         try:
@@ -161,6 +162,9 @@ class Ingress:
                     await self._consume(stopping)
                 except (KafkaError, OSError) as error:
                     self._say(f"the brokers cannot be used: {error}")
+                except Exception as error:
+                    if self._seldom.fails(error):
+                        log.exception("lane.kafka_failed")
                 await _pause(stopping)
         finally:
             await self._results.close()

@@ -11,6 +11,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
 
 from controlplane.fleet.models import GatewayKey, Tenant, Tier
+from controlplane.lane import kafka
 from controlplane.lane.backlog import Estimates, TooLateError
 from controlplane.lane.config import LaneConfig
 from controlplane.lane.core.lines import RefusedError
@@ -123,6 +124,26 @@ def test_a_record_that_cannot_be_done_in_time_is_answered_so_and_its_offset_pass
     [(source, body)] = sent
     assert (source.offset, body["status"], body["error"]["code"]) == (0, "failed", "would_end_too_late")
     assert Batch.objects.get().completion_window == "soonest"
+
+
+async def test_what_nobody_foresaw_is_logged_and_the_intake_goes_on(
+    ingress: Ingress, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended without a word, and no record was taken until the lane was restarted."""
+    stopping, tries = asyncio.Event(), 0
+
+    async def consume(stopping: asyncio.Event) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 3:
+            stopping.set()
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(kafka, "RETRY_S", 0.0)
+    monkeypatch.setattr(ingress, "_consume", consume)
+    await ingress.run(stopping)
+    assert tries == 3
+    assert sum("lane.kafka_failed" in record.message for record in caplog.records) == 1
 
 
 @pytest.fixture
