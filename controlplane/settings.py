@@ -1,6 +1,7 @@
 """Django's settings, made of controlplane.config. Nothing here belongs to one machine."""
 
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -189,8 +190,10 @@ DEFAULT_FROM_EMAIL = CONFIG.mail_from
 
 # Browser security.
 SESSION_COOKIE_AGE = 12 * 3600  # a shift
-SESSION_COOKIE_NAME = "weir_session"  # ports share cookies: another Weir on localhost keeps its session
-CSRF_COOKIE_NAME = "weir_csrf"
+# Ports share cookies: another Weir on localhost keeps its session.
+_installation = sha256(SECRET_KEY.encode()).hexdigest()[:8]
+SESSION_COOKIE_NAME = f"weir_session_{_installation}"
+CSRF_COOKIE_NAME = f"weir_csrf_{_installation}"
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = CONFIG.https

@@ -212,6 +212,22 @@ def test_the_document_says_which_settings_are_refused_when_they_are_read() -> No
     assert set(re.findall(r"^\| `(WEIR_\w+)` .*\| when read[^|]*\|$", DOCUMENT, re.M)) == refused
 
 
+def test_installations_on_one_host_have_cookies_of_their_own(tmp_path: Path) -> None:
+    """Browsers send the cookies of a host to each of its ports: to log in to one ended the session of the other."""
+
+    def cookies(home: str) -> list[str]:
+        code = "from django.conf import settings as its; print(its.SESSION_COOKIE_NAME, its.CSRF_COOKIE_NAME)"
+        env = {"DJANGO_SETTINGS_MODULE": "controlplane.settings", "WEIR_HOME": str(tmp_path / home)}
+        ran = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, check=True
+        )
+        return ran.stdout.split()
+
+    one, other = cookies("one"), cookies("other")
+    assert len({*one, *other}) == 4
+    assert cookies("one") == one
+
+
 def test_hosts_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEIR_ALLOWED_HOSTS", "weir.example.com, 10.0.0.7,")
     assert Config.load().allowed_hosts == ["weir.example.com", "10.0.0.7"]

@@ -36,26 +36,26 @@ def test_a_form_of_another_page_changes_nothing(browser: Client) -> None:
     assert {path: status for path in paths if (status := browser.post(path).status_code) not in (403, 405)} == {}
 
 
-def test_a_good_token_from_another_origin_is_refused(browser: Client) -> None:
+def test_a_good_token_from_another_origin_is_refused(browser: Client, settings: Settings) -> None:
     browser.get("/silences")
-    token = browser.cookies["weir_csrf"].value
+    token = browser.cookies[settings.CSRF_COOKIE_NAME].value
     forms = {"csrfmiddlewaretoken": token}
     assert browser.post("/logout", forms, headers={"Origin": "https://evil.example"}).status_code == 403
     assert browser.post("/logout", forms, headers={"Origin": "null"}).status_code == 403
     assert browser.post("/logout", forms, headers={"Origin": "http://testserver"}).status_code == 302
 
 
-def test_a_session_that_was_planted_before_the_log_in_opens_nothing(olga: User) -> None:
+def test_a_session_that_was_planted_before_the_log_in_opens_nothing(olga: User, settings: Settings) -> None:
     attacker, victim = Client(), Client()
     attacker.get(LOGIN)
     session = attacker.session
     session["planted"] = True
     session.save()
     planted = session.session_key
-    victim.cookies["weir_session"] = planted
+    victim.cookies[settings.SESSION_COOKIE_NAME] = planted
     assert victim.post(LOGIN, {"login": "olga", "password": PASSWORD}).status_code == 302
-    assert victim.cookies["weir_session"].value != planted
-    attacker.cookies["weir_session"] = planted
+    assert victim.cookies[settings.SESSION_COOKIE_NAME].value != planted
+    attacker.cookies[settings.SESSION_COOKIE_NAME] = planted
     assert attacker.get("/admin/").status_code == 302
 
 
@@ -106,7 +106,7 @@ def test_no_page_can_be_framed_sniffed_or_leaks_where_one_was(browser: Client, p
 
 def test_scripts_and_other_sites_do_not_get_the_cookies(outsider: Client, olga: User, settings: Settings) -> None:
     outsider.post(LOGIN, {"login": "olga", "password": PASSWORD})
-    for name in ("weir_session", "weir_csrf"):
+    for name in (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME):
         cookie = outsider.cookies[name]
         assert cookie["httponly"] and cookie["samesite"] == "Lax"
 
