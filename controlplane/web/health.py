@@ -63,6 +63,9 @@ def look() -> Answer:
     try:
         executor = MigrationExecutor(connection)
         pending = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+        if pending and not executor.loader.applied_migrations:
+            reason = "the database is empty: run manage.py migrate if Weir is new here, else restore the database"
+            return Answer(503, {"ready": False, "reason": reason})
         if pending:
             reason = f"{pending} migrations are not applied: run manage.py migrate"
             return Answer(503, {"ready": False, "reason": reason})
