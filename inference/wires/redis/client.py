@@ -22,6 +22,27 @@ _LOOKS = 2  # turns of the event loop: one of them begins after its sockets have
 _HUNG_AFTER_S = 1.0  # without any answer: then the connection is given up
 
 
+_SAY_AGAIN_S = 60.0  # a Redis that comes and goes
+
+
+class _Said:
+    """Whether to say what goes wrong: when it begins, but at most once a minute, and when that is over."""
+
+    def __init__(self) -> None:
+        self._what, self._said_s, self._lasts = "", -_SAY_AGAIN_S, False
+
+    def begins(self, what: str) -> bool:
+        now_s = asyncio.get_running_loop().time()
+        if what == self._what and (self._lasts or now_s - self._said_s < _SAY_AGAIN_S):
+            return False
+        self._what, self._said_s, self._lasts = what, now_s, True
+        return True
+
+    def ends(self) -> bool:
+        lasted, self._lasts = self._lasts, False
+        return lasted
+
+
 class RedisClient(ABC):
     """Keeps connected. While `up` is False, no command is sent and no request waits for Redis."""
 
@@ -34,6 +55,7 @@ class RedisClient(ABC):
         self._trying: asyncio.Task[None] | None = None
         self._restarted_at_s = -_REFUSED_PAUSE_S
         self._due: deque[tuple[float, asyncio.Future[object]]] = deque()  # replies, by when they are late
+        self._loss, self._refusal = _Said(), _Said()
         self._stalls = 0
         self._stall_since_s = -1.0  # of the last one counted
 
@@ -114,7 +136,7 @@ class RedisClient(ABC):
         kind = str(error).partition(" ")[0]
         if kind not in _ELSEWHERE + _NO_WRITES:
             return
-        if kind != self.refusal.partition(" ")[0]:
+        if self._refusal.begins(kind):
             effect = "connecting anew" if kind in _ELSEWHERE else "nothing new is kept"
             _log.warning("redis.command_refused", where=self.url.where, reason=str(error), effect=effect)
         self.refusal, self._refused = str(error), True
@@ -136,7 +158,8 @@ class RedisClient(ABC):
                 continue
             if not isinstance(reply, ReplyError) and not self._refused:
                 self.refusal = ""
-                _log.info("redis.takes_writes", where=self.url.where)
+                if self._refusal.ends():
+                    _log.info("redis.takes_writes", where=self.url.where)
 
     @abstractmethod
     def restart(self) -> None:
@@ -163,22 +186,21 @@ class RedisClient(ABC):
         """Close what is connected."""
 
     async def _keep(self) -> None:
-        backoff_s, reported = _BACKOFF_FIRST_S, False
+        backoff_s = _BACKOFF_FIRST_S
         while True:
             try:
                 await self._connect()
             except (OSError, TimeoutError, ValueError, ReplyError) as error:  # ValueError: no host can have this name
-                if not reported:
+                if self._loss.begins("lost"):
                     reason = str(error) or "timed out"
                     effect = "serving without the cache, and each gateway counts limits alone"
                     _log.warning("redis.lost", where=self.url.where, reason=reason, effect=effect)
-                    reported = True
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(_BACKOFF_MOST_S, backoff_s * 2)
                 continue
-            if reported:
+            if self._loss.ends():
                 _log.info("redis.connected", where=self.url.where)
-            backoff_s, reported = _BACKOFF_FIRST_S, False
+            backoff_s = _BACKOFF_FIRST_S
             self.up = True
             try:
                 await self._lost()
