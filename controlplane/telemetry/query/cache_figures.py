@@ -1,5 +1,6 @@
 """Answers questions about the cache: what it answered, and what the gateways say of similar requests."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -91,7 +92,7 @@ def similar(window: Window) -> list[Similar]:
 def _by_route(newest: Iterable[Newest]) -> dict[_Route, list[float]]:
     values: dict[_Route, list[float]] = {}
     for each in newest:
-        if not each.ended:
+        if not each.ended and math.isfinite(each.value):
             values.setdefault(_route(each), []).append(each.value)
     return values
 

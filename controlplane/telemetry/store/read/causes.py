@@ -140,7 +140,7 @@ class CauseReader(StorePart):
 
     def _measured(self, sql: str, metrics: Sequence[str], window: Window) -> list[Measured]:
         ours = "series IN (SELECT series FROM series WHERE metric IN {metrics:Array(String)})"
-        inside = f"{ours} AND time_ns > {{from_ns:Int64}} AND time_ns <= {{to_ns:Int64}} AND NOT isNaN(value)"
+        inside = f"{ours} AND time_ns > {{from_ns:Int64}} AND time_ns <= {{to_ns:Int64}} AND isFinite(value)"
         rows = self._connection.rows(
             "SELECT metric, labels, amount FROM"
             " (SELECT metric, series, labels FROM series FINAL WHERE metric IN {metrics:Array(String)}) AS known"

@@ -1,5 +1,6 @@
 """The page of the cache and its API: the same figures as the ledger and the gateways have."""
 
+import math
 import re
 import time
 from datetime import UTC, datetime
@@ -125,6 +126,10 @@ def test_evidence_refusals_and_sizes_are_as_the_gateways_say(reader: Client, cal
     assert f'href="/traces/{"ab" * 16}"' in page_of(reader, "/cache", **question)
     [route] = caller.get("/api/v1/cache", question).json()["similar"]
     assert (route["broke"], route["examples"]) == (True, ["ab" * 16])
+    for name in ("labels", "labels_wanted", "wrong"):
+        odd = {**of, "route": "odd", "instance": "four"}
+        write(annexed, f"weir_gateway_semantic_{name}", [(times[-1], math.inf)], "gauge", **odd)
+    assert len(caller.get("/api/v1/cache", question).json()["similar"]) == 1, "what is no number says nothing"
     Observation.objects.create(
         component="redis", kind="cache", state="up", observed_at=datetime.now(UTC), figures={"memory_bytes": 3.2e6}
     )

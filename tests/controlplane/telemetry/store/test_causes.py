@@ -1,5 +1,6 @@
 """From stored rows and metrics to a named cause: each is found in data that shows it, alone, and none in data that does not."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -140,6 +141,21 @@ def test_a_deep_queue_beside_idle_gpus_also_where_it_waits_at_the_gateway(store:
     cause = only(causes())
     assert cause.name == "queue-deep-gpus-idle"
     assert figures(cause) == pytest.approx({"waiting per replica": 6.0, "GPUs busy": 20.0})
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_a_value_beyond_all_says_nothing(store: Store, value: float) -> None:
+    """Of such a queue “inf requests wait per replica” was said, and of such a use of GPUs that they were busy."""
+    fill(store, lambda n: {"stages": {"queue": 900 * MS}})
+    odd = [(NOON_NS + (15 * n + 7) * S, value) for n in range(1, 50)]
+    of_pool = {"instance": "gpu-1:8002", "job": "replica", "model": "chat", "sender": "odd"}
+    servers(store, pending=0.0, gpu=0.2, inferences=8, executions=1)
+    write(store, "nv_inference_pending_request_count", odd, **of_pool)
+    write(store, "nv_inference_exec_count", odd, "counter", **of_pool)
+    assert causes().named == []
+    servers(store, pending=6.0, gpu=0.2, inferences=8, executions=1)
+    write(store, "nv_gpu_utilization", odd, **of_pool)
+    assert figures(only(causes())) == pytest.approx({"waiting per replica": 6.0, "GPUs busy": 20.0})
 
 
 SERVERS_QUEUES = [
