@@ -3,7 +3,7 @@
 import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -101,10 +101,10 @@ def back(request: HttpRequest, otherwise: str) -> HttpResponse:
     return HttpResponseRedirect(target if ours else otherwise)
 
 
-def length_of(text: str) -> timedelta:
-    """Of a form's `length`, such as 30m. Raises ValidationError."""
+def end_of(text: str, since: datetime) -> datetime:
+    """When a form's `length`, such as 30m, is over. Raises ValidationError."""
     try:
-        return timedelta(seconds=int(text[:-1]) * UNIT_S[text[-1]])
+        return since + timedelta(seconds=int(text[:-1]) * UNIT_S[text[-1]])
     except (ValueError, KeyError, IndexError, OverflowError):
         raise ValidationError({"length": [f"length={text[:20]!r} is not a length: use 30m, 4h or 2d."]}) from None
 

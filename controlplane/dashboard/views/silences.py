@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import SILENCE
 from controlplane.dashboard.core import zone
-from controlplane.dashboard.views.common import LENGTHS, back, length_of, page
+from controlplane.dashboard.views.common import LENGTHS, back, end_of, page
 from controlplane.incidents.act import existing, silencing
 from controlplane.incidents.core.silences import FIELDS
 from controlplane.incidents.models import Incident, SilenceRecord
@@ -76,7 +76,7 @@ def _made(request: HttpRequest, form: dict[str, str]) -> SilenceRecord:
     now = timezone.now()
     matchers = [f"{name}={form[name]}" for name in PICKED if form[name]]
     matchers += [line.strip() for line in form["matchers"].replace(",", "\n").splitlines() if line.strip()]
-    author, until = request.user.get_username(), now + length_of(form["length"])
+    author, until = request.user.get_username(), end_of(form["length"], now)
     return silencing.add(matchers, now, until, author, form["reason"], rights.guard(request.user, SILENCE))
 
 

@@ -93,6 +93,8 @@ class Pause(WithAnEnd):
                     {"target": f"target={self.target!r} is given for everything: leave it empty, or choose a scope"}
                 )
             return
+        if self.scope not in self.Scope.values:
+            return  # its field says so
         known = {
             self.Scope.POLICY: PolicyRevision.objects.values_list("name", flat=True).distinct().order_by("name"),
             self.Scope.MODEL: LLMModel.objects.values_list("name", flat=True),

@@ -189,6 +189,7 @@ def test_a_silence_is_made_of_an_incident_and_ended(reader: Client, burning: Inc
         ({"matchers": "colour=blue", "length": "1h", "reason": "x"}, "names &#x27;colour&#x27;"),
         ({"matchers": "", "length": "1h", "reason": "x"}, "This field cannot be blank"),
         ({"matchers": "tier=batch", "length": "soon", "reason": "x"}, "is not a length"),
+        ({"matchers": "tier=batch", "length": "900000000d", "reason": "x"}, "is not a length"),
         ({"matchers": "tier=batch", "length": "0h", "reason": "x"}, "ends after it starts"),
     ],
 )

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from controlplane.accounts.models import SharedLink
 from controlplane.dashboard.core import zone
 from controlplane.dashboard.links import is_page
-from controlplane.dashboard.views.common import back, length_of
+from controlplane.dashboard.views.common import back, end_of
 from controlplane.dashboard.views.navigation.zone import choose
 
 LENGTHS = ("1d", "7d", "30d")
@@ -31,7 +31,7 @@ def share(request: HttpRequest) -> HttpResponse:
     if zone.said() != "UTC" and "tz" not in QueryDict(path.partition("?")[2]):  # whoever reads it sees the same times
         path += f"{'&' if '?' in path else '?'}{urlencode({'tz': zone.said()})}"
     link = SharedLink.objects.create(
-        path=path, author=request.user.get_username(), ends_at=timezone.now() + length_of(length)
+        path=path, author=request.user.get_username(), ends_at=end_of(length, timezone.now())
     )
     url = request.build_absolute_uri(reverse("shared", args=[link.text]))
     messages.success(request, f"Whoever has this link can read this view until {zone.at(link.ends_at)}: {url}")

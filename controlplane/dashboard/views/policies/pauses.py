@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import APPROVE_POLICIES, CHANGE_POLICIES, REJECT_POLICIES
 from controlplane.dashboard.core import zone
-from controlplane.dashboard.views.common import LENGTHS, length_of, page
+from controlplane.dashboard.views.common import LENGTHS, end_of, page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
 from controlplane.fleet.models import LLMModel, Pool, Tier
 from controlplane.policy import queries
@@ -109,7 +109,7 @@ def approve_override(request: HttpRequest, number: int) -> HttpResponse:
 def _made(form: dict[str, str], request: HttpRequest) -> Pause | Override:
     """Raises ValidationError, by field."""
     who, guard = request.user.get_username(), rights.guard(request.user, CHANGE_POLICIES)
-    ends_at = timezone.now() + length_of(form["length"])
+    ends_at = end_of(form["length"], timezone.now())
     if form["what"] == "override":
         given: dict[str, Any] = {name: form[name] for name in ("pool", "model", "tier")}
         given |= {name: _whole(name, form[name]) for name in ("replicas", "step")}

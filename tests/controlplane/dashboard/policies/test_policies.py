@@ -118,6 +118,8 @@ def test_a_pause_is_made_with_an_end_and_ended_again(owner: Client, teammate: Cl
     [
         ({"reason": " "}, "reason"),
         ({"length": "soon"}, "length='soon' is not a length: use 30m, 4h or 2d."),
+        ({"length": "900000000d"}, "length='900000000d' is not a length: use 30m, 4h or 2d."),
+        ({"scope": "galaxy", "target": "x"}, "Value 'galaxy' is not a valid choice."),
         ({"what": "override", "pool": "chat-large-local", "replicas": "many"}, "replicas='many' is not a whole number"),
     ],
 )
