@@ -17,6 +17,7 @@ FIRST = (
     "incidents/decide/test_engine.py::test_the_database_refuses_a_second_open_incident_of_a_key",
     "incidents/decide/test_engine.py::test_a_failing_outbox_leaves_no_trace_of_the_tick",
     "core/test_lease.py",
+    "test_unkept.py",
     "slo/test_save.py::test_a_saved_objective_is_read_unchanged",
     "fleet/test_publish.py::test_writers_at_the_same_moment_leave_the_newest_version_in_force",
     "fleet/test_publish.py::test_an_edit_is_published_whole_or_not_at_all",
