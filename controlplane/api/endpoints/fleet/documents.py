@@ -4,6 +4,7 @@ import hashlib
 from datetime import datetime
 from typing import Any
 
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema, Status
 
@@ -145,8 +146,16 @@ def change_document(request: HttpRequest, kind: str, name: str) -> Any:
     """412 where it has changed since. 202 where it waits for another person's approval."""
     rights.require_anywhere(request.user, EDIT_FLEET)
     wanted = request.headers.get("If-Match")
-    if wanted and wanted != "*" and wanted != _etag(_text(kind, name)):
-        return problem(412, "Changed since", f"{kind} {name} is another one by now: read it again, and send its ETag")
+    if not wanted or wanted == "*":
+        return _changed(request, kind, name)
+    with transaction.atomic():
+        if wanted != _etag(_text(kind, name, lock=True)):
+            detail = f"{kind} {name} is another one by now: read it again, and send its ETag"
+            return problem(412, "Changed since", detail)
+        return _changed(request, kind, name)
+
+
+def _changed(request: HttpRequest, kind: str, name: str) -> Any:
     texts = files(request)
     read, _ = check(texts)
     if [each.key for each in read] not in ([], [(kind, name)]):
@@ -244,9 +253,12 @@ def _shown(request: HttpRequest, row: FleetProposal) -> dict[str, Any]:
     return {**stepped(row, row.pk, facts, request.user.get_username()), **own}
 
 
-def _text(kind: str, name: str) -> str:
+def _text(kind: str, name: str, *, lock: bool = False) -> str:
+    """`lock`: it stays as it is until the transaction ends. Raises Http404."""
     known = KINDS.get(kind)
     row = known.find(name) if known else None
+    if lock and row is not None:
+        row = type(row)._default_manager.select_for_update().filter(pk=row.pk).first()
     if known is None or row is None:
         raise Http404(f"there is no {kind[:40]} {name[:100]!r} in the fleet; /api/v1/fleet.yaml has all")
     return text_of((kind, name), next(read_kind(known, [row]))[1])

@@ -2,11 +2,15 @@
 
 import json
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
+from controlplane.api.endpoints import openslo
+from controlplane.api.endpoints.fleet import documents
 from controlplane.fleet.models import Pool, Team
 from tests.support.entered_fleet import entered_fleet
 
@@ -32,6 +36,33 @@ def test_a_document_is_changed_unless_somebody_else_was_faster(owner: Client, ho
     assert wrong.status_code == 409 and wrong.json()["problems"][0]["line"] == len(text.splitlines()) + 1
     assert owner.get("/api/v1/fleet/documents/Model/org/embed").content.startswith(b"apiVersion: weir/v1\nkind: Model")
     assert owner.get("/api/v1/fleet/documents/Pol/x").status_code == 404
+
+
+def test_of_two_who_change_the_same_document_at_once_one_is_told(
+    owner: Client, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both were done, and the first was lost without a word."""
+    entered_fleet()
+    answer = owner.get(URL)
+    text, etag = answer.content.decode(), answer["ETag"]
+    statuses: list[int] = []
+
+    def change(weight: int) -> None:
+        statuses.append(put(owner, f"{text}  weight: {weight}\n", **{"If-Match": etag}).status_code)
+        connection.close()
+
+    other = Thread(target=change, args=(30,))
+
+    def files(request: Any) -> Any:
+        if not other.ident:  # the first has looked, and not written
+            other.start()
+            other.join(1.0)  # it waits for the first, or is done
+        return openslo.files(request)
+
+    monkeypatch.setattr(documents, "files", files)
+    change(70)
+    other.join()
+    assert sorted(statuses) == [200, 412]
 
 
 def test_files_wait_where_a_team_wants_approval_and_a_revision_comes_back(owner: Client, home: Path) -> None:
