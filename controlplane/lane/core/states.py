@@ -42,6 +42,9 @@ MESSAGES = {
     RESULT_LOST_CODE: "This request was executed, and its result is no longer stored: send it again.",
     TOO_LONG_CODE: "The answer to this request is longer than what is kept. Limit its output tokens.",
 }
+RESULT_LOST_AFTER_S = 600.0
+"""A result that is not where it was written for so long is lost, such as with a database that was restored. Its input is there, and so the
+place for objects."""
 LEFT_OVER = {EXPIRED: EXPIRED_CODE, CANCELLED: CANCELLED_CODE, COMPLETED: LOST_CODE}
 """The error of lines without a result, by how their batch ends. A completed one has lines of `LOST_CODE` alone."""
 

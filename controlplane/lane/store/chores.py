@@ -23,11 +23,8 @@ _ROWS = 1_000  # lines that are written or read at a time
 _LOCKED_EVERY_S = 5.0  # while lines are checked
 _AHEAD_BYTES = 4 << 10  # in which blank lines are looked for after one
 
-RESULT_LOST_AFTER_S = 600.0
-"""A result that is not where it was written for so long is lost, such as with a database that was restored. Its input is there, and so the
-place for objects."""
 INPUT_LOST_AFTER_S = 86_400.0
-"""The same of an input. Without one nothing shows that the place is there, which may be an empty folder for a while."""
+"""As `RESULT_LOST_AFTER_S` of an input. Without one nothing shows that the place is there, which may be an empty folder for a while."""
 
 
 class SupersededError(Exception):
@@ -291,6 +288,6 @@ def _result(it: _Outcome, segments: Segments, batch: Batch) -> bytes | None:
     try:
         return segments.read(it.segment, it.result_offset, it.result_length)
     except FileNotFoundError:
-        if _ended_s(batch) < RESULT_LOST_AFTER_S:
+        if _ended_s(batch) < states.RESULT_LOST_AFTER_S:
             raise
         return None

@@ -93,17 +93,27 @@ def read(tenant: str, name: str, kind: str, objects: Objects) -> Standing:
         for without in _without_texts([row]):
             line = without.line
             request = jobs.request_of(objects.read(row.input_object, line.offset, line.length))
-            return without._replace(request=request, answer=_answer(line, objects))
+            return _answered(without._replace(request=request), objects)
     except FileNotFoundError:
         if batches.of_tenant(tenant, kind).filter(pk=row.pk).exists():
             raise
     raise batches.not_there(name, kind)  # it was deleted meanwhile
 
 
-def _answer(line: Line, objects: Objects) -> Answer:
+def _answered(it: Standing, objects: Objects) -> Standing:
+    """With its answer; as failed where that is lost. Raises OSError."""
+    row, line = it.row, it.line
     if line.segment is None:
-        return NO_ANSWER
-    return jobs.answer_of(objects.result(line.batch_id, line.segment, line.result_offset, line.result_length))
+        return it
+    try:
+        text = objects.result(row.pk, line.segment, line.result_offset, line.result_length)
+    except FileNotFoundError:
+        ended_s = (claims.now() - row.ended_at).total_seconds() if row.ended_at else 0.0
+        if ended_s < states.RESULT_LOST_AFTER_S:
+            raise
+        row.status, line.code = states.FAILED, states.RESULT_LOST_CODE
+        return it
+    return it._replace(answer=jobs.answer_of(text))
 
 
 def _without_texts(rows: Sequence[Batch]) -> list[Standing]:

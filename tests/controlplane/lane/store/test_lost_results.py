@@ -6,8 +6,8 @@ import pytest
 
 from controlplane.lane.models import Batch, Line
 from controlplane.lane.objects.port import Objects
-from controlplane.lane.store import chores, claims
-from tests.support.lane.stored import answer, begun, do_chores, read
+from controlplane.lane.store import chores, claims, jobs
+from tests.support.lane.stored import answer, begun, do_chores, new_job, read
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LINES = 5
@@ -62,3 +62,16 @@ def test_without_input_and_results_it_fails_after_a_day_and_says_why(objects: Ob
     assert "input file is no longer stored" in problem["message"]
     assert chores.next_chore() is None
     assert not Line.objects.exists()
+
+
+def test_a_job_whose_result_is_gone_has_failed_and_says_so(objects: Objects) -> None:
+    """Whoever asked for it was told to try again shortly, until it was deleted."""
+    job, worker = new_job(objects), claims.register()
+    answer(objects, worker, claims.claim(worker, 0, soonest=1))
+    assert jobs.read(job.tenant, job.name, job.kind, objects).status == "completed"
+    objects.remove_segments(job.pk)
+    with pytest.raises(FileNotFoundError):
+        jobs.read(job.tenant, job.name, job.kind, objects)
+    Batch.objects.update(ended_at=claims.now() - timedelta(minutes=11))
+    it = jobs.read(job.tenant, job.name, job.kind, objects)
+    assert (it.status, jobs.response(it)["error"]["code"]) == ("failed", "result_lost")
