@@ -206,7 +206,7 @@ def _as_fields(request: HttpRequest) -> bool:
 def _chosen(request: HttpRequest) -> PolicyRevision | None:
     """The revision that a new one begins with."""
     number = request.GET.get("from", "")
-    return PolicyRevision.objects.filter(pk=number).first() if number.isdecimal() else None
+    return PolicyRevision.objects.filter(pk=number).first() if number.isdecimal() and len(number) < 19 else None
 
 
 class PausingAdmin(KeptAdmin):

@@ -47,6 +47,7 @@ def test_an_edit_is_a_new_draft_and_the_form_begins_with_a_text_of_this_fleet(an
     said = (first.author, first.source, first.state, first.note)
     assert (first.text, said) == (scaling(4), ("ann", "admin", "draft", "Room for four"))
     assert "max: 4" in page(ann, f"{ADD}?from={first.pk}")
+    assert "warm_floor: 1" in page(ann, f"{ADD}?from={'9' * 5_000}"), "none has this number"
     ann.post(ADD, {"text": scaling(6), "note": ""})
     assert PolicyRevision.objects.count() == 2
     said = ann.post(ADD, {"text": scaling(6), "note": ""}, follow=True).content.decode()
