@@ -129,7 +129,7 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
             pool = Pool("p", "v", "here", MODEL, "", endpoints, protocol="openai", server="other")
             timeouts = StageTimeouts()
             if case.fault in (never, falls_silent):
-                timeouts = StageTimeouts(first_token_ms=400, next_token_ms=400, model_ms=3_000)
+                timeouts = StageTimeouts(first_token_ms=400, next_token_ms=400, model_ms=1_500)
             snapshot = msgspec.structs.replace(a_snapshot(pool), timeouts=timeouts)
             client = await stack.enter_async_context(serve_pools(OpenAIConnector, snapshot, tmp_path, monkeypatch))
             if case.kept_only:

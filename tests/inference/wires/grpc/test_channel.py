@@ -173,7 +173,7 @@ async def test_a_connection_whose_pings_are_not_answered_is_given_up() -> None:
 
 async def test_a_silent_server_that_answers_pings_keeps_its_calls() -> None:
     async with SilentServer() as server:
-        channel = Channel(server.target, 10, keepalive=Keepalive(0.02, 5))
+        channel = Channel(server.target, 10, keepalive=Keepalive(0.02, 2))
         call = await channel.call(DUPLEX, b"")
         async with asyncio.timeout(120):
             await server.pinged_twice.wait()  # after an unanswered one there is no second
