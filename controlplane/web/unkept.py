@@ -9,7 +9,7 @@ from controlplane.accounts.middleware import MACHINE_PATHS
 from controlplane.core.problems import problem
 
 log = structlog.get_logger(__name__)
-DETAIL = "The database cannot keep a text or number of this request: leave out U+0000"
+DETAIL = "The database cannot keep a text or number of this request: it has U+0000, or a number that is too large"
 
 
 class Unkept(MiddlewareMixin):
