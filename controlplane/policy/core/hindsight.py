@@ -94,9 +94,12 @@ def needed(record: Record, target: str) -> int | None:
 
 def needed_at_most(record: Record, target: str) -> bool:
     """Whether `needed` rests on a lower bound of what a replica carries."""
-    facts, count = record.observation.pools.get(target), needed(record, target)
+    facts = record.observation.pools.get(target)
     capacity = None if facts is None else measured_capacity(facts)
-    return capacity is not None and capacity.lower_bound and count is not None and count > _floor(record, target)
+    if capacity is None or not capacity.lower_bound:
+        return False
+    count = needed(record, target)
+    return count is not None and count > _floor(record, target)
 
 
 def _floor(record: Record, target: str) -> int:

@@ -20,9 +20,7 @@ _TRIED = b"weir:written"
 _STALLS_UNTIL_GIVEN_UP = 3  # in a row, with no answer in time between them
 _LOOKS = 2  # turns of the event loop: one of them begins after its sockets have been read
 _HUNG_AFTER_S = 1.0  # without any answer: then the connection is given up
-
-
-_SAY_AGAIN_S = 60.0  # a Redis that comes and goes
+_SAY_AGAIN_S = 60.0  # at least, between two warnings of the same: a Redis may come and go
 
 
 class _Said:
