@@ -2,7 +2,7 @@
 
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.store import StoreUnavailableError
-from tests.support.telemetry.memory_store import MemoryStore, Outcome
+from tests.support.telemetry.pipeline.memory_store import MemoryStore, Outcome
 
 
 def test_batches_are_written_in_order_and_the_checkpoint_follows() -> None:

@@ -21,8 +21,8 @@ from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.ingest.spool.reader import SpoolReader
 from controlplane.telemetry.ingest.spool.writer import SpoolWriter
 from controlplane.telemetry.metrics import batch as samples
-from tests.support.telemetry.memory_store import MemoryStore, Outcome
 from tests.support.telemetry.otlp_payloads import request
+from tests.support.telemetry.pipeline.memory_store import MemoryStore, Outcome
 from tests.support.wait import eventually
 
 Refused = list[tuple[object, str]]
