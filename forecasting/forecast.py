@@ -7,6 +7,8 @@ import numpy as np
 
 from forecasting.series import F64
 
+UNREADABLE = "unreadable"
+"""The candidate of a forecast without steps, in the place of a stored one that cannot be read."""
 LEVELS = (0.05, 0.1, 0.5, 0.9, 0.95, 0.99)
 """The quantiles that a forecast has."""
 
@@ -33,11 +35,13 @@ class Forecast:
     reason: str
 
     def __post_init__(self) -> None:
+        if self.step_s < 1:
+            raise ForecastError(f"step_s is {self.step_s}: give 1 or more")
         missing = set(LEVELS) - set(self.quantiles)
         if missing:
             raise ForecastError(f"quantiles lack the levels {sorted(missing)}: give all of {LEVELS}")
         rows = [self.quantiles[level] for level in sorted(self.quantiles)]
-        if len({len(row) for row in rows}) != 1:
+        if rows[0].ndim != 1 or len({row.shape for row in rows}) != 1:
             raise ForecastError("quantiles differ in length: give one value per step for every level")
         table = np.stack(rows)
         if not np.isfinite(table).all() or (table < 0).any():

@@ -1,6 +1,6 @@
 """What a plan is made of: the newest forecasts, the fleet, what was measured, and what people entered."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from controlplane.fleet.models import Observation, Pool
@@ -21,6 +21,7 @@ from forecasting.capacity.assumptions import HOUR_S, Demand, PlanInputs, PoolAss
 from forecasting.capacity.capacity_memory import chosen_capacity
 from forecasting.capacity.replica_capacity import cold_start
 from forecasting.demand import DemandKey
+from forecasting.forecast import Forecast
 
 DAY_S = 86_400
 UNKNOWN_GPU = "an unknown GPU"
@@ -49,28 +50,36 @@ def plan_inputs(start_s: int, hours: int, level: float | None = None, reach_s: i
 
 
 def demands(end_s: int) -> Iterable[Demand]:
-    """The newest forecasts of each key: of its horizons the shortest that reaches `end_s`, else the longest."""
-    chosen: dict[DemandKey, dict[str, StoredForecast]] = {}
+    """The newest forecasts of each key: of its horizons the shortest that reaches `end_s`, else the longest, that can be read."""
+    known: dict[DemandKey, dict[str, list[StoredForecast]]] = {}
     for row in StoredForecast.objects.order_by("-horizon_s"):
-        if row.is_empty:
-            continue
-        measures = chosen.setdefault(DemandKey(row.model, row.tier, row.region), {})
-        if row.measure not in measures or row.start_s + row.horizon_s >= end_s:
-            measures[row.measure] = row
+        if not row.is_empty:
+            of_key = known.setdefault(DemandKey(row.model, row.tier, row.region), {})
+            of_key.setdefault(row.measure, []).append(row)
     hit_rates = measured.hit_rates()
-    for key, measures in sorted(chosen.items()):
-        forecasts = {measure: row.to_forecast() for measure, row in measures.items()}
-        if Measure.REQUESTS in forecasts:
+    for key, measures in sorted(known.items()):
+        chosen = {measure: _chosen(rows, end_s) for measure, rows in measures.items()}
+        if Measure.REQUESTS in chosen:
+            row, requests = chosen[Measure.REQUESTS]
+            tokens = {measure: forecast for measure, (_, forecast) in chosen.items() if len(forecast)}
             yield Demand(
                 key.model,
                 key.tier,
                 key.region,
-                forecasts[Measure.REQUESTS],
-                forecasts.get(Measure.INPUT_TOKENS),
-                forecasts.get(Measure.OUTPUT_TOKENS),
+                requests,
+                tokens.get(Measure.INPUT_TOKENS),
+                tokens.get(Measure.OUTPUT_TOKENS),
                 hit_rates.get(key, 0.0),
-                history_s=measures[Measure.REQUESTS].measured_steps * STEP_S,
+                history_s=row.measured_steps * STEP_S,
             )
+
+
+def _chosen(rows: Sequence[StoredForecast], end_s: int) -> tuple[StoredForecast, Forecast]:
+    """Of one series, the longest horizon first. Where none can be read, one without steps that says so."""
+    reaching = [row for row in reversed(rows) if row.start_s + row.horizon_s >= end_s]
+    read = ((row, row.to_forecast()) for row in (*reaching, *(row for row in rows if row not in reaching)))
+    first = next(read)
+    return first if len(first[1]) else next((each for each in read if len(each[1])), first)
 
 
 def pools() -> Iterable[PoolAssumptions]:

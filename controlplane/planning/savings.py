@@ -1,6 +1,5 @@
 """What the cache saved, out of the ledger, the capacity of pools, and their prices."""
 
-import msgspec
 from django.utils import timezone
 
 from controlplane.fleet.inventory import prices_now
@@ -8,7 +7,7 @@ from controlplane.planning.core.saved import Price, Saved, saved
 from controlplane.planning.models import MeasuredPool
 from controlplane.telemetry.query import cache_figures
 from controlplane.telemetry.query.core.question import Question
-from forecasting.capacity.assumptions import CapacityError, ReplicaCapacity
+from forecasting.capacity.assumptions import ReplicaCapacity
 
 
 def savings(question: Question) -> list[Saved]:
@@ -23,12 +22,5 @@ def savings(question: Question) -> list[Saved]:
 
 def _capacities() -> dict[str, ReplicaCapacity]:
     """Of the pools that were measured."""
-    known = {}
-    for row in MeasuredPool.objects.select_related("pool"):
-        try:
-            capacity = row.to_capacity()
-        except (msgspec.ValidationError, CapacityError):
-            continue  # written by hand: the plan says so
-        if capacity is not None:
-            known[row.pool.name] = capacity
-    return known
+    rows = MeasuredPool.objects.select_related("pool")
+    return {row.pool.name: capacity for row in rows if (capacity := row.to_capacity()) is not None}

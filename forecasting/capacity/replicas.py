@@ -12,6 +12,7 @@ from forecasting.capacity.limits import limited
 from forecasting.capacity.plan import BINDINGS, Basis, Plan, PoolPlan
 from forecasting.capacity.pool_capacity import carried_by, replicas_for
 from forecasting.capacity.scenario import AS_FORECAST, Scenario
+from forecasting.forecast import UNREADABLE
 from forecasting.series import F64, I64
 from forecasting.stand_in import NO_FORECAST
 
@@ -210,7 +211,7 @@ def _notes(
         if not by_pool:
             yield f"No pool serves {load.model}, which has {load.requests_per_s.max():.3g} requests/s at its peak: add a pool."
     for demand in inputs.demands:
-        if demand.requests.candidate == NO_FORECAST:
+        if demand.requests.candidate in (NO_FORECAST, UNREADABLE):
             yield f"{demand.key}: {demand.requests.reason}"
     ends = {demand: demand.requests.end_s for demand in inputs.demands if len(demand.requests)}
     start_s = min((demand.requests.start_s for demand in ends), default=grid.start_s)

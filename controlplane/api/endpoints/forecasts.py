@@ -50,8 +50,10 @@ class ForecastSummaryOut(Schema):
         description="1 - its pinball loss / that of last value (beyond two hours of the last day or week); null before it is known"
     )
     reason: str
-    peak_p50: float
-    peak_p90: float
+    peak_p50: float | None = Field(
+        description="Null where `steps` is 0: the stored forecast cannot be read, as `reason` says"
+    )
+    peak_p90: float | None
     history_from_s: int
     measured_steps: int
     gap_steps: int = Field(description="Steps of the history that were not measured")
@@ -154,6 +156,9 @@ def summary_out(row: StoredForecast, forecast: Forecast) -> dict[str, Any]:
         **{name: value for name, value in vars(row).items() if name in ForecastSummaryOut.model_fields},
         "number": row.pk,
         "steps": len(forecast),
-        "peak_p50": float(forecast.median.max(initial=0.0)),
-        "peak_p90": float(forecast.at(0.9).max(initial=0.0)),
+        "candidate": forecast.candidate,
+        "skill": forecast.skill,
+        "reason": forecast.reason,
+        "peak_p50": float(forecast.median.max()) if forecast else None,
+        "peak_p90": float(forecast.at(0.9).max()) if forecast else None,
     }

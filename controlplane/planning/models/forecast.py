@@ -5,12 +5,15 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import structlog
 from django.db import models
 
 from controlplane.telemetry.core.dimension_values import MAX_VALUE_CHARS
-from forecasting.forecast import Forecast
+from forecasting.forecast import LEVELS, UNREADABLE, Forecast
 from forecasting.refresh import Choice
 from forecasting.series import F64
+
+log = structlog.get_logger(__name__)
 
 _DIGITS = 6
 """Significant digits of stored quantiles."""
@@ -75,7 +78,7 @@ class StoredForecast(DemandSeries):
     @property
     def is_empty(self) -> bool:
         """Nothing was measured long enough to forecast anything: whoever reads forecasts leaves it out."""
-        return not any(self.quantiles.values())
+        return isinstance(self.quantiles, dict) and not any(self.quantiles.values())
 
     def take(self, forecast: Forecast) -> None:
         """Set the fields that the forecast has, without saving."""
@@ -83,9 +86,16 @@ class StoredForecast(DemandSeries):
         self.candidate, self.skill, self.reason = forecast.candidate, forecast.skill, forecast.reason
 
     def to_forecast(self) -> Forecast:
-        """The value. Raises ForecastError where the row was written by hand."""
-        quantiles = {float(level): np.array(values, np.float64) for level, values in self.quantiles.items()}
-        return Forecast(self.start_s, self.step_s, quantiles, self.candidate, self.skill, self.reason)
+        """The value. Where the row cannot be read (it was written by hand, or by another version) one without steps that says so."""
+        try:
+            quantiles = {float(level): np.array(values, np.float64) for level, values in self.quantiles.items()}
+            return Forecast(self.start_s, self.step_s, quantiles, self.candidate, self.skill, self.reason)
+        except (AttributeError, TypeError, ValueError) as error:
+            log.warning("forecast.unreadable", forecast=str(self), reason=str(error))
+            said = (
+                f"Its stored forecast cannot be read and counts for nothing until the worker has made it anew: {error}."
+            )
+            return Forecast(self.start_s, 1, {level: np.zeros(0) for level in LEVELS}, UNREADABLE, None, said)
 
     def to_choice(self) -> Choice | None:
         """What the backtest concluded; None where there was none, or where it is of an older version."""

@@ -4,11 +4,14 @@ import contextlib
 from collections.abc import Mapping
 
 import msgspec
+import structlog
 from django.db import models
 
 from controlplane.fleet.models import Pool
 from controlplane.telemetry.core.dimension_values import MAX_VALUE_CHARS
 from forecasting.capacity.assumptions import ReplicaCapacity
+
+log = structlog.get_logger(__name__)
 
 
 class MeasuredPool(models.Model):
@@ -34,8 +37,12 @@ class MeasuredPool(models.Model):
         return f"{self.pool}: {self.reason}"
 
     def to_capacity(self) -> ReplicaCapacity | None:
-        """The value. Raises msgspec.ValidationError or CapacityError where the row was written by hand."""
-        return msgspec.convert(self.capacity, ReplicaCapacity) if self.capacity else None
+        """The value; None too where the row cannot be read: it was written by hand, or by another version."""
+        try:
+            return msgspec.convert(self.capacity, ReplicaCapacity) if self.capacity else None
+        except msgspec.ValidationError as error:
+            log.warning("pool.capacity_unreadable", pool=self.pool.name, reason=str(error))
+            return None
 
     def known_of(self, bases: Mapping[str, str]) -> dict[str, ReplicaCapacity]:
         """What is known by objective, where it holds for the same basis still. What cannot be read is not known."""

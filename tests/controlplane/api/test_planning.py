@@ -38,6 +38,15 @@ def test_forecasts_can_be_chosen_by_series_and_read_by_step(caller: Client, stor
     assert step["p50"] == pytest.approx(stored[0].to_forecast().median[0], rel=1e-5)
 
 
+def test_a_forecast_that_cannot_be_read_has_no_peak_and_says_why(caller: Client, stored: list[StoredForecast]) -> None:
+    StoredForecast.objects.filter(pk=stored[0].pk).update(quantiles={"0.5": [1.0]})
+    rows = {row["number"]: row for row in caller.get(f"{API}/forecasts").json()["forecasts"]}
+    assert len(rows) == len(stored) and rows[stored[1].pk]["peak_p90"] > 0
+    one = caller.get(f"{API}/forecasts/{stored[0].pk}").json()
+    assert (one["steps"], one["peak_p90"], one["skill"], one["forecast"]) == (0, None, None, [])
+    assert "cannot be read" in one["reason"] and rows[stored[0].pk]["reason"] == one["reason"]
+
+
 def test_the_record_has_what_was_forecast_and_null_where_nothing_was(
     caller: Client, stored: list[StoredForecast], served: object
 ) -> None:

@@ -17,6 +17,8 @@ from controlplane.planning.models import (
 )
 from forecasting.capacity.assumptions import PoolAssumptions, ReplicaCapacity, TokenMix
 from forecasting.capacity.replica_capacity import ASSUMED_COLD_START_S
+from forecasting.capacity.replicas import make_plan
+from forecasting.forecast import LEVELS
 from tests.support.planning.fleet import EU_GPUS, plan_fleet
 from tests.support.planning.stored import SERIES, store_forecasts
 
@@ -69,6 +71,38 @@ def test_the_shortest_forecast_that_reaches_the_end_is_taken_else_the_longest(fl
     assert all(demand.requests.end_s - NOW_S == 604_800 and demand.input_tokens is None for demand in demands)
     StoredForecast.objects.filter(horizon_s=1800).update(horizon_s=2 * 86_400)
     assert all(len(demand.requests) == 2 for demand in plan_inputs(NOW_S, 24).demands)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"quantiles": {"0.5": [1.0, 2.0]}},
+        {"quantiles": {level: [1.0] * (1 + at) for at, level in enumerate(map(str, LEVELS))}},
+        {"quantiles": {level: ["a"] for level in map(str, LEVELS)}},
+        {"quantiles": {level: [[1.0]] for level in map(str, LEVELS)}},
+        {"quantiles": dict.fromkeys(map(str, LEVELS), 1.0)},
+        {"quantiles": {"median": [1.0]}},
+        {"quantiles": [1.0]},
+        {"step_s": 0},
+    ],
+)
+def test_a_forecast_that_cannot_be_read_is_said_and_stops_no_other(fleet: None, stored: dict[str, object]) -> None:
+    store_forecasts(NOW_S)
+    model, tier, region = SERIES[1]
+    of_series = StoredForecast.objects.filter(model=model, tier=tier, region=region)
+    of_series.filter(horizon_s=604_800).update(**stored)
+    inputs = plan_inputs(NOW_S, 24)
+    assert [len(demand.requests) for demand in inputs.demands] == [672, 2, 672], "the other horizon is taken"
+    of_series.update(**stored)
+    inputs = plan_inputs(NOW_S, 24)
+    assert [len(demand.requests) for demand in inputs.demands] == [672, 0, 672]
+    (said,) = [note for note in make_plan(inputs).notes if "cannot be read" in note]
+    assert said.startswith("chat-large / standard / us: ")
+
+
+def test_a_measured_capacity_that_cannot_be_read_is_not_known(fleet: None) -> None:
+    measured_pool(requests_per_s=-1.0)
+    assert large_eu().capacities["h100"].source == "benchmark"
 
 
 def measured_pool(gpu: str = "h100", **capacity: object) -> None:

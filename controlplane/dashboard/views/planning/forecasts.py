@@ -77,11 +77,13 @@ def forecasts(request: HttpRequest) -> HttpResponse:
     of_horizon = StoredForecast.objects.filter(measure=chosen.measure, horizon_s=chosen.horizon_s)
     every = [row for row in of_horizon if not row.is_empty]
     passing = [row for row in every if all(getattr(row, name) == value for name, value in chosen.filters.items())]
-    rows = sorted((series_row(row, chosen, now_s) for row in passing), key=lambda row: -row["peak"])
+    every_row = [series_row(row, chosen, now_s) for row in passing]
+    rows = sorted((row for row in every_row if row["forecast"]), key=lambda row: -row["peak"])
     context: dict[str, Any] = {
         "series_count": series_count,
         "too_short": not every,
         **filter_context(chosen, every, horizons),
+        "unreadable": [row for row in every_row if not row["forecast"]],
         "rows": rows[:MAX_ROWS],
         "left_out": max(0, len(rows) - MAX_ROWS),
         "horizon": PAGE.duration(chosen.horizon_s),

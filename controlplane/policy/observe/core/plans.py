@@ -11,15 +11,15 @@ MS_PER_S = 1_000
 
 
 def pool_plan(warm: WarmPlan, inputs: PlanInputs, now_s: float) -> PoolPlan | None:
-    """The steps of `warm` from that of `now_s` on, as far as the forecasts reach; None where the pool has no capacity, or no
-    forecast that reaches so far.
+    """The steps of `warm` from that of `now_s` on, as far as the forecasts reach; None where the pool has no capacity, no forecast that
+    reaches so far, or one that cannot be read.
 
     A forecast that was not compared counts as no better than the baseline.
     """
     pool = next(each for each in inputs.pools if each.pool == warm.pool)
     served = [demand for demand in inputs.demands if warm.pool in shares(inputs.pools, demand.model, demand.region)]
-    forecasts = [demand.requests for demand in served if len(demand.requests)]
-    if not forecasts or pool.gpu not in pool.capacities:
+    forecasts = [demand.requests for demand in served]
+    if not all(map(len, forecasts)) or not forecasts or pool.gpu not in pool.capacities:
         return None
     basis = Basis.of(served)
     first = max(0, int(now_s - warm.start_s) // warm.step_s)

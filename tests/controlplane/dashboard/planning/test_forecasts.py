@@ -42,6 +42,17 @@ def test_the_series_with_the_highest_peak_is_drawn_with_its_bands(
     assert names[:5] == ["P5 to P95", "P5 to P95", "P10 to P90", "P10 to P90", "forecast, P50"]
 
 
+def test_a_forecast_that_cannot_be_read_is_said_beside_the_others(
+    reader: Client, stored: list[StoredForecast], served: object
+) -> None:
+    StoredForecast.objects.filter(model="chat-small").update(quantiles={"0.5": [1.0]})
+    _, text = get(reader)
+    assert "<strong>chat-large, standard, us</strong>" in text
+    assert "▲ chat-small, standard, eu: Its stored forecast cannot be read" in text
+    _, text = get(reader, model="chat-small", tier="standard", region="eu")
+    assert "▲ chat-small, standard, eu: Its stored forecast cannot be read" in text and "No series passes" not in text
+
+
 def test_filters_choose_the_series(reader: Client, stored: list[StoredForecast], served: object) -> None:
     status, text = get(reader, model="chat-large", tier="premium", region="eu", measure="input_tokens", horizon="168h")
     assert status == 200

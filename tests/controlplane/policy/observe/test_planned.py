@@ -4,8 +4,10 @@ import time
 
 import pytest
 
-from controlplane.planning.models import GpuType, PoolCapacity
+from controlplane.planning.models import GpuType, PoolCapacity, StoredForecast
 from controlplane.policy.observe import planned
+from tests.support.planning.fleet import plan_fleet
+from tests.support.planning.stored import store_forecasts
 from tests.support.stored_pool import stored_pool
 
 pytestmark = pytest.mark.django_db
@@ -25,3 +27,11 @@ def test_gpus_that_nobody_has_priced_are_not_free(usd: float, each: int, known: 
     gpu = GpuType.objects.create(name="h100", usd_per_hour=usd)
     PoolCapacity.objects.create(pool=stored_pool("chat-local"), gpu_type=gpu, gpus_per_replica=each)
     assert planned.read(time.time()).pools["chat-local"].usd_per_replica_hour == known
+
+
+def test_a_forecast_that_cannot_be_read_leaves_its_own_pools_without_a_plan(served: object) -> None:
+    plan_fleet()
+    store_forecasts()
+    StoredForecast.objects.filter(model="chat-large", region="us").update(quantiles={"0.5": [1.0]})
+    pools = planned.read(time.time()).pools
+    assert {name for name, pool in pools.items() if pool.warm is not None} == {"chat-large-eu", "chat-small-eu"}
