@@ -45,9 +45,11 @@ class ReplicaSeen(msgspec.Struct, frozen=True):
     """Why it has no place yet, as the cluster says it, such as "Unschedulable: 0/3 nodes …"; empty once it has one."""
     pending_since_ms: int | None = None
     fault: str = ""
-    """Why it cannot run although it has a place: its container, the reason, and how it ended last; or that it was not ready by the
-    workload's deadline. Empty where it can.
+    """Why it cannot run although it has a place: its container, the reason, and how it ended last; that it was not ready by the workload's
+    deadline; or that its node does not answer. Empty where it can.
     """
+    lost: bool = False
+    """Its node does not answer, as `fault` says: nobody knows whether it runs, and has requests."""
     ends_ms: int | None = None
     """When the cluster ends it by force; None while nobody has told it to end."""
 

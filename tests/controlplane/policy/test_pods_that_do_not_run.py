@@ -69,6 +69,23 @@ def on(node: str, manifest: dict[str, Any]) -> dict[str, Any]:
     return manifest
 
 
+def test_replicas_of_a_node_that_stops_answering_are_said_and_none_is_taken_away(hollow: Namespace) -> None:
+    with node_without_kubelet(hollow) as node, opened(hollow.kubeconfig, hollow.name, "lost") as near:
+        hollow.create(on(node, deployment("lost", 2)))
+        hollow.has_pods("lost", 2)
+        for pod in hollow.pods("lost"):
+            set_status(hollow, pod.metadata.name, True, **RUNS)
+        wait_for(near, "lost", lambda pool: counts(pool) == (2, 0, 0))
+        silent = {"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}
+        hollow.core.patch_node_status(node, {"status": {"conditions": [silent]}})
+        wait_for(near, "lost", lambda pool: counts(pool) == (0, 0, 2))
+        text = (
+            f"2 replicas of chat-eu cannot run: its node {node} does not answer (Kubelet stopped posting node status)."
+        )
+        assert wanted(near, "lost", LITTLE)[1]["failing"] == text
+        assert wanted(near, "lost", LITTLE)[0] == 2
+
+
 @contextmanager
 def node_without_kubelet(space: Namespace) -> Iterator[str]:
     """The name of a node whose pods are as a test says that they are."""

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from controlplane.fleet.clusters.errors import ConflictError, ForbiddenError, InvalidError
-from controlplane.fleet.clusters.kubernetes import fence, manifests, paths, view
+from controlplane.fleet.clusters.kubernetes import faults, fence, gpus, manifests, paths, view
 from controlplane.fleet.clusters.kubernetes.client import APPLY, MERGE, Api, MissingError
 from controlplane.fleet.clusters.kubernetes.objects import Autoscaler, Deployment, Metadata, Pod
 from controlplane.fleet.clusters.kubernetes.view import Token
@@ -97,6 +97,7 @@ class KubernetesCluster:
         watches = self._watches
         by_workload = view.pods_by_workload(watches.pods.objects.values())
         rejected = view.rejected_by_workload(watches.pods.objects.values())
+        silent = faults.silent_nodes(watches.nodes.objects.values())
         slices = tuple(watches.slices.objects.values())
         service_ports = view.service_ports(slices)
         bindings = [*self._bindings.values(), *map(_gateway_binding, self._gateways())]
@@ -108,10 +109,11 @@ class KubernetesCluster:
                 watches.autoscalers.objects.values(),
                 service_ports,
                 rejected.get(binding.workload, ()),
+                silent,
             )
             for binding in bindings
         }
-        gpus = view.gpus_seen(
+        its_gpus = gpus.gpus_seen(
             watches.quotas.objects.values(),
             watches.nodes.objects.values(),
             watches.pods.objects.values(),
@@ -123,7 +125,7 @@ class KubernetesCluster:
         known = {replica.address.removesuffix("/v1") for tier in tiers for replica in tier.replicas}
         strangers = frozenset(of_service.keys() - known)
         return ClusterSeen(
-            self.name, pools=pools, gpus=gpus, gateways=ready, other_gateways=others, strangers=strangers
+            self.name, pools=pools, gpus=its_gpus, gateways=ready, other_gateways=others, strangers=strangers
         )
 
     def _gateways(self) -> list[str]:

@@ -1,9 +1,9 @@
-"""What keeps the replicas of a workload from running: crashes, rollouts, and replicas that cannot be created."""
+"""What keeps the replicas of a workload from running: crashes, lost nodes, rollouts, and replicas that cannot be created."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from controlplane.core.formatting import TEXT
-from controlplane.fleet.clusters.kubernetes.objects import Deployment, Labels, Pod, ms
+from controlplane.fleet.clusters.kubernetes.objects import Deployment, Labels, Node, Pod, ms
 
 ORDINARY_WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
 MIN_RESTARTS = 2
@@ -88,6 +88,32 @@ def template_changes(deployment: Deployment, pods: Iterable[Pod]) -> list[str]:
 
 def _labels(labels: Labels) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(labels.items())) or "none"
+
+
+def silent_nodes(nodes: Iterable[Node]) -> dict[str, str]:
+    """By node that is not ready, or that nobody has heard of for longer than the cluster waits, what is said of it."""
+    silent = {}
+    for node in nodes:
+        for condition in node.status.conditions:
+            if condition.type == "Ready" and condition.status != "True":
+                what = "is not ready" if condition.status == "False" else "does not answer"
+                why = (condition.message or condition.reason or "").rstrip(".")
+                silent[node.metadata.name] = f"its node {node.metadata.name} {what}{f' ({why})' if why else ''}"
+    return silent
+
+
+def node_fault_of(pod: Pod, silent: Mapping[str, str]) -> str:
+    """Why nobody knows whether the pod runs, by `silent_nodes`. Where nodes may not be read, by what the node controller leaves: the pod is
+    no longer ready, without a reason, which a kubelet gives, and its containers still are.
+
+    https://kubernetes.io/docs/concepts/architecture/nodes/#node-controller
+    """
+    if pod.spec.nodeName in silent:
+        return silent[pod.spec.nodeName]
+    conditions = {condition.type: condition for condition in pod.status.conditions}
+    ready, containers = conditions.get("Ready"), conditions.get("ContainersReady")
+    is_marked = ready is not None and ready.status == "False" and not ready.reason
+    return "its node does not answer" if is_marked and containers is not None and containers.status == "True" else ""
 
 
 def fault_of(pod: Pod) -> str:

@@ -6,6 +6,8 @@ from datetime import datetime
 import msgspec
 
 Labels = dict[str, str]
+ENDED = ("Succeeded", "Failed")
+"""Phases of pods that have ended."""
 
 
 class Expression(msgspec.Struct, frozen=True):

@@ -2,33 +2,27 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from itertools import chain
 from typing import Any
 
 import msgspec
 
-from controlplane.fleet.clusters.kubernetes.faults import fault_of, lateness_of, rejection_of, rollout_of
+from controlplane.fleet.clusters.kubernetes import faults
+from controlplane.fleet.clusters.kubernetes.gpus import gpus_of
 from controlplane.fleet.clusters.kubernetes.objects import (
+    ENDED,
     Autoscaler,
     Condition,
     Deployment,
     EndpointSlice,
     Field,
     Labels,
-    Node,
-    PlacedPod,
     Pod,
-    PodSpec,
-    Quota,
-    Resources,
     Selector,
     ms,
 )
 from controlplane.fleet.clusters.kubernetes.paths import FENCE, FLOOR, MANAGER, OWN_FLOOR
-from controlplane.fleet.clusters.port import HAND, WEIR, AutoscalerSeen, GpusSeen, PoolBinding, PoolSeen, ReplicaSeen
+from controlplane.fleet.clusters.port import HAND, WEIR, AutoscalerSeen, PoolBinding, PoolSeen, ReplicaSeen
 
-GPU_SUFFIX = "/gpu"
-"""Resources that count as GPUs: nvidia.com/gpu, amd.com/gpu, and others of that spelling."""
 DEFAULT_PORTS = {"openai": {"http": 8000}, "triton": {"grpc": 8001, "http": 8000, "metrics": 8002}}
 """Of vLLM and of Triton, where neither the containers nor a Service name any."""
 KEEPERS = {
@@ -37,9 +31,6 @@ KEEPERS = {
     "helm-controller": ("Flux", "leave spec.minReplicas out of the chart"),
 }
 """By the beginning of a field manager's name: what applies files of Git again and again, and how its owner leaves the floor to Weir."""
-_ENDED = ("Succeeded", "Failed")
-_OF_EVERY_REPLICA = frozenset({"NotTerminating", "NotBestEffort"})
-"""Scopes of quotas in which a Deployment's pods with GPUs are."""
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -98,7 +89,7 @@ def matches(selector: Selector, labels: Labels) -> bool:
 
 def pods_by_workload(pods: Iterable[Pod]) -> Mapping[str, list[Pod]]:
     """Pods by the Deployment whose ReplicaSet controls them. A ReplicaSet's name is the Deployment's and a hash."""
-    return _by_workload(pod for pod in pods if pod.status.phase not in _ENDED)
+    return _by_workload(pod for pod in pods if pod.status.phase not in ENDED)
 
 
 def rejected_by_workload(pods: Iterable[Pod]) -> Mapping[str, list[Pod]]:
@@ -124,8 +115,9 @@ def pool_seen(
     autoscalers: Iterable[Autoscaler],
     service_ports: Mapping[str, Mapping[str, int]],
     rejected: Iterable[Pod] = (),
+    silent: Mapping[str, str] = {},
 ) -> PoolSeen:
-    """The pool; `service_ports` are the ports by name of Services, by pod. `rejected` are pods that no node has taken."""
+    """The pool; `service_ports` are the ports by name of Services, by pod. `rejected` are pods that no node has taken, `silent` nodes."""
     if deployment is None:
         return PoolSeen(
             binding.pool,
@@ -137,9 +129,9 @@ def pool_seen(
         key=lambda scaler: scaler.metadata.name,
     )
     managers = managers_of_count(deployment)
-    rollout, stuck = rollout_of(deployment, mine)
-    late = lateness_of(deployment)
-    turned_away = rejection_of(
+    rollout, stuck = faults.rollout_of(deployment, mine)
+    late = faults.lateness_of(deployment)
+    turned_away = faults.rejection_of(
         (pod for pod in rejected if matches(deployment.spec.selector, pod.metadata.labels)), mine
     )
     return PoolSeen(
@@ -152,6 +144,7 @@ def pool_seen(
                 pod,
                 service_ports.get(pod.metadata.name, {}),
                 late if pod.status.containerStatuses else turned_away or late,
+                silent,
             )
             for pod in sorted(mine, key=lambda pod: pod.metadata.name)
         ),
@@ -162,7 +155,7 @@ def pool_seen(
         problem=_problem(deployment, scalers),
         rollout=rollout,
         rollout_stuck=stuck,
-        gpus_per_replica=_gpus_of(deployment.spec.template.spec) or None,
+        gpus_per_replica=gpus_of(deployment.spec.template.spec) or None,
     )
 
 
@@ -244,12 +237,15 @@ def owner_of_count(deployment: Deployment, managers: list[str]) -> str:
     return HAND if taken_on and managers and MANAGER not in managers else WEIR
 
 
-def replica_seen(binding: PoolBinding, pod: Pod, service_ports: Mapping[str, int], late: str = "") -> ReplicaSeen:
+def replica_seen(
+    binding: PoolBinding, pod: Pod, service_ports: Mapping[str, int], late: str = "", silent: Mapping[str, str] = {}
+) -> ReplicaSeen:
     """The replica; `late` is the fault of one that has a place, starts, and should be ready by now."""
     meta, ip = pod.metadata, pod.status.podIP
     conditions = {condition.type: condition for condition in pod.status.conditions}
     ready = conditions.get("Ready")
-    is_ready = ready is not None and ready.status == "True" and bool(ip)  # some kubelets write the address later
+    lost = faults.node_fault_of(pod, silent)
+    is_ready = not lost and ready is not None and ready.status == "True" and bool(ip)  # some kubelets write it later
     reason, since = _unplaced(conditions)
     ports = _ports(binding.protocol, pod, service_ports)
     host = f"[{ip}]" if ":" in ip else ip
@@ -266,7 +262,8 @@ def replica_seen(binding: PoolBinding, pod: Pod, service_ports: Mapping[str, int
         metrics=addresses.get("metrics", ""),
         pending_reason=reason,
         pending_since_ms=(since or ms(meta.creationTimestamp)) if reason else None,
-        fault="" if is_ready else fault_of(pod) or ("" if reason else late),
+        fault="" if is_ready else lost or faults.fault_of(pod) or ("" if reason else late),
+        lost=bool(lost),
         ends_ms=ms(meta.deletionTimestamp),
     )
 
@@ -325,71 +322,12 @@ def gateways_seen(
 ) -> tuple[tuple[str, ...], dict[str, int | None]]:
     """The gateways that are ready, those of Deployments beside those of a Service; and the others, with their ends."""
     every = [(replica.address.removesuffix("/v1"), replica) for tier in tiers for replica in tier.replicas]
-    here = [(url, replica) for url, replica in every if url and not replica.pending_reason and not replica.fault]
+    here = [
+        (url, replica)
+        for url, replica in every
+        if url and not replica.pending_reason and (replica.lost or not replica.fault)
+    ]
     ready = {url for url, is_ready in of_service.items() if is_ready}
     ready |= {url for url, replica in here if replica.ready and not replica.terminating}
     others = dict.fromkeys(of_service.keys() - {url for url, _ in every}) | {url: each.ends_ms for url, each in here}
     return tuple(sorted(ready)), {url: ends_ms for url, ends_ms in sorted(others.items()) if url not in ready}
-
-
-def gpus_seen(
-    quotas: Iterable[Quota], nodes: Iterable[Node], pods: Iterable[Pod], elsewhere: Iterable[PlacedPod] = ()
-) -> dict[str, GpusSeen]:
-    """GPUs by resource: of the namespace's quotas, the tightest; without a quota on them, those of the nodes. A quota on some pods alone,
-    such as those of jobs, is none. `elsewhere` are pods of other namespaces.
-    """
-    seen: dict[str, GpusSeen] = {}
-    allocatable: dict[str, int] = defaultdict(int)
-    usable = set()
-    for node in nodes:
-        healthy = all(condition.status == "True" for condition in node.status.conditions if condition.type == "Ready")
-        if healthy and not node.spec.unschedulable:
-            usable.add(node.metadata.name)
-        for resource, amount in node.status.allocatable.items():
-            if resource.endswith(GPU_SUFFIX):
-                allocatable[resource] += count(amount) if node.metadata.name in usable else 0
-    if allocatable:
-        requested: dict[str, int] = defaultdict(int)
-        here = (pod.spec for pod in pods if pod.status.phase not in _ENDED)
-        placed = chain(here, (pod.spec for pod in elsewhere))
-        for spec in (spec for spec in placed if spec.nodeName in usable):
-            for resource in allocatable:
-                requested[resource] += sum(_amount(container.resources, resource) for container in spec.containers)
-        seen = {resource: GpusSeen(amount, requested[resource]) for resource, amount in allocatable.items()}
-    for quota in filter(_is_of_every_replica, quotas):
-        for name, hard in quota.status.hard.items():
-            resource = name.removeprefix("requests.")
-            if name.startswith("requests.") and resource.endswith(GPU_SUFFIX):
-                stated = GpusSeen(count(hard), count(quota.status.used.get(name, "0")))
-                before = seen.get(resource)
-                if before is None or stated.allocatable - stated.requested < before.allocatable - before.requested:
-                    seen[resource] = stated
-    return seen
-
-
-def _is_of_every_replica(quota: Quota) -> bool:
-    """https://kubernetes.io/docs/concepts/policy/resource-quotas/#quota-scopes"""
-    selected = (each.scopeName for each in quota.spec.scopeSelector.matchExpressions)
-    return _OF_EVERY_REPLICA.issuperset((*quota.spec.scopes, *selected))
-
-
-def has_gpus(pod: PlacedPod) -> bool:
-    """Whether it requests any: a cluster has thousands of others."""
-    return _gpus_of(pod.spec) > 0
-
-
-def _gpus_of(spec: PodSpec) -> int:
-    """That its containers request, of whichever resource. A claim of a device (DRA) says no number here."""
-    each = (container.resources for container in spec.containers)
-    names = ((its, name) for its in each for name in {*its.requests, *its.limits} if name.endswith(GPU_SUFFIX))
-    return sum(_amount(its, name) for its, name in names)
-
-
-def _amount(resources: Resources, name: str) -> int:
-    return count(resources.requests.get(name, resources.limits.get(name, "0")))
-
-
-def count(quantity: str) -> int:
-    """A whole quantity, such as "4" or "1k"; 0 for what is none."""
-    number, thousands = (quantity[:-1], 1000) if quantity.endswith("k") else (quantity, 1)
-    return int(number) * thousands if number.isascii() and number.isdecimal() else 0

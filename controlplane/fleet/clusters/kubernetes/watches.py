@@ -10,6 +10,7 @@ import structlog
 from controlplane.fleet.clusters.errors import ClusterError, ThrottledError
 from controlplane.fleet.clusters.kubernetes import paths
 from controlplane.fleet.clusters.kubernetes.client import Api
+from controlplane.fleet.clusters.kubernetes.gpus import has_gpus
 from controlplane.fleet.clusters.kubernetes.objects import (
     Autoscaler,
     Deployment,
@@ -20,7 +21,6 @@ from controlplane.fleet.clusters.kubernetes.objects import (
     Pod,
     Quota,
 )
-from controlplane.fleet.clusters.kubernetes.view import has_gpus
 from controlplane.fleet.clusters.kubernetes.watch import Watched
 
 log = structlog.get_logger(__name__)

@@ -30,11 +30,10 @@ from controlplane.fleet.clusters.kubernetes.objects import (
     Expression,
     Node,
     Pod,
-    Quota,
     Selector,
 )
 from controlplane.fleet.clusters.kubernetes.view import Token
-from controlplane.fleet.clusters.port import GpusSeen, PoolBinding, PoolSeen, ReplicaSeen
+from controlplane.fleet.clusters.port import PoolBinding, PoolSeen, ReplicaSeen
 
 
 @pytest.mark.parametrize("manager", ["", "weir", "kubectl-edit/v1/é 1"])
@@ -145,6 +144,44 @@ def rolling(older: int = 1, paused: bool = False, conditions: list[dict[str, str
     return msgspec.convert({"metadata": {"name": "chat"}, "spec": spec, "status": status}, Deployment)
 
 
+def node(status: str, **its: str) -> Node:
+    conditions = [{"type": "Ready", "status": status, **its}, {"type": "DiskPressure", "status": "False"}]
+    return msgspec.convert({"metadata": {"name": "gpu-0"}, "status": {"conditions": conditions}}, Node)
+
+
+@pytest.mark.parametrize(
+    ("its", "fault"),
+    [
+        (node("True"), ""),
+        (
+            node("Unknown", reason="NodeStatusUnknown", message="Kubelet stopped posting node status."),
+            "its node gpu-0 does not answer (Kubelet stopped posting node status)",
+        ),
+        (node("False", reason="KubeletNotReady"), "its node gpu-0 is not ready (KubeletNotReady)"),
+    ],
+)
+def test_a_replica_on_a_node_that_does_not_answer_is_neither_ready_nor_starting(its: Node, fault: str) -> None:
+    for conditions in ([{"type": "Ready", "status": "True"}], [{"type": "Ready", "status": "False", "reason": "x"}]):
+        silent = faults.silent_nodes([its])
+        seen = view.replica_seen(PoolBinding("chat", "chat", "openai"), pod([], conditions=conditions), {}, "", silent)
+        assert (seen.fault, seen.lost) == (fault, bool(fault))
+        assert seen.ready is (not fault and conditions[0]["status"] == "True")
+
+
+@pytest.mark.parametrize(
+    ("ready", "lost"),
+    [
+        ({"status": "False"}, True),
+        ({"status": "False", "reason": "ReadinessGatesNotReady"}, False),
+        ({"status": "True"}, False),
+    ],
+)
+def test_where_nodes_may_not_be_read_the_node_controllers_mark_says_it(ready: dict[str, str], lost: bool) -> None:
+    conditions = [{"type": "Ready", **ready}, {"type": "ContainersReady", "status": "True"}]
+    seen = view.replica_seen(PoolBinding("chat", "chat", "openai"), pod([], conditions=conditions), {})
+    assert (seen.lost, seen.fault) == (lost, "its node does not answer" if lost else "")
+
+
 def test_a_rollout_is_named_with_what_its_template_changes() -> None:
     old = msgspec.convert(
         {"metadata": {"name": "chat-1"}, "spec": {"containers": [{"name": "main", "image": "chat:1"}]}}, Pod
@@ -203,46 +240,6 @@ def test_one_pod_that_its_node_rejects_is_no_evidence_nor_are_those_from_before_
     assert faults.rejection_of([rejected(1), rejected(2)], [starts]) == text
     assert faults.rejection_of([rejected(1), rejected(4)], [made(3), starts]) == ""
     assert faults.rejection_of([rejected(4), rejected(5)], [made(3), starts]) == text
-
-
-def test_gpus_that_nobody_can_use_do_not_count() -> None:
-    def node(name: str, **more: object) -> Node:
-        ready = [{"type": "Ready", "status": more.pop("ready", "True")}]
-        status = {"allocatable": {"nvidia.com/gpu": "4", "cpu": "8"}, "conditions": ready}
-        return msgspec.convert({"metadata": {"name": name}, "status": status, "spec": more}, Node)
-
-    nodes = [node("gpu-0"), node("cordoned", unschedulable=True), node("away", ready="Unknown")]
-    assert view.gpus_seen((), nodes, [pod([])]) == {"nvidia.com/gpu": GpusSeen(4, 2)}
-    moved = [
-        structs.replace(pod([]), spec=structs.replace(pod([]).spec, nodeName=name)) for name in ("cordoned", "away")
-    ]
-    assert view.gpus_seen((), nodes, [pod([]), *moved]) == {"nvidia.com/gpu": GpusSeen(4, 2)}
-    quota = msgspec.convert(
-        {
-            "metadata": {"name": "q"},
-            "status": {"hard": {"requests.nvidia.com/gpu": "3"}, "used": {"requests.nvidia.com/gpu": "2"}},
-        },
-        Quota,
-    )
-    assert view.gpus_seen([quota], nodes, [pod([])]) == {"nvidia.com/gpu": GpusSeen(3, 2)}
-    assert view.gpus_seen((), (), [pod([])]) == {}
-
-
-@pytest.mark.parametrize(
-    ("spec", "counts"),
-    [
-        ({}, True),
-        ({"scopes": ["NotTerminating"]}, True),
-        ({"scopes": ["Terminating"]}, False),
-        ({"scopeSelector": {"matchExpressions": [{"scopeName": "NotTerminating", "operator": "Exists"}]}}, True),
-        ({"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In"}]}}, False),
-    ],
-)
-def test_a_quota_on_some_pods_alone_is_none_of_every_pool(spec: dict[str, object], counts: bool) -> None:
-    name = "requests.nvidia.com/gpu"
-    status = {"hard": {name: "1"}, "used": {name: "0"}}
-    quota = msgspec.convert({"metadata": {"name": "jobs"}, "spec": spec, "status": status}, Quota)
-    assert view.gpus_seen([quota], (), ()) == ({"nvidia.com/gpu": GpusSeen(1, 0)} if counts else {})
 
 
 @pytest.mark.parametrize(
@@ -306,13 +303,19 @@ def test_a_gateway_that_ends_is_known_until_it_has_to_be_gone() -> None:
             ReplicaSeen("ends", "gateway:api", "http://10.0.0.2:8080/v1", 1, ready=True, terminating=True, ends_ms=9),
             ReplicaSeen("fails", "gateway:api", "http://10.0.0.3:8080/v1", created_ms=1),
             ReplicaSeen("crashes", "gateway:api", "http://10.0.0.4:8080/v1", created_ms=1, pending_reason="CrashLoop"),
+            ReplicaSeen(
+                "lost", "gateway:api", "http://10.0.0.5:8080/v1", 1, fault="its node does not answer", lost=True
+            ),
+            ReplicaSeen("faulty", "gateway:api", "http://10.0.0.6:8080/v1", 1, fault="container main waits"),
             ReplicaSeen("waits", "gateway:api", "", created_ms=1, pending_reason="Unschedulable"),
         ),
     )
     of_service = {"http://10.0.0.9:8080": True, "http://10.0.0.8:8080": False, "http://10.0.0.4:8080": False}
     ready, others = view.gateways_seen([tier], of_service)
     assert ready == ("http://10.0.0.1:8080", "http://10.0.0.9:8080")
-    assert others == {"http://10.0.0.2:8080": 9, "http://10.0.0.3:8080": None, "http://10.0.0.8:8080": None}
+    assert others == {"http://10.0.0.2:8080": 9} | dict.fromkeys(
+        ("http://10.0.0.3:8080", "http://10.0.0.5:8080", "http://10.0.0.8:8080")
+    )
 
 
 @pytest.mark.parametrize(("managers", "own"), [(["weir"], 2), (["weir", "argo"], 6), (["kubectl-edit"], 6), ([], 6)])
