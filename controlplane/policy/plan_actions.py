@@ -110,7 +110,7 @@ def reconcile(
             continue
         begin.append(target)
     if begin and (refused := journal.refused(observation.now_ms)):
-        begin = [each for each in begin if (each.target, KINDS[each.action], each.wanted) not in refused]
+        begin = [each for each in begin if not any(_is_refused(each, action) for action in refused)]
     busy = decision.targets.keys() | {action.pool for action in undone if action.kind == Action.Kind.FLOOR}
     returned = [each for each in raised(clusters) if each.pool not in busy and not _is_left(each.pool, left)]
     return Steps(tuple(begin), tuple(returned), frozenset(go_on), give_up)
@@ -138,6 +138,15 @@ def agrees(action: Action, target: TargetDecision) -> bool:
     if action.kind == Action.Kind.DOWN:
         return target.wanted <= action.after
     return target.wanted >= action.after
+
+
+def _is_refused(target: TargetDecision, action: Action) -> bool:
+    """Whether the decision wants what a cluster has refused: of removals, at least as much."""
+    return (
+        action.pool == target.target
+        and agrees(action, target)
+        and (action.kind == Action.Kind.DOWN or target.wanted == action.after)
+    )
 
 
 def _out_too_long(action: Action, observation: Observation) -> bool:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import Any
 
 import structlog
 from django.db import transaction
 from django.db.models import Q
 
+from controlplane.core.backoff import doubled_s
 from controlplane.fleet.models import Replica
 from controlplane.fleet.publish import publish_on_commit
 from controlplane.observability import tracing
@@ -20,6 +22,8 @@ Fence = Callable[[], None]
 KEEPS_DRAINING = (Action.Step.DRAINING, Action.Step.DRAINED, Action.Step.PREFERRED, Action.Step.ACCEPTED)
 REFUSED_FOR_S = 60.0
 """What a cluster has refused is asked for again after this: a right may have been granted meanwhile."""
+MAX_REFUSED_FOR_S, MAX_REFUSALS = 480.0, 3
+"""Of a removal that was refused again and again: less than a failed action is a fault, so that it stays one."""
 MAX_OUTCOME = 500
 
 
@@ -70,11 +74,24 @@ def any_undone() -> bool:
     return Action.objects.filter(_UNDONE).exists()
 
 
-def refused(now_ms: int) -> set[tuple[str, str, int]]:
-    """Pool, kind and count of what a cluster refused within the last REFUSED_FOR_S."""
+def refused(now_ms: int) -> list[Action]:
+    """What a cluster has refused, and is not to be asked for yet."""
     now = at(now_ms)
-    rows = Action.objects.filter(step=Action.Step.FAILED, ended_at__range=(now - timedelta(seconds=REFUSED_FOR_S), now))
-    return set(rows.values_list("pool", "kind", "after"))
+    longest = timedelta(seconds=MAX_REFUSED_FOR_S)
+    rows = Action.objects.filter(step=Action.Step.FAILED, ended_at__range=(now - longest, now))
+    return [each for each in rows if now - (each.ended_at or now) < timedelta(seconds=refused_for_s(each))]
+
+
+def refused_for_s(action: Action) -> float:
+    """How long what the cluster refused is not asked for again: a removal the longer the more often it was refused in a row, because its
+    replicas get no requests while it is tried.
+    """
+    if action.kind != Action.Kind.DOWN:
+        return REFUSED_FOR_S
+    before = Action.objects.filter(pool=action.pool, kind=action.kind, pk__lt=action.pk).order_by("-pk")
+    steps = before.values_list("step", flat=True)[:MAX_REFUSALS]
+    in_a_row = 1 + len(list(takewhile(lambda step: step == Action.Step.FAILED, steps)))
+    return doubled_s(REFUSED_FOR_S, in_a_row, MAX_REFUSED_FOR_S)
 
 
 def move(action: Action, step: str, now_ms: int, generation: int, fence: Fence, **changes: Any) -> bool:

@@ -76,7 +76,7 @@ class Stepper:
             return False
         except PermanentClusterError as error:
             log.error("action.refused", pool=action.pool, step=action.step, reason=str(error))  # noqa: TRY400  (the reason is all)
-            return self._end(action, STEPS.FAILED, f"The cluster refused it: {error}")
+            return self._end(action, STEPS.FAILED, _refusal(action, error))
 
     def postpone(self, action: Action, error: ClusterError, wait_s: float) -> None:
         """Try its next step again later."""
@@ -214,6 +214,12 @@ class Stepper:
 
     def _seen(self, action: Action) -> PoolSeen | None:
         return self._cluster.seen().pools.get(action.pool)
+
+
+def _refusal(action: Action, error: PermanentClusterError) -> str:
+    again = f"asked for again in {TEXT.duration(journal.refused_for_s(action))}"
+    then = f"Its replicas get requests again; it is {again}" if action.replicas else f"It is {again}"
+    return f"The cluster refused it: {str(error).rstrip('.')}. {then}."
 
 
 def _are(count: int) -> str:
