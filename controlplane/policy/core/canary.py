@@ -67,6 +67,16 @@ def waits_for(pool: str, facts: PoolFacts | None) -> str:
     return f"{facts.ready} of {replicas(facts.wanted)} of {pool} are ready" if facts.ready < facts.wanted else ""
 
 
+def clocked(memory: CanaryMemory | None, now_ms: int, *, paused: bool) -> CanaryMemory | None:
+    """With how long it is, or was, paused while it runs: that is none of its time."""
+    if memory is None or memory.outcome != "running" or paused is (memory.paused_since_ms is not None):
+        return memory
+    if paused:
+        return structs.replace(memory, paused_since_ms=now_ms)
+    over_ms = max(0, now_ms - (memory.paused_since_ms or now_ms))
+    return structs.replace(memory, paused_since_ms=None, paused_ms=memory.paused_ms + over_ms)
+
+
 def advance(
     name: str,
     spec: CanarySpec,
@@ -93,7 +103,8 @@ def advance(
         return Advanced(None, share, None, _waiting(name, spec, f"{spec.candidate} gets no requests yet", waits))
     if before is None:
         return _moved(name, spec, None, memory, f"{spec.candidate} begins with {spec.steps[0]} % of the requests")
-    if memory.outcome == "running" and now_ms - memory.entered[0][0] >= spec.time_limit_s * 1_000:
+    took_ms = now_ms - memory.entered[0][0] - memory.paused_ms
+    if memory.outcome == "running" and took_ms >= spec.time_limit_s * 1_000:
         verb = "is rolled back" if spec.on_fail == "roll_back" else "waits for a person"
         reason = f"{spec.candidate} {verb}: {seconds(spec.time_limit_s)} did not show that it is as good"
         outcome: Outcome = "rolled_back" if spec.on_fail == "roll_back" else "held"

@@ -160,7 +160,8 @@ class _Models:
         waits = canary.waits_for(spec.candidate, self.observation.pools.get(spec.candidate))
         if paused:
             spec, waits = structs.replace(spec, conclude=None, time_limit_s=math.inf), "the policy is paused"
-        memory, now_ms = self.memory.canaries.get(policy.name), self.observation.now_ms
+        now_ms = self.observation.now_ms
+        memory = canary.clocked(self.memory.canaries.get(policy.name), now_ms, paused=paused)
         advanced = canary.advance(policy.name, spec, policy.spec_digest, counts, memory, now_ms, waits)
         if advanced.memory is not None:
             self.canaries[policy.name] = advanced.memory

@@ -105,6 +105,9 @@ class CanaryMemory(Remembered, frozen=True):
     reason: str = ""
     ended_ms: int | None = None
     looks: tuple[CanaryLook, ...] = ()
+    paused_since_ms: int | None = None
+    paused_ms: int = 0
+    """Of pauses that are over: nothing was judged in them."""
 
     @property
     def percent(self) -> int:
@@ -132,6 +135,10 @@ def until(now_ms: int, memory: Memory) -> Memory:
         well_ms = None if each.well_since_ms is None else min(each.well_since_ms, now_ms)
         return FailoverMemory(each.active, min(each.since_ms, now_ms), well_ms)
 
+    def standing(each: CanaryMemory) -> CanaryMemory:
+        since_ms = None if each.paused_since_ms is None else min(each.paused_since_ms, now_ms)
+        return replace(each, entered=times(each.entered), paused_since_ms=since_ms)
+
     replace = msgspec.structs.replace
     return Memory(
         {
@@ -146,7 +153,7 @@ def until(now_ms: int, memory: Memory) -> Memory:
             model: {name: since(each) for name, each in failovers.items()}
             for model, failovers in memory.failovers.items()
         },
-        {name: replace(each, entered=times(each.entered)) for name, each in memory.canaries.items()},
+        {name: standing(each) for name, each in memory.canaries.items()},
     )
 
 

@@ -253,3 +253,21 @@ def test_a_person_s_conclusion_of_a_canary_begins_nothing_anew_and_waits_for_the
     ended = decide(seen(pool(), NEW), [after], paused.memory)
     assert ended.models["chat"].canary == {POOL: 100, "new": 0}
     assert decide(seen(pool(), NEW), [before], ended.memory).models["chat"].canary == {POOL: 100, "new": 0}
+
+
+def test_time_in_which_a_canary_was_paused_is_none_of_its_limit() -> None:
+    spec = {"model": "chat", "baseline": POOL, "candidate": "new", "time_limit_s": 3_600}
+    its = [policy("Canary", spec, "canary")]
+    hour_ms = 3_600_000
+    memory = decide(seen(pool(), NEW), its, Memory()).memory
+    for at_ms in (NOW_MS + hour_ms // 2, NOW_MS + 2 * hour_ms):
+        paused = seen(pool(), NEW, now_ms=at_ms, pauses=(Pause(NOW_MS + 3 * hour_ms),))
+        memory = decide(paused, its, memory).memory
+
+    def share(at_ms: int) -> dict[str, int]:
+        return decide(seen(pool(), NEW, now_ms=at_ms), its, memory).models["chat"].canary
+
+    assert share(NOW_MS + 3 * hour_ms) == {POOL: 95, "new": 5}
+    memory = decide(seen(pool(), NEW, now_ms=NOW_MS + 3 * hour_ms), its, memory).memory
+    assert share(NOW_MS + 3 * hour_ms + hour_ms // 2 - 1) == {POOL: 95, "new": 5}
+    assert share(NOW_MS + 3 * hour_ms + hour_ms // 2) == {POOL: 100, "new": 0}
