@@ -99,6 +99,8 @@ class GpusSeen(msgspec.Struct, frozen=True):
     """As many as the namespace's quota allows, else as many as the nodes have."""
     requested: int
     """Of them in use. Where nodes are counted and pods of other namespaces may not be read, theirs count as free."""
+    waiting_too: bool = False
+    """Whether those of pods that have no node yet are among the requested, as a quota counts them."""
 
 
 class ClusterSeen(msgspec.Struct, frozen=True):

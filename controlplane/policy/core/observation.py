@@ -193,6 +193,8 @@ class Gpus(Facts, frozen=True):
 
     allocatable: int
     requested: int
+    waiting_too: bool = False
+    """Whether those of pods that have no node yet are among the requested."""
 
     @property
     def free(self) -> int:

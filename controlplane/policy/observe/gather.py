@@ -266,12 +266,16 @@ def _cluster(seen: ClusterSeen, per_replica: Mapping[str, int], now_ms: int) -> 
     """A cluster counts GPUs by resource, and pools name types. Where it has one resource, that is the type of all its pools. A slot is
     the place of a replica, however many GPUs that has: `per_replica`, by type.
     """
-    gpus = {name: Gpus(each.allocatable, each.requested) for name, each in seen.gpus.items() if name in per_replica}
+    gpus = {
+        name: Gpus(each.allocatable, each.requested, each.waiting_too)
+        for name, each in seen.gpus.items()
+        if name in per_replica
+    }
     if len(seen.gpus) == 1:
         [(resource, only)] = seen.gpus.items()
         for name, each in per_replica.items():
             times = each if resource == SLOTS else 1
-            gpus[name] = Gpus(only.allocatable * times, only.requested * times)
+            gpus[name] = Gpus(only.allocatable * times, only.requested * times, only.waiting_too)
     return ClusterFacts(
         cluster=seen.cluster,
         age_ms=None if seen.seen_ms is None else max(0, now_ms - seen.seen_ms),

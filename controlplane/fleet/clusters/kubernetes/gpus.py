@@ -15,7 +15,7 @@ _OF_EVERY_REPLICA = frozenset({"NotTerminating", "NotBestEffort"})
 
 
 def gpus_seen(
-    quotas: Iterable[Quota], nodes: Collection[Node], pods: Iterable[Pod], elsewhere: Iterable[PlacedPod] = ()
+    quotas: Iterable[Quota], nodes: Collection[Node], pods: Iterable[Pod], elsewhere: Collection[PlacedPod] = ()
 ) -> dict[str, GpusSeen]:
     """GPUs by resource: of the namespace's quotas, the tightest; without a quota on them, those of the nodes. A quota on some pods alone,
     such as those of jobs, is none. `elsewhere` are pods of other namespaces.
@@ -29,23 +29,29 @@ def gpus_seen(
         for resource, amount in node.status.allocatable.items():
             if resource.endswith(GPU_SUFFIX):
                 allocatable[resource] += count(amount) if node.metadata.name in usable else 0
-    if allocatable:
-        requested: dict[str, int] = defaultdict(int)
-        here = (pod.spec for pod in pods if pod.status.phase not in ENDED)
-        placed = chain(here, (pod.spec for pod in elsewhere))
-        for spec in (spec for spec in placed if spec.nodeName in usable):
-            for resource in allocatable:
-                requested[resource] += sum(_amount(container.resources, resource) for container in spec.containers)
-        seen = {resource: GpusSeen(amount, requested[resource]) for resource, amount in allocatable.items()}
+    here = [pod.spec for pod in pods if pod.status.phase not in ENDED]
+    for resource, total in allocatable.items():
+        placed = (spec for spec in chain(here, (pod.spec for pod in elsewhere)) if spec.nodeName in usable)
+        seen[resource] = GpusSeen(total, _requested(placed, resource))
     for quota in filter(_is_of_every_replica, quotas):
         for name, hard in quota.status.hard.items():
             resource = name.removeprefix("requests.")
             if name.startswith("requests.") and resource.endswith(GPU_SUFFIX):
-                stated = GpusSeen(count(hard), count(quota.status.used.get(name, "0")))
+                stated = GpusSeen(count(hard), count(quota.status.used.get(name, "0")), waiting_too=True)
                 before = seen.get(resource)
-                if before is None or stated.allocatable - stated.requested < before.allocatable - before.requested:
+                waiting = _requested((spec for spec in here if not spec.nodeName), resource)
+                if before is None or _free(stated, waiting) < _free(before, waiting):
                     seen[resource] = stated
     return seen
+
+
+def _free(gpus: GpusSeen, waiting: int) -> int:
+    """Once the pods that have no node yet have theirs."""
+    return gpus.allocatable - gpus.requested - (0 if gpus.waiting_too else waiting)
+
+
+def _requested(specs: Iterable[PodSpec], resource: str) -> int:
+    return sum(_amount(container.resources, resource) for spec in specs for container in spec.containers)
 
 
 def _is_of_every_replica(quota: Quota) -> bool:

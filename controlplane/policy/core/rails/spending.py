@@ -64,7 +64,8 @@ def quota(case: Case, count: int) -> Verdict | None:
     if of_type is None:
         return None
     there = max(case.seen, facts.wanted or 0)
-    unplaced = max(0, there - (facts.ready or 0) - (facts.starting or 0) - (facts.failing or 0))
+    placed = (facts.ready or 0) + (facts.starting or 0) + (facts.failing or 0)
+    unplaced = max(0, there - placed - ((facts.pending or 0) if of_type.waiting_too else 0))
     free = max(0, of_type.free - case.reserved_gpus - unplaced * each)
     most = there + free // each
     if count <= most:

@@ -33,7 +33,7 @@ def test_gpus_that_nobody_can_use_do_not_count() -> None:
         },
         Quota,
     )
-    assert gpus.gpus_seen([quota], nodes, [pod("gpu-0")]) == {RESOURCE: GpusSeen(3, 2)}
+    assert gpus.gpus_seen([quota], nodes, [pod("gpu-0")]) == {RESOURCE: GpusSeen(3, 2, True)}
     assert gpus.gpus_seen((), (), [pod("gpu-0")]) == {}
 
 
@@ -51,4 +51,16 @@ def test_a_quota_on_some_pods_alone_is_none_of_every_pool(spec: dict[str, object
     name = f"requests.{RESOURCE}"
     status = {"hard": {name: "1"}, "used": {name: "0"}}
     quota = msgspec.convert({"metadata": {"name": "jobs"}, "spec": spec, "status": status}, Quota)
-    assert gpus.gpus_seen([quota], (), ()) == ({RESOURCE: GpusSeen(1, 0)} if counts else {})
+    assert gpus.gpus_seen([quota], (), ()) == ({RESOURCE: GpusSeen(1, 0, True)} if counts else {})
+
+
+@pytest.mark.parametrize(
+    ("hard", "tightest"), [("9", GpusSeen(6, 2)), ("6", GpusSeen(6, 2)), ("5", GpusSeen(5, 4, True))]
+)
+def test_a_quota_has_what_waits_for_a_node_and_nodes_have_not(hard: str, tightest: GpusSeen) -> None:
+    """The tightest is the one that has the least once those that wait have a node."""
+    name = f"requests.{RESOURCE}"
+    status = {"hard": {name: hard}, "used": {name: "4"}}
+    quota = msgspec.convert({"metadata": {"name": "q"}, "status": status}, Quota)
+    node = msgspec.convert({"metadata": {"name": "gpu-0"}, "status": {"allocatable": {RESOURCE: "6"}}}, Node)
+    assert gpus.gpus_seen([quota], [node], [pod("gpu-0"), pod("")]) == {RESOURCE: tightest}

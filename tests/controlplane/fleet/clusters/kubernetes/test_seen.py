@@ -47,6 +47,10 @@ def test_gpus_are_those_of_the_nodes_and_fewer_where_a_quota_says_so(hollow: Nam
         hollow.create(gpu_quota("gpus", 4))
         eventually(lambda: cluster.seen().gpus["nvidia.com/gpu"].allocatable == 4)
         assert cluster.seen().gpus["nvidia.com/gpu"].requested == 3
+        nowhere = deployment("nowhere", 1, gpus=1)
+        nowhere["spec"]["template"]["spec"]["nodeSelector"] = {"gpu": "h200"}
+        hollow.create(nowhere)
+        eventually(lambda: cluster.seen().gpus["nvidia.com/gpu"] == GpusSeen(4, 4, waiting_too=True))
 
 
 def test_an_autoscaler_is_seen(hollow: Namespace) -> None:

@@ -9,8 +9,8 @@ from controlplane.policy.core.rails import spending
 from tests.support.policy.cases import NOW_MS, case, judged, pool
 
 
-def cluster(allocatable: int, requested: int) -> ClusterFacts:
-    return ClusterFacts("eu", 500, gpus={"h100": Gpus(allocatable, requested)})
+def cluster(allocatable: int, requested: int, **its: bool) -> ClusterFacts:
+    return ClusterFacts("eu", 500, gpus={"h100": Gpus(allocatable, requested, **its)})
 
 
 def test_past_the_gpu_hours_or_the_money_of_a_day_a_pool_has_its_minimum() -> None:
@@ -65,6 +65,15 @@ def test_gpus_of_this_tick_and_of_replicas_on_their_way_are_not_free() -> None:
     for placed in ({"starting": 1}, {"failing": 1}):
         coming = pool(wanted=6, ready=4, **placed)
         assert judged(spending.quota(case(coming, cluster=cluster(16, 8)), 12)) == (9, "gpus")
+
+
+def test_a_quota_has_what_waits_for_a_node_already_and_not_what_is_still_to_be_created() -> None:
+    """Those that wait were counted twice: pools with room in their quota were not scaled."""
+    waits = pool(wanted=6, ready=4, pending=2)
+    assert judged(spending.quota(case(waits, cluster=cluster(16, 12, waiting_too=True)), 12)) == (8, "gpus")
+    assert judged(spending.quota(case(waits, cluster=cluster(16, 12)), 12)) == (6, "gpus")
+    waits = pool(wanted=6, ready=4, pending=1)
+    assert judged(spending.quota(case(waits, cluster=cluster(16, 10, waiting_too=True)), 12)) == (8, "gpus")
 
 
 @pytest.mark.parametrize(
