@@ -20,6 +20,7 @@ from controlplane.core.documents.plan import managed_by
 from controlplane.core.periodic import PeriodicThread
 from controlplane.fleet.clusters.errors import ClusterError
 from controlplane.fleet.clusters.kubernetes.client import MERGE, Api, MissingError, connect
+from controlplane.fleet.clusters.kubernetes.confirm import Confirmation
 from controlplane.fleet.clusters.kubernetes.watch import Watched
 from controlplane.sources.core import resources
 from controlplane.sources.core.resources import FINALIZER, GROUP, VERSION, Outcome, Resource, plural
@@ -40,17 +41,20 @@ class Follower:
         self._watched: Mapping[str, Watched[Resource]] = {
             kind: Watched(api, _path(namespace, kind), Resource, optional=True) for kind in KINDS
         }
+        self.confirmation = Confirmation(api, tuple(self._watched.values()), f"{namespace}'s custom resources")
         self._done: object = None
 
     def start(self) -> None:
         for watched in self._watched.values():
             watched.start()
+        self.confirmation.start()
 
     def stop(self) -> None:
         for watched in self._watched.values():
             watched.stop()
-        for watched in self._watched.values():
-            watched.thread.join(10)
+        self.confirmation.stop()
+        for thread in (self.confirmation, *(watched.thread for watched in self._watched.values())):
+            thread.join(10)
 
     @property
     def problem(self) -> str:

@@ -1,21 +1,16 @@
 """Everything of a namespace that is watched, and how old it is."""
 
-import threading
 import time
 from typing import Any
 
-import msgspec
-import structlog
-
-from controlplane.fleet.clusters.errors import ClusterError, ThrottledError
 from controlplane.fleet.clusters.kubernetes import paths
 from controlplane.fleet.clusters.kubernetes.client import Api
+from controlplane.fleet.clusters.kubernetes.confirm import Confirmation
 from controlplane.fleet.clusters.kubernetes.gpus import has_gpus
 from controlplane.fleet.clusters.kubernetes.objects import (
     Autoscaler,
     Deployment,
     EndpointSlice,
-    ListMetadata,
     Node,
     PlacedPod,
     Pod,
@@ -23,19 +18,12 @@ from controlplane.fleet.clusters.kubernetes.objects import (
 )
 from controlplane.fleet.clusters.kubernetes.watch import Watched
 
-log = structlog.get_logger(__name__)
-
-CONFIRM_EVERY_S = 2.0
 PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Selects pods that have a node and have not ended: they have what they request."""
 
 
-class _Page(msgspec.Struct):
-    metadata: ListMetadata
-
-
 class Watches:
-    """Watches every kind, and confirms every CONFIRM_EVERY_S that the server still answers: a quiet watch says nothing."""
+    """Watches every kind, and confirms that the server still answers."""
 
     def __init__(self, api: Api, namespace: str) -> None:
         self._api = api
@@ -52,27 +40,23 @@ class Watches:
         self.all: list[Watched[Any]] = [
             self.deployments, self.pods, self.autoscalers, self.slices, self.quotas, self.nodes, self.pods_elsewhere,
         ]  # fmt: skip
-        self._unconfirmed = ""
-        self.revision = 0
-        """Of the server's history, as it was last confirmed; 0 while that is not known."""
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._confirm, name=f"confirm {namespace}", daemon=True)
+        self.confirmation = Confirmation(api, self.all, namespace)
 
     def start(self) -> None:
         for watched in self.all:
             watched.start()
-        self._thread.start()
+        self.confirmation.start()
 
     def stop(self) -> None:
         """Ends within a call's timeout."""
-        self._stopped.set()
+        self.confirmation.stop()
         for watched in self.all:
             watched.stop()
 
     def join(self, timeout_s: float) -> bool:
         """Wait until every thread has ended, and say whether they have."""
         until = time.monotonic() + timeout_s
-        for thread in (self._thread, *(watched.thread for watched in self.all)):
+        for thread in (self.confirmation, *(watched.thread for watched in self.all)):
             thread.join(max(0.0, until - time.monotonic()))
         return not any(watched.thread.is_alive() for watched in self.all)
 
@@ -83,12 +67,12 @@ class Watches:
 
     @property
     def connected(self) -> bool:
-        return not self._unconfirmed and all(watched.connected for watched in self._counted)
+        return not self.confirmation.problem and all(watched.connected for watched in self._counted)
 
     @property
     def problem(self) -> str:
         """The first thing that is wrong."""
-        return next((watched.problem for watched in self._counted if watched.problem), self._unconfirmed)
+        return next((watched.problem for watched in self._counted if watched.problem), self.confirmation.problem)
 
     @property
     def confirmed_at(self) -> float | None:
@@ -101,30 +85,3 @@ class Watches:
     def version(self) -> tuple[int, ...]:
         """Another one whenever anything has changed."""
         return tuple(watched.changes for watched in self.all)
-
-    def _confirm(self) -> None:
-        """A list of a single object is read through to the store, so it fails where events would not come either."""
-        wait_s = CONFIRM_EVERY_S
-        while not self._stopped.wait(wait_s):
-            began, wait_s = time.monotonic(), CONFIRM_EVERY_S
-            try:
-                page = self._api.request("GET", self.deployments.path, _Page, query={"limit": "1"})
-            except ClusterError as error:
-                if not self._unconfirmed:
-                    log.warning("cluster.not_confirmed", path=self.deployments.path, reason=str(error))
-                self._unconfirmed = str(error)
-                if isinstance(error, ThrottledError):
-                    wait_s = max(wait_s, error.retry_after_s)
-            else:
-                self._unconfirmed = ""
-                self._note(page.metadata.resourceVersion)
-                for watched in self.all:
-                    watched.confirm(began)
-
-    def _note(self, version: str) -> None:
-        """A store that was restored from a backup has another history: watches would go on where that has not come yet, and say nothing."""
-        revision = int(version) if version.isascii() and version.isdecimal() else self.revision
-        if revision < self.revision:
-            log.warning("cluster.set_back", path=self.deployments.path, revision=revision, before=self.revision)
-            self._api.moves_on()
-        self.revision = revision

@@ -124,11 +124,11 @@ def test_a_quota_that_may_no_longer_be_read_is_forgotten_and_one_whose_reader_ha
         controllers_way(hollow) as proxy,
         opened(proxy.kubeconfig(tmp_path), hollow.name, "chat") as near,
     ):
-        eventually(lambda: near.seen().gpus.get(GPU) == GpusSeen(1, 0))
+        eventually(lambda: near.seen().gpus.get(GPU) == GpusSeen(1, 0, waiting_too=True))
         with proxy.fault(of_quotas, 401) as ended:
             proxy.cut_watches()
             eventually(lambda: ended.hits >= 1 and "401" in near.seen().problem)
-            assert near.seen().gpus.get(GPU) == GpusSeen(1, 0)
+            assert near.seen().gpus.get(GPU) == GpusSeen(1, 0, waiting_too=True)
         eventually(lambda: near.seen().problem == "" and near.seen().watching)
         with proxy.fault(of_quotas, 403):
             proxy.cut_watches()

@@ -14,10 +14,11 @@ import pytest
 import yaml
 
 from controlplane.fleet.clusters.errors import UnreachableError
-from controlplane.fleet.clusters.kubernetes import watches
+from controlplane.fleet.clusters.kubernetes import confirm, watches
 from controlplane.fleet.clusters.kubernetes.client import Api, connect
 from controlplane.fleet.clusters.kubernetes.objects import Metadata
 from controlplane.fleet.clusters.kubernetes.watch import Watched
+from controlplane.sources.follow import Follower
 from tests.support.cluster.authority import Authority
 from tests.support.wait import eventually
 
@@ -144,9 +145,12 @@ def test_an_event_that_cannot_be_read_is_said_and_the_watch_begins_anew(tmp_path
         assert not watched.thread.is_alive()
 
 
-def test_a_store_that_was_set_back_is_listed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reader", [watches.Watches, Follower])
+def test_a_store_that_was_set_back_is_listed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: type[watches.Watches] | type[Follower]
+) -> None:
     """A watch that goes on where the restored history has not come yet says nothing, and the server answers all the same."""
-    monkeypatch.setattr(watches, "CONFIRM_EVERY_S", 0.05)
+    monkeypatch.setattr(confirm, "CONFIRM_EVERY_S", 0.05)
     revision, listed = 500, Counter[bytes]()
 
     def answer(connection: ssl.SSLSocket, request: bytes) -> None:
@@ -166,16 +170,17 @@ def test_a_store_that_was_set_back_is_listed_anew(tmp_path: Path, monkeypatch: p
                 return
 
     with serving(tmp_path, answer) as api:
-        watched = watches.Watches(api, "eu")
+        watched = reader(api, "eu")
         watched.start()
         try:
-            eventually(lambda: watched.connected and watched.confirmed_at is not None)
-            assert set(listed.values()) == {1}
+            eventually(lambda: not watched.problem and watched.confirmation.revision == 500)
+            eventually(lambda: set(listed.values()) == {1}, lambda: listed)
             revision = 600
-            eventually(lambda: watched.revision == 600)
+            eventually(lambda: watched.confirmation.revision == 600)
             assert set(listed.values()) == {1}
             revision = 400
-            eventually(lambda: set(listed.values()) == {2} and watched.connected, lambda: listed)
+            eventually(lambda: set(listed.values()) == {2} and not watched.problem, lambda: listed)
         finally:
             watched.stop()
-            assert watched.join(60)
+            watched.confirmation.join(60)
+            assert not watched.confirmation.is_alive()
