@@ -6,29 +6,39 @@ from controlplane.policy.core.words import replicas
 
 SPENT_STALE_AFTER_S = 1_800.0
 """What was used is counted anew every few minutes."""
+CAPACITIES = "admin, Plan → Pools' capacities"
+GPUS = f"how many GPUs a replica has ({CAPACITIES})"
+PRICE = f"the pool's GPU type ({CAPACITIES}) and what an hour of it costs (Plan → GPU types)"
+NOT_COUNTED = "Its replicas have not been counted lately: see whether its cluster answers."
+KNOWN_AGAIN = "It was not known earlier today what a replica costs: it is known again from 00:00 UTC on."
 
 
 def gpu_hours(case: Case, count: int) -> Verdict | None:
     """Past the GPU-hours of a day a pool has `min` replicas."""
     limit = case.spec.budget.gpu_hours_per_day
     used = case.spent.gpu_hours_today if case.spent is not None else None
-    return _day(case, count, limit, used, "GPU-hours")
+    missing = "" if case.facts.gpus_per_replica is not None else GPUS
+    return _day(case, count, limit, used, "GPU-hours", missing)
 
 
 def usd(case: Case, count: int) -> Verdict | None:
     """Past the money of a day a pool has `min` replicas."""
     limit = case.spec.budget.usd_per_day
     used = case.spent.usd_today if case.spent is not None else None
-    return _day(case, count, limit, used, "USD")
+    missing = "" if case.facts.usd_per_replica_hour is not None else PRICE
+    return _day(case, count, limit, used, "USD", missing)
 
 
-def _day(case: Case, count: int, limit: float | None, used: float | None, unit: str) -> Verdict | None:
+def _day(case: Case, count: int, limit: float | None, used: float | None, unit: str, missing: str) -> Verdict | None:
+    """`missing` is what nobody has entered without which the use is not known, and where."""
     if limit is None:
         return None
     pool = case.facts.pool
     if used is None or case.spent is None or not fresh(case.spent.age_ms, SPENT_STALE_AFTER_S):
         verdict = lower(count, case.seen, "")
-        text = f"How many {unit} {pool} has used today is not known. No replica is added."
+        counted = case.spent is not None and fresh(case.spent.age_ms, SPENT_STALE_AFTER_S)
+        remedy = NOT_COUNTED if not counted else f"Enter {missing}." if missing else KNOWN_AGAIN
+        text = f"How many {unit} {pool} has used today is not known. No replica is added. {remedy}"
     else:
         # A person's count is not slowed: a budget takes nothing away from it at once, and lets it add nothing.
         most = case.spec.min if case.override is None else case.seen
@@ -49,7 +59,7 @@ def gpus(case: Case, count: int) -> Verdict | None:
         return None
     if each is None:
         verdict, pool = lower(count, case.seen, ""), case.facts.pool
-        text = f"How many GPUs a replica of {pool} has is not known. No replica is added: enter it with the pool's variant."
+        text = f"How many GPUs a replica of {pool} has is not known. No replica is added: enter it ({CAPACITIES})."
         return verdict and verdict._replace(reason=text, alarm=alarm("budget", pool, text, "ticket"))
     most = max(limit // each, min(case.seen, case.spec.min))  # what stands at `min` stays
     return lower(count, most, f"the budget is {limit} GPUs, and a replica has {each}")

@@ -41,6 +41,33 @@ def test_without_knowing_what_is_spent_nothing_is_added(spent: Spent | None) -> 
     assert judged(spending.gpu_hours(gpus, 6)) == (4, "budget")
 
 
+@pytest.mark.parametrize(
+    ("budget", "facts", "spent", "remedy"),
+    [
+        (
+            "usd_per_day", {"usd_per_replica_hour": None}, Spent(1.0, None, 1_000),
+            "Enter the pool's GPU type (admin, Plan → Pools' capacities) and what an hour of it costs (Plan → GPU types).",
+        ),
+        (
+            "gpu_hours_per_day", {"gpus_per_replica": None}, Spent(None, 1.0, 1_000),
+            "Enter how many GPUs a replica has (admin, Plan → Pools' capacities).",
+        ),
+        (
+            "usd_per_day", {"usd_per_replica_hour": 4.0}, Spent(None, None, 1_000),
+            "It was not known earlier today what a replica costs: it is known again from 00:00 UTC on.",
+        ),
+        ("usd_per_day", {}, None, "Its replicas have not been counted lately: see whether its cluster answers."),
+    ],
+)  # fmt: skip
+def test_a_budget_of_which_the_use_is_not_known_says_what_to_enter_and_where(
+    budget: str, facts: dict[str, Any], spent: Spent | None, remedy: str
+) -> None:
+    rail = spending.usd if budget == "usd_per_day" else spending.gpu_hours
+    verdict = rail(case(pool(**facts), spec={"budget": {budget: 50}}, spent=spent), 6)
+    assert verdict and verdict.alarm
+    assert verdict.alarm.text.endswith(f"is not known. No replica is added. {remedy}")
+
+
 def test_a_pool_has_no_more_gpus_than_its_policy_allows() -> None:
     assert judged(spending.gpus(case(spec={"budget": {"gpus": 7}}), 9)) == (3, "")
     assert spending.gpus(case(spec={"budget": {"gpus": 7}}), 3) is None
