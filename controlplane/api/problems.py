@@ -21,7 +21,7 @@ from controlplane.lane.store.batches import ConflictError
 from controlplane.planning.jobs import JobRefusedError
 from controlplane.policy.revisions.read import PolicyTextError
 from controlplane.telemetry.query.core.errors import BadParameterError, BadQuestionError
-from controlplane.telemetry.store import StoreInputError, StoreUnavailableError
+from controlplane.telemetry.store import StoreError, StoreInputError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 MAX_VALUE_CHARS = 80
@@ -94,6 +94,13 @@ def register(api: NinjaAPI) -> None:
             {"Retry-After": str(retry_s)},
             retry_after_s=retry_s,
         )
+
+    @api.exception_handler(StoreError)
+    def refused_by_store(request: HttpRequest, error: StoreError) -> HttpResponse:
+        log.error("store.refused", path=request.path, code=error.code, error=str(error))
+        code = f" with ClickHouse's error {error.code}" if error.code else ""
+        detail = f"It refused the query{code}, and will again. {error.remedy}"
+        return problem(500, "The store refused", detail, remedy=error.remedy)
 
     @api.exception_handler(AuthenticationError)
     def unknown_caller(request: HttpRequest, error: AuthenticationError) -> HttpResponse:

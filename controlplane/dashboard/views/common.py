@@ -24,7 +24,7 @@ from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.parameters import whole_number
 from controlplane.telemetry.query.core.question import DIMENSIONS, UNKNOWN, Question, parse
 from controlplane.telemetry.query.core.timerange import UNIT_S
-from controlplane.telemetry.store import StoreUnavailableError
+from controlplane.telemetry.store import StoreError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 View = Callable[..., HttpResponse]
@@ -45,7 +45,9 @@ LENGTHS = ("30m", "1h", "2h", "4h", "8h", "1d", "3d", "7d")
 
 
 def page(view: View) -> View:
-    """Decorates a page that queries telemetry: a bad question is answered with 400 and its remedy, an unavailable store with 503."""
+    """Decorates a page that queries telemetry: a bad question is answered with 400 and its remedy, an unavailable store with 503,
+    and one that refuses with 500 and what its owner can do.
+    """
 
     @functools.wraps(view)
     def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -57,6 +59,9 @@ def page(view: View) -> View:
             log.warning("store.unavailable", path=request.path, error=str(error))
             response = trouble(request, 503, {"away": True})
             response["Retry-After"] = str(max(1, round(error.retry_after_s)))
+        except StoreError as error:
+            log.error("store.refused", path=request.path, code=error.code, error=str(error))  # noqa: TRY400  (the reason is all)
+            response = trouble(request, 500, {"refused": error})
         response["Cache-Control"] = "no-store"  # else the back button may show a fragment for a page
         patch_vary_headers(response, ("HX-Request",))
         return response

@@ -28,6 +28,24 @@ class StoreError(Exception):
         super().__init__(message)
         self.code = code
 
+    @property
+    def remedy(self) -> str:
+        """What its owner can do, as sentences."""
+        return _REMEDIES.get(self.code or 0, "Weir's log has what it says (store.refused).")
+
+
+_OTHER_TABLES = "Its tables are not those of this version: start telemetry of the same version, which migrates them."
+_REMEDIES = {
+    16: _OTHER_TABLES,  # NO_SUCH_COLUMN_IN_TABLE
+    46: "It lacks a function: run a newer ClickHouse.",  # UNKNOWN_FUNCTION
+    47: _OTHER_TABLES,  # UNKNOWN_IDENTIFIER
+    192: "Its user is not known: correct WEIR_STORE_DSN.",  # UNKNOWN_USER
+    193: "Its password is wrong: correct WEIR_STORE_DSN.",  # WRONG_PASSWORD
+    497: "Its user lacks a right: grant it to the user of WEIR_STORE_DSN.",  # ACCESS_DENIED
+    516: "Its user or password is wrong: correct WEIR_STORE_DSN.",  # AUTHENTICATION_FAILED
+}
+"""By ClickHouse's error codes."""
+
 
 class StoreInputError(StoreError, ValueError):
     """Permanent: an argument (a dimension, a cursor, an identifier, a limit) is wrong. The message names it and the remedy."""

@@ -90,6 +90,14 @@ def test_a_store_that_is_away_is_a_503_to_be_tried_again(caller: Client, away: N
     assert int(response["Retry-After"]) >= 1
 
 
+def test_a_store_that_refuses_says_what_its_owner_can_do(caller: Client, refusing: None) -> None:
+    response = caller.get("/api/v1/latency")
+    assert (response.status_code, response["Content-Type"]) == (500, PROBLEM)
+    problem = response.json()
+    assert problem["title"] == "The store refused" and "error 516" in problem["detail"]
+    assert problem["remedy"] == "Its user or password is wrong: correct WEIR_STORE_DSN."
+
+
 def test_an_endpoint_that_is_not_there_is_a_404_in_the_same_form(caller: Client) -> None:
     response = caller.get("/api/v1/latencies")
     assert (response.status_code, response["Content-Type"]) == (404, PROBLEM)

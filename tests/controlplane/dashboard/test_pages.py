@@ -42,6 +42,13 @@ def test_an_absent_store_is_said_in_words(reader: Client, away: None, path: str)
     assert "/latency" in reader.get("/quick").content.decode()
 
 
+def test_a_store_that_refuses_is_said_with_what_its_owner_can_do(reader: Client, refusing: None) -> None:
+    response = reader.get("/latency")
+    text = response.content.decode()
+    assert response.status_code == 500
+    assert "The store refuses" in text and "Its user or password is wrong: correct WEIR_STORE_DSN." in text
+
+
 @pytest.mark.parametrize("query", ["from=yesterday", "q=p42", "to=now-1h", "by=colour"])
 def test_a_bad_parameter_is_explained(reader: Client, served: Filled, query: str) -> None:
     response = reader.get(f"/latency?{query}")

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import pytest
 from django.test import Client
@@ -95,6 +96,14 @@ def fresh(annex: str, annexed: Store) -> Iterator[Filled]:
 def away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages and API ask a store that does not answer: nothing listens on port 1."""
     store = Store("clickhouse://weir:nobody@127.0.0.1:1/weir")
+    monkeypatch.setattr(answers, "store", lambda: store)
+
+
+@pytest.fixture
+def refusing(front_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages and API ask a store with a password that it does not take."""
+    address = urlsplit(front_dsn)
+    store = Store(address._replace(netloc=f"{address.username}:wrong@{address.hostname}:{address.port}").geturl())
     monkeypatch.setattr(answers, "store", lambda: store)
 
 
