@@ -45,6 +45,7 @@ def main() -> None:
         sys.exit(f"the controller cannot run: {error}")
     controller = Controller(store, config, observe)
     policies = PolicyLoop(config, store, clusters(), LEASE, controller.holder, LEASE_LASTS, stopping)
+    controller.at_zero = policies.at_zero
     controller.gateways = lambda: ended(policies.traffic())
     with serve(config, controller) as port:
         print(f"controller http={port}", flush=True)

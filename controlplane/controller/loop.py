@@ -8,8 +8,9 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
@@ -82,6 +83,8 @@ class Controller:
         self._observe = observe
         self.gateways: Callable[[], Mapping[str, Process]] = dict
         """What gateways have counted, by process."""
+        self.at_zero: Callable[[], Collection[str]] = tuple
+        """Pools that have no replica because policies have decided so."""
         self._freshness = FreshnessCheck(config.stale_after_s)
         self._gaps = Gaps(store)
         self._stale = ""  # why the ledger was not trusted at this tick
@@ -152,8 +155,9 @@ class Controller:
         except (StoreUnavailableError, StoreError) as error:
             self._stale, why = "the ledger cannot be read", f"the ledger cannot be read: {error}"
             return _unknown(objectives, self._last, now_ns, why), why
-        self._last = evaluations
-        return evaluations, ""
+        at_zero = frozenset(self.at_zero())
+        self._last = [replace(each, meant=bool(each.idle) and at_zero.issuperset(each.idle)) for each in evaluations]
+        return self._last, ""
 
     def _staleness(self, now: datetime, store: Store) -> str:
         self._stale = self._freshness.problem(store, now)

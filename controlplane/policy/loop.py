@@ -84,10 +84,15 @@ class PolicyLoop(PeriodicThread):
         self._readers = (self._planned, self._gateways, self._canaries, self._stages, self._metrics)
         self._engine = Engine(self._background, self._refreshed)
         self._beat_s = float("-inf")
+        self._at_zero = frozenset[str]()
 
     def traffic(self) -> Traffic:
         """What gateways have said; nothing before the first round."""
         return self._gateways.traffic()
+
+    def at_zero(self) -> frozenset[str]:
+        """Pools that have no replica, as the last decision wants it."""
+        return self._at_zero
 
     def run(self) -> None:
         for reader in self._readers:
@@ -116,6 +121,8 @@ class PolicyLoop(PeriodicThread):
             return
         fence = partial(lease.fence, self._lease, self._holder, generation)
         ticked = self._engine.tick(Leader(self._holder, generation, fence), int(time.time() * 1_000))
+        targets = ticked.decision.targets if ticked.decision else {}
+        self._at_zero = frozenset(name for name, each in targets.items() if each.wanted == each.seen == 0)
         self._canaries.follow(ticked.policies, ticked.decision)
         self._stages.follow(ticked.policies.all, ticked.observation)
         self._metrics.follow(ticked.policies.all, ticked.observation)

@@ -56,9 +56,18 @@ def check_edges(indicator: Histogram) -> None:
             raise ValueError(reason)
 
 
-def grown(store: Store, indicator: Histogram, from_s: int, to_s: int) -> tuple[Block, str]:
-    """Bad and total observations by step of GRID_S, each at the time of the sample that first shows it; and why they say nothing of now,
-    or not all, else empty. Observations in a bucket that the threshold divides are in neither number.
+class Grown(NamedTuple):
+    """Bad and total observations by step of GRID_S, and why they say nothing of now, or not all, else empty: where no replica runs whose
+    observations they are, of which pools.
+    """
+
+    block: Block
+    uncertain: str = ""
+    idle: tuple[str, ...] = ()
+
+
+def grown(store: Store, indicator: Histogram, from_s: int, to_s: int) -> Grown:
+    """Each observation at the time of the sample that first shows it. Those in a bucket that the threshold divides are in neither number.
 
     Raises ValueError where the threshold is not a bound, StoreUnavailableError and StoreError.
     """
@@ -86,21 +95,21 @@ def grown(store: Store, indicator: Histogram, from_s: int, to_s: int) -> tuple[B
     good, total = np.rint(counts)
     block = np.stack([np.clip(total - good, 0, None), total]).astype(np.int32)
     if not any(source.lasts for source in sources):
-        return block, _unsampled(indicator, {info.labels.get("pool", "") for info in stored})
+        return Grown(block, *_unsampled(indicator, {info.labels.get("pool", "") for info in stored}))
     divided = [source.labels for source in sources if not source.known[source.times >= from_s * 10**9].all()]
-    return (
+    return Grown(
         block,
         f"no bucket of {indicator.metric} with {divided[0]} ends at {indicator.threshold:g}" if divided else "",
     )
 
 
-def _unsampled(indicator: Histogram, pools: Collection[str]) -> str:
-    """Why no bucket has a sample now, which replicas of these pools have had; an empty one is not known."""
+def _unsampled(indicator: Histogram, pools: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    """Why no bucket has a sample now, which replicas of these pools have had (an empty one is not known), and those without a replica."""
     here = Pool.objects.filter(name__in=pools).order_by("name") if "" not in pools else Pool.objects.none()
     names = list(here.values_list("name", flat=True))
     if not names or here.filter(replicas__enabled=True).exists():
-        return f"no bucket of {indicator.metric} has a sample now"
-    return f"no replica of {' and '.join(names)} runs, so nothing is measured"
+        return f"no bucket of {indicator.metric} has a sample now", ()
+    return f"no replica of {' and '.join(names)} runs, so nothing is measured", tuple(names)
 
 
 class _Counted(NamedTuple):

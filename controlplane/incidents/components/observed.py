@@ -39,7 +39,7 @@ def _objectives(now: datetime) -> Iterator[ObjectiveSeen]:
         yield ObjectiveSeen(
             name=f"{row.objective.name} ({scope})" if split else row.objective.name,
             owner=row.objective.owner.name if row.objective.owner else "",
-            is_unknown=row.state == ObjectiveState.State.UNKNOWN,
+            is_unknown=row.state == ObjectiveState.State.UNKNOWN and not row.document.get("meant"),
             since=row.since,
             at=reported_at(row.key, row.at, now),
             why=str(row.document.get("why") or ""),

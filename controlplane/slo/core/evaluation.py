@@ -28,6 +28,8 @@ class Evaluation:
     note: str = ""  # which values are not judged; else empty
     recorded_since_s: int | None = None  # since when requests are recorded, s since the epoch
     gaps: Sequence[Gap] = ()  # of measurement, that may have its requests
+    idle: tuple[str, ...] = ()  # it is unknown only because these pools have no replica
+    meant: bool = False  # that is what policies have decided
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -47,6 +49,7 @@ class Evaluation:
             "revision": alert.objective.revision,
             "why": self.why,
             "note": self.note,
+            "meant": self.meant,
         }
 
 

@@ -89,7 +89,8 @@ class Evaluator:
             raise errors[0]  # the store is out of memory or time for all
         for known in done:
             known.read(now_s, TAIL_S // 2)
-            known.uncertain = self._query.uncertain.pop(known.objective.slug, "")
+            grown = self._query.grown.pop(known.objective.slug, None)
+            known.uncertain, known.idle = (grown.uncertain, grown.idle) if grown else ("", ())
         self._unknown.look(done, now_s)
         return self._judge(now_ns, staleness(self._store))
 
@@ -274,12 +275,9 @@ class Evaluator:
             if split and not known.missing and seen.is_empty and not unsure:
                 continue  # all its events are older than the period
             scope = scope_of(objective, split)
-            evaluations.append(
-                replace(
-                    evaluate(objective, scope, seen, now_ns, self._maintenance, unsure, gaps, known.uncertain),
-                    note=known.note,
-                )
-            )
+            judged = evaluate(objective, scope, seen, now_ns, self._maintenance, unsure, gaps, known.uncertain)
+            idle = known.idle if judged.why == known.uncertain else ()
+            evaluations.append(replace(judged, note=known.note, idle=idle))
         for split, text in self._unknown.elsewhere(known, set(sums.splits(known.definition))):
             evaluations.append(unjudged(objective, scope_of(objective, split), now_ns, text))
         if not evaluations and objective.split_by:  # no value has events yet

@@ -31,6 +31,7 @@ class KnownObjective:
     refused: str = ""
     note: str = ""  # which values are not judged
     uncertain: str = ""  # why the newest minutes may have been counted in part
+    idle: tuple[str, ...] = ()  # the pools without a replica that this is for
 
     @property
     def why(self) -> str:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from controlplane.slo.bucket_edges import grown
+from controlplane.slo.bucket_edges import Grown, grown
 from controlplane.slo.core.count_plan import GRID_S, Block, Counting, CountPlan, Split
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.period import SECOND_NS, Span
@@ -26,8 +26,8 @@ class LedgerQuery:
         self._store = store
         self._plans: dict[tuple[tuple[str, ...], tuple[MaintenanceWindow, ...]], CountPlan] = {}
         self._turn = 0
-        self.uncertain: dict[str, str] = {}
-        """Why the last counts of a histogram may not be all; empty where they are. By slug."""
+        self.grown: dict[str, Grown] = {}
+        """The last counts of each histogram, with why they may not be all. By slug."""
 
     def counts(
         self, chosen: Sequence[KnownObjective], maintenance: tuple[MaintenanceWindow, ...], from_s: int, to_s: int
@@ -98,7 +98,8 @@ class LedgerQuery:
         from_s: int,
         to_s: int,
     ) -> dict[Split, Block]:
-        block, self.uncertain[known.objective.slug] = grown(self._store, indicator, from_s, to_s)
+        self.grown[known.objective.slug] = grown(self._store, indicator, from_s, to_s)
+        block = self.grown[known.objective.slug].block
         for each in maintenance:
             if each.concerns(known.objective.slug) and not each.scope:
                 for span in each.occurrences(Span(from_s * SECOND_NS, to_s * SECOND_NS)):

@@ -37,7 +37,7 @@ def histories(
     start_s = max(oldest_s, from_s - _lead_s(objective, from_s)) // HOUR_S * HOUR_S
     recorded_s = None if isinstance(objective.indicator, Histogram) else oldest_s
     if isinstance(objective.indicator, Histogram):
-        block, _ = grown(store, objective.indicator, start_s, end_s)
+        block = grown(store, objective.indicator, start_s, end_s).block
         return {(): _history(objective, block, start_s, from_s, recorded_s)}
     plan = CountPlan([objective], maintenance)
     window = Window(start_s * SECOND_NS, end_s * SECOND_NS)

@@ -13,9 +13,11 @@ from controlplane.controller.loop import LEASE_LASTS, Controller, Fence
 from controlplane.core import lease
 from controlplane.fleet.models import Observation
 from controlplane.incidents.act.actions import retire
+from controlplane.incidents.components import observed
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident
 from controlplane.slo.core.alert import Alert
+from controlplane.slo.core.evaluation import unjudged
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Latency
 from controlplane.slo.models import ObjectiveState, StoredObjective
@@ -340,3 +342,18 @@ def test_a_disabled_objective_is_not_judged(store: Store, incidents: Incidents, 
     controller(store, incidents).step(now)
     assert incidents.seen == [{}]
     assert not ObjectiveState.objects.exists()
+
+
+@pytest.mark.parametrize("at_zero", [{"chat/eu"}, {"chat/us"}])
+def test_an_objective_of_a_pool_that_has_no_replica_by_decision_is_unknown_and_no_fault(
+    store: Store, incidents: Incidents, now: datetime, monkeypatch: pytest.MonkeyPatch, at_zero: set[str]
+) -> None:
+    save_objective(UP, who="olga")
+    made = controller(store, incidents)
+    idle = replace(unjudged(UP, {}, int(now.timestamp() * 1e9), "no replica of chat/eu runs"), idle=("chat/eu",))
+    monkeypatch.setattr(made.evaluator, "tick", lambda *_: [idle])
+    made.at_zero = lambda: at_zero
+    made.step(now)
+    assert ObjectiveState.objects.get().state == "unknown", "pages say so"
+    [seen] = observed.read(now, now, "").objectives
+    assert seen.is_unknown is (at_zero != {"chat/eu"})

@@ -10,6 +10,7 @@ from pytest_django import Settings
 
 from controlplane.fleet.models import Pool, Replica
 from controlplane.slo.bucket_edges import grown, known_edges, refusal
+from controlplane.slo.core.evaluation import Evaluation
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Histogram
 from controlplane.slo.core.windows import DAY_S, HOUR_S
@@ -69,7 +70,7 @@ def test_growth_above_the_bound_is_bad_across_resets(store: Store) -> None:
 
 def counted(store: Store, indicator: Histogram, from_s: int) -> tuple[int, int]:
     """Bad and total observations of an hour and a minute, of which none is in doubt."""
-    block, doubt = grown(store, indicator, from_s, from_s + 3_660)
+    block, doubt, _ = grown(store, indicator, from_s, from_s + 3_660)
     assert doubt == ""
     bad, total = block.sum(axis=1).tolist()
     return bad, total
@@ -77,12 +78,17 @@ def counted(store: Store, indicator: Histogram, from_s: int) -> tuple[int, int]:
 
 def judged(store: Store, at_s: int = NOW_S) -> tuple[str, str]:
     """The state of an objective on the histogram, and why it is not known."""
+    found = evaluation(store, at_s)
+    return found.alert.state, found.why
+
+
+def evaluation(store: Store, at_s: int = NOW_S) -> Evaluation:
     evaluator, objective = Evaluator(store, retention_s=DAY_S), Objective("vllm-ttft", "", Histogram(METRIC, 0.5), 0.95)
     evaluator.tick([objective], [], at_s * NS)
     while evaluator.sweep(at_s * NS):
         pass
     [found] = evaluator.tick([objective], [], at_s * NS)
-    return found.alert.state, found.why
+    return found
 
 
 def test_what_lies_in_a_bucket_around_the_threshold_is_neither_good_nor_bad_and_that_is_said(store: Store) -> None:
@@ -92,7 +98,7 @@ def test_what_lies_in_a_bucket_around_the_threshold_is_neither_good_nor_bad_and_
     put(store, {0.5: steps, math.inf: steps}, times_s=times)
     assert judged(store) == ("quiet", "")
     put(store, {0.3: [0.0] * len(times), 0.7: steps, math.inf: steps}, times_s=times, replica="b")
-    block, doubt = grown(store, Histogram(METRIC, 0.5), times[0] // 60 * 60, times[0] // 60 * 60 + 3_660)
+    block, doubt, _ = grown(store, Histogram(METRIC, 0.5), times[0] // 60 * 60, times[0] // 60 * 60 + 3_660)
     assert block.sum(axis=1).tolist() == [0, 2_400]
     assert "replica=b" in doubt
     assert judged(store) == ("unknown", doubt)
@@ -114,7 +120,7 @@ def test_while_no_bucket_is_sampled_it_is_not_known_whether_observations_are_goo
     assert judged(store, NOW_S + 7 * HOUR_S)[0] == "unknown"
     for replica in "ab":  # their servers do not answer
         put(store, {bound: [STALE] for bound in BOUNDS}, times_s=[NOW_S + 15], replica=replica)
-    _, doubt = grown(store, Histogram(METRIC, 0.5), NOW_S // 60 * 60 - 300, NOW_S // 60 * 60 + 60)
+    _, doubt, _ = grown(store, Histogram(METRIC, 0.5), NOW_S // 60 * 60 - 300, NOW_S // 60 * 60 + 60)
     assert doubt == "no bucket of vllm:time_to_first_token_seconds has a sample now"
 
 
@@ -135,6 +141,8 @@ def test_of_a_pool_without_a_replica_it_is_said_that_none_runs(store: Store) -> 
     assert (said(), said(pool="chat/eu")) == (unanswered, "no replica of chat/eu runs, so nothing is measured")
     running[1].delete()
     assert said() == "no replica of chat/eu and chat/us runs, so nothing is measured"
+    found = evaluation(store)
+    assert (found.alert.state, found.why, found.idle) == ("unknown", said(), ("chat/eu", "chat/us"))
     put(store, {bound: [10.0, STALE] for bound in BOUNDS}, times_s=[NOW_S - 30, NOW_S - 15], replica="unknown")
     assert said() == unanswered
 

@@ -20,7 +20,9 @@ EXPLAINED_BY = tuple(map(key_of, ("telemetry", "gateway", "controller", SPANS)))
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveSeen:
-    """The latest state of an objective in one scope. `why`: why it is unknown."""
+    """The latest state of an objective in one scope. `why`: why it is unknown. One of pools that policies have ended is not meant to be
+    known.
+    """
 
     name: str
     owner: str
