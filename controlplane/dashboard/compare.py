@@ -10,6 +10,7 @@ from controlplane.dashboard.core import comparison
 from controlplane.dashboard.core.comparison import EARLIER, Other
 from controlplane.dashboard.core.figures.latency import OtherLine
 from controlplane.dashboard.core.screen import Screen
+from controlplane.dashboard.history import groups_of
 from controlplane.telemetry.core.query_types import Dimension, Group, LatencyPoint, LatencyReport, Totals
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.parameters import Parameters
@@ -68,7 +69,7 @@ def query_side(other: Other, by: Dimension) -> OtherSide:
     return OtherSide(
         other,
         answers.submit_query(answers.report, question),
-        answers.submit_query(answers.groups, question, by),
+        answers.submit_query(answers.groups, answers.of_groups(question, by), by),
         answers.submit_query(answers.series, question, answers.step_ns(question)),
     )
 
@@ -101,6 +102,7 @@ def compare_context(
     """`compared`: the difference in words, by stage and by segment."""
     other, then, groups_then = side.other, side.report.result(), side.groups.result()
     segments = comparison.by_segment(groups, groups_then)
+    shown = answers.rounded(other.question)
     sentences = []
     if report.e2e_ms and then.e2e_ms:
         values = (getattr(each.e2e_ms, question.quantile) for each in (report, then))
@@ -112,6 +114,7 @@ def compare_context(
     return {
         "compared": {
             "words": other.words,
+            "groups_of": groups_of(shown.range.window, answers.of_groups(shown, by).range.window, by),
             "sentences": [sentence for sentence in sentences if sentence],
             "few": comparison.few(report, then) and bool(report.e2e_ms and then.e2e_ms),
             "href": f"{screen.path}?{screen.query(other.question, compare='')}",

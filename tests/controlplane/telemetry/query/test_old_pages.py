@@ -250,3 +250,19 @@ def test_groups_say_which_time_they_are_of_where_it_is_not_the_pages(
         said = f"Of the requests from {first} to {last} UTC: rollups by tier and the filters are kept by the half day."
     assert answer.context["groups_of"] == said
     assert said in words_of(answer.content.decode())
+
+
+@pytest.mark.usefixtures("old")
+def test_groups_of_the_other_side_are_of_the_time_that_is_kept_and_it_is_said(reader: Client) -> None:
+    """They were of no time that rollups have: a half day was cut in two."""
+    begin, end = (str(FROM_NS + hour * HOUR_NS) for hour in (11, 20))
+    asked = {"from": begin, "to": end, "by": "tier", "model": "small", "compare": "previous"}
+    answer = reader.get("/latency", asked)
+    first, last = (minute(FROM_NS + hour * HOUR_NS) for hour in (0, 12))
+    said = f"Of the requests from {first} to {last} UTC: rollups by tier and the filters are kept by the half day."
+    assert answer.context["compared"]["groups_of"] == said
+    assert f"The time just before: {said}" in words_of(answer.content.decode())
+    [segment] = answer.context["compared"]["segments"]
+    assert segment["part"].share_then == 1.0
+    whole = reader.get("/latency", {"from": str(DAY.from_ns), "to": str(DAY.to_ns), "compare": "previous"})
+    assert whole.context["compared"]["groups_of"] == ""
