@@ -39,6 +39,19 @@ def acknowledge(key: str, by: str, at: datetime, note: str = "", via: str = "") 
     return _changed(key, change)
 
 
+def unacknowledge(key: str, by: str, at: datetime, text: str) -> bool:
+    """Nobody works on it any more, unless somebody has acknowledged it since `at`. `text` is added to the timeline either way."""
+
+    def change(incident: Incident) -> bool:
+        _enter(incident, Entry.Kind.NOTE, by, at, text, "")
+        if incident.status == Incident.Status.ACKNOWLEDGED and (incident.acknowledged_at or at) <= at:
+            incident.status = Incident.Status.OPEN
+            incident.acknowledged_at, incident.acknowledged_by = None, ""
+        return True
+
+    return _changed(key, change)
+
+
 def resolve(key: str, by: str, at: datetime, note: str = "", via: str = "", cools: bool = True) -> bool:
     """A person says that it is over. A new incident opens if it still fires after the cool-down, or at once without one (`cools`)."""
 

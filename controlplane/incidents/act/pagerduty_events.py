@@ -28,9 +28,10 @@ TOO_OLD = timedelta(days=7)
 """PagerDuty retries for hours. An older event changes nothing; the ids of events are kept for longer (`send/prune.py`)."""
 VIA = "pagerduty"
 
+UNACKNOWLEDGED = "incident.unacknowledged"
+"""By hand, or because nobody resolved it within PagerDuty's time."""
 WRITTEN_AS_NOTE = {
     "incident.reopened": "Reopened in PagerDuty.",
-    "incident.unacknowledged": "No longer acknowledged in PagerDuty.",
     "incident.escalated": "Escalated in PagerDuty.",
     "incident.reassigned": "Reassigned in PagerDuty.",
 }
@@ -114,7 +115,9 @@ def _outcome(event: Event, key: str, now: datetime) -> str:
 def _changes(event: Event, key: str, at: datetime) -> Callable[[], bool] | None:
     match event.type:
         case "incident.acknowledged":
-            return lambda: actions.acknowledge(key, event.by, at, via=VIA)
+            return lambda: not _undone_since(key, event) and actions.acknowledge(key, event.by, at, via=VIA)
+        case known if known == UNACKNOWLEDGED:
+            return lambda: actions.unacknowledge(key, event.by, at, "No longer acknowledged in PagerDuty.")
         case "incident.resolved":
             return lambda: actions.resolve(key, event.by, at, via=VIA)
         case "incident.annotated":
@@ -122,3 +125,8 @@ def _changes(event: Event, key: str, at: datetime) -> Callable[[], bool] | None:
         case known if known in WRITTEN_AS_NOTE:
             return lambda: actions.note(key, event.by, at, WRITTEN_AS_NOTE[known])
     return None
+
+
+def _undone_since(key: str, event: Event) -> bool:
+    """Whether an acknowledge comes late: after the event that undid it."""
+    return HookEvent.objects.filter(key=key, event_type=UNACKNOWLEDGED, occurred_at__gte=event.occurred_at).exists()

@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
 
+from controlplane.incidents.act import actions
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.models import HookEvent, HookSecret
 
@@ -66,6 +67,32 @@ def status() -> tuple[str, list[str]]:
 def test_an_acknowledge_there_is_an_acknowledge_here() -> None:
     assert send(event("incident.acknowledged")).status_code == 202
     assert status() == ("acknowledged", ["acknowledged Ann Oncall pagerduty"])
+
+
+@pytest.mark.parametrize("here", [False, True])
+def test_an_acknowledge_that_is_undone_there_is_undone_here(here: bool) -> None:
+    """It stayed acknowledged here, and no banner named it, while PagerDuty called the next person."""
+    now = timezone.now()
+    if here:
+        actions.acknowledge(KEY, "bob", now - timedelta(minutes=30))
+    else:
+        send(event("incident.acknowledged", 1, now - timedelta(minutes=30)))
+    send(event("incident.unacknowledged", 2, now - timedelta(minutes=1)))
+    found = Incident.objects.get(notice_key=KEY)
+    assert (found.status, found.acknowledged_at, found.acknowledged_by) == ("open", None, "")
+    assert found.entries.last().text == "No longer acknowledged in PagerDuty."
+    send(event("incident.acknowledged", 3, now))
+    assert status()[0] == "acknowledged"
+
+
+def test_an_acknowledge_and_what_undoes_it_count_by_when_they_were() -> None:
+    now = timezone.now()
+    send(event("incident.unacknowledged", 2, now - timedelta(minutes=1)))
+    send(event("incident.acknowledged", 1, now - timedelta(minutes=30)))
+    assert status()[0] == "open"
+    actions.acknowledge(KEY, "bob", now)
+    send(event("incident.unacknowledged", 3, now - timedelta(seconds=1)))
+    assert status()[0] == "acknowledged", "bob has acknowledged it since"
 
 
 def test_a_resolve_there_is_a_resolve_here_whatever_comes_after_it() -> None:
