@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.http import parse_etags
 from ninja import Field, Query, Router, Schema, Status
 
 from controlplane.accounts import rights
@@ -133,7 +134,10 @@ def document(request: HttpRequest, kind: str, name: str) -> HttpResponse:
 
 
 IF_MATCH = {"name": "If-Match", "in": "header", "required": False, "schema": {"type": "string"}}
-"""The ETag of the document that the change was made of; `*` is any."""
+"""The ETag of the document that the change was made of, or several, of which it is one; `*` is any that is there.
+
+https://www.rfc-editor.org/rfc/rfc9110#name-if-match: weak ones match none.
+"""
 
 
 @router.put(
@@ -145,11 +149,12 @@ IF_MATCH = {"name": "If-Match", "in": "header", "required": False, "schema": {"t
 def change_document(request: HttpRequest, kind: str, name: str) -> Any:
     """412 where it has changed since. 202 where it waits for another person's approval."""
     rights.require_anywhere(request.user, EDIT_FLEET)
-    wanted = request.headers.get("If-Match")
-    if not wanted or wanted == "*":
+    matches = request.headers.get("If-Match")
+    if matches is None:
         return _changed(request, kind, name)
     with transaction.atomic():
-        if wanted != _etag(_text(kind, name, lock=True)):
+        wanted, etag = parse_etags(matches), _etag(_text(kind, name, lock=True))
+        if etag not in wanted and wanted != ["*"]:
             detail = f"{kind} {name} is another one by now: read it again, and send its ETag"
             return problem(412, "Changed since", detail)
         return _changed(request, kind, name)

@@ -38,6 +38,29 @@ def test_a_document_is_changed_unless_somebody_else_was_faster(owner: Client, ho
     assert owner.get("/api/v1/fleet/documents/Pol/x").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ('"other", {}', 200), ('{},"other"', 200), ("*", 200), (" * ", 200),
+        ('"other", "more"', 412), ("W/{}", 412), ("other", 412), ("", 412),
+    ],
+)  # fmt: skip
+def test_several_etags_may_match_and_a_weak_one_never_does(owner: Client, home: Path, asked: str, status: int) -> None:
+    entered_fleet()
+    answer = owner.get(URL)
+    text, etag = answer.content.decode(), answer["ETag"]
+    assert put(owner, text + "  weight: 70\n", **{"If-Match": asked.replace("{}", etag)}).status_code == status
+    assert Pool.objects.get(name="chat-eu").weight == (70 if status == 200 else 100)
+
+
+def test_of_what_is_not_there_no_etag_matches_and_none_is_needed(owner: Client, home: Path) -> None:
+    entered_fleet()
+    text = owner.get(URL).content.decode()
+    Pool.objects.filter(name="chat-eu").delete()
+    assert put(owner, text, **{"If-Match": "*"}).status_code == 404
+    assert put(owner, text).status_code == 200
+
+
 def test_of_two_who_change_the_same_document_at_once_one_is_told(
     owner: Client, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
