@@ -15,6 +15,7 @@ from ninja import Field, Query, Router, Schema
 
 from controlplane.api.formats import Name, QuarterName, ScenarioText
 from controlplane.core.formatting import instant
+from controlplane.core.spreadsheet import as_text
 from controlplane.planning.inputs import plan_inputs
 from controlplane.planning.open_work import whole_plan
 from controlplane.planning.questions import compared, planned_quarter, pools_of, quarter_of, scenario_of, this_hour_s
@@ -335,6 +336,6 @@ def _csv(name: str, columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> H
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, extrasaction="ignore")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: as_text(cell) for name, cell in row.items()} for row in rows)
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
     return HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8", headers=headers)

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from controlplane.accounts.models import ApiToken
-from controlplane.planning.models import StoredForecast
+from controlplane.planning.models import GpuType, StoredForecast
 from tests.support.planning.fleet import plan_fleet
 from tests.support.planning.stored import store_forecasts, store_record
 from tests.support.web.people import member
@@ -77,12 +77,14 @@ def test_a_plan_adds_up(caller: Client, stored: list[StoredForecast], served: ob
 
 def test_the_csv_of_a_plan_has_its_hours(caller: Client, stored: list[StoredForecast], served: object) -> None:
     chosen = {"hours": 3, "pool": "chat-large-eu"}
+    GpuType.objects.filter(name="h100").update(name="=1+1")
     hours = caller.get(f"{API}/plan", chosen).json()["pools"][0]["hours"]
     response = caller.get(f"{API}/plan.csv", chosen)
     assert response["Content-Type"].startswith("text/csv")
     rows = list(csv.DictReader(io.StringIO(response.content.decode())))
     assert [int(row["replicas"]) for row in rows] == [hour["replicas"] for hour in hours]
     assert {(row["forecaster"], row["skill"], row["history_days"]) for row in rows} == {("seasonal_day", "0.38", "9.0")}
+    assert {row["gpu"] for row in rows} == {"'=1+1"}, "no formula of a spreadsheet"
     assert {row["pool"] for row in rows} == {"chat-large-eu"} and rows[0]["hour"].endswith(":00:00Z")
 
 

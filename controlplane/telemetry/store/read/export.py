@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 
+from controlplane.core.spreadsheet import FORMULA, GUARD
 from controlplane.telemetry.core.query_types import Filters, Window
 from inference.contract.stages import STAGES
 
@@ -121,8 +123,18 @@ def _lines(tables: Iterable[pa.Table]) -> Iterator[bytes]:
 def _csv(tables: Iterable[pa.Table]) -> Iterator[bytes]:
     for number, table in enumerate(tables):
         file = io.BytesIO()
-        pyarrow.csv.write_csv(table, file, pyarrow.csv.WriteOptions(include_header=number == 0))
+        pyarrow.csv.write_csv(_as_text(table), file, pyarrow.csv.WriteOptions(include_header=number == 0))
         yield file.getvalue()
+
+
+def _as_text(table: pa.Table) -> pa.Table:
+    """With no cell that a spreadsheet would take for a formula."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) or pa.types.is_dictionary(field.type):
+            cells = table.column(at).cast(pa.string())
+            cells = pyarrow.compute.replace_substring_regex(cells, f"({FORMULA})", rf"{GUARD}\1")
+            table = table.set_column(at, field.name, cells)
+    return table
 
 
 def _parquet(tables: Iterable[pa.Table]) -> Iterator[bytes]:

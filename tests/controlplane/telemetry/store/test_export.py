@@ -28,6 +28,18 @@ def test_csv_holds_every_row_once_in_order_and_closes(store: Store) -> None:
     assert 'a "quoted", name\nof two lines' in {each["tenant"] for each in read}
 
 
+def test_what_clients_named_is_no_formula_of_a_spreadsheet(store: Store) -> None:
+    names = ['=HYPERLINK("http://evil.example")', "+1", "-1", "@sum", "\tx", "\rx", "a=1", "'", ""]
+    rows = [row(number, tenant=name, model=name) for number, name in enumerate(names)]
+    store.writer.insert_requests(rows, version=1)
+    read = list(csv.DictReader(io.StringIO(b"".join(store.exports.parts(HOUR)).decode(), newline="")))
+    for column in ("tenant", "model"):
+        assert [each[column] for each in read] == [f"'{name}" for name in names[:6]] + names[6:]
+    assert {each["entry_start_ns"] for each in read} == {str(each.entry_start_ns) for each in rows}
+    table = pyarrow.parquet.read_table(io.BytesIO(b"".join(store.exports.parts(HOUR, form="parquet"))))
+    assert table["tenant"].to_pylist() == names, "no spreadsheet reads it"
+
+
 def test_parquet_holds_types_and_missing_values(store: Store) -> None:
     store.writer.insert_requests(ROWS, version=1)
     pieces = list(store.exports.parts(HOUR, {"model": ("small",)}, "parquet"))
