@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from forecasting.calendar import time_text
 from forecasting.capacity.assumptions import HOUR_S, PlanInputs, PoolAssumptions, ReplicaCapacity, TokenMix
-from forecasting.capacity.demand_on_pools import Grid, grid_of, loads_of, shares, size_of, wanted_of
+from forecasting.capacity.demand_on_pools import Grid, grid_of, loads_of, shares, size_of, unread, wanted_of
 from forecasting.capacity.plan import Plan, PoolPlan
 from forecasting.capacity.pool_capacity import carried_by
 from forecasting.capacity.replicas import PoolNeed, capacity_of, changed, horizon_s, level_of, need_of
@@ -128,7 +128,7 @@ def work_plans(
     parts = [shares(inputs.pools, load.model, load.region) for load in loads]
     needs = {pool.pool: need_of(pool, loads, parts, grid) for pool in inputs.pools}
     base = {pool.pool: with_spare(needs[pool.pool].warm, pool) for pool in inputs.pools}
-    forecast = {name for each in parts for name in each}
+    forecast, incomplete = {name for each in parts for name in each}, unread(inputs)
     plans = []
     for pool in inputs.pools:
         share = shares(inputs.pools, pool.model, "").get(pool.pool, 0.0)
@@ -140,7 +140,7 @@ def work_plans(
         if capacity is None:
             why = f"What a replica of {pool.variant} carries on {pool.gpu} is not known"
             plan = _unknown(pool, its, base[pool.pool], grid, inputs, why)
-        elif pool.pool not in forecast:
+        elif pool.pool not in forecast or pool.pool in incomplete:
             why = f"No demand of clients is forecast for {pool.pool}, so what it leaves is not known"
             plan = _unknown(pool, its, base[pool.pool], grid, inputs, why)
         else:

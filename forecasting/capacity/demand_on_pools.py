@@ -17,7 +17,7 @@ from forecasting.capacity.assumptions import (
     TokenMix,
 )
 from forecasting.capacity.scenario import Scenario
-from forecasting.forecast import Forecast
+from forecasting.forecast import UNREADABLE, Forecast
 from forecasting.series import F64
 
 DAY_S = 24 * HOUR_S
@@ -230,6 +230,16 @@ def _context(mix: TokenMix, inputs: F64 | float = 1.0, outputs: F64 | float = 1.
     long ones are there for longer (lengths that vary as much as their mean, as those of language models do).
     """
     return inputs * mix.input_tokens + outputs * mix.output_tokens
+
+
+def unread(inputs: PlanInputs) -> dict[str, str]:
+    """By pool that has part of a demand whose forecast cannot be read, that as a sentence: what else it gets is not all."""
+    return {
+        pool: f"{demand.key} is left out: {demand.requests.reason}"
+        for demand in inputs.demands
+        if demand.requests.candidate == UNREADABLE
+        for pool in shares(inputs.pools, demand.model, demand.region)
+    }
 
 
 def shares(pools: Sequence[PoolAssumptions], model: str, region: str) -> dict[str, float]:

@@ -1,12 +1,12 @@
 """What should be warm when."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from forecasting.capacity.assumptions import PlanInputs, PoolAssumptions
-from forecasting.capacity.demand_on_pools import Grid, grid_of, loads_of, shares, wanted_of
+from forecasting.capacity.demand_on_pools import Grid, grid_of, loads_of, shares, unread, wanted_of
 from forecasting.capacity.pool_capacity import KEPT_FOR, replicas_for
 from forecasting.capacity.replicas import PoolNeed, ahead, capacity_of, horizon_s, need_of
 from forecasting.capacity.scenario import AS_FORECAST
@@ -58,7 +58,9 @@ def warm_plans(inputs: PlanInputs) -> tuple[WarmPlan, ...]:
     grid = grid_of(inputs)
     loads = loads_of(wanted_of(inputs, inputs.level, grid), AS_FORECAST, grid)
     parts = [shares(inputs.pools, load.model, load.region) for load in loads]
-    return tuple(_warm_plan(pool, inputs, grid, need_of(pool, loads, parts, grid)) for pool in inputs.pools)
+    plans = (_warm_plan(pool, inputs, grid, need_of(pool, loads, parts, grid)) for pool in inputs.pools)
+    said = unread(inputs)
+    return tuple(replace(each, reason=f"{each.reason} {said.get(each.pool, '')}".rstrip()) for each in plans)
 
 
 def _warm_plan(pool: PoolAssumptions, inputs: PlanInputs, grid: Grid, need: PoolNeed) -> WarmPlan:

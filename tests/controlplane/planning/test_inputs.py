@@ -16,8 +16,10 @@ from controlplane.planning.models import (
     StoredForecast,
 )
 from forecasting.capacity.assumptions import PoolAssumptions, ReplicaCapacity, TokenMix
+from forecasting.capacity.deadlines import OpenWork, work_plans
 from forecasting.capacity.replica_capacity import ASSUMED_COLD_START_S
 from forecasting.capacity.replicas import make_plan
+from forecasting.capacity.warm_plan import warm_plans
 from forecasting.forecast import LEVELS
 from tests.support.planning.fleet import EU_GPUS, plan_fleet
 from tests.support.planning.stored import SERIES, store_forecasts
@@ -98,6 +100,9 @@ def test_a_forecast_that_cannot_be_read_is_said_and_stops_no_other(fleet: None, 
     assert [len(demand.requests) for demand in inputs.demands] == [672, 0, 672]
     (said,) = [note for note in make_plan(inputs).notes if "cannot be read" in note]
     assert said.startswith("chat-large / standard / us: ")
+    works = work_plans(inputs, [OpenWork("chat-large", 100.0, NOW_S + 80_000)], NOW_S)
+    assert {plan.pool: plan.is_known for plan in works} == {"chat-large-eu": True, "chat-large-us": False}
+    assert [plan.pool for plan in warm_plans(inputs) if "cannot be read" in plan.reason] == ["chat-large-us"]
 
 
 def test_a_measured_capacity_that_cannot_be_read_is_not_known(fleet: None) -> None:

@@ -2,7 +2,7 @@
 
 from controlplane.policy.core.observation import PoolPlan
 from forecasting.capacity.assumptions import PlanInputs
-from forecasting.capacity.demand_on_pools import shares
+from forecasting.capacity.demand_on_pools import shares, unread
 from forecasting.capacity.plan import Basis
 from forecasting.capacity.warm_plan import WarmPlan
 from forecasting.gate import words
@@ -18,8 +18,8 @@ def pool_plan(warm: WarmPlan, inputs: PlanInputs, now_s: float) -> PoolPlan | No
     """
     pool = next(each for each in inputs.pools if each.pool == warm.pool)
     served = [demand for demand in inputs.demands if warm.pool in shares(inputs.pools, demand.model, demand.region)]
-    forecasts = [demand.requests for demand in served]
-    if not all(map(len, forecasts)) or not forecasts or pool.gpu not in pool.capacities:
+    forecasts = [demand.requests for demand in served if len(demand.requests)]
+    if not forecasts or warm.pool in unread(inputs) or pool.gpu not in pool.capacities:
         return None
     basis = Basis.of(served)
     first = max(0, int(now_s - warm.start_s) // warm.step_s)
