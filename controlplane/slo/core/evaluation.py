@@ -49,7 +49,7 @@ class Evaluation:
             "revision": alert.objective.revision,
             "why": self.why,
             "note": self.note,
-            "meant": self.meant,
+            **({"meant": True} if self.meant else {}),
         }
 
 
