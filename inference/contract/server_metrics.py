@@ -33,14 +33,14 @@ class ServerLoad(NamedTuple):
 
 
 class Series(NamedTuple):
-    """A metric's name, and the label that a series of it must have, if any."""
+    """A metric's name, and the label that a series of it must have, if any. An empty label is an absent one."""
 
     name: str
     label: tuple[str, str] | None = None
 
     def has(self, metric: str, labels: Mapping[str, str]) -> bool:
         """Whether this is one of it."""
-        return metric == self.name and (self.label is None or labels.get(self.label[0]) == self.label[1])
+        return metric == self.name and (self.label is None or labels.get(self.label[0], "") == self.label[1])
 
 
 class LoadMetrics(NamedTuple):
@@ -53,12 +53,16 @@ class LoadMetrics(NamedTuple):
 
 
 _TRITON = "nv_trt_llm_request_metrics"
+_OF_ALL = ("priority", "")
+"""The total of a SGLang that schedules by priority. The requests of each priority are series beside it."""
 LOAD_METRICS: Mapping[str, LoadMetrics] = {
     "vllm": LoadMetrics(
         Series("vllm:num_requests_waiting"), Series("vllm:num_requests_running"), Series("vllm:kv_cache_usage_perc")
     ),
     "sglang": LoadMetrics(
-        Series("sglang:num_queue_reqs"), Series("sglang:num_running_reqs"), Series("sglang:token_usage")
+        Series("sglang:num_queue_reqs", _OF_ALL),
+        Series("sglang:num_running_reqs", _OF_ALL),
+        Series("sglang:token_usage"),
     ),
     "trtllm": LoadMetrics(
         Series("trtllm_num_requests_waiting"),
@@ -114,12 +118,13 @@ class _Searched(NamedTuple):
     """A series as it stands on a page."""
 
     name: bytes
-    label: bytes  # empty takes all
+    label: re.Pattern[bytes]  # finds something in the labels of a series that counts
 
 
 def _searched(series: Series) -> _Searched:
-    label = '{}="{}"'.format(*series.label).encode() if series.label is not None else b""
-    return _Searched(b"\n" + series.name.encode(), label)
+    name, value = series.label or ("", "")
+    label = rf'[{{,]{name}="{value}"' if value else rf'^(?!.*[{{,]{name}="[^"])'
+    return _Searched(b"\n" + series.name.encode(), re.compile(label.encode() if name else b""))
 
 
 _SEARCHED = [
@@ -215,6 +220,6 @@ def _values(page: bytes, series: _Searched) -> Iterator[float]:
                 value = float(number[0]) if number else -1.0
             except ValueError:
                 value = -1.0
-            if series.label in labels:
+            if series.label.search(labels):
                 yield value if 0 <= value <= _MAX_NUMBER else math.nan
         at = page.find(start, rest)

@@ -87,6 +87,20 @@ def test_the_adapters_of_a_vllm_are_those_of_its_latest_series() -> None:
     assert read_load(many.encode(), 0.0).most_adapters == 0
 
 
+def test_the_parts_of_a_total_by_priority_do_not_count_beside_it() -> None:
+    def series(name: str, total: int, *parts: int) -> str:
+        by_priority = {"": total, **{str(priority): part for priority, part in enumerate(parts)}}
+        return "".join(
+            f'sglang:{name}{{dp_rank="0",priority="{priority}",tp_rank="0"}} {number}.0\n'
+            for priority, number in by_priority.items()
+        )
+
+    page = series("num_running_reqs", 12, 7, 5) + series("num_queue_reqs", 3, 0, 3)
+    assert read_load(page.encode(), 0.0) == ServerLoad(0.0, 3.0, 12.0)
+    assert is_queue("sglang:num_queue_reqs", {"tp_rank": "0"})
+    assert not is_queue("sglang:num_queue_reqs", {"tp_rank": "0", "priority": "1"})
+
+
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "1e308", "-1", "x", ""])
 def test_what_is_missing_or_no_number_is_unknown_and_not_zero(value: str) -> None:
     page = f"vllm:num_requests_waiting 2\nvllm:num_requests_waiting {value}\nvllm:num_requests_running 4\nvllm:num_requests_running 1"
