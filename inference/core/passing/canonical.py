@@ -54,7 +54,7 @@ def _message(message: Any) -> Any:
     content = message.get("content")
     if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
         (part,) = content
-        content = part["text"] if part.keys() == {"type", "text"} else content
+        content = part["text"] if part.keys() == {"type", "text"} and part["type"] == "text" else content
     if isinstance(content, str):
         content = content.replace("\r\n", "\n").replace("\r", "\n") if "\r" in content else content
         if message.get("role") in _WRITTEN_BY_PEOPLE:

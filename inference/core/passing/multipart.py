@@ -73,7 +73,7 @@ def document(body: bytes, form: Form) -> dict[str, Any]:
         if part.filename is not None:
             value = [part.filename, blake2b(value, digest_size=16).hexdigest()]
         else:
-            value = _value(part.name, value.decode("utf-8", "replace"))
+            value = _value(part.name, value.decode("utf-8", "surrogateescape"))
         if part.name not in said:
             said[part.name] = value
         elif part.name.endswith("[]"):

@@ -222,12 +222,13 @@ class Passed:
         """What is hashed: the question, and what is changed of it."""
         known = self._known
         if known.canonical is None:
-            exact = self.operation not in GENERATION  # white space counts
+            # White space counts, also where the model goes on with what a person wrote.
+            exact = self.operation not in GENERATION or is_true(self.document.get("continue_final_message"))
             hashed = canonical.digest if known.is_long else canonical.canonical
             try:
                 known.canonical = hashed(self.path, self.document, exact=exact)
             except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or a number beyond 64 bits
-                known.canonical = blake2b(self.body).digest()
+                known.canonical = blake2b(self.path.encode() + b"\0" + self.body).digest()
         changes = sorted((name, value) for name, value in self.changes.items() if value is not None)
         return known.canonical + _encode(changes) if changes else known.canonical
 

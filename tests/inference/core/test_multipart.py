@@ -69,6 +69,11 @@ def test_what_the_fields_say_is_read_as_json_would_be() -> None:
     assert passed.content_type == TYPE
     other = read_form("/v1/audio/transcriptions", "transcription", body.replace(b"RIFF", b"RIFG"), TYPE)
     assert other.canonical != passed.canonical, "another speech is another question"
+    latin, its_like = (
+        read_form("/v1/audio/transcriptions", "transcription", body.replace("é".encode(), byte), TYPE)
+        for byte in (b"\xe9", b"\xe8")
+    )
+    assert latin.canonical != its_like.canonical, "what is no UTF-8 differs too"
     without = passed.but({"prompt": None})
     assert b"prompt" not in without.rendered({"model": b'"n"'})
     assert fields_of(without.rendered({"model": b'"n"'}))["model"] == b"n"

@@ -118,6 +118,10 @@ SPACED = {"messages": [{"role": "user", "content": " a\r\nb "}]}
         ({"messages": [{"role": "tool", "content": "  a"}]}, {"messages": [{"role": "tool", "content": "a"}]}, False),
         ({"tools": [{"b": 1, "a": 2}]}, {"tools": [{"a": 2, "b": 1}]}, False),
         ({"stream": True}, {}, False),
+        ({"messages": [{"role": "user", "content": "a"}]},
+         {"messages": [{"role": "user", "content": [{"type": "other", "text": "a"}]}]}, False),
+        ({"messages": [{"role": "user", "content": "a "}], "continue_final_message": True},
+         {"messages": [{"role": "user", "content": "a"}], "continue_final_message": True}, False),
     ],
 )  # fmt: skip
 def test_what_is_hashed_tells_apart_what_may_be_answered_otherwise(
@@ -159,7 +163,7 @@ def test_what_servers_in_python_take_is_handed_on_and_has_a_key(odd: str) -> Non
     body = f'{{"model": "m", "x": {odd}}}'.encode()
     request = read("/v1/completions", "text_completion", body)
     assert request.rendered({}) == body
-    assert request.canonical
+    assert request.canonical != read("/v1/chat/completions", "chat", body).canonical
 
 
 @pytest.mark.parametrize(
