@@ -22,6 +22,17 @@ _ADDRESS = (("server.address", "server.port"), ("net.peer.name", "net.peer.port"
 _HOST = ("k8s.pod.name", "service.instance.id", "k8s.pod.ip", "host.ip", "server.address", "host.name")
 _MAX_AROUND = 16  # spans
 _HTTP_STATUS = ("http.response.status_code", "http.status_code")
+_LOWEST, _HIGHEST, _DIGITS = 100, 999, 3
+_GRPC_STATUS = ("rpc.response.status_code", "rpc.grpc.status_code", "grpc.status_code")
+_HTTP_OF_GRPC = {
+    **dict.fromkeys(("1", "CANCELLED"), 499),
+    **dict.fromkeys(("3", "INVALID_ARGUMENT", "11", "OUT_OF_RANGE"), 400),
+    **dict.fromkeys(("5", "NOT_FOUND"), 404),
+    **dict.fromkeys(("7", "PERMISSION_DENIED"), 403),
+    **dict.fromkeys(("8", "RESOURCE_EXHAUSTED"), 429),
+    **dict.fromkeys(("16", "UNAUTHENTICATED"), 401),
+}
+"""Of what a client did, or a server refused (google/rpc/code.proto). All else is an error by the span's own status."""
 
 
 class Outcome(NamedTuple):
@@ -132,17 +143,17 @@ def cost_usd(attributes: Attributes) -> float | None:
 
 
 def outcome(request: Request) -> Outcome:
-    """How the request ended: by the root span of Weir's gateway, else by HTTP status and span status of the entry, then of the client.
+    """How the request ended: by the root span of Weir's gateway, else by status of HTTP or gRPC and of the span, of the entry, then of the
+    client.
 
     429 is `rejected`, 499 is `cancelled`, any other status from 400 up is `error`. `error.type` on a span that did not fail is `cancelled`:
     the client left.
     """
     entry = request.entry.span
     spans = [entry] if request.client is None else [entry, request.client.span]
-    http_status = first_count([span.attributes for span in spans], *_HTTP_STATUS)
-    if http_status is not None and http_status > 999:
-        http_status = None
-    error_type = first_text([span.attributes for span in spans], "error.type")
+    said: list[Attributes] = [span.attributes for span in spans]
+    http_status = _status(said)
+    error_type = first_text(said, "error.type")
     status = text(entry.attributes, "weir.status")
     if status in STATUSES:
         return Outcome(status, http_status, error_type)
@@ -155,3 +166,17 @@ def outcome(request: Request) -> Outcome:
     else:
         status = "cancelled" if error_type else "ok"
     return Outcome(status, http_status, error_type)
+
+
+def _status(sources: list[Attributes]) -> int | None:
+    """The status of HTTP, or the one that is like that of gRPC. Envoy has both as text."""
+    for attributes in sources:
+        for key in _GRPC_STATUS:
+            if key in attributes and (status := _HTTP_OF_GRPC.get(str(attributes[key]))) is not None:
+                return status
+        for key in _HTTP_STATUS:
+            digits = text(attributes, key)
+            status = int(digits) if digits.isdecimal() and len(digits) == _DIGITS else count(attributes, key)
+            if status is not None and _LOWEST <= status <= _HIGHEST:
+                return status
+    return None

@@ -141,6 +141,10 @@ def test_the_path_says_which_inference_it_is(path: str, operation: str) -> None:
     assert only(http__method="POST", http__target=path).operation == operation
 
 
+KNOWN: dict[int | str | None, int | None] = {1000: None, "404": 404, "429": 429, "0": None, "x": None}
+"""What is known of a status that is no number of HTTP's, or one in text, as Envoy has it."""
+
+
 @pytest.mark.parametrize(
     ("http_status", "statuses", "status"),
     [
@@ -151,7 +155,10 @@ def test_the_path_says_which_inference_it_is(path: str, operation: str) -> None:
         (499, (0, 0), "cancelled"),
         (999, (0, 0), "error"),
         (1000, (0, 0), "ok"),
-        ("404", (0, 0), "ok"),
+        ("404", (0, 0), "error"),
+        ("429", (0, 0), "rejected"),
+        ("0", (0, 0), "ok"),
+        ("x", (0, 0), "ok"),
         (None, (0, 0), "ok"),
         (None, (2, 0), "error"),
         (None, (0, 2), "error"),
@@ -166,4 +173,25 @@ def test_the_status_is_that_of_http_or_of_either_span(
     caller = span("chat m", 0, 1000, kind=CLIENT, status=statuses[0], gen_ai__operation__name="chat")
     server = span("POST", 100, 900, caller, kind=SERVER, service="server", status=statuses[1], also=said)
     (row,) = close([caller, server])
-    assert (row.status, row.http_status) == (status, None if http_status in (1000, "404") else http_status)
+    assert (row.status, row.http_status) == (status, KNOWN.get(http_status, http_status))
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "http_status"),
+    [
+        ({"rpc.grpc.status_code": 1}, "cancelled", 499),
+        ({"rpc.response.status_code": "CANCELLED"}, "cancelled", 499),
+        ({"grpc.status_code": "1"}, "cancelled", 499),
+        ({"rpc.grpc.status_code": 3}, "error", 400),
+        ({"rpc.grpc.status_code": 8}, "rejected", 429),
+        ({"rpc.grpc.status_code": 14}, "error", None),
+        ({"rpc.grpc.status_code": 3, "http.status_code": 200}, "error", 400),
+        ({"rpc.grpc.status_code": 0, "http.status_code": 200.0}, "error", 200),
+    ],
+)
+def test_a_call_over_grpc_ends_as_its_status_says(
+    said: dict[str, AttrValue], status: str, http_status: int | None
+) -> None:
+    caller = span("ModelInfer", 0, 1000, kind=CLIENT, status=2, also=said)
+    (row,) = close([caller, span("InferRequest", 100, 900, caller, kind=SERVER, service="triton")])
+    assert (row.status, row.http_status) == (status, http_status)
