@@ -15,6 +15,8 @@ _LIMITS, _STEPS = 8, 24
 """How often that limit is taken anew within a period, and after how many steps at the soonest."""
 _FEWEST = 3
 """Deviations that a limit needs."""
+_FEWEST_PERIODS = 3
+"""A history that has them can do without a part of the first."""
 
 
 def seasonal_day(history: History, origins: Ints, leads: Ints) -> F64:
@@ -46,11 +48,22 @@ def _naive(history: History, period_s: int, origins: Ints, leads: Ints) -> F64:
 
 
 def _profiled(history: History, period_s: int, origins: Ints, leads: Ints) -> F64:
-    earlier = history.earlier(period_s)
+    earlier = _from_half_a_period(history, period_s)
     means = profile(history.extended(), earlier)
     steps = known(targets(origins, leads), earlier, earlier, origins)
     base = np.where(steps == NONE, np.nan, means[steps])
     return corrected(history.series.values, means, base, origins, leads)
+
+
+def _from_half_a_period(history: History, period_s: int) -> Ints:
+    """`history.earlier`, as if the history began half a period more than some whole ones before its end.
+
+    The mean of a step is that of the periods before it, and where demand drifts it depends on how many they are. Were these one more from
+    the end on, as where a history is whole weeks long, no error before it would know of that.
+    """
+    earlier, period = history.earlier(period_s), period_s // history.series.step_s
+    too_many = (history.steps - period // 2) % period
+    return np.where(earlier < too_many, NONE, earlier) if history.steps >= _FEWEST_PERIODS * period else earlier
 
 
 def profile(values: F64, earlier: Ints) -> F64:

@@ -99,6 +99,18 @@ def test_a_profile_is_corrected_by_the_newest_errors() -> None:
     assert raised == pytest.approx(values[-1], abs=15)
 
 
+@pytest.mark.parametrize(
+    ("name", "days"), [("profile_week", 35), ("profile_week", 33), ("profile_week", 21), ("profile_day", 4)]
+)
+@pytest.mark.parametrize("drift", [-0.2, 0.2])
+def test_what_drifts_is_followed_also_where_the_history_is_whole_weeks(name: str, days: int, drift: float) -> None:
+    steps = np.arange((days + 1) * DAY)
+    came = (100 + 50 * np.sin(2 * np.pi * steps / DAY)) * np.exp(drift * steps / (7 * DAY))
+    ahead = [1, 3, 6]
+    expected = path(name, came[: days * DAY], ahead)
+    assert expected == pytest.approx(came[days * DAY :][np.array(ahead) - 1], rel=0.02)
+
+
 def test_an_incident_of_an_hour_does_not_return_the_next_day() -> None:
     values = daily(9)
     values[-DAY : -DAY + 6] *= 10
