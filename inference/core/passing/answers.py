@@ -240,7 +240,9 @@ class OpaqueReader:
         self.generates = generates
 
     def see(self, block: Block) -> Seen:
-        return _TOKEN
+        if not block.data or block.data == b"[DONE]":
+            return NOTHING
+        return Seen(1, usage=self.see_all(block.data).usage) if block.data.find(b'"usage"') >= 0 else _TOKEN
 
     def see_all(self, body: bytes) -> Seen:
         try:

@@ -42,6 +42,10 @@ def message() -> Passed:
     return made("/v1/messages", "chat", document)
 
 
+def speech() -> Passed:
+    return made("/v1/audio/transcriptions", "transcription", {"model": MODEL, "stream": True})
+
+
 def raw(events: list[Event]) -> bytes:
     return b"".join(event.raw for event in events)
 
@@ -192,6 +196,23 @@ async def test_what_a_model_does_before_its_first_token_is_handed_on(verbatim: V
         assert raw([*await first]) == begun + searches
     goes_on.set()
     assert raw(await events_of(answer)) == end
+
+
+async def test_the_words_of_speech_are_counted_and_nothing_else_of_its_stream(
+    verbatim: Verbatim, connect: Connect
+) -> None:
+    last = TOKEN.replace(b"{", b'{"usage":{"prompt_tokens":5,"completion_tokens":7},', 1)
+    starts = asyncio.Event()
+    verbatim.parts = [b": heard\n\n", starts.wait, TOKEN, last, DONE]
+    answer = await connect(verbatim.url).generate(speech(), CALL)
+    first = asyncio.ensure_future(answer.next())
+    await asyncio.wait((first,), timeout=0.05)
+    assert not first.done(), "a comment is no word"
+    starts.set()
+    events = [*await first, *await events_of(answer)]
+    assert raw(events) == b": heard\n\n" + TOKEN + last + DONE
+    assert sum(event.tokens for event in events) == 2
+    assert [event.usage for event in events if event.usage] == [Usage(5, 7)]
 
 
 async def test_a_server_that_goes_on_for_ever_after_done_is_left(
