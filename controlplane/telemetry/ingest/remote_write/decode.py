@@ -9,10 +9,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
-from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
-from controlplane.telemetry.ingest.otlp.decode.wire import fields
+from controlplane.telemetry.ingest.otlp.decode.wire import fields, parse
 from controlplane.telemetry.metrics.batch import Builder
 from controlplane.telemetry.metrics.core import buckets
 from controlplane.telemetry.metrics.core.stale import STALE, is_stale
@@ -36,12 +33,7 @@ def read(body: bytes, into: Builder) -> None:
         if end - start > MAX_SERIES_BYTES:
             into.reject(f"a series has more than {MAX_SERIES_BYTES} bytes")
             continue
-        series = Series()
-        try:
-            series.ParseFromString(body[start:end])
-        except DecodeError as error:
-            raise MalformedError("the body is not a remote-write request: a series that cannot be read") from error
-        _take(series, into)
+        _take(parse(Series, body[start:end]), into)
 
 
 def _take(series: Any, into: Builder) -> None:

@@ -1,6 +1,7 @@
 """Reads OTLP/JSON as the message that it would be in protobuf: protobuf's JSON mapping, with ids in hex. Unknown fields are ignored."""
 
 import json
+import re
 from base64 import b64encode
 from typing import Any
 
@@ -17,6 +18,8 @@ MAX_DEPTH = 48
 _MESSAGES_DEEP = 2 * MAX_DEPTH + 6  # a list is two messages, and the first value is the sixth
 _IDS = ("traceId", "spanId", "parentSpanId")
 _MAX_REASON_CHARS = 300
+_HALVES = re.compile(rb"\\u[dD][89a-fA-F]")
+"""Escapes of surrogates, also of those that are pairs."""
 
 
 def as_protobuf(body: bytes, kind: type[Message] = ExportTraceServiceRequest) -> bytes:
@@ -25,7 +28,7 @@ def as_protobuf(body: bytes, kind: type[Message] = ExportTraceServiceRequest) ->
         raise MalformedError(f"the body holds more than {MAX_VALUES} JSON values: send smaller batches, or protobuf")
     message = kind()
     try:
-        document = json.loads(body, object_hook=_mapped)
+        document = json.loads(_whole(body) if _HALVES.search(body) else body, object_hook=_mapped)
         if not isinstance(document, dict):
             raise TypeError("it is not an object")
         json_format.ParseDict(document, message, ignore_unknown_fields=True, max_recursion_depth=_MESSAGES_DEEP)
@@ -33,6 +36,12 @@ def as_protobuf(body: bytes, kind: type[Message] = ExportTraceServiceRequest) ->
         reason = str(error).rpartition(" field: ")[2]  # without the path, which repeats at each level
         raise MalformedError(f"the body is not OTLP/JSON: {reason[:_MAX_REASON_CHARS]}") from error
     return message.SerializeToString()
+
+
+def _whole(body: bytes) -> str:
+    """The body with U+FFFD in place of each half of a surrogate pair, which is left where JavaScript cuts a text."""
+    text = json.dumps(json.loads(body), ensure_ascii=False)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _mapped(value: dict[str, Any]) -> dict[str, Any]:

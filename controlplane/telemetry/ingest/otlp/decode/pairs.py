@@ -3,13 +3,12 @@
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 
-from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 from controlplane.telemetry.core.spans import AttrValue
 
 from .any_value import value_of
-from .malformed import MalformedError
+from .wire import parse
 
 _DOUBLE = Struct("<d").unpack_from
 _MAX_CACHED, _MAX_CACHED_BYTES = 65_536, 256
@@ -45,10 +44,7 @@ class Pairs:
 
 def parsed(data: bytes) -> Pair:
     """A KeyValue of any shape, read by the parser. Raises MalformedError."""
-    try:
-        pair = KeyValue.FromString(data)
-    except DecodeError:
-        raise MalformedError("the body is not protobuf: a KeyValue that cannot be read") from None
+    pair = parse(KeyValue, data)
     return pair.key, value_of(pair.value)
 
 

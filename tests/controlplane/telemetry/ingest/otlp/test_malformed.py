@@ -16,10 +16,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from controlplane.telemetry.ingest.otlp.decode import export_request
 from controlplane.telemetry.ingest.otlp.decode.export_request import MalformedError
 from controlplane.telemetry.ingest.otlp.decode.from_json import as_protobuf
+from controlplane.telemetry.ingest.otlp.decode.wire import readable
 from controlplane.telemetry.store.write.arrow_columns import span_table, table_spans
 from tests.support.telemetry.mutation import EXAMPLES, GENTLE, mutated
 from tests.support.telemetry.otlp_grpc import EXPORT, connected
-from tests.support.telemetry.otlp_payloads import request
+from tests.support.telemetry.otlp_payloads import pair, request, spans_in
 from tests.support.telemetry.process import Running
 
 json_values = st.recursive(
@@ -85,9 +86,46 @@ def test_mutated_requests_are_judged_alike_twice(seed: int) -> None:
     except MalformedError:
         return
     try:
-        ExportTraceServiceRequest.FromString(body)
+        ExportTraceServiceRequest.FromString(readable(ExportTraceServiceRequest.DESCRIPTOR, body))
     except DecodeError:
-        pytest.fail("taken, although a protobuf parser refuses it")
+        pytest.fail("taken, although a protobuf parser refuses it, and not for its texts")
+
+
+CUT = "\U0001f600".encode()[:3]
+"""What is left of a smiley where a text was cut by its bytes."""
+
+
+def test_a_text_that_is_no_utf_8_costs_no_more_than_itself() -> None:
+    made = request(3)
+    [resource] = made.resource_spans
+    [scope] = resource.scope_spans
+    odd = scope.spans[1]
+    resource.resource.attributes.append(pair("region", "1\ufffd"))
+    scope.scope.name, odd.name, odd.status.message = "2\ufffd", "3\ufffd", "4\ufffd"
+    odd.events.add(name="5\ufffd", time_unix_nano=7)
+    odd.links.add(trace_id=b"t" * 16, span_id=b"s" * 8).attributes.append(pair("at", "6\ufffd"))
+    odd.attributes.append(pair("url.path", "7\ufffd"))
+    nested = odd.attributes.add(key="8\ufffd").value.kvlist_value.values.add(key="9\ufffd")
+    nested.value.array_value.values.add(string_value="0\ufffd")
+    body = made.SerializeToString()
+    damaged = body.replace("\ufffd".encode(), CUT)
+    assert damaged != body and not export_request.check(damaged)
+    assert sorted(spans_in(damaged)) == sorted(spans_in(body))
+    assert str(sorted(spans_in(damaged))).count("\ufffd") == 14, "a resource's and a scope's are those of three spans"
+
+
+def test_half_of_a_surrogate_pair_costs_no_more_than_itself() -> None:
+    """JavaScript cuts long texts there."""
+    span = {"traceId": "ab" * 16, "spanId": "cd" * 8, "startTimeUnixNano": "1", "endTimeUnixNano": "2"}
+    cut = [
+        {"key": "a", "value": {"stringValue": "a \ud83d"}},
+        {"key": "b", "value": {"stringValue": "\ude00 \ud83d\ude00 \\ud83d"}},
+    ]
+    sent = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span | {"name": "a", "attributes": cut}]}]}]})
+    for body in (sent, sent.replace("ud83d", "uD83D")):
+        [found] = spans_in(as_protobuf(body.encode()))
+        assert found.attributes["a"] == "a \ufffd"
+        assert str(found.attributes["b"]).lower() == "\ufffd \U0001f600 \\ud83d"
 
 
 def test_deep_nesting_is_refused_and_not_followed() -> None:
