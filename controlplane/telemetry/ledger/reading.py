@@ -21,12 +21,13 @@ class FirstToken(NamedTuple):
 class Entry(IntEnum):
     """Whether a request enters at a span, ordered by how far from the model such a span is.
 
-    From `ENGINE` up a span serves a model, and the outermost such span of a branch is the request. `HTTP` and `CALL` count only where no
-    higher entry lies beneath them.
+    From `ENGINE` up a span serves a model, and the outermost such span of a branch is the request. `HTTP`, `LOCAL` and `CALL` count only
+    where no higher entry lies beneath them.
     """
 
     NO = 0
     HTTP = auto()  # an HTTP server of whatever kind
+    LOCAL = auto()  # a call to a model, of kind INTERNAL: within its process, or by an SDK that makes no others
     CALL = auto()  # a client's call to a model whose server sends no spans
     ENGINE = auto()  # Triton, vLLM
     SERVER = auto()  # an HTTP or GenAI server that answers inference requests

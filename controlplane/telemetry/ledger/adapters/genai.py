@@ -1,10 +1,11 @@
 """Reads spans of OpenTelemetry's GenAI conventions, all three generations, which differ only in the names of token counts.
 
-A client's inference call is `model` where there are no spans of the server inside it. Otherwise it is `network` around them.
-Spans of agents, tools and workflows belong to the application and have no stage.
+A client's inference call is `model` where there are no spans of the server inside it. Otherwise it is `network` around them. One of kind
+INTERNAL, as some SDKs make them (Vercel's AI SDK, Logfire), is such a call unless a client's lies beneath it. Spans of agents, tools and
+workflows belong to the application and have no stage.
 """
 
-from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
+from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER, Span
 from controlplane.telemetry.ledger.attributes import seconds_as_ns, text
 from controlplane.telemetry.ledger.reading import Entry, FirstToken, Node, Reading
 
@@ -22,7 +23,7 @@ def read(span: Span) -> Reading | None:
         return _SERVER if inference else _AGENT_SERVER
     if span.kind == CLIENT:
         return _CALL if inference else _REMOTE
-    return _PLAIN
+    return _LOCAL if inference and span.kind <= INTERNAL else _PLAIN
 
 
 def server_first_token(node: Node) -> FirstToken | None:
@@ -40,5 +41,6 @@ def client_first_token(node: Node) -> FirstToken | None:
 _SERVER = Reading("genai", Entry.SERVER, first_token=server_first_token)
 _AGENT_SERVER = Reading("genai", Entry.HTTP)
 _CALL = Reading("genai", Entry.CALL, stage="model", call=True, first_token=client_first_token)
+_LOCAL = _CALL._replace(entry=Entry.LOCAL)
 _REMOTE = Reading("genai", stage="network", first_token=client_first_token)
 _PLAIN = Reading("genai")

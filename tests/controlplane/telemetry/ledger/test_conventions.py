@@ -35,7 +35,9 @@ def only(**attributes: AttrValue) -> LedgerRow:
 
 
 @pytest.mark.parametrize("usage", GENERATIONS.values(), ids=GENERATIONS.keys())
-@pytest.mark.parametrize(("kind", "definition"), [(SERVER, "otel-server"), (CLIENT, "client")])
+@pytest.mark.parametrize(
+    ("kind", "definition"), [(SERVER, "otel-server"), (CLIENT, "client"), (INTERNAL, "client"), (0, "client")]
+)
 def test_every_generation_of_genai_says_model_operation_tokens_and_ttft(
     usage: dict[str, AttrValue], kind: int, definition: str
 ) -> None:
@@ -53,6 +55,19 @@ def test_every_generation_of_genai_says_model_operation_tokens_and_ttft(
     assert row.cached_tokens == usage.get("gen_ai__usage__cache_read__input_tokens")
     assert (row.ttft_ns, row.ttft_definition) == (250, definition)
     assert row.adapter == "genai"
+
+
+def test_calls_of_an_sdk_that_makes_them_internal_are_requests_unless_clients_calls_lie_beneath() -> None:
+    said: dict[str, AttrValue] = {"gen_ai.request.model": "asked", "gen_ai.usage.input_tokens": 7}
+    page = span("POST /api/chat", 0, 1000, kind=SERVER, http__method="POST", http__target="/api/chat")
+    around = span("ai.streamText", 10, 990, page, kind=INTERNAL)
+    steps = [span("ai.streamText.doStream", at, at + 90, around, kind=INTERNAL, also=said) for at in (100, 300)]
+    rows = close([page, around, *steps])
+    assert [(row.model, row.prompt_tokens, spent(row)) for row in rows] == [("asked", 7, {"model": 90})] * 2
+    calls = [
+        span("chat", at, at + 20, steps[0], kind=CLIENT, gen_ai__operation__name="chat", also=said) for at in (110, 150)
+    ]
+    assert [row.e2e_ns for row in close([page, around, steps[0], *calls])] == [20, 20]
 
 
 def test_what_only_the_client_says_is_the_requests_and_the_server_comes_first() -> None:
