@@ -150,9 +150,9 @@ class Passed:
         """How many choices its answer has, as far as that can be said."""
         known = self._known
         if known.choices is None:
-            n, prompts = self.document.get("n"), self.document.get("prompt")
+            n, prompts = tokens_of(self.document.get("n")), self.document.get("prompt")
             many = len(prompts) if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int) else 1
-            known.choices = many * (n if type(n) is int and n > 0 else 1)
+            known.choices = many * (n or 1)
         return known.choices
 
     @property
