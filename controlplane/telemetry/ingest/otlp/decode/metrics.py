@@ -74,9 +74,11 @@ def _metric(metric: Metric, labels: Pairs, into: Builder) -> None:
         own = {pair.key: _text(pair.value) for pair in point.attributes}
         series = _Point(name, unit, {**labels, **own}, delta, point, into)
         if which in ("sum", "gauge"):
-            kind = "counter" if which == "sum" and monotonic else "gauge"
-            number = point.as_int if point.WhichOneof("value") == "as_int" else point.as_double
-            series.add([("", (), float(number), kind)])
+            kind, number = "counter" if which == "sum" and monotonic else "gauge", point.WhichOneof("value")
+            if number is None and not point.flags & _NO_VALUE:
+                series.refuse("a data point has no number")
+            else:
+                series.add([("", (), float(getattr(point, number or "as_double")), kind)])
         elif which == "summary":
             _summary(point, series)
         else:

@@ -123,6 +123,16 @@ def test_an_exemplar_in_json_that_cannot_be_read_costs_nothing_else() -> None:
     assert (len(builder), builder.rejected) == (1, {})
 
 
+def test_a_point_without_a_number_is_not_0() -> None:
+    """JavaScript writes NaN as null."""
+    builder = Builder(Admission(10), YEARS_NS)
+    points = [{"asDouble": None, "timeUnixNano": NOW_NS}, {"asInt": "0", "timeUnixNano": NOW_NS}]
+    gone = {"timeUnixNano": NOW_NS, "flags": 1}
+    metrics = [{"name": name, "gauge": {"dataPoints": each}} for name, each in (("a", points), ("b", [gone]))]
+    read_json(json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": metrics}]}]}).encode(), builder)
+    assert (len(builder), builder.rejected) == (2, {"a data point has no number": 1})
+
+
 def test_what_is_not_otlp_is_a_400_and_never_a_traceback(telemetry: Running, shared_dir: Path) -> None:
     example = (shared_dir / "fixtures" / "otlp" / "metrics.json").read_bytes()
     whole = request(
