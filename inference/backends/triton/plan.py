@@ -13,6 +13,7 @@ from inference.backends.triton.signatures import Input, Signature
 from inference.backends.triton.template import Kept
 from inference.backends.triton.values import PARAMETERS, VALUES, Request, Value
 from inference.contract.stages import Operation
+from inference.core.backend_errors import InvalidError
 from inference.core.capabilities import Capabilities, Handling
 from inference.core.protobuf import field
 from inference.core.question import GENERATION
@@ -106,7 +107,10 @@ class Plan:
             value = value_of(request)
             if value is not None:
                 parts.append(fixed or _only_input(self._describe(item, value)))
-                contents.append(field(_RAW_INPUT_CONTENTS, _pack(item.datatype, value)))
+                try:
+                    contents.append(field(_RAW_INPUT_CONTENTS, _pack(item.datatype, value)))
+                except (struct.error, OverflowError):
+                    raise _beyond(item, value) from None
         return b"".join(parts + contents)
 
     def _head(self, model_version: str, priority: int) -> bytes:
@@ -156,6 +160,13 @@ def _or(value_of: Callable[[Request], Value], default: Value) -> Callable[[Reque
         return default if given is None else given
 
     return value
+
+
+def _beyond(item: Input, value: Value) -> InvalidError:
+    param = PARAMETERS.get(item.value, (item.value,))[0]
+    return InvalidError(
+        f"`{param}` is {str(value)[:40]}, which this model's server cannot take as {item.datatype}.", param=param
+    )
 
 
 def _is_list(item: Input) -> bool:

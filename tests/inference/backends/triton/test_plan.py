@@ -67,6 +67,34 @@ def test_a_required_input_gets_a_value_that_changes_nothing() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("datatype", "value", "asked", "param"),
+    [
+        ("INT32", "top_k", {"top_k": 1 << 31}, "top_k"),
+        ("UINT32", "top_k", {"top_k": -1}, "top_k"),
+        ("INT32", "seed", {"seed": 1 << 40}, "seed"),
+        ("INT32", "max_tokens", {"max_tokens": 1 << 31}, "max_tokens"),
+    ],
+)
+def test_a_number_that_a_tensor_cannot_hold_is_refused_by_its_name(
+    datatype: str, value: str, asked: dict[str, int], param: str
+) -> None:
+    mapping = TensorMapping(
+        (InputTensor("text", "BYTES", "prompt"), InputTensor("n", datatype, value)),  # type: ignore[arg-type]
+        (OutputTensor("out", "BYTES", "text"),),
+    )
+    model = Model("m", inputs={"text": Tensor("BYTES"), "n": Tensor(datatype)}, outputs={"out": "BYTES"})
+    with pytest.raises(InvalidError, match=f"`{param}`.*{datatype}") as refused:
+        encoded(Plan(model, of_mapping(mapping)), **asked)
+    assert refused.value.param == param
+
+
+def test_the_next_choice_of_the_largest_seed_has_one_too() -> None:
+    call = CallInfo(3, 50, 1, b"id", "r", 9.0, "hello")
+    asked = Question(operation="text_completion", prompt=("hello",), seed=(1 << 63) - 1, n=2)
+    assert [Request(asked, call, decoupled=True, choice=choice).seed for choice in (0, 1)] == [(1 << 63) - 1, 0]
+
+
 @pytest.mark.parametrize("name", ["input_ids", "other"])
 def test_a_model_of_token_ids_is_named_as_one(name: str) -> None:
     reason = facts.unrecognised(Model("tensorrt_llm", inputs={name: Tensor("INT32")}))
