@@ -182,9 +182,11 @@ def _application(entry: Node, call: Node) -> tuple[Node, list[Node]] | None:
 
 
 def _calling_client(entry: Node) -> Node | None:
-    """The CLIENT span directly above the entry, if it made only this request and had not ended before."""
+    """The CLIENT span directly above the entry, or a call of kind INTERNAL, if it made only this request and had not ended before."""
     client = entry.parent
-    if client is None or client.span.kind != CLIENT or client.end <= entry.start:
+    if client is None or client.end <= entry.start:
+        return None
+    if client.span.kind != CLIENT and client.reading.entry is not Entry.LOCAL:
         return None
     if any(child.owner is child for child in client.children if child is not entry):
         return None

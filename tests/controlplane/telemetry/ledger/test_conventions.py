@@ -70,6 +70,19 @@ def test_calls_of_an_sdk_that_makes_them_internal_are_requests_unless_clients_ca
     assert [row.e2e_ns for row in close([page, around, steps[0], *calls])] == [20, 20]
 
 
+def test_an_sdks_internal_call_around_one_http_call_has_its_window_and_its_counts() -> None:
+    said: dict[str, AttrValue] = {"gen_ai.request.model": "asked", "gen_ai.usage.output_tokens": 9}
+    step = span("ai.streamText.doStream", 100, 900, kind=INTERNAL, also=said)
+    path = "https://api.example.com/v1/chat/completions"
+    calls = [
+        span("POST", at, at + 200, step, kind=CLIENT, http__request__method="POST", url__full=path) for at in (110, 400)
+    ]
+    (row,) = close([step, calls[0]])
+    assert (row.model, row.output_tokens, row.e2e_ns, row.operation) == ("asked", 9, 800, "chat")
+    assert spent(row) == {"model": 800}
+    assert [row.e2e_ns for row in close([step, *calls])] == [200, 200]
+
+
 def test_what_only_the_client_says_is_the_requests_and_the_server_comes_first() -> None:
     said = {"gen_ai__request__model": "asked", "gen_ai__usage__input_tokens": 7, "gen_ai__usage__output_tokens": 0}
     caller = span("chat m", 0, 1000, kind=CLIENT, gen_ai__operation__name="chat", also=said)
