@@ -48,7 +48,8 @@ def inputs_of(operation: Operation, document: Mapping[str, Any]) -> Inputs | Non
     if not rest.keys() <= _OF_EACH or any(isinstance(it, list | dict) for it in rest.values()):
         return None
     try:
+        _encode(rest)
         digests = tuple([blake2b(_encode(it), digest_size=32).digest() for it in given])
-    except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or a number beyond 64 bits
+    except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or a number beyond 64 bits: these have no keys
         return None
     return Inputs(digests, rest)

@@ -57,6 +57,8 @@ def test_some_of_the_inputs_make_a_request_of_their_own(text: str) -> None:
         (["a", "b"], {"user": {}}, 0),
         (["a", "\ud800"], {}, 0),
         (["a", [1 << 64]], {}, 0),
+        (["a", "b"], {"truncation_side": "\ud800"}, 0),
+        (["a", "b"], {"dimensions": 1 << 64}, 0),
     ],
 )
 def test_inputs_are_known_where_each_has_an_answer_of_its_own(given: Any, more: dict[str, Any], number: int) -> None:
