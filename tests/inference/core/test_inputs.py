@@ -93,10 +93,10 @@ def test_requests_of_many_parameters_are_refused() -> None:
         # limits, choices, deterministic, one prompt, its parameter
         (CHAT, {"messages": [], "max_tokens": 5.0, "n": 0}, ({"max_tokens": 5}, 1, False, True, "messages")),
         (CHAT, {"messages": [], "max_tokens": "5", "n": 3, "seed": 0}, ({"max_tokens": 5}, 3, True, True, "messages")),
-        (CHAT, {"messages": [], "max_tokens": "x", "n": "3"}, ({}, 1, False, True, "messages")),
+        (CHAT, {"messages": [], "max_tokens": "x", "n": "3"}, ({}, 3, False, True, "messages")),
         (CHAT, {"messages": [], "n": True, "temperature": 0.0}, ({}, 1, True, True, "messages")),
         (RESPONSES, {"input": "a", "max_output_tokens": 7}, ({"max_output_tokens": 7}, 1, False, True, "input")),
-        ("/v1/completions", {"prompt": ["a", "b"], "n": 2}, ({}, 4, False, True, "prompt")),
+        ("/v1/completions", {"prompt": ["a", "b"], "n": 2.0}, ({}, 4, False, True, "prompt")),
         ("/v1/completions", {"prompt": [1, 2], "n": 2}, ({}, 2, False, True, "prompt")),
         ("/v1/completions", {"prompt": []}, ({}, 1, False, True, "prompt")),
         ("/v1/embeddings", {"input": ["a", "b"]}, ({}, 1, True, False, "input")),

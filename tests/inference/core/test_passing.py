@@ -268,15 +268,6 @@ def test_a_ranking_does_not_send_a_server_into_its_own_network_either() -> None:
         read("/rerank", "rerank", json.dumps({"model": "m", "query": "a", "documents": document}).encode())
 
 
-@pytest.mark.parametrize(
-    ("n", "choices"), [(3, 3), ("3", 3), (3.0, 3), (None, 1), (0, 1), (-1, 1), ("x", 1), (True, 1)]
-)
-def test_choices_are_as_many_as_servers_in_python_read(n: Any, choices: int) -> None:
-    assert (
-        made("/v1/completions", "text_completion", {"model": "m", "prompt": ["a", "b"], "n": n}).choices == 2 * choices
-    )
-
-
 def test_every_character_counts_where_tokens_are_asked_for() -> None:
     def key(content: str) -> bytes:
         turns = [{"role": "user", "content": content}]
