@@ -119,15 +119,17 @@ class Controller:
         objectives = self._objectives()
         self._gaps.look(now, self.gateways())
         evaluations, error = self._evaluate(objectives, now)
+        uncounted = ""
         if leads:
             fence = partial(lease.fence, LEASE, self.holder, generation)
             try:
                 error = self._publish(evaluations, now, error, fence)
-                self._beat(evaluations, now, began, error, fence)
+                uncounted = self._write_gaps(now, fence)
+                self._beat(evaluations, now, began, error, uncounted or self.beside(), fence)
             except lease.LeaseLostError as lost:  # nothing was written
                 log.warning("controller.lease_lost", error=str(lost))
                 leads = False
-        self._log(error)
+        self._log(error or uncounted)
         self._measure(leads, evaluations, began, error)
         self.last_step = time.monotonic()
         return Outcome(leads, evaluations, error)
@@ -171,8 +173,6 @@ class Controller:
         with transaction.atomic():
             fence()
             states.write(evaluations, now, self._broken)
-        uncounted = self._write_gaps(now, fence)
-        error = error or uncounted
         try:
             self._observe([evaluation.alert for evaluation in evaluations], now, fence)
         except lease.LeaseLostError:
@@ -186,15 +186,15 @@ class Controller:
     def _write_gaps(self, now: datetime, fence: Fence) -> str:
         """The error where the ledger cannot be compared with gateways now."""
         try:
-            with transaction.atomic():
-                fence()
-                self._gaps.write(now, without_age(self._stale), self._freshness.newest_s)
+            self._gaps.write(now, without_age(self._stale), self._freshness.newest_s, fence)
         except (StoreUnavailableError, StoreError) as failure:
             return f"what was not measured cannot be counted: {failure}"
         return ""
 
-    def _beat(self, evaluations: list[Evaluation], now: datetime, began: float, error: str, fence: Fence) -> None:
-        error = error or self.beside()
+    def _beat(
+        self, evaluations: list[Evaluation], now: datetime, began: float, error: str, beside: str, fence: Fence
+    ) -> None:
+        """`error`: why it has not judged; `beside`: what else is wrong."""
         failed = sum(evaluation.alert.state == "unknown" for evaluation in evaluations) + len(self._broken)
         with transaction.atomic():
             fence()
@@ -202,7 +202,7 @@ class Controller:
                 component="controller",
                 defaults={
                     "kind": Observation.Kind.CONTROLLER,
-                    "state": Observation.State.DEGRADED if error else Observation.State.UP,
+                    "state": Observation.State.DEGRADED if error or beside else Observation.State.UP,
                     "figures": {
                         "objectives": len(evaluations),
                         "unknown": failed,
@@ -210,7 +210,7 @@ class Controller:
                         "uncounted_hours": self.evaluator.behind,
                     },
                     "observed_at": now,
-                    "error": shortened(error, 500),
+                    "error": shortened(error or beside, 500),
                     **({} if error else {"up_at": now}),
                 },
             )

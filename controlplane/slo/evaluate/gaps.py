@@ -5,8 +5,13 @@ Spans come late: a gap is counted again, less and less often, and is forgotten o
 """
 
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+
+from django.db import transaction
+from django.db.models import F
 
 from controlplane.fleet.models import Observation
 from controlplane.slo.core.gaps import Ended, Gap, Key, Process, missing
@@ -24,6 +29,8 @@ COUNTED_FOR = timedelta(days=1)
 """Spans that come later than this close no gap."""
 AGAIN_AFTER = 0.1
 """A gap is counted again once it is older by this part."""
+MAX_COUNTING_S = 1.0
+"""Of a tick: the others are counted with the next, so that a slow store delays no judgement for long."""
 COMPARED_EVERY_S = 300.0
 """While the ledger is trusted, its requests of so long are compared with what gateways counted."""
 LATE_S = 60.0
@@ -38,6 +45,8 @@ MAX_IN_PART = timedelta(hours=1)
 """Such times that follow each other are one gap, up to this length."""
 MAX_GAPS = 1_000
 """The newest are kept."""
+
+Fence = Callable[[], None]
 
 
 class Gaps:
@@ -77,11 +86,11 @@ class Gaps:
             for row in MeasurementGap.objects.filter(began_at__gte=now - timedelta(seconds=MAX_PERIOD_S))
         ]
 
-    def write(self, now: datetime, why: str, newest_s: float | None) -> None:
+    def write(self, now: datetime, why: str, newest_s: float | None, fence: Fence) -> None:
         """Begin a gap where the ledger is not trusted, for the reason `why`; end it, and count what the ledger has got since.
 
-        `newest_s`: when the newest request in the ledger ended, s since the epoch. Raises DatabaseError, StoreUnavailableError
-        and StoreError.
+        `newest_s`: when the newest request in the ledger ended, s since the epoch. `fence` is called first in each transaction. None
+        lasts while the store is asked: others wait for it. Raises DatabaseError, StoreUnavailableError and StoreError.
         """
         lasting = MeasurementGap.objects.filter(ended_at=None).last()
         if not self._has_written:
@@ -89,20 +98,25 @@ class Gaps:
         if why:
             self._compared = None
             if lasting is None:
-                self._begin(now, why, newest_s)
+                self._begin(now, why, newest_s, fence)
             return
         self._trusted_s = now.timestamp()
         if lasting is not None:
             lasting.ended_at, lasting.ended = now, self._counted_in(lasting)
-            lasting.save()
-        self._compare(now)
-        self._note_unattended(now)
-        for row in MeasurementGap.objects.filter(ended_at__gte=now - COUNTED_FOR):
+            with _fenced(fence):
+                lasting.save()
+        self._compare(now, fence)
+        self._note_unattended(now, fence)
+        until_s = time.monotonic() + MAX_COUNTING_S
+        longest_ago = F("counted_at").asc(nulls_first=True)
+        for row in MeasurementGap.objects.filter(ended_at__gte=now - COUNTED_FOR).order_by(longest_ago):
             ended_at = row.ended_at or now
+            if time.monotonic() > until_s:
+                break
             if row.counted_at is None or now - row.counted_at >= AGAIN_AFTER * (now - ended_at):
-                self._count(row, ended_at, now)
+                self._count(row, ended_at, now, fence)
 
-    def _compare(self, now: datetime) -> None:
+    def _compare(self, now: datetime, fence: Fence) -> None:
         """Note the requests that were lost while others arrived, or that nobody knows whether any were: a gateway was silent."""
         if not self._clocks_agree:
             self._compared = None
@@ -112,10 +126,11 @@ class Gaps:
         (from_s, base), (to_s, sums) = self._compared, self._ended.until(now.timestamp() - LATE_S)
         if to_s - from_s < COMPARED_EVERY_S:
             return
-        self._compared = to_s, sums
         ended = {key: grown for key, number in sums.items() if (grown := number - base.get(key, 0))}
         why = SILENT_GATEWAY if self._ended.was_lost(from_s, to_s) else IN_PART
-        if not ended or (why == IN_PART and not missing(ended, self._ended_in(from_s, to_s))):
+        is_whole = not ended or (why == IN_PART and not missing(ended, self._ended_in(from_s, to_s)))
+        self._compared = to_s, sums  # once the store has answered
+        if is_whole:
             return
         began_at, ended_at = (datetime.fromtimestamp(at_s, UTC) for at_s in (from_s, to_s))
         row = MeasurementGap.objects.filter(why=why, ended_at=began_at, began_at__gt=ended_at - MAX_IN_PART).last()
@@ -123,17 +138,20 @@ class Gaps:
         before = _by_key(row.ended) or {}
         row.ended_at, row.counted_at = ended_at, None
         row.ended = _listed({key: before.get(key, 0) + ended.get(key, 0) for key in {*before, *ended}})
-        row.save()
+        with _fenced(fence):
+            row.save()
 
-    def _note_unattended(self, now: datetime) -> None:
+    def _note_unattended(self, now: datetime, fence: Fence) -> None:
         """Note when telemetry did not receive before this controller began, once gateways and telemetry have said what they know of it."""
         if self._absence is None or now.timestamp() < noted_s(self._absence[1]):
             return
         recorded_s = self._store.demand.recorded(*self._absence)
-        for from_s, to_s in unrecorded(*self._absence, recorded_s, now.timestamp()):
-            served = any(began_s < to_s - STARTS_WITHIN_S for began_s in self._gateways_began_s)
-            began_at, ended_at = (datetime.fromtimestamp(at_s, UTC) for at_s in (from_s, to_s))
-            MeasurementGap(began_at=began_at, ended_at=ended_at, why=SERVED_UNATTENDED if served else UNATTENDED).save()
+        with _fenced(fence):
+            for from_s, to_s in unrecorded(*self._absence, recorded_s, now.timestamp()):
+                served = any(began_s < to_s - STARTS_WITHIN_S for began_s in self._gateways_began_s)
+                began_at, ended_at = (datetime.fromtimestamp(at_s, UTC) for at_s in (from_s, to_s))
+                why = SERVED_UNATTENDED if served else UNATTENDED
+                MeasurementGap(began_at=began_at, ended_at=ended_at, why=why).save()
         self._absence = None
 
     def _ended_in(self, from_s: float, to_s: float) -> dict[Key, int]:
@@ -142,15 +160,16 @@ class Gaps:
             Window(int((from_s - EDGE_S) * SECOND_NS), int((to_s + EDGE_S) * SECOND_NS))
         )
 
-    def _begin(self, now: datetime, why: str, newest_s: float | None) -> None:
+    def _begin(self, now: datetime, why: str, newest_s: float | None, fence: Fence) -> None:
         now_s = now.timestamp()
         from_s = now_s if self._trusted_s is None else max(newest_s or 0.0, self._trusted_s - NOTICED_WITHIN_S)
         from_s, sums = self._ended.until(min(from_s, now_s))
-        row = MeasurementGap.objects.create(began_at=datetime.fromtimestamp(from_s, UTC), why=why)
+        with _fenced(fence):
+            row = MeasurementGap.objects.create(began_at=datetime.fromtimestamp(from_s, UTC), why=why)
+            kept = MeasurementGap.objects.order_by("-began_at").values_list("pk", flat=True)[:MAX_GAPS]
+            MeasurementGap.objects.exclude(pk__in=list(kept)).delete()
+            MeasurementGap.objects.filter(began_at__lt=now - timedelta(seconds=MAX_PERIOD_S)).delete()
         self._began = row.pk, from_s, sums
-        kept = MeasurementGap.objects.order_by("-began_at").values_list("pk", flat=True)[:MAX_GAPS]
-        MeasurementGap.objects.exclude(pk__in=list(kept)).delete()
-        MeasurementGap.objects.filter(began_at__lt=now - timedelta(seconds=MAX_PERIOD_S)).delete()
 
     def _counted_in(self, row: MeasurementGap) -> list[tuple[str, str, int]] | None:
         """What gateways have counted since it began; None where this process has not seen all of it."""
@@ -159,7 +178,7 @@ class Gaps:
         ended = self._ended.since(*self._began[1:])
         return None if ended is None else _listed(ended)
 
-    def _count(self, row: MeasurementGap, ended_at: datetime, now: datetime) -> None:
+    def _count(self, row: MeasurementGap, ended_at: datetime, now: datetime, fence: Fence) -> None:
         row.counted_at = now
         ended, from_s, to_s = _by_key(row.ended), row.began_at.timestamp(), ended_at.timestamp()
         if ended is not None:
@@ -171,10 +190,15 @@ class Gaps:
             row.began_at = max(row.began_at, datetime.fromtimestamp(begin_s, UTC))
             row.ended_at = min(ended_at, datetime.fromtimestamp(end_s, UTC))
             is_over = (row.ended_at - row.began_at).total_seconds() < MIN_UNMEASURED_S
-        if is_over:
-            row.delete()
-        else:
-            row.save()
+        with _fenced(fence):
+            row.delete() if is_over else row.save()
+
+
+@contextmanager
+def _fenced(fence: Fence) -> Iterator[None]:
+    with transaction.atomic():
+        fence()
+        yield
 
 
 def _absence(now: datetime) -> tuple[int, int] | None:

@@ -5,9 +5,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import connection
 
 from controlplane.controller.loop import Controller, Observe
 from controlplane.core.formatting import minute
@@ -22,9 +24,10 @@ from controlplane.slo.core.sli import Availability
 from controlplane.slo.core.windows import BurnWindow
 from controlplane.slo.models import MeasurementGap, ObjectiveState
 from controlplane.slo.save import save_objective
+from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.recorded import RECORDED_STEP_S
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.store import Store
+from controlplane.telemetry.store import Store, StoreUnavailableError
 from tests.support.slo.ledger_rows import rows
 
 pytestmark = pytest.mark.django_db
@@ -125,7 +128,14 @@ class History:
 
 
 @pytest.fixture
-def history(store: Store) -> History:
+def history(store: Store, monkeypatch: pytest.MonkeyPatch) -> History:
+    asked = store.rows
+
+    def rows_of(sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Any]:
+        assert not connection.savepoint_ids, "a transaction, for which others wait, lasts while the store is asked"
+        return asked(sql, parameters)
+
+    monkeypatch.setattr(store, "rows", rows_of)
     for objective in (ALL, LARGE, SMALL, OURS):
         save_objective(objective, who="olga")
     now = datetime.now(UTC).replace(microsecond=0)
@@ -166,6 +176,23 @@ def test_requests_that_are_lost_while_others_arrive_are_said_until_they_come_lat
     history.arrive(history.lost)
     history.until(4 * BEFORE_S + 300)
     assert history.said() == ""
+
+
+def test_what_the_store_did_not_answer_is_compared_later_and_no_objective_is_unjudged_for_it(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unanswered(window: Window) -> dict[Key, int]:
+        raise StoreUnavailableError("the store does not answer")
+
+    history.until(BEFORE_S + 1)
+    with monkeypatch.context() as away:
+        away.setattr(history.store.objectives, "ended", unanswered)
+        history.until(3 * BEFORE_S, loses=5)
+        seen = Observation.objects.get(component="controller")
+        assert (seen.state, seen.up_at) == ("degraded", seen.observed_at)
+        assert seen.error == "what was not measured cannot be counted: the store does not answer"
+    history.until(4 * BEFORE_S + 90)
+    assert "were not fully measured (about 117 requests, 9.3 % of all)" in history.said("large")
 
 
 @pytest.mark.parametrize("loses", [0, 5])
