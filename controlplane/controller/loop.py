@@ -216,11 +216,13 @@ class Controller:
             )
 
     def _sweep(self, until: float, stopping: threading.Event) -> None:
-        """Count history while hours are missing; then one hour again each tick, to find changes."""
-        more = True
-        while more and time.monotonic() < until and not stopping.is_set():
+        """Count history while hours are missing; then one hour again each tick, to find changes. An hour also where a slow store leaves no
+        time for it: nothing is judged before history is counted.
+        """
+        more = not stopping.is_set()
+        while more:
             try:
-                more = self.evaluator.sweep(time.time_ns())
+                more = self.evaluator.sweep(time.time_ns()) and time.monotonic() < until and not stopping.is_set()
             except (StoreUnavailableError, StoreError):
                 return  # the next tick reports it
         BEHIND.set(self.evaluator.behind)

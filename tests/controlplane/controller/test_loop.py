@@ -1,6 +1,7 @@
 """Ticks of the controller: which process leads, its alerts, and its states when it cannot judge."""
 
 import random
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -310,6 +311,19 @@ def counted_after_a_step(store: Store, incidents: Incidents, now: datetime) -> C
     made = controller(store, incidents)
     made.step(now)
     return counted(made, now)
+
+
+def test_where_a_tick_leaves_no_time_history_is_counted_all_the_same(
+    store: Store, incidents: Incidents, now: datetime
+) -> None:
+    """As on a store that takes seconds for each query: nothing is judged before its history is counted."""
+    save_objective(UP, who="olga")
+    outage(store, now)
+    made = controller(store, incidents)
+    for second in range(5):
+        made.step(now + timedelta(seconds=second))
+        made._sweep(0.0, threading.Event())
+    assert [seen["up"].state for seen in incidents.seen[::4]] == ["unknown", "firing"]
 
 
 def test_an_invalid_objective_does_not_stop_the_others(store: Store, incidents: Incidents, now: datetime) -> None:
