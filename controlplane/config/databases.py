@@ -12,6 +12,8 @@ POSTGRESQL_PORT = 5432
 TIMEOUT_S = 10
 """How long a write waits for SQLite's lock, or a connection to PostgreSQL."""
 
+NOTICED = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
+"""For libpq: a host of PostgreSQL that vanished is noticed within 25 s, also while a query waits for it. By default after two hours."""
 
 _NO_TABLE, _AWAY = "42P01", ("08", "57P")  # SQLSTATEs of PostgreSQL; what fails before a session has none
 _SQLITE_FILE = ("SQLITE_CANTOPEN", "SQLITE_READONLY")
@@ -52,7 +54,7 @@ def database(url: str, home: Path) -> dict[str, Any]:
             "HOST": unquote(parts.hostname or ""),
             "PORT": str(port or ""),
             "CONN_MAX_AGE": 0,  # under ASGI a kept connection belongs to a thread that may never be used again
-            "OPTIONS": {"connect_timeout": TIMEOUT_S} | dict(parse_qsl(parts.query)),
+            "OPTIONS": {"connect_timeout": TIMEOUT_S} | NOTICED | dict(parse_qsl(parts.query)),
         }
     raise DatabaseUrlError(
         f"WEIR_DATABASE_URL begins with {parts.scheme!r}, which is not one of {', '.join(SCHEMES)}: "

@@ -1,9 +1,11 @@
+import os
+import socket
 from pathlib import Path
 
 import pytest
 from django.db import connection
 
-from controlplane.config.databases import DatabaseUrlError, database
+from controlplane.config.databases import NOTICED, DatabaseUrlError, database
 
 HOME = Path("/srv/weir")
 
@@ -28,7 +30,27 @@ def test_every_part_of_a_postgresql_url_is_used(scheme: str) -> None:
         "6543",
         "weir",
     )
-    assert found["OPTIONS"] == {"connect_timeout": 10, "sslmode": "require"}
+    assert found["OPTIONS"] == {"connect_timeout": 10, "sslmode": "require", **NOTICED}
+    assert database(f"{scheme}://db/weir?keepalives_idle=60", HOME)["OPTIONS"]["keepalives_idle"] == "60"
+
+
+def test_a_postgresql_whose_host_vanishes_is_noticed() -> None:
+    """The kernel asks after it while a query waits, and does not send on for a quarter of an hour."""
+    psycopg = pytest.importorskip("psycopg")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        found = database(f"postgresql://weir@127.0.0.1:{server.getsockname()[1]}/weir", HOME)
+        address = {"host": found["HOST"], "port": found["PORT"]}
+        conninfo = psycopg.conninfo.make_conninfo(**address, **found["OPTIONS"])
+        connecting = psycopg.pq.PGconn.connect_start(conninfo.encode())
+        with socket.socket(fileno=os.dup(connecting.socket)) as theirs:
+            idle_s, probes, each_s = (
+                theirs.getsockopt(socket.IPPROTO_TCP, name)
+                for name in (socket.TCP_KEEPIDLE, socket.TCP_KEEPCNT, socket.TCP_KEEPINTVL)
+            )
+            assert theirs.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert idle_s + probes * each_s == 25
+            assert theirs.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 25_000
+        connecting.finish()
 
 
 def test_a_socket_folder_is_a_host() -> None:
