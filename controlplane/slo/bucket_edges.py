@@ -13,13 +13,18 @@ from django.conf import settings
 from controlplane.fleet.models import Pool
 from controlplane.slo.core.count_plan import GRID_S, Block
 from controlplane.slo.core.sli import Histogram
+from controlplane.slo.core.windows import DAY_S, HOUR_S
 from controlplane.telemetry.core.metric_types import Matcher, SampleSeries
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store, StoreUnavailableError
 
 LOOK_BACK_S = 300
-"""How far before the window a counter's last value is looked for, s."""
+"""How far before the window a counter's samples are read, s."""
+MAX_GAP_S = DAY_S
+"""How long no sample may have come of a counter that goes on, s."""
+MAX_UNSEEN_S = HOUR_S
+"""How long before its first sample a sender may have begun, s, so that all that it has counted is new."""
 
 
 def refusal(indicator: Histogram, edges: Sequence[float]) -> str:
@@ -78,13 +83,10 @@ def grown(store: Store, indicator: Histogram, from_s: int, to_s: int) -> Grown:
     wanted = Matcher("le", "=~", "|".join(re.escape(text) for text in sorted(texts)))
 
     def read(*bounds: Matcher) -> list[_Counted]:
-        samples = store.metrics.samples(
-            _name(indicator),
-            Window(from_s * 10**9 - 1, to_s * 10**9 - 1),
-            [*_matchers(indicator), *bounds],
-            before_ns=LOOK_BACK_S * 10**9,
-        )
-        return list(_sources(samples, indicator.threshold))
+        window = Window(from_s * 10**9 - 1, to_s * 10**9 - 1)
+        matchers = [*_matchers(indicator), *bounds]
+        samples = store.metrics.samples(_name(indicator), window, matchers, before_ns=LOOK_BACK_S * 10**9)
+        return list(_sources(_continued(store, samples, window.from_ns), indicator.threshold))
 
     sources = read(wanted)
     if not all(source.known.all() for source in sources):
@@ -92,7 +94,7 @@ def grown(store: Store, indicator: Histogram, from_s: int, to_s: int) -> Grown:
     counts = np.zeros((2, (to_s - from_s) // GRID_S))
     for source in sources:
         _add(counts, source, from_s)
-    good, total = np.rint(counts)
+    good, total = np.clip(np.rint(counts), 0, np.iinfo(np.int32).max)
     block = np.stack([np.clip(total - good, 0, None), total]).astype(np.int32)
     if not any(source.lasts for source in sources):
         return Grown(block, *_unsampled(indicator, {info.labels.get("pool", "") for info in stored}))
@@ -124,6 +126,28 @@ class _Counted(NamedTuple):
     lasts: bool  # it has not ended
 
 
+def _continued(store: Store, samples: Sequence[SampleSeries], from_ns: int) -> list[SampleSeries]:
+    """Each with its last sample before the window, also where that came long before it: counters go on through a gap."""
+    anew = [
+        each.info
+        for each in samples
+        if not each.info.delta and not np.isfinite(each.values[each.times <= from_ns]).any()
+    ]
+    gap = Window(from_ns - MAX_GAP_S * 10**9, from_ns)
+    last = {each.info.series: each for each in store.metrics.newest_in(anew, gap)}
+    return [
+        SampleSeries(
+            each.info,
+            np.append(before.time_ns, each.times),
+            np.append(before.value, each.values),
+            np.append(0, each.starts),
+        )
+        if (before := last.get(each.info.series))
+        else each
+        for each in samples
+    ]
+
+
 def _sources(samples: Sequence[SampleSeries], threshold: float) -> Iterator[_Counted]:
     by_source: dict[tuple[tuple[tuple[str, str], ...], bool], list[SampleSeries]] = {}
     for series in samples:
@@ -134,7 +158,7 @@ def _sources(samples: Sequence[SampleSeries], threshold: float) -> Iterator[_Cou
         whole = bounds[-1]
         if not math.isinf(_edge(whole.info.labels)):
             continue  # all it sent is not known
-        usable = ~np.isnan(whole.values)  # stale markers are among these
+        usable = np.isfinite(whole.values)  # a stale marker is not, nor is what nobody can have counted
         times, total = whole.times[usable], whole.values[usable]
         low, high = np.zeros(len(times)), total
         for series in bounds:
@@ -153,7 +177,7 @@ def _at(
     """The series' values at these times, and `otherwise` where it has none."""
     places = np.minimum(np.searchsorted(series.times, times), len(series.times) - 1)
     values = np.where(series.times[places] == times, series.values[places], np.nan)
-    return np.where(np.isnan(values), otherwise, values)
+    return np.where(np.isfinite(values), values, otherwise)
 
 
 def _add(steps: npt.NDArray[np.float64], source: _Counted, from_s: int) -> None:
@@ -168,7 +192,7 @@ def _add(steps: npt.NDArray[np.float64], source: _Counted, from_s: int) -> None:
     growth = np.where(began, values, growth)
     if source.delta:
         growth = values
-    elif starts[0] >= from_s * 10**9:
+    elif starts[0] > 0 and times[0] - starts[0] <= MAX_UNSEEN_S * 10**9:
         growth[:, 0] = values[:, 0]
     step = (times // 10**9 - from_s) // GRID_S
     inside = (step >= 0) & (step < steps.shape[1])

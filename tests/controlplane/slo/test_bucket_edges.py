@@ -29,7 +29,15 @@ METRIC = "vllm:time_to_first_token_seconds"
 BOUNDS = (0.3, 0.5, 1.0, math.inf)
 
 
-def put(store: Store, counts: dict[float, list[float]], *, times_s: list[int], replica: str = "a", **more: str) -> None:
+def put(
+    store: Store,
+    counts: dict[float, list[float]],
+    *,
+    times_s: list[int],
+    replica: str = "a",
+    start_s: int = 0,
+    **more: str,
+) -> None:
     """Cumulative buckets by bound, one value for each time; fewer values are those of the first times."""
     series, samples = [], []
     for bound, values in counts.items():
@@ -39,7 +47,7 @@ def put(store: Store, counts: dict[float, list[float]], *, times_s: list[int], r
         series.append({"metric": f"{METRIC}_bucket", "series": number, "kind": "counter", "unit": "", "delta": False,
                        "labels": list(labels), "seen_ns": times_s[-1] * NS})  # fmt: skip
         samples += [
-            {"series": number, "time_ns": at * NS, "start_ns": 0, "value": value}
+            {"series": number, "time_ns": at * NS, "start_ns": start_s * NS, "value": value}
             for at, value in zip(times_s, values, strict=False)
         ]
     store.writer.insert_metric_columns(
@@ -112,6 +120,37 @@ def test_a_bucket_that_is_there_from_its_first_observation_on_makes_none_before_
     fast = [990.0 + 9 * n for n in range(1, 142)]
     put(store, {0.25: fast, 0.5: fast, 1.0: steps[100:]}, times_s=times[100:])
     assert counted(store, Histogram(METRIC, 0.5), times[0] // 60 * 60) == (141, 2_400)
+
+
+def windows(store: Store, at_s: int) -> list[tuple[int, int]]:
+    """Bad and total observations of each hour around a time, and of each minute's five from then on."""
+    hour_s = at_s // HOUR_S * HOUR_S
+    spans = [(hour_s - HOUR_S, hour_s), (hour_s, hour_s + HOUR_S)]
+    spans += [(from_s, from_s + 300) for from_s in range(at_s // 60 * 60 - 240, at_s // 60 * 60 + 1, 60)]
+    counts = [grown(store, Histogram(METRIC, 0.5), *span)[0].sum(axis=1).tolist() for span in spans]
+    return [(bad, total) for bad, total in counts]
+
+
+def test_what_counters_grew_by_in_a_gap_counts_in_whatever_window_the_next_sample_lies(store: Store) -> None:
+    """Also where the gap began long before the window, with or without a stale marker: these observations were in no window."""
+    back_s = NOW_S // HOUR_S * HOUR_S + 600
+    times = [back_s - 3_000, back_s - 610, back_s, back_s + 15]
+    put(store, {0.5: [9.0, STALE, 79.0, 79.0], math.inf: [10.0, STALE, 90.0, 90.0]}, times_s=times)
+    assert windows(store, back_s) == [(0, 0)] + [(10, 80)] * 6
+
+
+def test_all_that_a_new_sender_has_counted_counts_in_whatever_window_its_first_sample_lies(store: Store) -> None:
+    first_s = NOW_S // HOUR_S * HOUR_S + 30
+    for replica, before_s in (("a", 45), ("b", 2 * DAY_S)):  # what b has counted was not seen
+        counts = {0.5: [9.0, 9.0], math.inf: [10.0, 10.0]}
+        put(store, counts, times_s=[first_s, first_s + 15], replica=replica, start_s=first_s - before_s)
+    assert windows(store, first_s) == [(0, 0)] + [(1, 10)] * 6
+
+
+def test_a_count_without_end_is_no_measurement(store: Store) -> None:
+    times = [NOW_S - 45, NOW_S - 30, NOW_S - 15, NOW_S]
+    put(store, {0.5: [9.0, 9.0, 9.0, 19.0], math.inf: [10.0, math.inf, 10.0, 30.0]}, times_s=times)
+    assert counted(store, Histogram(METRIC, 0.5), NOW_S // 60 * 60 - 3_600) == (10, 20)
 
 
 def test_while_no_bucket_is_sampled_it_is_not_known_whether_observations_are_good(store: Store) -> None:

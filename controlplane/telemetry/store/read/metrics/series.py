@@ -92,7 +92,11 @@ class MetricReader(StorePart):
 
     def newest_of(self, metric: str, window: Window, matchers: Sequence[Matcher] = ()) -> list[Newest]:
         """Each series that has a value in the window, with its newest one; also those that have ended."""
-        infos = {info.series: info for info in self.series(metric, matchers)}
+        return self.newest_in(self.series(metric, matchers), window)
+
+    def newest_in(self, series: Sequence[SeriesInfo], window: Window) -> list[Newest]:
+        """Like `newest_of`, of these series."""
+        infos = {info.series: info for info in series}
         if not infos:
             return []
         rows = self._connection.rows(
