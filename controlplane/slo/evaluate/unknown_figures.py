@@ -1,5 +1,6 @@
 """Finds the objectives over requests whose figure nobody knows: those are neither good nor bad, and what is left may say nothing."""
 
+import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 
@@ -16,6 +17,8 @@ from controlplane.telemetry.store import Store
 BACK_S = 3_600
 """A request whose figure is not known counts for so long."""
 EVERY_S = 30
+MAX_LOOK_S = 2.0
+"""Of a tick: the others are looked at with the next, so that a slow store delays no judgement for long."""
 
 
 class UnknownFigures:
@@ -28,16 +31,23 @@ class UnknownFigures:
         self._looked_s: dict[str, int] = {}
 
     def look(self, objectives: Iterable[KnownObjective], now_s: int) -> None:
-        """Count them for the objectives among these that may have some, at most every EVERY_S. Raises StoreUnavailableError."""
+        """Count them for the objectives among these that may have some, at most every EVERY_S, those first that were looked at longest ago.
+        Raises StoreUnavailableError.
+        """
         window = Window((now_s - BACK_S) * SECOND_NS, (now_s + 1) * SECOND_NS)
-        for known in objectives:
+        until_s = time.monotonic() + MAX_LOOK_S
+        for known in sorted(objectives, key=lambda each: self._looked_s.get(each.definition, 0)):
             objective, name = known.objective, known.definition
             measure = _measure(objective)
             if not measure or now_s - self._looked_s.get(name, 0) < EVERY_S:
                 continue
+            what = "had a price" if measure == "cost" else f"have a {measure} time"
+            if time.monotonic() > until_s:
+                if name not in self._looked_s:
+                    self._failed[name] = f"whether its requests {what} is not known: it was not looked at yet"
+                continue
             texts = isolated(partial(self._unpriced if measure == "cost" else self._unmeasured, window, objective))
             if isinstance(texts, Exception):  # what was counted before still says most
-                what = "had a price" if measure == "cost" else f"have a {measure} time"
                 self._failed[name] = f"whether its requests {what} is not known: {reason(texts)}"
             else:
                 self._why[name] = texts

@@ -2,13 +2,16 @@
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Cost, Latency
 from controlplane.slo.core.windows import HOUR_S
+from controlplane.slo.evaluate import unknown_figures
 from controlplane.slo.evaluate.evaluator import Evaluator
+from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store, StoreLimitError
 from controlplane.telemetry.store.read.objectives import ObjectiveReader
 from tests.support.slo.evaluations import NOW_S, NS, evaluated
@@ -67,6 +70,31 @@ def test_while_it_is_not_known_whether_requests_have_a_price_nothing_is_quiet(
     found = states(store)
     assert {state for state, _ in found.values()} == {"unknown"}
     assert found["cheap", ""][1] == "whether its requests had a price is not known: out of memory"
+
+
+def test_where_a_look_takes_long_the_others_are_looked_at_with_the_next_tick_and_are_not_known_until_then(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each took the time of the store's limit, one after the other, before any objective was judged."""
+    made = rows(random.Random(7), 400, (NOW_S - HOUR_S // 2) * NS, NOW_S * NS)
+    store.writer.insert_requests([replace(row, status="ok", prompt_tokens=100, cost_usd=0.001) for row in made], 1)
+    clock_s, asked = [0.0], []
+
+    def takes_long(_: ObjectiveReader, window: Window, scope: dict[str, str], split_by: object) -> dict[object, object]:
+        clock_s[0] += 30.0
+        asked.append(scope["tier"])
+        return {}
+
+    monkeypatch.setattr(ObjectiveReader, "unpriced", takes_long)
+    monkeypatch.setattr(unknown_figures, "time", SimpleNamespace(monotonic=lambda: clock_s[0]))
+    evaluator = Evaluator(store)
+    objectives = [replace(CHEAP, slug=tier, scope={"tier": tier}) for tier in ("batch", "premium")]
+    first = evaluator.tick(objectives, [], NOW_S * NS)
+    assert asked == ["batch"]
+    assert first[1].why == "whether its requests had a price is not known: it was not looked at yet"
+    evaluated(evaluator, objectives)
+    assert asked[:2] == ["batch", "premium"]
+    assert "looked at" not in evaluator.tick(objectives, [], NOW_S * NS)[1].why
 
 
 def test_an_objective_with_another_scope_is_not_judged_by_the_requests_of_the_one_before(store: Store) -> None:
