@@ -58,13 +58,13 @@ class Series:
         return Series(self.start_s, self.step_s, self.values[:steps])
 
 
-MOST = 1e15
+MAX_DEMAND = 1e15
 """More per second than any demand: sums of squares of such values still have all their digits."""
 
 
 def usable(series: Series) -> tuple[Series, int]:
-    """The series with values that no demand can have (below 0, or above MOST) as gaps, and how many those were."""
-    refused = (series.values > MOST) | (series.values < 0)
+    """The series with values that no demand can have (below 0, or above MAX_DEMAND) as gaps, and how many those were."""
+    refused = (series.values > MAX_DEMAND) | (series.values < 0)
     count = int(refused.sum())
     if not count:
         return series, 0

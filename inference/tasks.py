@@ -9,7 +9,7 @@ import structlog
 
 _log = structlog.get_logger()
 _PAUSE_FIRST_S = 1.0
-_PAUSE_MOST_S = 30.0
+_MAX_PAUSE_S = 30.0
 
 
 def keep(name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
@@ -29,7 +29,7 @@ async def _keep(name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> Non
         else:
             return
         await asyncio.sleep(pause_s)
-        pause_s = min(_PAUSE_MOST_S, pause_s * 2)
+        pause_s = min(_MAX_PAUSE_S, pause_s * 2)
 
 
 class Deadline:

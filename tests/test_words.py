@@ -35,6 +35,9 @@ PARTS_OF_NAMES = {
 }
 """Words that no identifier, file or folder contains, with what to write instead."""
 
+BOUNDS = {"most", "least", "fewest", "longest", "shortest", "largest", "smallest", "highest", "lowest"}
+"""Words that no constant has: bounds are MIN_ and MAX_."""
+
 WHOLE_NAMES = {"one": "what it is", "found": "what was found", "life": "actions", "held": "inhibited"}
 """Names that no variable, argument, attribute, function or module has."""
 
@@ -54,6 +57,8 @@ def faults_of(name: str) -> Iterator[str]:
     for word in words(bare):
         if word in PARTS_OF_NAMES:
             yield f"{name}: {word} → {PARTS_OF_NAMES[word]}"
+        if word in BOUNDS and name.isupper():
+            yield f"{name}: {word} → MIN_ or MAX_"
 
 
 def names_in(source: str) -> Iterator[tuple[int, str]]:

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from controlplane.fleet.validators import CACHE_KEY as _CACHE_KEY_OF
 from controlplane.fleet.validators import NAME as _SLUG_OF
-from controlplane.incidents.core.silences import LONGEST as MAX_MATCHER_CHARS
+from controlplane.incidents.core.silences import MAX_MATCHER_CHARS
 from controlplane.incidents.core.silences import PATTERN as _MATCHER
 from controlplane.planning.quarter import PATTERN as _QUARTER
 from controlplane.slo.core.sli import MEASURES

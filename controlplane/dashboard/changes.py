@@ -15,7 +15,7 @@ from controlplane.telemetry.core.query_types import Filters, Window
 from controlplane.telemetry.query.core.question import DIMENSIONS, Question
 from controlplane.telemetry.query.core.timerange import SECOND_NS, fixed
 
-MOST = 20
+MAX_MARKS = 20
 AFTER_NS = 15 * 60 * SECOND_NS
 
 
@@ -30,14 +30,14 @@ class ChangeMark:
 
 
 def changes_in(window: Window, scope: Mapping[str, str] | None = None) -> list[ChangeMark]:
-    """Those of a window that touch a scope (all requests unless given), the newest MOST of them, in order of time."""
+    """Those of a window that touch a scope (all requests unless given), the newest MAX_MARKS of them, in order of time."""
     ends = (datetime.fromtimestamp(ns / 1e9, UTC) for ns in (window.from_ns, window.to_ns))
     touching = (
         record
         for record in ChangeRecord.objects.filter(at__range=tuple(ends)).order_by("-at", "-id")
         if record.touches(scope or {})
     )
-    return marks(islice(touching, MOST))[::-1]
+    return marks(islice(touching, MAX_MARKS))[::-1]
 
 
 def marks(records: Iterable[ChangeRecord]) -> list[ChangeMark]:

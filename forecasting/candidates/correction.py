@@ -8,13 +8,13 @@ from forecasting.series import F64
 LAGS = 3
 FLOOR = 0.1
 """Of the mean of what is known: how small values have to be for differences to count and not ratios, as nights without demand."""
-LARGEST = 3.0
+MAX_CORRECTION = 3.0
 """A spike in an empty night does not multiply the next day."""
 FITS = 16
 """How many times the origins of a backtest are fitted anew, evenly."""
 _OUTLIER = 3.0
 """A jump of the error counts as at most so many times the one that only 1 % exceed."""
-_FEWEST = 20
+_MIN_JUMPS = 20
 """Errors that a fit needs: with fewer, nothing is corrected."""
 _MAX_MEMORY = 0.999
 
@@ -25,7 +25,7 @@ def corrected(values: F64, usual: F64, base: F64, origins: Ints, leads: Ints) ->
     An error is the logarithm of (value + floor) / (usual + floor): where demand is twice the usual one in the morning, it is twice that
     at noon. Errors follow an autoregression of order LAGS, fitted by least squares to those that the origin knows
     (Box, Jenkins, Reinsel and Ljung, Time Series Analysis, 5.1: forecasts by iteration). `usual` holds one value per step,
-    each known before the step. No correction is above LARGEST times the largest of the newest LAGS differences. Nothing is below 0.
+    each known before the step. No correction is above MAX_CORRECTION times the largest of the newest LAGS differences. Nothing is below 0.
     """
     usual, base = np.maximum(usual[: len(values)], 0.0), np.maximum(base, 0.0)
     differences = _newest(np.abs(filled(values - usual)), origins)
@@ -39,14 +39,14 @@ def corrected(values: F64, usual: F64, base: F64, origins: Ints, leads: Ints) ->
         errors = filled(np.log((values + floor) / (usual + floor)))
         away = errors - _before(errors)
         jumps = np.abs(away[:first][measured[:first] & ~np.isnan(away[:first])])
-        if len(jumps) < _FEWEST:
+        if len(jumps) < _MIN_JUMPS:
             continue
         limit = _OUTLIER * float(np.quantile(jumps, 0.99))
         # A single outlier says little of what comes; a level that has changed is the usual one after two steps.
         tame = np.where(np.isnan(away), errors, errors - away + np.clip(away, -limit, limit))
         weights = fit(tame[:first])
         grown = (base[group] + floor) * np.exp(_iterated(_newest(tame, origins[group]), weights, leads)) - floor
-        most = LARGEST * differences[group].max(axis=1, keepdims=True)
+        most = MAX_CORRECTION * differences[group].max(axis=1, keepdims=True)
         result[group] = np.maximum(base[group] + np.clip(grown - base[group], -most, most), 0.0)
     return result
 

@@ -13,9 +13,9 @@ _OUTLIER = 6.0
 """A value counts as at most so many times the median deviation of the period before it. A normal one reaches it once in 20,000."""
 _LIMITS, _STEPS = 8, 24
 """How often that limit is taken anew within a period, and after how many steps at the soonest."""
-_FEWEST = 3
+_MIN_DEVIATIONS = 3
 """Deviations that a limit needs."""
-_FEWEST_PERIODS = 3
+_MIN_PERIODS = 3
 """A history that has them can do without a part of the first."""
 
 
@@ -63,7 +63,7 @@ def _from_half_a_period(history: History, period_s: int) -> Ints:
     """
     earlier, period = history.earlier(period_s), period_s // history.series.step_s
     too_many = (history.steps - period // 2) % period
-    return np.where(earlier < too_many, NONE, earlier) if history.steps >= _FEWEST_PERIODS * period else earlier
+    return np.where(earlier < too_many, NONE, earlier) if history.steps >= _MIN_PERIODS * period else earlier
 
 
 def profile(values: F64, earlier: Ints) -> F64:
@@ -86,7 +86,7 @@ def profile(values: F64, earlier: Ints) -> F64:
         for part in np.array_split(np.arange(len(before)), min(_LIMITS, -(-len(before) // _STEPS))):
             known = deviations[max(0, before[part].min() - stretch) : before[part].min()]
             known = known[~np.isnan(known)]
-            if len(known) >= _FEWEST and (limit := _OUTLIER * float(np.median(known))) > 0:
+            if len(known) >= _MIN_DEVIATIONS and (limit := _OUTLIER * float(np.median(known))) > 0:
                 away[part] = np.clip(away[part], -limit, limit)
         newer = mean + NEWEST_WEIGHT * away
         means[start : start + stretch] = np.where(np.isnan(newer), np.where(np.isnan(mean), value, mean), newer)

@@ -13,7 +13,7 @@ from prometheus_client.samples import Exemplar
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
-_LEAST = frozenset(
+_COMBINED_BY_MIN = frozenset(
     (
         "process_max_fds",
         "process_start_time_seconds",
@@ -31,7 +31,7 @@ _LEAST = frozenset(
         "weir_gateway_semantic_up",
     )
 )
-_MOST = frozenset(
+_COMBINED_BY_MAX = frozenset(
     (
         "weir_gateway_certificate_fault",
         "weir_gateway_connection_in_the_clear",
@@ -145,9 +145,9 @@ class _Fixed(Collector):
 
 
 def _rule(family: Family) -> Callable[[Iterable[float]], float]:
-    if family.kind == "gauge" and family.name in _LEAST:
+    if family.kind == "gauge" and family.name in _COMBINED_BY_MIN:
         return min
-    if family.kind == "gauge" and family.name in _MOST:
+    if family.kind == "gauge" and family.name in _COMBINED_BY_MAX:
         return max
     return sum
 

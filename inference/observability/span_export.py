@@ -23,7 +23,7 @@ _log = structlog.get_logger()
 _BATCH = 512  # traces in one request: about half a megabyte
 _RETRY_STATUS = frozenset((429, 502, 503, 504))
 _BACKOFF_FIRST_S = 0.5
-_BACKOFF_MOST_S = 5.0
+_MAX_BACKOFF_S = 5.0
 _TIMEOUT_S, _CONNECT_S = 10.0, 5.0
 _MAX_ANSWER_BYTES = 1 << 20
 _MAX_WAITING = 20_000  # traces kept while the receiver is away, about 1 kB each; more are dropped and counted
@@ -156,7 +156,7 @@ class SpanExport:
             if len(self._queue) >= _MAX_WAITING:
                 return False
             await self._pause(wait_s)
-            backoff_s = min(_BACKOFF_MOST_S, backoff_s * 2)
+            backoff_s = min(_MAX_BACKOFF_S, backoff_s * 2)
 
     def _failed(self, event: str, reason: str) -> None:
         """Log it when it begins, and each minute while it lasts."""

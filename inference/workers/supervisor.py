@@ -20,7 +20,7 @@ _log = structlog.get_logger()
 _SCRAPE_S = 1.0  # how long a scrape waits for workers' newest figures; then their last ones count
 START_S = 120.0  # for so long a worker that starts may be silent: on a busy machine, to kill it makes that busier
 _LOOK_S = 0.5
-_BACKOFF_FIRST_S, _BACKOFF_MOST_S = 0.1, 5.0
+_BACKOFF_FIRST_S, _MAX_BACKOFF_S = 0.1, 5.0
 _STEADY_S = 10.0  # a worker that lived so long is restarted at once
 
 
@@ -114,7 +114,7 @@ class Supervisor:
                 return
             self._restarts += 1
             lived_s = time.monotonic() - child.started_s
-            backoff_s = _BACKOFF_FIRST_S if lived_s > _STEADY_S else min(_BACKOFF_MOST_S, backoff_s * 2)
+            backoff_s = _BACKOFF_FIRST_S if lived_s > _STEADY_S else min(_MAX_BACKOFF_S, backoff_s * 2)
             _log.error("worker.ended", worker=number, status=status, again_in_s=backoff_s)
             with suppress(TimeoutError):
                 async with asyncio.timeout(backoff_s):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from forecasting.series import MOST, Series, SeriesError, resampled, usable
+from forecasting.series import MAX_DEMAND, Series, SeriesError, resampled, usable
 
 NAN = float("nan")
 
@@ -39,7 +39,7 @@ def test_longer_steps_are_multiples() -> None:
 @given(npst.arrays(np.float64, st.integers(0, 50), elements=st.floats()), st.integers(1, 7), st.integers(0, 20))
 def test_longer_steps_keep_the_mean_of_what_was_measured(values: np.ndarray, factor: int, start: int) -> None:
     series, refused = usable(Series(start * 60, 60, values))
-    assert refused == int(((values < 0) | (values > MOST)).sum())
+    assert refused == int(((values < 0) | (values > MAX_DEMAND)).sum())
     longer = resampled(series, factor * 60)
     for index, mean in enumerate(longer.values):
         first = (longer.start_s - series.start_s) // 60 + index * factor

@@ -10,7 +10,7 @@ from controlplane.slo.core.objective import DIMENSIONS
 
 FIELDS = ("objective", "component", "owner", "severity", *DIMENSIONS)
 LABEL = "label."
-LONGEST = 200
+MAX_MATCHER_CHARS = 200
 PATTERN = rf"^({'|'.join(FIELDS)}|label\.[^=!\s\x00-\x1f\x7f-\x9f]+)!?=[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
 """Matches every text that `matcher` takes, as `str()` of a matcher writes it."""
 
@@ -54,7 +54,7 @@ def matcher(text: str) -> Matcher:
     name, equals, value = text.partition("=")
     op: Literal["=", "!="] = "!=" if name.endswith("!") else "="
     name, value = name.removesuffix("!").strip(), value.strip()
-    if not equals or not value or len(text) > LONGEST:
+    if not equals or not value or len(text) > MAX_MATCHER_CHARS:
         raise ValueError(f"matcher {text[:80]!r} cannot be read: write NAME=VALUE or NAME!=VALUE, such as tier=batch")
     if name not in FIELDS and not (name.startswith(LABEL) and name != LABEL):
         raise ValueError(f"matcher {text[:80]!r} names {name!r}: use one of {', '.join(FIELDS)}, or {LABEL}NAME")

@@ -10,7 +10,7 @@ from controlplane.incidents.core.silences import Matcher, Silence, matcher
 from controlplane.incidents.models.incident import Incident
 from controlplane.slo.models import StoredObjective
 
-LONGEST = timedelta(days=92)
+MAX_SILENCE = timedelta(days=92)
 MAX_MATCHERS = 20
 
 
@@ -50,8 +50,8 @@ class SilenceRecord(models.Model):
     def clean(self) -> None:
         if self.starts_at and self.ends_at and self.ends_at <= self.starts_at:
             raise ValidationError({"ends_at": "A silence ends after it starts: choose a later end."})
-        if self.starts_at and self.ends_at and self.ends_at - self.starts_at > LONGEST:
-            longest = f"A silence lasts at most {LONGEST.days} days: change the objective instead."
+        if self.starts_at and self.ends_at and self.ends_at - self.starts_at > MAX_SILENCE:
+            longest = f"A silence lasts at most {MAX_SILENCE.days} days: change the objective instead."
             raise ValidationError({"ends_at": [longest]})
         if isinstance(self.matchers, list) and len(self.matchers) > MAX_MATCHERS:
             raise ValidationError({"matchers": [f"Give at most {MAX_MATCHERS} matchers."]})

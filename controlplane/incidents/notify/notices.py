@@ -86,7 +86,7 @@ def _send(
             key=incident.notice_key,
             sequence=incident.sequence,
             at=at,
-            summary=shortened(summary, page_text.LONGEST),
+            summary=shortened(summary, page_text.MAX_SUMMARY_CHARS),
             severity=SENT_AS[cast(Severity, incident.severity)],
             source="weir",
             team=incident.owner,

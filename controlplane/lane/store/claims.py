@@ -30,7 +30,7 @@ from controlplane.lane.store import changes, limits
 from controlplane.lane.store.write_turns import turn
 
 LEASE = timedelta(seconds=30)
-_LONGEST_WAIT = timedelta(seconds=states.MAX_WAIT_S)
+_MAX_WAIT = timedelta(seconds=states.MAX_WAIT_S)
 _CANDIDATES = 200  # batches that are compared for a claim: the next of each tenant before the second of any
 
 Room = Callable[[str], int]
@@ -128,7 +128,7 @@ def claim(
     with turn(), transaction.atomic():
         renew(worker, lease)
         at = now()
-        due = Line.objects.filter(Q(not_before=None) | is_past("not_before", at, _LONGEST_WAIT), state=states.WAITING)
+        due = Line.objects.filter(Q(not_before=None) | is_past("not_before", at, _MAX_WAIT), state=states.WAITING)
         due = due.filter(deaths__gte=states.ALONE_FROM) if alone else due.filter(deaths__lt=states.ALONE_FROM)
         opened = Batch.objects.filter(
             Exists(due.filter(batch=OuterRef("pk"))), status=states.IN_PROGRESS, expires_at__gt=at

@@ -16,7 +16,7 @@ from controlplane.policy.core import document
 from controlplane.policy.core.spec import Degradation
 from controlplane.policy.models.revision import PolicyRevision
 
-LONGEST = timedelta(days=31)
+MAX_OVERRIDE = timedelta(days=31)
 MAX_REPLICAS = 10_000
 
 
@@ -47,8 +47,8 @@ class WithAnEnd(models.Model):
             raise ValidationError(
                 {"ends_at": f"ends_at={self.ends_at:%Y-%m-%d %H:%M} is over already: choose a later end"}
             )
-        if self.ends_at and self.ends_at - starts > LONGEST:
-            longest = f"ends_at={self.ends_at:%Y-%m-%d %H:%M} is more than {LONGEST.days} days away: change the policy instead"
+        if self.ends_at and self.ends_at - starts > MAX_OVERRIDE:
+            longest = f"ends_at={self.ends_at:%Y-%m-%d %H:%M} is more than {MAX_OVERRIDE.days} days away: change the policy instead"
             raise ValidationError({"ends_at": longest})
         if not (self.reason or "").strip():
             raise ValidationError({"reason": "reason is missing: say why, so that others know when it may end"})

@@ -14,7 +14,7 @@ from controlplane.telemetry.core.canary_rows import CanaryReading
 from controlplane.telemetry.query import answers
 
 HOUR_S = 3_600
-FEWEST = 100
+MIN_ANSWERED = 100
 """Fewer requests of the baseline say little of its latency."""
 NOTE = (
     "Rates, latency and failures are those of the baseline in that time, at the mean rate of all hours. What the candidate is really "
@@ -40,10 +40,10 @@ def preview_canary(policy: Canary, report: Report) -> dict[str, Any]:
     counts = summed(spec, reading, [0], 0)
     [stratum] = counts.strata
     arm, effect = stratum.baseline, counts.baseline_design_effect
-    if arm.answered < FEWEST or not covered_s:
+    if arm.answered < MIN_ANSWERED or not covered_s:
         raise CannotPreviewError(
             f"{arm.answered:,} answers of baseline {spec.baseline!r} to requests for {spec.model!r} were recorded in the last "
-            f"14 days, and {FEWEST} are needed: send some first"
+            f"14 days, and {MIN_ANSWERED} are needed: send some first"
         )
     counted = arm.requests + stratum.candidate.requests  # what the two would share
     rps = counted / covered_s

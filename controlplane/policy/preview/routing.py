@@ -30,7 +30,7 @@ NOTE = (
     "region of the pool that a request was sent to. Lengths are those that the tokenizer counted, and the gateway estimates them. "
     "Failovers, canaries, ladders and the regions that tenants are pinned to are left out of these counts."
 )
-AT_LEAST = " Replicas of {pools} may carry more than is known of them, and a request there may cost less."
+LOWER_BOUND = " Replicas of {pools} may carry more than is known of them, and a request there may cost less."
 NO_RECORDS = " Failovers cannot be replayed: no decision about this model was recorded in that time."
 REPLAYED = " Failovers are replayed on {hours:.3g} hours of recorded decisions, a minute apart or less."
 
@@ -87,7 +87,7 @@ def preview_routing(revision: PolicyRevision, policy: Routing, report: Report) -
 def _at_least(figures: Mapping[str, Any], pools: Mapping[str, PoolKnown]) -> str:
     shown = {each["pool"] for side in figures.values() for each in side["pools"]}
     more = sorted(name for name in shown if name in pools and pools[name].at_least)
-    return AT_LEAST.format(pools=", ".join(more)) if more else ""
+    return LOWER_BOUND.format(pools=", ".join(more)) if more else ""
 
 
 def _of_failovers(known_s: Sequence[float]) -> str:

@@ -49,7 +49,7 @@ NOTE = (
     "Requests are drawn anew around the recorded rates. Replicas work as their measured capacity says, and start as fast as was "
     "measured. Use of KV cache, GPUs and CPUs, failures, quotas and other pools are left out."
 )
-AT_LEAST = (
+LOWER_BOUND = (
     " What a replica carries beyond its lower bound is not known, and here it is nothing: more requests may be good, and with fewer "
     "replicas."
 )
@@ -298,7 +298,7 @@ def _figures(outcome: Outcome, known: Recorded) -> dict[str, Any]:
 
 def _note(known: Recorded, foreseen: Foreseen | None, *, wants_forecasts: bool) -> str:
     gaps = float(np.isnan(known.replayed.values).mean())
-    note = NOTE + (AT_LEAST if known.capacity.lower_bound else "")
+    note = NOTE + (LOWER_BOUND if known.capacity.lower_bound else "")
     note += f" {gaps:.0%} of the time was not recorded: rates between are assumed." if gaps >= 0.005 else ""
     if wants_forecasts:
         note += FORESIGHT if foreseen else NO_FORESIGHT.format(minutes=known.rates.step_s // 60)

@@ -22,7 +22,7 @@ _ADDRESS = (("server.address", "server.port"), ("net.peer.name", "net.peer.port"
 _HOST = ("k8s.pod.name", "service.instance.id", "k8s.pod.ip", "host.ip", "server.address", "host.name")
 _MAX_AROUND = 16  # spans
 _HTTP_STATUS = ("http.response.status_code", "http.status_code")
-_LOWEST, _HIGHEST, _DIGITS = 100, 999, 3
+_MIN_STATUS, _MAX_STATUS, _DIGITS = 100, 999, 3
 _GRPC_STATUS = ("rpc.response.status_code", "rpc.grpc.status_code", "grpc.status_code")
 _HTTP_OF_GRPC = {
     **dict.fromkeys(("1", "CANCELLED"), 499),
@@ -177,6 +177,6 @@ def _status(sources: list[Attributes]) -> int | None:
         for key in _HTTP_STATUS:
             digits = text(attributes, key)
             status = int(digits) if digits.isdecimal() and len(digits) == _DIGITS else count(attributes, key)
-            if status is not None and _LOWEST <= status <= _HIGHEST:
+            if status is not None and _MIN_STATUS <= status <= _MAX_STATUS:
                 return status
     return None

@@ -12,7 +12,7 @@ from inference.core.question import Question
 
 Value = bool | int | float | str | tuple[str, ...] | tuple[int, ...] | None
 """None leaves the tensor out."""
-_NO_SEED, _LARGEST_SEED = -1, (1 << 63) - 1
+_NO_SEED, _MAX_SEED = -1, (1 << 63) - 1
 _DEFAULT_TEMPERATURE = 1.0
 _json = msgspec.json.Encoder().encode
 _SAME_IN_VLLM = (
@@ -41,7 +41,7 @@ class Request(NamedTuple):
     def seed(self) -> int | None:
         """As vLLM does it for several choices (vllm/v1/engine/parallel_sampling.py): each has the next seed, and 0 follows the largest."""
         seed = self.question.seed
-        return None if seed is None else seed + self.choice & _LARGEST_SEED
+        return None if seed is None else seed + self.choice & _MAX_SEED
 
 
 def prompt(request: Request) -> str:

@@ -29,10 +29,9 @@ THRESHOLDS = (0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.99)
 _BETS = ((0.95, 0.5), (0.7, 0.2), (0.4, 0.15), (0.15, 0.15))  # share of the largest bet, weight
 _AGAINST = (0.8, 0.15)  # c, as a share of the largest, 1 / δ
 _DETECTED_AT = 100.0  # labels until a false alarm, in the mean at least
-_WAIT_FOR = (
-    0.4  # a lower threshold with this share of the logarithm that it needs is waited for before anything is served,
-)
-_MOST_WAIT = 4  # until there are so many times the labels of the first certificate: later labels are few
+_WAIT_FOR, _MAX_LABELS_RATIO = 0.4, 4
+"""A lower threshold with this share of the logarithm that it needs is waited for before anything is served, until there are so many
+times the labels of the first certificate: later labels are few."""
 MAX_LABELS = 20_000
 """After so many without a certificate the evidence begins again: what was wrong long ago is not held against a route for ever."""
 _MIN_SAMPLE, _MAX_SAMPLE = 0.05, 0.5
@@ -133,7 +132,7 @@ class Evidence:
             waits = any(
                 _WAIT_FOR * needed <= capital < needed for capital in capitals[: THRESHOLDS.index(self.threshold)]
             )
-            if waits and self.labels < _MOST_WAIT * self._first_certified_at:
+            if waits and self.labels < _MAX_LABELS_RATIO * self._first_certified_at:
                 self.threshold = None
             else:
                 self._served = True

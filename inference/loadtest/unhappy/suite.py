@@ -20,7 +20,7 @@ from inference.loadtest.unhappy.cases import CASES, SHORT_TOKENS, Bench, CaseKin
 BURST = 10
 MIN_CALM = 10
 _LOOKS = 20
-_LONGEST_S = 3600.0
+_MAX_RUN_S = 3600.0
 
 
 class Suite:
@@ -39,7 +39,7 @@ class Suite:
     async def run(self, names: Sequence[str], stop: asyncio.Event) -> tuple[Outcome, Report]:
         """All cases, or those until `stop`. Raises TargetError where good requests alone fail already, or not even they were sent."""
         ended = asyncio.Event()
-        plan = [self._good._replace(due_s=n / self._rate) for n in range(int(_LONGEST_S * self._rate))]
+        plan = [self._good._replace(due_s=n / self._rate) for n in range(int(_MAX_RUN_S * self._rate))]
         beside = asyncio.create_task(self._load.run(plan, ended))
         watch = asyncio.create_task(stop.wait())
         work = asyncio.create_task(self._cases(names))

@@ -15,7 +15,7 @@ from inference.wires.grpc.keepalive import Keepalive
 from inference.wires.grpc.tls import Tls, context
 
 _BACKOFF_FIRST_S = 0.02
-_BACKOFF_MOST_S = 1.0
+_MAX_BACKOFF_S = 1.0
 _RESOLVE_S = 30.0  # how long a connection counts as one to the address that its name has
 
 
@@ -157,7 +157,7 @@ class Channel:
             async with asyncio.timeout(self._connect_timeout_s):
                 connection, peer = await self._reach()
         except (OSError, TimeoutError, UnreachableError, ValueError) as error:  # ValueError: no host can have this name
-            self._backoff_s = min(_BACKOFF_MOST_S, max(_BACKOFF_FIRST_S, self._backoff_s * 2))
+            self._backoff_s = min(_MAX_BACKOFF_S, max(_BACKOFF_FIRST_S, self._backoff_s * 2))
             self._not_before_s = loop.time() + self._backoff_s
             return UnreachableError(f"cannot connect to {self.target}: {error or 'timed out'}")
         finally:

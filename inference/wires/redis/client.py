@@ -12,7 +12,7 @@ from inference.wires.redis.url import RedisUrl
 
 _log = structlog.get_logger()
 _BACKOFF_FIRST_S = 0.05
-_BACKOFF_MOST_S = 1.0
+_MAX_BACKOFF_S = 1.0
 _ELSEWHERE = ("READONLY", "LOADING", "MASTERDOWN")  # after a failover: the name belongs to another server, or will soon
 _NO_WRITES = ("OOM", "MISCONF", "NOREPLICAS")  # it is full, cannot save, or has too few replicas
 _REFUSED_PAUSE_S = 1.0  # at least, between two connections made because of a refusal, and until a write is tried again
@@ -194,7 +194,7 @@ class RedisClient(ABC):
                     effect = "serving without the cache, and each gateway counts limits alone"
                     _log.warning("redis.lost", where=self.url.where, reason=reason, effect=effect)
                 await asyncio.sleep(backoff_s)
-                backoff_s = min(_BACKOFF_MOST_S, backoff_s * 2)
+                backoff_s = min(_MAX_BACKOFF_S, backoff_s * 2)
                 continue
             if self._loss.ends():
                 _log.info("redis.connected", where=self.url.where)

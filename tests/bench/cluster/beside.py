@@ -12,7 +12,7 @@ from tests.support.cluster.rehearsed import QUICK, Counts, RealWorld, scale_writ
 from tests.support.policy.world import revision, scaling
 
 POOL, HPA = "other-1", "beside"
-OWN, MOST = 3, 16
+OWN, MAX_REPLICAS = 3, 16
 LOW, HIGH = 2, 13
 
 
@@ -20,7 +20,7 @@ def autoscaler_beside(seen: Any, world: RealWorld, space: Namespace, proxy: Prox
     """It comes, is left alone and noticed (`stop`, `adopt`), has its floor raised and lowered (`cooperate`), and is deleted."""
     counts.clear()
     writes = scale_writes(proxy, POOL)
-    space.create(autoscaler(HPA, POOL, OWN, MOST))
+    space.create(autoscaler(HPA, POOL, OWN, MAX_REPLICAS))
     world.until(lambda: space.count(POOL) == OWN, 60)  # an HPA looks every 15 s
     for number, word in enumerate(("stop", "adopt"), 2):
         _policy(word, number)
@@ -60,7 +60,7 @@ def _retire() -> None:
 
 def _policy(word: str, number: int) -> None:
     _retire()
-    revision(scaling(**{**QUICK, "pool": POOL, "max": MOST, "other_owner": word}), name=POOL, number=number)
+    revision(scaling(**{**QUICK, "pool": POOL, "max": MAX_REPLICAS, "other_owner": word}), name=POOL, number=number)
 
 
 def _floor(space: Namespace) -> int:

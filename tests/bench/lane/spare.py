@@ -36,7 +36,7 @@ from tests.support.servers import slow_replica
 from tests.support.start import starter
 
 SLOTS, STEP_MS = int(os.environ.get("WEIR_BENCH_LANE_SLOTS", "64")), 100
-FEWEST, MOST = 5, 35  # tokens of an answer
+MIN_TOKENS, MAX_TOKENS = 5, 35  # tokens of an answer
 RESERVED_PERCENT = 4
 """Of the slots, for people: three of 64. A line that is sent while one is free is never in the way of the next person."""
 OF_PEOPLE = 0.25  # of the slots
@@ -44,7 +44,7 @@ SETTLE_S = 30.0  # for the lane to find out how many fit
 PAIRS, BLOCK_S = int(os.environ.get("WEIR_BENCH_LANE_PAIRS", "16")), 15.0
 SWITCH_S = 5.0  # after each change of the lane: the longest answer takes 3.5 s
 DRAWS = 2_000
-MOST_LINES = 50_000
+MAX_LINES = 50_000
 _RUNNING = re.compile(r"^vllm:num_requests_running\S* (\S+)", re.MULTILINE)
 _LOOK_S = 0.1
 
@@ -65,7 +65,7 @@ def run() -> Iterator[Figure]:
         starting = starter(folder)
         stack.callback(lambda: next(starting, None))
         start, port = next(starting), free_port()
-        argv = (sys.executable, "-S", "-I", slow_replica.__file__, *map(str, (port, MODEL, MOST, STEP_MS, SLOTS)))
+        argv = (sys.executable, "-S", "-I", slow_replica.__file__, *map(str, (port, MODEL, MAX_TOKENS, STEP_MS, SLOTS)))
         start(Command("server", argv, partial(http_ok, port, "/health")))
         fleet = a_fleet(f"http://{LOOPBACK}:{port}/v1")
         pools = tuple(msgspec.structs.replace(pool, max_concurrency=SLOTS) for pool in fleet.pools)
@@ -81,7 +81,7 @@ def run() -> Iterator[Figure]:
 
 async def _measure(stack: Stack, port: int) -> list[Figure]:
     draw, pairs, runs = random.Random(8), list[Pair](), True
-    lines = (a_line(f"{it}", f"line {it}", max_tokens=draw.randint(FEWEST, MOST)) for it in range(MOST_LINES))
+    lines = (a_line(f"{it}", f"line {it}", max_tokens=draw.randint(MIN_TOKENS, MAX_TOKENS)) for it in range(MAX_LINES))
     async with stack.client(max_retries=0) as client, aiohttp.ClientSession() as session:
         batch = await submit(client, lines)
         async with asyncio.TaskGroup() as asking:
@@ -98,7 +98,7 @@ async def _measure(stack: Stack, port: int) -> list[Figure]:
                 pairs.append(Pair(blocks[False], blocks[True]))
         os.kill(stack.lane.pid, signal.SIGCONT)
         if (batch := await client.batches.retrieve(batch.id)).status != "in_progress":
-            raise BenchError(f"the batch is {batch.status}: {MOST_LINES} lines are too few for {PAIRS} pairs")
+            raise BenchError(f"the batch is {batch.status}: {MAX_LINES} lines are too few for {PAIRS} pairs")
     return _figures(pairs)
 
 
@@ -134,14 +134,14 @@ async def _block(
     asking: asyncio.TaskGroup, client: AsyncOpenAI, session: aiohttp.ClientSession, port: int, lasts_s: float, seed: int
 ) -> Block:
     """Requests of people for so long, those of the seed. The next block begins at once: answers may end in it."""
-    draw, rate = random.Random(seed), OF_PEOPLE * SLOTS / ((FEWEST + MOST) / 2 * STEP_MS / 1000)
+    draw, rate = random.Random(seed), OF_PEOPLE * SLOTS / ((MIN_TOKENS + MAX_TOKENS) / 2 * STEP_MS / 1000)
     ttft_ns: list[int] = []
     begun_s = time.monotonic()
     looking = asyncio.create_task(_running(session, port))
     due_s = begun_s
     while (due_s := due_s + draw.expovariate(rate)) < begun_s + lasts_s:
         await asyncio.sleep(due_s - time.monotonic())
-        asking.create_task(_ask(client, draw.randint(FEWEST, MOST), ttft_ns))
+        asking.create_task(_ask(client, draw.randint(MIN_TOKENS, MAX_TOKENS), ttft_ns))
     looking.cancel()
     return Block(ttft_ns, statistics.fmean(await looking))
 

@@ -20,7 +20,7 @@ from tests.bench.unknown.truth import SLOTS, TICK_S, TICKS, Truth
 from tests.support.policy.cases import NOW_MS, POOL, policy, scaling
 
 KINDS = ("wrong_scale_downs", "below_min", "wrong_moves", "unsaid")
-MOST = 12
+MAX_REPLICAS = 12
 SAID_WITHIN_TICKS = 6
 """Two minutes: what is unknown for longer is said."""
 BY_UNKNOWN = ("not known", "unknown", "missing", "last seen", "never seen", "was read once", "cannot be read")
@@ -38,7 +38,7 @@ def judged(seed: int, number: int) -> list[tuple[str, str]]:
 
 
 def _run(draw: random.Random) -> Iterator[tuple[str, str]]:
-    truth, policies = Truth.drawn(draw, MOST), _policies(draw)
+    truth, policies = Truth.drawn(draw, MAX_REPLICAS), _policies(draw)
     memory, twin_memory = Memory(), Memory()
     now_ms, unsaid = NOW_MS, dict[str, int]()
     truths, seen = list[Observation](), None
@@ -163,14 +163,14 @@ def _scaling(draw: random.Random) -> InForce:
     }
     spec = {
         "min": draw.choice((0, 1, 2)),
-        "max": MOST,
+        "max": MAX_REPLICAS,
         "reactive": {name: value for name, value in reactive.items() if value is not None},
         "budget": {name: value for name, value in budget.items() if value is not None},
         "forecast": draw.choice(("auto", "off")),
         "scale_down": {
             "stabilisation_s": draw.choice((0, 60, 180)),
             "cooldown_s": draw.choice((0, 40)),
-            "max_step": draw.choice((1, 3, MOST)),
+            "max_step": draw.choice((1, 3, MAX_REPLICAS)),
         },
         "pending_deadline_s": draw.choice((60, 300)),
         "hold_when": draw.choice(("", "", "", "kv_use > 0.95", "waiting > 300.0")),
@@ -189,4 +189,4 @@ def _edited(draw: random.Random, policies: list[InForce]) -> list[InForce]:
 def _overrides(draw: random.Random) -> tuple[Override, ...]:
     if draw.random() > 0.1:
         return ()
-    return (Override(NOW_MS + draw.randint(100, 600) * 1_000, POOL, draw.randint(0, MOST), by="ada"),)
+    return (Override(NOW_MS + draw.randint(100, 600) * 1_000, POOL, draw.randint(0, MAX_REPLICAS), by="ada"),)

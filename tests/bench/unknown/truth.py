@@ -36,7 +36,7 @@ TROUBLES = ("crash", "crash_of_all", "pending", "rollout", "unreachable", "burni
 OF_CLUSTER = (
     "wanted", "ready", "starting", "pending", "pending_since_ms", "failing", "failing_reason", "rollout", "rollout_stuck",
 )  # fmt: skip
-LONGEST = 25
+MAX_TICKS = 25
 """Ticks that one of them lasts at most."""
 SLOTS = 16
 CARRIED_SO_FAR = 0.6
@@ -70,12 +70,12 @@ class Truth:
 
     @classmethod
     def drawn(cls, draw: random.Random, most: int) -> "Truth":
-        truth = cls(draw.uniform(2, 20), Gateways.drawn(draw, TICKS, LONGEST), cold_ticks=draw.randint(1, 6))
+        truth = cls(draw.uniform(2, 20), Gateways.drawn(draw, TICKS, MAX_TICKS), cold_ticks=draw.randint(1, 6))
         truth.wanted = truth.ready = draw.randint(2, most)
         for name in (*UNKNOWNS, *TROUBLES):
             if draw.random() < 0.25:
                 first = draw.randrange(TICKS)
-                truth.spans[name] = (first, first + draw.randint(1, LONGEST))
+                truth.spans[name] = (first, first + draw.randint(1, MAX_TICKS))
         factors = {tick: draw.choice((0.0, 0.3, 0.6, 1.5, 2.5)) for tick in range(TICKS) if draw.random() < 0.03}
         for first, end in (*truth.spans.values(), *truth.gateways.spans()):
             if draw.random() < 0.4:  # it falls just before something is not known any more, and rises meanwhile
@@ -92,7 +92,7 @@ class Truth:
         for name in PARTLY:
             if apart.random() < 0.25:
                 first = apart.randrange(TICKS)
-                truth.spans[name] = (first, first + apart.randint(1, LONGEST))
+                truth.spans[name] = (first, first + apart.randint(1, MAX_TICKS))
         return truth
 
     def during(self, name: str, tick: int) -> int | None:
@@ -158,7 +158,7 @@ class Truth:
             pending=pending, pending_since_ms=self.pending_since_ms if pending else None, failing=failing,
             failing_reason="“server” ended with exit code 1" if failing else "",
             rollout="Deployment “chat” is replacing 1 replica of an older template." if rolling is not None else "",
-            rollout_stuck=rolling is not None and rolling > LONGEST / 2, capacity_rps=self.capacity_rps, slots=SLOTS,
+            rollout_stuck=rolling is not None and rolling > MAX_TICKS / 2, capacity_rps=self.capacity_rps, slots=SLOTS,
             cold_start_s=float(self.cold_ticks * TICK_S), traffic_age_ms=1_000, servers_age_ms=1_000, cluster_age_ms=1_000,
             capacity_age_ms=1_000, reachable=up and reached != 0,
         )  # fmt: skip

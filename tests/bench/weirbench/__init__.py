@@ -27,7 +27,7 @@ from tests.support.servers.vllm import VERSION, servers_folder, write_model
 
 KEY = "sk-the-right-one"
 AT_ONCE = 4
-ROUNDS, MOST_ROUNDS, WARM_UPS = 3, 9, 2
+ROUNDS, MAX_ROUNDS, WARM_UPS = 3, 9, 2
 RATE, SECONDS = 40, 20
 PEERS_RATE = 5
 SEARCHES = int(os.environ.get("WEIR_BENCH_SEARCHES", "3"))
@@ -69,7 +69,7 @@ def run() -> Iterator[Figure]:
 def _errors(bed: Bed) -> Iterator[Figure]:
     """Percentiles beside those of the server's own clock."""
     rounds: dict[str, list[float]] = {"from_sent": [], "from_due": [], "client": []}
-    for number in range(MOST_ROUNDS):
+    for number in range(MAX_ROUNDS):
         if len(rounds["client"]) == ROUNDS:
             break
         child, port = bed.serve(first_ms=(20.0, 200.0), gap_ms=10.0, tokens=8, seed=number)
@@ -92,7 +92,7 @@ def _errors(bed: Bed) -> Iterator[Figure]:
             rounds[since].append(max(errors))
         rounds["client"].append(_client(result))
     if len(rounds["client"]) < ROUNDS:
-        raise BenchError(f"{MOST_ROUNDS} rounds, and not {ROUNDS} valid ones: this machine is too busy to measure on")
+        raise BenchError(f"{MAX_ROUNDS} rounds, and not {ROUNDS} valid ones: this machine is too busy to measure on")
     yield Figure(
         "weirbench.error_ms",
         over_rounds(rounds["from_sent"]),

@@ -46,7 +46,7 @@ class Flapping(RedisClient):
 
 @pytest.fixture
 def redis(monkeypatch: pytest.MonkeyPatch) -> Flapping:
-    for name in ("_BACKOFF_FIRST_S", "_BACKOFF_MOST_S", "_REFUSED_PAUSE_S"):
+    for name in ("_BACKOFF_FIRST_S", "_MAX_BACKOFF_S", "_REFUSED_PAUSE_S"):
         monkeypatch.setattr(client, name, 0.0)
     return Flapping(url.parse("redis://127.0.0.1:6379"))
 

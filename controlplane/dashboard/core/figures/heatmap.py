@@ -12,7 +12,7 @@ from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, HeatmapCel
 from controlplane.telemetry.query.core.question import Question
 
 ROW = 0.1  # of a decade of milliseconds: as the store's edges lie
-LOWEST = -1.1  # log10 ms of the bottom of the first row, which is open below
+BOTTOM = -1.1  # log10 ms of the bottom of the first row, which is open below
 SCALE = [[0, "var(--heat-1)"], [0.5, "var(--heat-2)"], [1, "var(--heat-3)"]]
 
 
@@ -87,7 +87,7 @@ def heatmap_figure(
 
 def bottom(row: int) -> float:
     """log10 ms of a row's lower edge."""
-    return round(LOWEST + row * ROW, 3)
+    return round(BOTTOM + row * ROW, 3)
 
 
 def words(cell: HeatmapCell) -> str:

@@ -13,7 +13,7 @@ from controlplane.core.formatting import TEXT, clock_minute, minute, shortened
 from controlplane.incidents.components.core import component_text
 from controlplane.incidents.notify.core.notice import Link
 
-LONGEST = 1024
+MAX_SUMMARY_CHARS = 1024
 MEASURES = {"ttft": "TTFT", "itl": "ITL", "e2e": "E2E"}
 DIMENSION_NAMES = {"prompt_bucket": "prompt length"}
 MAX_SEGMENTS = 2
@@ -41,7 +41,7 @@ class Facts:
 
 
 def summary(facts: Facts) -> str:
-    """At most LONGEST characters. What is wrong comes first, for the first line on a phone."""
+    """At most MAX_SUMMARY_CHARS characters. What is wrong comes first, for the first line on a phone."""
     parts = [
         f"{subject(facts)} {measured(facts)}",
         blame(facts),
@@ -50,7 +50,7 @@ def summary(facts: Facts) -> str:
         f"owner: {facts.owner}" if facts.owner else "no owner",
         facts.runbook or "no runbook",
     ]
-    return shortened("; ".join(part for part in parts if part), LONGEST)
+    return shortened("; ".join(part for part in parts if part), MAX_SUMMARY_CHARS)
 
 
 def is_component(definition: Mapping[str, Any]) -> bool:

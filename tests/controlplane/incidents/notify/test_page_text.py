@@ -160,7 +160,7 @@ def test_a_scope_of_everything_but_a_model_is_put_in_words() -> None:
 
 def test_the_summary_fits_into_a_page_whatever_the_names() -> None:
     long = replace(FACTS, runbook="https://x.example/" + "r" * 3000)
-    assert len(page_text.summary(long)) == page_text.LONGEST
+    assert len(page_text.summary(long)) == page_text.MAX_SUMMARY_CHARS
     assert page_text.summary(long).startswith("premium chat TTFT p95 is 142 ms against 100 ms")
 
 

@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 Whose = TypeVar("Whose", bound=Hashable)
 PENDING = Delivery.State.PENDING
 TOO_MANY = 429
-LONGEST_WAIT = timedelta(minutes=5)
+MAX_WAIT = timedelta(minutes=5)
 """Longer than an attempt or an address waits by any policy."""
 CHANGE_USEFUL_FOR = timedelta(hours=1)
 """A later change event explains nothing. Pages never grow too old: their resolves must arrive."""
@@ -71,7 +71,7 @@ def heads(now: datetime) -> QuerySet[Delivery]:
 
 def _over(until: str, now: datetime) -> Q:
     """Where a wait has ended, or is longer than any: it was begun by a clock that was ahead."""
-    return Q(**{f"{until}__lte": now}) | Q(**{f"{until}__gt": now + LONGEST_WAIT})
+    return Q(**{f"{until}__lte": now}) | Q(**{f"{until}__gt": now + MAX_WAIT})
 
 
 def _unclaimed(now: datetime) -> Q:
