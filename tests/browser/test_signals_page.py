@@ -19,6 +19,11 @@ def test_a_search_leads_to_a_chart_and_back(page: Page) -> None:
     pages.drawn(page)
     expect(page.locator(".sentence")).to_contain_text("counter")
     leave_picture(page, "signal")
+    page.evaluate("""document.getElementById("chart").data[0].name = '=HYPERLINK("x")'""")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save the chart as CSV").click()
+    text = saved.value.path().read_text()
+    assert text.startswith("series,x,y,value\n") and '"\'=HYPERLINK(""x"")",2' in text, "no formula of a spreadsheet"
     page.get_by_text("The chart as a table").click()
     expect(page.get_by_text("began again", exact=True).first).to_be_visible()
     page.go_back()

@@ -40,7 +40,8 @@
 
   // What a chart shows, to take along: as a picture, and as rows.
   const when = (value, axis) => (axis && axis.type === "date" && value !== null ? new Date(instant(value)).toISOString() : value);
-  const quoted = (value) => { const text = value === null || value === undefined ? "" : String(value); return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
+  const inert = (value) => (typeof value === "string" && /^[=+\-@\t\r\n]/.test(value) ? `'${value}` : String(value)); // no formula of a spreadsheet
+  const quoted = (value) => { const text = value === null || value === undefined ? "" : inert(value); return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
   function rows(chart) {
     const axis = chart._fullLayout.xaxis, found = [["series", "x", "y", "value"]];
     for (const { name = "", x = [], y = [], z } of chart.data) {
