@@ -23,6 +23,8 @@ _HOST = ("k8s.pod.name", "service.instance.id", "k8s.pod.ip", "host.ip", "server
 _MAX_AROUND = 16  # spans
 _HTTP_STATUS = ("http.response.status_code", "http.status_code")
 _MIN_STATUS, _MAX_STATUS, _DIGITS = 100, 999, 3
+_LEFT = frozenset({"DC", "DR"})
+"""Of Envoy's `response_flags`: its client closed the connection, or reset the stream."""
 _GRPC_STATUS = ("rpc.response.status_code", "rpc.grpc.status_code", "grpc.status_code")
 _HTTP_OF_GRPC = {
     **dict.fromkeys(("1", "CANCELLED"), 499),
@@ -147,7 +149,7 @@ def outcome(request: Request) -> Outcome:
     client.
 
     429 is `rejected`, 499 is `cancelled`, any other status from 400 up is `error`. `error.type` on a span that did not fail is `cancelled`:
-    the client left.
+    the client left. So it is where Envoy says that its client did.
     """
     entry = request.entry.span
     spans = [entry] if request.client is None else [entry, request.client.span]
@@ -164,7 +166,8 @@ def outcome(request: Request) -> Outcome:
     elif (http_status is not None and http_status >= 400) or any(span.status_code == ERROR for span in spans):
         status = "error"
     else:
-        status = "cancelled" if error_type else "ok"
+        left = not _LEFT.isdisjoint(first_text(said, "response_flags").split(","))
+        status = "cancelled" if error_type or left else "ok"
     return Outcome(status, http_status, error_type)
 
 

@@ -204,6 +204,12 @@ def test_the_status_is_that_of_http_or_of_either_span(
     assert (row.status, row.http_status) == (status, KNOWN.get(http_status, http_status))
 
 
+@pytest.mark.parametrize(("flags", "status"), [("-", "ok"), ("DC", "cancelled"), ("UT,DR", "cancelled"), ("UF", "ok")])
+def test_a_client_that_left_envoy_has_cancelled(flags: str, status: str) -> None:
+    said = {"http.method": "POST", "http.url": "http://api/v1/chat/completions", "http.status_code": "200"}
+    assert only(**said, response_flags=flags).status == status
+
+
 @pytest.mark.parametrize(
     ("said", "status", "http_status"),
     [
