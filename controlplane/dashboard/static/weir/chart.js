@@ -66,5 +66,35 @@
     else save(URL.createObjectURL(new Blob([rows(chart)], { type: "text/csv" })), "csv");
   });
 
-  window.weir.chart = { config, themed, instant, written, zoom, zoomable };
+  /** Draws the page's figure, if it has one. `begun` gets the chart that was drawn for the first time. */
+  function draw(begun) {
+    const chart = document.getElementById("chart"), source = document.getElementById("figure");
+    const value = source ? JSON.parse(source.textContent) : "";
+    if (!chart || !value || !window.Plotly) return;
+    const figure = themed(value, getComputedStyle(document.documentElement));
+    Plotly.react(chart, figure.data, figure.layout, config).then(() => {
+      chart.dataset.drawn = String(Number(chart.dataset.drawn || 0) + 1);
+      if (chart.dataset.drawn === "1") begun(chart);
+    });
+  }
+
+  /** Draws it now, in another theme, and with new data, which a chart outlives that is part of them. `renewed` is called before it is drawn. */
+  function live(begun = () => {}, renewed = () => {}) {
+    let before = null;
+    const show = () => { renewed(); draw(begun); };
+    document.addEventListener("htmx:beforeSwap", (event) => { if (event.target.id === "data") before = document.getElementById("chart"); });
+    document.addEventListener("htmx:afterSwap", (event) => {
+      if (event.target.id !== "data") return;
+      const fresh = document.getElementById("chart");
+      if (fresh && before && fresh !== before && before.dataset.drawn) {
+        before.setAttribute("aria-label", fresh.getAttribute("aria-label"));
+        fresh.replaceWith(before);
+      }
+      show();
+    });
+    addEventListener("weir:theme", () => draw(begun));
+    show();
+  }
+
+  window.weir.chart = { instant, live, written, zoom, zoomable };
 })();

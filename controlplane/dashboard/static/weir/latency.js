@@ -3,22 +3,10 @@
 (() => {
   const chart = document.getElementById("chart");
   const behind = document.getElementById("behind");
-  const { config, themed, instant, written, zoom } = weir.chart;
+  const { instant, live, written, zoom } = weir.chart;
 
-  function draw() {
-    const source = document.getElementById("figure");
-    if (!source || !window.Plotly) return;
-    const figure = themed(JSON.parse(source.textContent), getComputedStyle(document.documentElement));
-    Plotly.react(chart, figure.data, figure.layout, config).then(() => {
-      chart.dataset.drawn = String(Number(chart.dataset.drawn || 0) + 1);
-      listen();
-    });
-  }
-
-  let listening = false, dragged = 0;
+  let dragged = 0;
   function listen() {
-    if (listening) return;
-    listening = true;
     chart.on("plotly_relayout", (change) => {
       if (chart.layout.meta.view === "heatmap") { dragged = Date.now(); chosen(change); return; }
       const low = change["xaxis.range[0]"], high = change["xaxis.range[1]"];
@@ -86,8 +74,5 @@
   }
 
   behind.addEventListener("toggle", table);
-  document.addEventListener("htmx:afterSwap", (event) => { if (event.target.id === "data") { draw(); table(); explain(); } });
-  addEventListener("weir:theme", draw);
-  draw();
-  explain();
+  live(listen, () => { table(); explain(); });
 })();
