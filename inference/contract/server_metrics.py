@@ -101,6 +101,15 @@ def is_queue(metric: str, labels: Mapping[str, str]) -> bool:
     return TRITON_PENDING.has(metric, labels) or any(kind.waiting.has(metric, labels) for kind in LOAD_METRICS.values())
 
 
+def is_part(metric: str, labels: Mapping[str, str]) -> bool:
+    """Whether a series of a server's load is a part of a total beside it."""
+    return _OF_ALL[0] in labels and any(
+        series is not None and series.label == _OF_ALL and series.name == metric and not series.has(metric, labels)
+        for kind in LOAD_METRICS.values()
+        for series in kind[:3]
+    )
+
+
 def names_model(metric: str) -> bool:
     """Whether a series of a server's load is labelled with the model that clients ask for."""
     return all(kind.names_model or metric != kind.waiting.name for kind in LOAD_METRICS.values())

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from controlplane.telemetry.explain.figures import Measured, Serving
 from controlplane.telemetry.explain.observe import gpus_of, host
+from inference.contract.server_metrics import is_part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +36,13 @@ def gpu_use(samples: Sequence[Sample], serving: Serving) -> Level | None:
 
 
 def of_pool(samples: Sequence[Sample], serving: Serving) -> Level | None:
-    """Of the series of the pool's replicas, and those whose label `pool` names it."""
+    """Of the series of the pool's replicas, and those whose label `pool` names it. Parts of a total do not count beside it."""
     return _of_all(
         [
             each
             for each in samples
             if not each.ended
+            and not is_part(each.metric, each.labels)
             and (each.labels.get("instance") in serving.instances or each.labels.get("pool") == serving.pool)
         ],
         serving,

@@ -35,6 +35,11 @@ def dcgm(value: float, instance: str) -> Sample:
     return sample(value, metric="DCGM_FI_DEV_GPU_UTIL", instance=instance)
 
 
+def queue(value: float, priority: str = "") -> Sample:
+    """Of a SGLang that schedules by priority: all that wait, and those of a priority."""
+    return sample(value, metric="sglang:num_queue_reqs", pool=POOL, **({"priority": priority} if priority else {}))
+
+
 @pytest.mark.parametrize(
     ("level", "expected"),
     [
@@ -45,6 +50,7 @@ def dcgm(value: float, instance: str) -> Sample:
         (of_pool([sample(2, pool=POOL)], NOWHERE), Level(2, 2, 5)),
         (of_pool([sample(float("inf"), pool=POOL)], NOWHERE), None),
         (of_pool([], NOWHERE), None),
+        (of_pool([queue(5), queue(3, "1"), queue(2, "None")], NOWHERE), Level(5, 5, 5)),
         (of_labels([sample(2, queue="x"), sample(3, queue="x")]), Level(5, 2.5, 5)),
         (of_labels([sample(2, queue="x"), sample(3, queue="x", ended=True)]), None),
         (gpu_use([triton(0.5, "a:8000"), triton(0.7, "b:8000")], TWO), Level(1.2, 0.6, 5)),
