@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from controlplane.telemetry.ingest.otlp.decode.wire import fields, parse
+from google.protobuf.message import DecodeError
+
+from controlplane.telemetry.ingest.otlp.decode.wire import fields
 from controlplane.telemetry.metrics.batch import Builder
 from controlplane.telemetry.metrics.core import buckets
 from controlplane.telemetry.metrics.core.stale import STALE, is_stale
@@ -33,7 +35,13 @@ def read(body: bytes, into: Builder) -> None:
         if end - start > MAX_SERIES_BYTES:
             into.reject(f"a series has more than {MAX_SERIES_BYTES} bytes")
             continue
-        _take(parse(Series, body[start:end]), into)
+        series = Series()
+        try:
+            series.ParseFromString(body[start:end])
+        except DecodeError:
+            into.reject("a series cannot be read: it is no protobuf, or a text of it is no UTF-8")
+        else:
+            _take(series, into)
 
 
 def _take(series: Any, into: Builder) -> None:

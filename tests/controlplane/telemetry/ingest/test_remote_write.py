@@ -11,8 +11,11 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
 from controlplane.telemetry.core.metric_types import Matcher
+from controlplane.telemetry.ingest.remote_write.decode import read
 from controlplane.telemetry.ingest.remote_write.http import PATH
 from controlplane.telemetry.ingest.remote_write.messages import Request
+from controlplane.telemetry.metrics.admission import Admission
+from controlplane.telemetry.metrics.batch import Builder
 from controlplane.telemetry.metrics.core.stale import STALE, stale
 from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port
@@ -21,6 +24,7 @@ from tests.support.telemetry.metric_reading import ALL, series, stored
 from tests.support.telemetry.mutation import mutated
 from tests.support.telemetry.process import Run, Running
 from tests.support.telemetry.remote_write import NOW_MS, PROTOBUF, compress, one, write
+from tests.support.telemetry.stored_metrics import YEARS_NS
 from tests.support.wait import eventually
 
 
@@ -37,6 +41,13 @@ def test_it_is_204_and_samples_may_come_late_and_twice(telemetry: Running) -> No
 
 def test_an_empty_request_is_a_success(telemetry: Running) -> None:
     assert write(telemetry, Request())[0] == 204
+
+
+def test_a_series_that_cannot_be_read_costs_no_other() -> None:
+    builder = Builder(Admission(10), YEARS_NS)
+    odd = one("odd", (0, 1.0), job="/v_").SerializeToString().replace(b"/v_", b"/v\xff")
+    read(one("good", (0, 1.0)).SerializeToString() + odd, builder)
+    assert (len(builder), list(builder.rejected.values())) == (1, [1])
 
 
 def test_native_histograms_become_classic_ones(telemetry: Running) -> None:

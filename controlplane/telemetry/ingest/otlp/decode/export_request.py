@@ -23,7 +23,7 @@ from .columnar import Spans, listed, reasons
 from .groups import Group, group
 from .links import links
 from .malformed import MalformedError
-from .span_faults import ANY, LATEST_NS, TOO_LARGE, Bounds, bounds, fault
+from .span_faults import ANY, LATEST_NS, TOO_LARGE, UNREADABLE, Bounds, bounds, fault
 from .wire import MAX_MESSAGE_BYTES, parse, scopes, too_large
 
 _Place = tuple[int, int, Group]
@@ -63,7 +63,10 @@ def check(body: bytes, within: Bounds = ANY) -> Counter[str]:
     rejected: Counter[str] = Counter()
     groups = _groups(body, layout)
     for first, last in scan.chunks(layout):
-        faults = scan.judge(body, layout, first, last, within)
+        try:
+            faults = scan.judge(body, layout, first, last, within)
+        except MalformedError:
+            faults = None
         if faults is None:
             faults = reasons(_judged(body, _places(layout, first, last, groups), within))
         rejected.update(faults)
@@ -81,7 +84,10 @@ def read(body: bytes, shard: int = 0, shards: int = 1, within: Bounds = ANY) -> 
         return
     groups = _groups(body, layout)
     for first, last in scan.chunks(layout):
-        scanned = scan.scan(body, layout, first, last, groups, shard, shards, within)
+        try:
+            scanned = scan.scan(body, layout, first, last, groups, shard, shards, within)
+        except MalformedError:
+            scanned = None
         if scanned is None:
             yield from listed(_judged(body, _places(layout, first, last, groups), within), shard, shards)
         elif len(scanned):
@@ -94,7 +100,11 @@ def _judged(body: bytes, places: Iterator[_Place], within: Bounds) -> Iterator[t
         if end - start > MAX_MESSAGE_BYTES:
             yield TOO_LARGE, end - start
             continue
-        span = span_of(parse(WireSpan, body[start:end]), common)
+        try:
+            span = span_of(parse(WireSpan, body[start:end]), common)
+        except MalformedError:
+            yield UNREADABLE, end - start
+            continue
         reason = fault(span.trace_id, span.span_id, span.parent_id, span.start_ns, span.end_ns, within)
         yield reason or span._replace(end_ns=max(span.start_ns, span.end_ns)), end - start
 

@@ -15,6 +15,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from controlplane.telemetry.ingest.otlp.decode.from_json import as_protobuf
+from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
 from controlplane.telemetry.ingest.otlp.decode.wire import MAX_MESSAGE_BYTES, count, parse, scopes
 from controlplane.telemetry.metrics.batch import Builder
 from controlplane.telemetry.metrics.core import buckets
@@ -46,11 +47,18 @@ def read_protobuf(body: bytes, into: Builder) -> None:
         labels = {**base, "otel.scope.name": scope}
         for start, end in places:
             data = body[start:end]
-            points = count(data, _POINT_KINDS, 1)
-            if end - start > MAX_MESSAGE_BYTES or points > MAX_POINTS:
+            points, metric = 1, None
+            try:
+                points = count(data, _POINT_KINDS, 1)
+                if end - start <= MAX_MESSAGE_BYTES and points <= MAX_POINTS:
+                    metric = parse(Metric, data)
+            except MalformedError:
+                into.reject("a metric cannot be read: it is no protobuf, or a text of it is no UTF-8", max(1, points))
+                continue
+            if metric is None:
                 into.reject(f"a metric has more than {MAX_MESSAGE_BYTES} bytes or {MAX_POINTS} data points", points)
             else:
-                _metric(parse(Metric, data), labels, into)
+                _metric(metric, labels, into)
 
 
 def read_json(body: bytes, into: Builder) -> None:

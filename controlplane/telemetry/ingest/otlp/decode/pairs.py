@@ -3,12 +3,13 @@
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 
+from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 from controlplane.telemetry.core.spans import AttrValue
 
 from .any_value import value_of
-from .wire import parse
+from .malformed import MalformedError
 
 _DOUBLE = Struct("<d").unpack_from
 _MAX_CACHED, _MAX_CACHED_BYTES = 65_536, 256
@@ -44,7 +45,10 @@ class Pairs:
 
 def parsed(data: bytes) -> Pair:
     """A KeyValue of any shape, read by the parser. Raises MalformedError."""
-    pair = parse(KeyValue, data)
+    try:
+        pair = KeyValue.FromString(data)
+    except DecodeError:
+        raise MalformedError("the body is not protobuf: a KeyValue that cannot be read") from None
     return pair.key, value_of(pair.value)
 
 

@@ -9,6 +9,7 @@ from .wire import MAX_MESSAGE_BYTES
 LATEST_NS = 2**63
 """Times are stored as signed 64-bit nanoseconds: the year 2262."""
 TOO_LARGE = f"a span is larger than {MAX_MESSAGE_BYTES} bytes"
+UNREADABLE = "a span cannot be read: it is no protobuf, or a text of it is no UTF-8"
 
 NO_TRACE_ID = "trace_id is not 16 bytes with one of them non-zero"
 NO_SPAN_ID = "span_id is not 8 bytes with one of them non-zero"

@@ -6,9 +6,8 @@ https://protobuf.dev/programming-guides/encoding/
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
@@ -18,7 +17,6 @@ from .malformed import MalformedError
 MAX_MESSAGE_BYTES = 4 * 2**20
 """One span, metric, resource or scope. Its objects in memory may take fifty times as much."""
 _FIXED = {1: 8, 5: 4}
-_MAX_DEPTH = 100  # as protobuf's own parser has it
 T = TypeVar("T")
 _Message = TypeVar("_Message", bound=Message)
 
@@ -109,46 +107,7 @@ def too_large() -> MalformedError:
 
 
 def parse(kind: type[_Message], data: bytes) -> _Message:
-    """The message. What in its texts is no UTF-8, as Envoy may send of a URL, becomes U+FFFD. Raises MalformedError."""
     try:
         return kind.FromString(data)
-    except DecodeError:
-        pass
-    try:
-        return kind.FromString(readable(kind.DESCRIPTOR, data))
-    except (DecodeError, IndexError) as error:
+    except DecodeError as error:
         raise MalformedError(f"the body is not protobuf: a {kind.DESCRIPTOR.name} that cannot be read") from error
-
-
-def readable(kind: Any, data: bytes, depth: int = 0) -> bytes:
-    """A message with texts that a parser reads. `kind` is its descriptor. Raises MalformedError, IndexError."""
-    if depth > _MAX_DEPTH:
-        raise MalformedError(f"the body is not protobuf that OTLP uses: more than {_MAX_DEPTH} messages in each other")
-    made, at = bytearray(), 0
-    while at < len(data):
-        begin = at
-        tag, at = varint(data, at)
-        if tag & 7 == 2:
-            length, start = varint(data, at)
-            part, at = data[start : start + length], start + length
-            if at > len(data):
-                raise MalformedError("the body is not protobuf: a field is longer than what it lies in")
-            field = kind.fields_by_number.get(tag >> 3)
-            if field is not None and field.type == FieldDescriptor.TYPE_STRING:
-                part = part.decode("utf-8", "replace").encode()
-            elif field is not None and field.message_type is not None:
-                part = readable(field.message_type, part, depth + 1)
-            made += _written(tag) + _written(len(part)) + part
-        else:
-            at = varint(data, at)[1] if tag & 7 == 0 else at + _FIXED.get(tag & 7, 0)
-            made += data[begin:at]
-    return bytes(made)
-
-
-def _written(value: int) -> bytes:
-    """The value as a varint."""
-    made = bytearray()
-    while value > 0x7F:
-        made.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*made, value])

@@ -16,12 +16,18 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from controlplane.telemetry.ingest.otlp.decode import export_request
 from controlplane.telemetry.ingest.otlp.decode.export_request import MalformedError
 from controlplane.telemetry.ingest.otlp.decode.from_json import as_protobuf
-from controlplane.telemetry.ingest.otlp.decode.wire import readable
+from controlplane.telemetry.ingest.otlp.decode.metrics import read_protobuf
+from controlplane.telemetry.ingest.otlp.decode.span_faults import UNREADABLE
+from controlplane.telemetry.metrics.admission import Admission
+from controlplane.telemetry.metrics.batch import Builder
 from controlplane.telemetry.store.write.arrow_columns import span_table, table_spans
+from tests.support.telemetry.metric_payloads import counter
+from tests.support.telemetry.metric_payloads import request as metrics
 from tests.support.telemetry.mutation import EXAMPLES, GENTLE, mutated
 from tests.support.telemetry.otlp_grpc import EXPORT, connected
 from tests.support.telemetry.otlp_payloads import pair, request, spans_in
 from tests.support.telemetry.process import Running
+from tests.support.telemetry.stored_metrics import YEARS_NS
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=20),
@@ -82,36 +88,45 @@ def test_mutated_requests_are_judged_alike_twice(seed: int) -> None:
     body = mutated(request(3).SerializeToString(), random.Random(seed))
     judge(body)
     try:
-        export_request.check(body)
+        rejected = export_request.check(body)
     except MalformedError:
         return
     try:
-        ExportTraceServiceRequest.FromString(readable(ExportTraceServiceRequest.DESCRIPTOR, body))
+        ExportTraceServiceRequest.FromString(body)
     except DecodeError:
-        pytest.fail("taken, although a protobuf parser refuses it, and not for its texts")
+        assert rejected[UNREADABLE], "taken whole, although a protobuf parser refuses it"
 
 
-CUT = "\U0001f600".encode()[:3]
-"""What is left of a smiley where a text was cut by its bytes."""
-
-
-def test_a_text_that_is_no_utf_8_costs_no_more_than_itself() -> None:
+@pytest.mark.parametrize("where", ["name", "attribute", "event", "link", "nested", "broken"])
+def test_a_span_that_cannot_be_read_costs_no_other(where: str) -> None:
+    """A URL has any bytes, and Envoy sends them as they came."""
     made = request(3)
-    [resource] = made.resource_spans
-    [scope] = resource.scope_spans
-    odd = scope.spans[1]
-    resource.resource.attributes.append(pair("region", "1\ufffd"))
-    scope.scope.name, odd.name, odd.status.message = "2\ufffd", "3\ufffd", "4\ufffd"
-    odd.events.add(name="5\ufffd", time_unix_nano=7)
-    odd.links.add(trace_id=b"t" * 16, span_id=b"s" * 8).attributes.append(pair("at", "6\ufffd"))
-    odd.attributes.append(pair("url.path", "7\ufffd"))
-    nested = odd.attributes.add(key="8\ufffd").value.kvlist_value.values.add(key="9\ufffd")
-    nested.value.array_value.values.add(string_value="0\ufffd")
-    body = made.SerializeToString()
-    damaged = body.replace("\ufffd".encode(), CUT)
-    assert damaged != body and not export_request.check(damaged)
-    assert sorted(spans_in(damaged)) == sorted(spans_in(body))
-    assert str(sorted(spans_in(damaged))).count("\ufffd") == 14, "a resource's and a scope's are those of three spans"
+    odd = made.resource_spans[0].scope_spans[0].spans[1]
+    if where == "name":
+        odd.name = "/v_"
+    elif where == "attribute":
+        odd.attributes.append(pair("url.path", "/v_"))
+    elif where == "event":
+        odd.events.add(name="/v_", time_unix_nano=7)
+    elif where == "link":
+        odd.links.add(trace_id=b"t" * 16, span_id=b"s" * 8).attributes.append(pair("at", "/v_"))
+    elif where == "nested":
+        odd.attributes.add(key="a").value.kvlist_value.values.add(key="b").value.string_value = "/v_"
+    else:
+        odd.attributes.append(pair("a", "/v_"))
+    body = made.SerializeToString().replace(b"/v_", b"/v\xff")
+    if where == "broken":
+        body = body.replace(b"\x0a\x03/v\xff", b"\x0a\x7f/v\xff")
+    assert export_request.check(body) == {UNREADABLE: 1}
+    judge(body)
+    assert len(spans_in(body)) == 2
+
+
+def test_a_metric_that_cannot_be_read_costs_no_other() -> None:
+    builder = Builder(Admission(10), YEARS_NS)
+    body = metrics(good=counter(1.0), bad_=counter(1.0, 2.0)).SerializeToString().replace(b"bad_", b"bad\xff")
+    read_protobuf(body, builder)
+    assert (len(builder), list(builder.rejected.values())) == (1, [2])
 
 
 def test_half_of_a_surrogate_pair_costs_no_more_than_itself() -> None:
