@@ -35,7 +35,7 @@ def history(status: ObjectiveStatus, now_ns: int | None = None) -> Seen:
     now_ns = now_ns or time.time_ns()
     objective = status.row.to_objective()
     shown = range_of(objective, now_ns)
-    hours = hours_of({"": (objective, status.scope)}, *needed(objective, now_ns))[""]
+    hours = _hours(objective, status.scope, now_ns)
     begun = [hour * HOUR_S * SECOND_NS for hour, (_, total) in hours.items() if total]
     is_ledgers = not isinstance(objective.indicator, Histogram)
     if is_ledgers and (oldest_ns := answers.store().objectives.oldest_entry()) is not None:
@@ -48,6 +48,17 @@ def history(status: ObjectiveStatus, now_ns: int | None = None) -> Seen:
     )
     so_far = (status.document["bad"], status.document["total"]) if is_new else None
     return Seen(span, burndown(objective, hours, now_ns, span.from_ns // SECOND_NS, so_far))
+
+
+def _hours(objective: Objective, scope: Mapping[str, str], now_ns: int) -> Mapping[int, tuple[int, int]]:
+    """Those that the chart needs; of the one within which the calendar's period begins, what came from then on."""
+    (first, last), scoped = needed(objective, now_ns), {"": (objective, scope)}
+    hours = hours_of(scoped, first, last)[""]
+    begins_s = range_of(objective, now_ns).from_ns // SECOND_NS
+    if isinstance(objective.period, Rolling) or not begins_s % HOUR_S:
+        return hours
+    begun = hours_of(scoped, first, first + 1, begins_s % HOUR_S)[""]
+    return {**{hour: counts for hour, counts in hours.items() if hour != first}, **begun}
 
 
 def _hour(at_s: float) -> int:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from controlplane.slo.core.burndown import HOUR_S, Day, day_of
-from controlplane.slo.core.count_plan import definition
+from controlplane.slo.core.count_plan import definition, late_of
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.period import SECOND_NS
 from controlplane.slo.queries import ObjectiveStatus
@@ -27,9 +27,13 @@ def two_days(statuses: Sequence[ObjectiveStatus], days_back: int, now_ns: int) -
     return {key: (day_of(counted, end, 0), day_of(counted, end, days_back)) for key, counted in hours.items()}
 
 
-def hours_of(scoped: Mapping[str, Scoped], from_hour: int, to_hour: int) -> dict[str, Hours]:
-    """By key of an objective and scope: bad and total events of the hours (since the epoch) that were counted."""
+def hours_of(scoped: Mapping[str, Scoped], from_hour: int, to_hour: int, late_s: int = 0) -> dict[str, Hours]:
+    """By key of an objective and scope: bad and total events of the hours (since the epoch) that were counted; with `late_s` those from so
+    long after each full hour to its end.
+    """
     names = {key: definition(objective) for key, (objective, _) in scoped.items()}
+    if late_s:
+        names = {key: late_of(name, late_s) for key, name in names.items()}
     table = answers.store().objectives.tallies(sorted(set(names.values())), from_hour, to_hour)
     by_name: dict[str, dict[int, dict[str, tuple[int, int]]]] = {}
     columns = (table[name].to_pylist() for name in ("definition", "hour", "splits", "bad", "total"))
