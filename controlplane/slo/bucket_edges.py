@@ -25,6 +25,7 @@ MAX_GAP_S = DAY_S
 """How long no sample may have come of a counter that goes on, s."""
 MAX_UNSEEN_S = HOUR_S
 """How long before its first sample a sender may have begun, s, so that all that it has counted is new."""
+MAX_CHECK_S = 2.0
 
 
 def refusal(indicator: Histogram, edges: Sequence[float]) -> str:
@@ -53,11 +54,15 @@ def known_edges(store: Store, indicator: Histogram) -> list[float]:
 
 
 def check_edges(indicator: Histogram) -> None:
-    """Raises ValueError where the buckets in the store cannot judge the indicator. While the store is away nothing is refused."""
+    """Raises ValueError where the buckets in the store cannot judge the indicator. While the store is away, or takes longer than
+    MAX_CHECK_S, nothing is refused: others may wait for the caller's transaction.
+    """
     if not settings.CONFIG.store_dsn:
         return
-    with suppress(StoreUnavailableError):
-        if reason := refusal(indicator, known_edges(answers.store(), indicator)):
+    store = answers.store()
+    with suppress(StoreUnavailableError, TimeoutError):
+        edges = store.submit_query(known_edges, store, indicator).result(MAX_CHECK_S)
+        if reason := refusal(indicator, edges):
             raise ValueError(reason)
 
 

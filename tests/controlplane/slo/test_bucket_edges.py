@@ -1,6 +1,7 @@
 """Objectives on stored histograms: judged where a bucket ends, else refused with the nearest bounds."""
 
 import math
+import threading
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,8 @@ from django.core.exceptions import ValidationError
 from pytest_django import Settings
 
 from controlplane.fleet.models import Pool, Replica
-from controlplane.slo.bucket_edges import grown, known_edges, refusal
+from controlplane.slo import bucket_edges
+from controlplane.slo.bucket_edges import check_edges, grown, known_edges, refusal
 from controlplane.slo.core.evaluation import Evaluation
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Histogram
@@ -233,3 +235,18 @@ def test_saving_checks_the_bounds_in_the_store(
         save(Histogram(METRIC, 0.5, {"replica": "z"}))
     assert "replica='z'" in absent.value.message_dict["metric"][0]
     assert save(Histogram(METRIC, 0.5)).created
+
+
+def test_a_store_that_does_not_answer_in_time_refuses_nothing(
+    store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An objective is saved within a transaction, for which pages and policies may wait."""
+    settings.CONFIG = settings.CONFIG.model_copy(update={"store_dsn": "clickhouse://somewhere"})
+    monkeypatch.setattr(answers, "store", lambda: store)
+    with pytest.raises(ValueError, match="has no buckets in the store"):
+        check_edges(Histogram(METRIC, 0.5))
+    answered = threading.Event()
+    monkeypatch.setattr(store.metrics, "series", lambda *_: answered.wait())
+    monkeypatch.setattr(bucket_edges, "MAX_CHECK_S", 0.0)
+    check_edges(Histogram(METRIC, 0.5))
+    answered.set()
