@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -71,8 +72,8 @@ class Processes(Generic[T, R]):
                     child = idle.pop() if idle else self._started(item)
                     busy.append(child)
                     child.item, child.ends_s = item, time.monotonic() + self._limit_s
-                    with contextlib.suppress(OSError):  # it has ended: its pipe then reads as ended, too
-                        child.pipe.send(argument_of(item))
+                    # Beside the others, because a pipe that nobody reads takes no more than it holds.
+                    threading.Thread(target=_send, args=(child.pipe, argument_of(item)), daemon=True).start()
                 if not busy:
                     return
                 ready = set(wait([child.pipe for child in busy], POLL_S))
@@ -141,15 +142,20 @@ def _serve(pipe: Connection, function: Callable[[Any], Any], memory_mib: int, pa
         pipe.send(answer)
 
 
+def _send(pipe: Connection, argument: Any) -> None:
+    with contextlib.suppress(OSError):  # it has ended: its pipe then reads as ended, too
+        pipe.send(argument)
+
+
 def _end(child: _Child[Any]) -> None:
     """End the process and all that it started."""
-    child.pipe.close()
     if child.process.pid is not None:
         try:
             os.killpg(child.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             child.process.kill()
     child.process.join(5.0)
+    child.pipe.close()  # whatever was written to it has failed by now
 
 
 def _meaning(code: int | None) -> str:

@@ -1,5 +1,8 @@
 """Calls in processes of their own: a bad one fails alone."""
 
+import multiprocessing
+import os
+import signal
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,9 +34,20 @@ def test_every_argument_has_its_result() -> None:
 
 def test_a_call_that_fails_spoils_no_other(tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    calls = ["a", "raise no good", "b", "die", "c", "allocate 4000", "d", f"start {note}", "e"]
-    results = outcomes(list(Processes(act, 2, 8.0, 512).map(calls, same, nothing)))
+
+    def argument_of(call: str) -> str:
+        """Far more than a pipe holds where its process has stopped before it reads."""
+        if call != "stopped":
+            return call
+        [process] = multiprocessing.active_children()
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGSTOP)
+        return "x" * 2**20
+
+    calls = ["stopped", "a", "raise no good", "b", "die", "c", "allocate 4000", "d", f"start {note}", "e"]
+    results = outcomes(list(Processes(act, 2, 8.0, 512).map(calls, argument_of, nothing)))
     assert results == {
+        "stopped": "it took longer than 8 s",
         **{letter: letter for letter in "abcde"},
         "raise no good": "ValueError: no good",
         "die": "its process ended (SIGKILL)",
