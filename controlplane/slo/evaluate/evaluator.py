@@ -186,11 +186,13 @@ class Evaluator:
             known.miss(hour for hour in hours if self._has(known, hour))
 
     def _uncounted(self, known: KnownObjective, stored: frozenset[int], now_s: int) -> list[int]:
-        """Hours to count: all hours of the minute grid, because only hours are stored, and older hours that are not stored."""
+        """Hours to count: all hours of the minute grid, because only hours are stored, and older hours that are not stored. None lies before
+        the oldest request of the ledger.
+        """
         newest = now_s // HOUR_S
         oldest = max(now_s - known.horizon_s, now_s - self._retention_s) // HOUR_S
-        if self._oldest_s is not None and not isinstance(known.objective.indicator, Histogram):
-            oldest = max(oldest, min(self._oldest_s // HOUR_S, newest))
+        if not isinstance(known.objective.indicator, Histogram):
+            oldest = max(oldest, newest if self._oldest_s is None else min(self._oldest_s // HOUR_S, newest))
         minutes = newest - MINUTES_S // HOUR_S
         return [hour for hour in range(oldest, newest + 1) if hour >= minutes or hour not in stored]
 

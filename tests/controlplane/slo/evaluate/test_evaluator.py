@@ -126,6 +126,16 @@ def test_an_objective_is_not_said_to_be_recorded_for_as_long_as_another_one(stor
         )
 
 
+def test_of_an_empty_ledger_no_hours_before_it_are_counted_nor_said_to_be_recorded(store: Store) -> None:
+    evaluator = Evaluator(store)
+    evaluator.tick(OBJECTIVES, [], NOW_S * NS)
+    assert evaluator.behind == 1  # the one that goes on
+    swept(evaluator)
+    stored(store, 1, 10, NOW_S - 60, NOW_S)
+    found = evaluated(Evaluator(store), [UP])
+    assert found[0].recorded_since_s is not None and found[0].recorded_since_s >= NOW_S - 60
+
+
 def test_what_the_ledger_has_no_longer_stays_counted(store: Store) -> None:
     """As where its retention was shorter before, and where maintenance is entered for a time that is gone."""
     ledger = stored(store, 7, 300, NOW_S - 12 * HOUR_S, NOW_S)
