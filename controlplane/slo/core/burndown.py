@@ -76,7 +76,7 @@ def burndown(
         since = from_hour if rolls is None else end - rolls
         bad, total = (summed[end - first] - summed[since - first]).tolist()
         step_bad, step_total = (summed[end - first] - summed[start - first]).tolist()
-        is_known = any(hour in counts for hour in range(start, end))
+        is_known = all(hour in counts for hour in range(start, end))
         points.append(Point(start * HOUR_S, left(objective, bad, total) if is_known else None, step_bad, step_total))
     return points
 

@@ -76,6 +76,10 @@ def test_points_are_as_wide_as_they_must_be_to_be_few(shown_hours: int, points: 
     assert len(found) == points <= MAX_POINTS
     assert found[0].start_s == (now - shown_hours) * HOUR_S
     assert (found[1].start_s - found[0].start_s, found[0].total) == (width * HOUR_S, width * 100)
+    lacking = dict.fromkeys(range(now + 1), (1, 100))
+    del lacking[found[1].start_s // HOUR_S]
+    several = burndown(long, lacking, now * HOUR_S * SECOND_NS)
+    assert [point.left_share is None for point in several[:3]] == [False, True, False], "not all of it was counted"
 
 
 def test_the_last_point_ends_with_the_current_hour() -> None:
