@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -53,12 +54,14 @@ def drawn(signal: Signal, series: Sequence[SeriesInfo], least_step_ns: int = 0) 
         rolled := _refusals_named(signal, lambda: _rolled(signal, series, max(step, least_step_ns)))
     ):
         return rolled
-    sampled = _refusals_named(
-        signal,
-        lambda: answers.store().metrics.samples_of(signal.metric, series, window, before_ns=max(step, 120 * SECOND_NS)),
-    )
+    read = partial(answers.store().metrics.samples_of, signal.metric, series, window)
+    # The first step begins before the window, and its growth one step before that.
+    before_ns = max(2 * step, 120 * SECOND_NS)
+    sampled = _refusals_named(signal, lambda: read(before_ns=before_ns))
     intervals = [each for samples in sampled if (each := interval_ns(samples.times)) is not None]
     step = fitting(max(step, least_step_ns), [seconds * SECOND_NS for seconds in STEPS_S], intervals)
+    if 2 * step > before_ns:
+        sampled = _refusals_named(signal, lambda: read(before_ns=2 * step))
     starts = list(range(window.from_ns - window.from_ns % step, window.to_ns, step))
     edges = np.array([*starts, starts[-1] + step], np.int64)
     cut = {

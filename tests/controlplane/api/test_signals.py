@@ -92,6 +92,23 @@ def test_a_gauge_is_its_value_and_what_is_asked_for_is_shown(caller: Client, ser
     assert points[-1]["value"] > points[0]["value"]
 
 
+def test_of_a_series_that_is_sampled_seldom_the_first_point_is_of_its_whole_step(
+    caller: Client, annexed: Store
+) -> None:
+    """Points grow longer for it, and the first of them begins before the range."""
+    to_ns = time.time_ns() // (600 * S) * 600 * S + 200 * S
+    times = [to_ns - 100 * S - back * 300 * S for back in range(8, -1, -1)]
+    write(annexed, "seldom", [(at, float(number)) for number, at in enumerate(times)], "gauge", job="a")
+    write(annexed, "seldom_total", [(at, 600.0 * number) for number, at in enumerate(times)], "counter", job="a")
+    for metric in ("seldom", "seldom_total"):
+        [[part], [longer]] = (
+            get(caller, "series/points", metric=metric, step_s=600, to=to_ns, **{"from": to_ns - back_s * S})["series"]
+            for back_s in (900, 1_800)
+        )
+        assert part["points"][0]["start_ns"] == to_ns - 1_400 * S
+        assert part["points"] == longer["points"][-len(part["points"]) :]
+
+
 def test_metrics_are_found_by_words_in_their_names(caller: Client, served: Filled, now_ns: int) -> None:
     found = get(caller, "series/metrics", text="pending COUNT")["metrics"]
     assert found == [{"metric": "nv_inference_pending_request_count", "kind": "gauge", "unit": "", "series": 2}]
