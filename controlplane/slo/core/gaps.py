@@ -18,6 +18,7 @@ SILENT_S = 15.0
 """A gateway's process that ends is known to have counted no more if it was heard so shortly before."""
 LOOKBACK_S = 120.0
 """How far back counts are remembered, s: a gap is noticed after it has begun."""
+_NEVER_S = float("-inf")
 MAX_SHOWN = 5
 """The newest gaps that an evaluation names. It has the sum of all."""
 
@@ -112,13 +113,22 @@ class Ended:
     """
 
     sums: dict[Key, int] = field(default_factory=dict)
-    lost_s: float = float("-inf")  # when counts were last lost, s since the epoch
+    lost_s: float = _NEVER_S  # when counts were last lost, s since the epoch
+    _heard: bool = False  # any process, ever
     _known: Mapping[str, Process] = field(default_factory=dict)
     # Each look's time and sums, and `lost_s` as it was then.
     _looks: deque[tuple[float, dict[Key, int], float]] = field(default_factory=deque)
 
     def look(self, now_s: float, processes: Mapping[str, Process]) -> None:
-        """Add what processes have counted since the last look."""
+        """Add what processes have counted since the last look. Where none could be heard yet, because who looks, or all of them, have only
+        just begun, nothing was lost, and this is the first look.
+        """
+        if processes and not self._heard:
+            self._heard = True
+            first_s = min(process.started_s for process in processes.values())
+            if self._looks and (now_s - self._looks[0][0] <= SILENT_S or first_s >= self._looks[-1][0] - SILENT_S):
+                self._looks.clear()
+                self.lost_s = _NEVER_S
         before_s = self._looks[-1][0] if self._looks else None
         sums = dict(self.sums)
         for name, process in processes.items():

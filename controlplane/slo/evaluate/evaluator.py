@@ -186,8 +186,8 @@ class Evaluator:
             known.miss(hour for hour in hours if self._has(known, hour))
 
     def _uncounted(self, known: KnownObjective, stored: frozenset[int], now_s: int) -> list[int]:
-        """Hours to count: all hours of the minute grid, because only hours are stored, and older hours that are not stored. None lies before
-        the oldest request of the ledger.
+        """Hours to count: all hours of the minute grid, because only hours are stored, and older hours that are not stored. No hour before
+        the oldest request of the ledger is one.
         """
         newest = now_s // HOUR_S
         oldest = max(now_s - known.horizon_s, now_s - self._retention_s) // HOUR_S

@@ -41,6 +41,21 @@ def test_where_counts_were_lost_the_growth_is_not_known(later: dict[str, Process
     assert ended.since(111, base) is not None
 
 
+@pytest.mark.parametrize(
+    ("heard_s", "started_s", "lost"),
+    [(105, 0, False), (105, 102, False), (140, 134, False), (140, 0, True), (140, 102, True)],
+    ids=["who looks began", "both began", "it began", "it was silent", "it began and was silent"],
+)
+def test_a_gateway_that_could_not_be_heard_yet_was_not_silent(heard_s: int, started_s: float, lost: bool) -> None:
+    ended = Ended()
+    for at_s in range(100, heard_s, 5):
+        ended.look(at_s, {})
+    for at_s in range(heard_s, heard_s + 30, 5):
+        ended.look(at_s, {"a": process(at_s, started_s=started_s, heard_s=at_s)})
+    assert ended.was_lost(100, heard_s + 25) == lost
+    assert (ended.since(100, {}) is None) == lost
+
+
 def test_what_a_gateway_has_counted_while_it_was_silent_is_of_no_time() -> None:
     ended = Ended()
     for at_s, number, heard_s in ((100, 50, 100), (110, 55, 110), (130, 55, 110), (140, 90, 140)):
