@@ -47,6 +47,8 @@ MAX_GAPS = 1_000
 """The newest are kept."""
 
 Fence = Callable[[], None]
+Look = tuple[float, dict[Key, int]]
+"""A time, s since the epoch, and what gateways had counted by then."""
 
 
 class Gaps:
@@ -57,7 +59,8 @@ class Gaps:
         self._ended = Ended()
         self._trusted_s: float | None = None  # when the ledger was last trusted
         self._began: tuple[int, float, dict[Key, int]] | None = None  # the row, its begin, and the sums then
-        self._compared: tuple[float, dict[Key, int]] | None = None  # until when the ledger was, and the sums then
+        self._compared: Look | None = None  # until when the ledger was
+        self._uncompared: tuple[Look, Look, str] | None = None  # what was not yet when it was no longer trusted
         self._clocks_agree = True
         self._gateways_began_s: list[float] = []
         self._has_written = False
@@ -96,9 +99,9 @@ class Gaps:
         if not self._has_written:
             self._has_written, self._absence = True, None if lasting else _absence(now)
         if why:
-            self._compared = None
             if lasting is None:
                 self._begin(now, why, newest_s, fence)
+            self._compared = None
             return
         self._trusted_s = now.timestamp()
         if lasting is not None:
@@ -119,18 +122,25 @@ class Gaps:
     def _compare(self, now: datetime, fence: Fence) -> None:
         """Note the requests that were lost while others arrived, or that nobody knows whether any were: a gateway was silent."""
         if not self._clocks_agree:
-            self._compared = None
+            self._compared = self._uncompared = None
             return
+        if self._uncompared is not None:
+            self._note_lost(*self._uncompared, fence)
+            self._uncompared = None
         if self._compared is None:
             self._compared = self._ended.until(now.timestamp())
-        (from_s, base), (to_s, sums) = self._compared, self._ended.until(now.timestamp() - LATE_S)
-        if to_s - from_s < COMPARED_EVERY_S:
-            return
+        until = self._ended.until(now.timestamp() - LATE_S)
+        if until[0] - self._compared[0] >= COMPARED_EVERY_S:
+            self._note_lost(self._compared, until, self._why_lost(self._compared, until), fence)
+            self._compared = until  # once the store has answered
+
+    def _why_lost(self, since: Look, until: Look) -> str:
+        return SILENT_GATEWAY if self._ended.was_lost(since[0], until[0]) else IN_PART
+
+    def _note_lost(self, since: Look, until: Look, why: str, fence: Fence) -> None:
+        (from_s, base), (to_s, sums) = since, until
         ended = {key: grown for key, number in sums.items() if (grown := number - base.get(key, 0))}
-        why = SILENT_GATEWAY if self._ended.was_lost(from_s, to_s) else IN_PART
-        is_whole = not ended or (why == IN_PART and not missing(ended, self._ended_in(from_s, to_s)))
-        self._compared = to_s, sums  # once the store has answered
-        if is_whole:
+        if not ended or (why == IN_PART and not missing(ended, self._ended_in(from_s, to_s))):
             return
         began_at, ended_at = (datetime.fromtimestamp(at_s, UTC) for at_s in (from_s, to_s))
         row = MeasurementGap.objects.filter(why=why, ended_at=began_at, began_at__gt=ended_at - MAX_IN_PART).last()
@@ -170,6 +180,9 @@ class Gaps:
             MeasurementGap.objects.exclude(pk__in=list(kept)).delete()
             MeasurementGap.objects.filter(began_at__lt=now - timedelta(seconds=MAX_PERIOD_S)).delete()
         self._began = row.pk, from_s, sums
+        if self._compared is not None and from_s > self._compared[0]:
+            until = from_s, sums
+            self._uncompared = self._compared, until, self._why_lost(self._compared, until)
 
     def _counted_in(self, row: MeasurementGap) -> list[tuple[str, str, int]] | None:
         """What gateways have counted since it began; None where this process has not seen all of it."""

@@ -22,6 +22,7 @@ from controlplane.slo.core.gaps import Key, Process
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability
 from controlplane.slo.core.windows import BurnWindow
+from controlplane.slo.evaluate.gaps import IN_PART
 from controlplane.slo.models import MeasurementGap, ObjectiveState
 from controlplane.slo.save import save_objective
 from controlplane.telemetry.core.query_types import Window
@@ -176,6 +177,18 @@ def test_requests_that_are_lost_while_others_arrive_are_said_until_they_come_lat
     history.arrive(history.lost)
     history.until(4 * BEFORE_S + 300)
     assert history.said() == ""
+
+
+def test_requests_that_are_lost_before_nothing_is_measured_are_said_too(history: History) -> None:
+    history.until(BEFORE_S + 1)
+    history.until(480, loses=5)
+    history.until(600, measured=False)
+    history.until(BEFORE_S * 3)
+    whys = MeasurementGap.objects.order_by("began_at").values_list("why", flat=True)
+    assert list(whys) == [IN_PART, GAP[1:-1]]
+    began, ended = MeasurementGap.objects.filter(why=IN_PART).values_list("began_at", "ended_at")[0]
+    assert (began - history.began).total_seconds() == 300
+    assert ended == MeasurementGap.objects.exclude(why=IN_PART).get().began_at
 
 
 def test_what_the_store_did_not_answer_is_compared_later_and_no_objective_is_unjudged_for_it(
