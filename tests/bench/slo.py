@@ -78,7 +78,7 @@ def _ticks(store: object, size: int, now: datetime) -> tuple[float, float, float
     StoredObjective.objects.all().delete()
     for objective in _objectives(size):
         save_objective(objective, who="bench")
-    controller = Controller(store, settings.CONFIG, lambda alerts, at: None)  # type: ignore[arg-type]
+    controller = Controller(store, settings.CONFIG, lambda alerts, now, fence: None)  # type: ignore[arg-type]
     controller.step(now)
     began = time.perf_counter()
     while controller.evaluator.sweep(int(now.timestamp() * 1e9)):
