@@ -42,6 +42,12 @@ class Guard:
         return too_high or float(errors[known].mean()) > self.limit
 
 
+def outgrown(said: float, came: F64) -> bool:
+    """Whether all that `came` is above what was `said` of it by more than a forecast may be too high."""
+    known = came[~np.isnan(came)]
+    return 2 * len(known) > len(came) and float(known.min()) > (1 + TOO_HIGH) * said
+
+
 def newest(history: History) -> Ints:
     """The NEWEST last origins whose horizon is over; none where the history is shorter."""
     last = history.steps - history.ahead

@@ -12,7 +12,7 @@ from forecasting.candidates.curves import FITTED, Curve
 from forecasting.candidates.history import History
 from forecasting.forecast import LEVELS, Forecast
 from forecasting.gate import Score, scores, winner, words
-from forecasting.guard import Guard, guard, newest
+from forecasting.guard import Guard, guard, newest, outgrown
 from forecasting.intervals import Band, calibrated
 from forecasting.past_events import without_events
 from forecasting.series import Series, resampled, usable
@@ -26,6 +26,7 @@ MAX_STEPS = 10_080
 FITTED_EVERY_S = WEEK_S
 """How far apart Prophet is fitted in a backtest; a choice can still forecast its whole horizon for so long after its refresh."""
 MAX_FITS = 5
+_P90 = LEVELS.index(0.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,32 +84,39 @@ def predict(series: Series, choice: Choice, calendar: Calendar | None = None) ->
     """The forecast from the end of the series' last whole step to the horizon, with the candidate that was chosen.
 
     What stands in at this horizon (`forecasting.stand_in`) is used where that one knows too little for a step, and altogether
-    while its newest errors trip its guard. It is empty where nothing is known.
-    Takes milliseconds.
+    while its newest errors trip its guard. It is empty where nothing is known. Where demand has outgrown all of these, levels above the
+    median are at least the highest value of the last 24 hours. Takes milliseconds.
     """
     calendar = calendar or Calendar()
-    history = _history(usual(series, calendar), choice.step_s, choice.horizon_s, calendar)
+    plain = usual(series, calendar)
+    history = _history(plain, choice.step_s, choice.horizon_s, calendar)
     leads = np.arange(1, history.ahead + 1)
     # The guard looks further back than the newest fit, where what was fitted is seen as well.
     curves = (replace(choice.curve, fitted_s=history.series.start_s),) if choice.curve else ()
-    before = newest(history) if choice.guard else np.array([], dtype=np.int64)
-    origin, names = np.array([history.steps]), stand_ins(history, choice.horizon_s)
+    before, names = newest(history), stand_ins(history, choice.horizon_s)
+    origins = np.append(before, history.steps)
     every = candidates(curves)
-    if choice.candidate in every:
-        paths = every[choice.candidate](history, np.append(before, history.steps), leads)
-    else:
-        paths = np.full((len(before) + 1, len(leads)), np.nan)
-    expected, name, band, skill, reason = paths[-1:], choice.candidate, choice.band, choice.skill, choice.reason
+    known = choice.candidate in every
+    paths = every[choice.candidate](history, origins, leads) if known else np.full((len(origins), len(leads)), np.nan)
+    name, band, skill, reason = choice.candidate, choice.band, choice.skill, choice.reason
     if choice.guard and choice.guard.trips(paths[:-1, -1], history.series.values[before + history.ahead - 1]):
-        expected, name, band, skill = np.full(expected.shape, np.nan), names[0], choice.guard.band, 0.0
+        paths, name, band, skill = np.full(paths.shape, np.nan), names[0], choice.guard.band, 0.0
         used = words(names[0]).capitalize()
         reason = f"{used} stands in: {words(choice.candidate)} is more wrong at present than it was in its backtest."
-    expected = np.where(np.isnan(expected), stood_in(history, names, origin, leads), expected)
+    paths = np.where(np.isnan(paths), stood_in(history, names, origins, leads), paths)
     start_s = history.series.end_s
-    if not np.isfinite(expected).all():
+    if not np.isfinite(paths[-1]).all():
         reason = "Nothing is forecast: no demand was measured long enough yet."
         return Forecast(start_s, choice.step_s, dict.fromkeys(LEVELS, np.array([])), name, None, reason)
-    table = band.around(expected, leads)[:, 0]
+    table = band.around(paths[-1:], leads)[:, 0]
+    hour = max(1, HOUR_S // choice.step_s)
+    if choice.horizon_s > FLAT_UNTIL_S and len(before) >= hour:
+        came = plain.values[(start_s - hour * choice.step_s - plain.start_s) // plain.step_s :]
+        # What was said of this hour at the horizon, in the band of the lead that has the narrowest.
+        said = band.around(np.repeat(paths[-1 - hour : -1, -1:], len(leads), axis=1), leads)[_P90].max(axis=0).min()
+        if outgrown(float(said), came):
+            table[_P90:] = np.fmax(table[_P90:], stood_in(history, (NO_FORECAST,), origins[-1:], leads))
+            reason += " Demand has left what was forecast of it: from P90 on, at least the highest value of the last 24 hours is assumed."
     table *= calendar.factors(history.times_s()[history.steps :], choice.step_s)
     quantiles = dict(zip(LEVELS, table, strict=True))
     return Forecast(start_s, choice.step_s, quantiles, name, skill, reason)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from forecasting.backtest import backtest
-from forecasting.calendar import DAY_S, Calendar
+from forecasting.calendar import DAY_S, WEEK_S, Calendar
 from forecasting.candidates import CANDIDATES
 from forecasting.candidates.curves import Curve
 from forecasting.candidates.history import History
@@ -18,6 +18,7 @@ from forecasting.series import F64, Series
 from tests.support.forecasting.made_up_demand import DAY, daily, series
 
 WITHOUT_FITS = Limits(prophet=False)
+HOUR = DAY // 24
 
 
 def followed(after: F64, horizon_s: int = DAY_S) -> tuple[Choice, Series]:
@@ -105,3 +106,20 @@ def test_it_also_watches_a_curve_that_was_fitted_within_the_horizon() -> None:
     fitted = replace(choice, candidate="prophet", curve=flat, guard=replace(choice.guard, limit=0.6))
     assert predict(known.until(10 * DAY), fitted).candidate == "prophet"
     assert predict(known, fitted).candidate == "seasonal_day"
+
+
+@pytest.mark.parametrize("before", [0.0, 0.002])
+@pytest.mark.parametrize("horizon_s", [DAY_S, WEEK_S])
+def test_after_a_launch_the_season_of_no_demand_is_no_upper_bound(before: float, horizon_s: int) -> None:
+    idle, launched = np.full(28 * DAY, before), np.full(2 * HOUR, 3000.0)
+    (choice,) = refresh(series(idle), (horizon_s,), limits=WITHOUT_FITS)
+    known = series(np.concatenate([idle, launched]))
+    (anew,) = refresh(known, (horizon_s,), limits=WITHOUT_FITS)
+    for each in (choice, anew):
+        forecast = predict(known.until(28 * DAY + HOUR), each)
+        assert forecast.quantiles[0.9].min() == 3000.0
+        assert np.median(forecast.median) < 1
+        assert "Demand has left what was forecast of it" in forecast.reason
+    # Within the hour, and after its end, it is a burst.
+    for odd in (launched[: HOUR // 2], np.append(launched, before)):
+        assert predict(series(np.concatenate([idle, odd])), choice).quantiles[0.99][0] < 1
