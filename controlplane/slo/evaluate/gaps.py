@@ -204,7 +204,10 @@ class Gaps:
             row.ended_at = min(ended_at, datetime.fromtimestamp(end_s, UTC))
             is_over = (row.ended_at - row.began_at).total_seconds() < MIN_UNMEASURED_S
         with _fenced(fence):
-            row.delete() if is_over else row.save()
+            if is_over:
+                row.delete()
+            else:
+                row.save()
 
 
 @contextmanager
