@@ -126,7 +126,7 @@ class Controller:
                 error = self._publish(evaluations, now, error, fence)
                 uncounted = self._write_gaps(now, fence)
                 self._beat(evaluations, now, began, error, uncounted or self.beside(), fence)
-            except lease.LeaseLostError as lost:  # nothing was written
+            except lease.LeaseLostError as lost:  # what was to be written is left to the new leader
                 log.warning("controller.lease_lost", error=str(lost))
                 leads = False
         self._log(error or uncounted)

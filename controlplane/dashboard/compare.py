@@ -25,6 +25,7 @@ class OtherSide:
     """The other side's figures, while the screen's own are read."""
 
     other: Other
+    groups_of: str  # which time the groups are of, where that is another one
     report: Future[LatencyReport]
     groups: Future[dict[str, Group]]
     points: Future[list[LatencyPoint]]
@@ -66,10 +67,12 @@ def beside_context(
 
 def query_side(other: Other, by: Dimension) -> OtherSide:
     question = answers.rounded(other.question)
+    of_groups = answers.of_groups(question, by)
     return OtherSide(
         other,
+        groups_of(question.range.window, of_groups.range.window, by),
         answers.submit_query(answers.report, question),
-        answers.submit_query(answers.groups, answers.of_groups(question, by), by),
+        answers.submit_query(answers.groups, of_groups, by),
         answers.submit_query(answers.series, question, answers.step_ns(question)),
     )
 
@@ -102,7 +105,6 @@ def compare_context(
     """`compared`: the difference in words, by stage and by segment."""
     other, then, groups_then = side.other, side.report.result(), side.groups.result()
     segments = comparison.by_segment(groups, groups_then)
-    shown = answers.rounded(other.question)
     sentences = []
     if report.e2e_ms and then.e2e_ms:
         values = (getattr(each.e2e_ms, question.quantile) for each in (report, then))
@@ -114,7 +116,7 @@ def compare_context(
     return {
         "compared": {
             "words": other.words,
-            "groups_of": groups_of(shown.range.window, answers.of_groups(shown, by).range.window, by),
+            "groups_of": side.groups_of,
             "sentences": [sentence for sentence in sentences if sentence],
             "few": comparison.few(report, then) and bool(report.e2e_ms and then.e2e_ms),
             "href": f"{screen.path}?{screen.query(other.question, compare='')}",
