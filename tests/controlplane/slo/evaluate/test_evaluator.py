@@ -126,7 +126,7 @@ def test_an_objective_is_not_said_to_be_recorded_for_as_long_as_another_one(stor
         )
 
 
-def test_of_an_empty_ledger_no_hours_before_it_are_counted_nor_said_to_be_recorded(store: Store) -> None:
+def test_of_an_empty_ledger_no_hours_before_it_are_counted(store: Store) -> None:
     evaluator = Evaluator(store)
     evaluator.tick(OBJECTIVES, [], NOW_S * NS)
     assert evaluator.behind == 1  # the one that goes on
