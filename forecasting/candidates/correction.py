@@ -2,10 +2,13 @@
 
 import numpy as np
 
+from forecasting.calendar import DAY_S
 from forecasting.candidates.history import Ints, filled
-from forecasting.series import F64
+from forecasting.series import F64, Series
 
 LAGS = 3
+BIAS_DAYS = 3
+"""The mean error of so many days is what demand that drifts away from its past keeps. Whole days, as errors differ by the hour."""
 FLOOR = 0.1
 """Of the mean of what is known: how small values have to be for differences to count and not ratios, as nights without demand."""
 MAX_CORRECTION = 3.0
@@ -19,14 +22,17 @@ _MIN_JUMPS = 20
 _MAX_MEMORY = 0.999
 
 
-def corrected(values: F64, usual: F64, base: F64, origins: Ints, leads: Ints) -> F64:
+def corrected(series: Series, usual: F64, base: F64, origins: Ints, leads: Ints) -> F64:
     """`base` (origins × leads) and what remains, at each lead, of the errors of `usual` before its origin.
 
     An error is the logarithm of (value + floor) / (usual + floor): where demand is twice the usual one in the morning, it is twice that
-    at noon. Errors follow an autoregression of order LAGS, fitted by least squares to those that the origin knows
+    at noon. Of the mean error of the newest BIAS_DAYS days that share remains which remained at the farthest lead in the past. How
+    errors differ from it follows an autoregression of order LAGS. Both are fitted by least squares to what the origin knows
     (Box, Jenkins, Reinsel and Ljung, Time Series Analysis, 5.1: forecasts by iteration). `usual` holds one value per step,
-    each known before the step. No correction is above MAX_CORRECTION times the largest of the newest LAGS differences. Nothing is below 0.
+    each known before the step. No correction is above MAX_CORRECTION times the largest of the newest LAGS differences, or what remains of
+    the mean where that is more. Nothing is below 0.
     """
+    values = series.values
     usual, base = np.maximum(usual[: len(values)], 0.0), np.maximum(base, 0.0)
     differences = _newest(np.abs(filled(values - usual)), origins)
     measured = ~np.isnan(values - usual)
@@ -44,11 +50,36 @@ def corrected(values: F64, usual: F64, base: F64, origins: Ints, leads: Ints) ->
         limit = _OUTLIER * float(np.quantile(jumps, 0.99))
         # A single outlier says little of what comes; a level that has changed is the usual one after two steps.
         tame = np.where(np.isnan(away), errors, errors - away + np.clip(away, -limit, limit))
-        weights = fit(tame[:first])
-        grown = (base[group] + floor) * np.exp(_iterated(_newest(tame, origins[group]), weights, leads)) - floor
-        most = MAX_CORRECTION * differences[group].max(axis=1, keepdims=True)
-        result[group] = np.maximum(base[group] + np.clip(grown - base[group], -most, most), 0.0)
+        means = _means(tame, max(1, BIAS_DAYS * DAY_S // series.step_s))
+        kept = means * kept_share(means[:first], tame[:first], int(leads.max()))
+        weights, remains = fit((tame - kept[:-1])[:first]), kept[origins[group], None]
+        around = _newest(tame, origins[group]) - remains
+        moved = (base[group] + floor) * np.exp(_iterated(around, weights, leads) + remains) - floor - base[group]
+        most = np.maximum(
+            MAX_CORRECTION * differences[group].max(axis=1, keepdims=True),
+            np.abs((base[group] + floor) * np.expm1(remains)),
+        )
+        result[group] = np.maximum(base[group] + np.clip(moved, -most, most), 0.0)
     return result
+
+
+def _means(errors: F64, window: int) -> F64:
+    """By number of known steps, the mean of the newest `window` errors; 0 where fewer than half of them are known."""
+    ends = np.arange(len(errors) + 1)
+    starts = np.maximum(ends - window, 0)
+    sums = np.append(0.0, np.cumsum(np.nan_to_num(errors)))
+    counts = np.append(0, np.cumsum(~np.isnan(errors)))
+    known = counts[ends] - counts[starts]
+    means: F64 = np.where(2 * known >= window, (sums[ends] - sums[starts]) / np.maximum(known, 1), 0.0)
+    return means
+
+
+def kept_share(means: F64, errors: F64, lead: int) -> float:
+    """The share, 0 to 1, of the mean of errors that was left of it `lead` steps later."""
+    earlier, later = means[: max(0, len(errors) - lead)], errors[lead:]
+    both = ~np.isnan(later)
+    squares = float(earlier[both] @ earlier[both])
+    return min(1.0, max(0.0, float(earlier[both] @ later[both]) / squares)) if squares > 0 else 0.0
 
 
 def _newest(errors: F64, origins: Ints) -> F64:

@@ -42,5 +42,5 @@ def prophet(history: History, curves: Sequence[Curve], origins: Ints, leads: Int
         if rows.any():
             usual = curve.at(times_s, step_s)
             base = usual[targets(origins[rows], leads)]
-            paths[rows] = corrected(history.series.values, usual, base, origins[rows], leads)
+            paths[rows] = corrected(history.series, usual, base, origins[rows], leads)
     return paths

@@ -52,7 +52,7 @@ def _profiled(history: History, period_s: int, origins: Ints, leads: Ints) -> F6
     means = profile(history.extended(), earlier)
     steps = known(targets(origins, leads), earlier, earlier, origins)
     base = np.where(steps == NONE, np.nan, means[steps])
-    return corrected(history.series.values, means, base, origins, leads)
+    return corrected(history.series, means, base, origins, leads)
 
 
 def _from_half_a_period(history: History, period_s: int) -> Ints:

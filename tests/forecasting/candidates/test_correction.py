@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from forecasting.candidates.correction import LAGS, corrected, fit
-from forecasting.series import F64
+from forecasting.calendar import HOUR_S
+from forecasting.candidates.correction import LAGS, corrected, fit, kept_share
+from forecasting.series import F64, Series
 
 
 def errors_of(weight: float) -> F64:
@@ -15,10 +16,16 @@ def errors_of(weight: float) -> F64:
     return errors
 
 
+def corrected_at(values: F64, usual: F64, origin: int, leads: range) -> F64:
+    """By the hour, from one origin."""
+    steps = np.array(leads)
+    return corrected(Series(0, HOUR_S, values), usual, usual[None, origin + steps - 1], np.array([origin]), steps)[0]
+
+
 def remains(errors: F64, leads: list[int]) -> F64:
     origins, level = np.array([len(errors)]), 1000.0
     usual, base = np.full(len(errors), level), np.full((1, len(leads)), level)
-    return corrected(usual + errors, usual, base, origins, np.array(leads))[0] - level
+    return corrected(Series(0, HOUR_S, usual + errors), usual, base, origins, np.array(leads))[0] - level
 
 
 def test_the_weights_of_an_autoregression_are_fitted() -> None:
@@ -49,7 +56,7 @@ def test_demand_that_has_doubled_is_twice_the_usual_at_other_hours_too() -> None
     level = np.where(hours < 7 * 24, 1.0, 2.0)
     values = usual * level
     origin = 13 * 24 + 5  # before the rise
-    expected = corrected(values, usual, usual[None, origin : origin + 4], np.array([origin]), np.arange(1, 5))[0]
+    expected = corrected_at(values, usual, origin, range(1, 5))
     assert expected == pytest.approx(2 * usual[origin : origin + 4], rel=0.06)
 
 
@@ -60,8 +67,26 @@ def test_a_spike_in_an_empty_night_does_not_multiply_the_day() -> None:
     values[[5 * 24 + 1, 9 * 24 + 3]] = 50.0
     origin = 13 * 24 + 4
     values[origin - 3 : origin] = 50.0
-    expected = corrected(values, usual, usual[None, origin : origin + 12], np.array([origin]), np.arange(1, 13))[0]
+    expected = corrected_at(values, usual, origin, range(1, 13))
     assert (expected <= usual[origin : origin + 12] + 150).all()
-    assert corrected(
-        2 * values, 2 * usual, 2 * usual[None, origin : origin + 12], np.array([origin]), np.arange(1, 13)
-    )[0] == pytest.approx(2 * expected)
+    assert corrected_at(2 * values, 2 * usual, origin, range(1, 13)) == pytest.approx(2 * expected)
+
+
+def test_a_mean_error_that_stayed_in_the_past_is_kept() -> None:
+    """So demand drifts away from its past for weeks."""
+    above = np.arange(28 * 24) >= 24
+    values, lead = np.where(above, 130.0, 100.0), 7 * 24
+    usual = np.full(len(values) + lead, 100.0)
+    assert corrected_at(values, usual, len(values), range(lead, lead + 1)) == pytest.approx([130], abs=1)
+
+
+@pytest.mark.parametrize(("later", "expected"), [(0.0, 0.0), (-2.0, 0.0), (1.0, 0.5), (2.0, 1.0), (3.0, 1.0)])
+def test_of_a_mean_error_as_much_is_kept_as_was_left_of_it_in_the_past(later: float, expected: float) -> None:
+    means, errors = np.zeros(40), np.zeros(40)
+    means[5:15], errors[15:25] = 2.0, later
+    errors[20] = np.nan
+    assert kept_share(means, errors, lead=10) == pytest.approx(expected)
+
+
+def test_a_history_shorter_than_the_lead_keeps_nothing() -> None:
+    assert kept_share(np.ones(5), np.ones(5), lead=10) == 0
