@@ -90,7 +90,7 @@ def register(api: NinjaAPI) -> None:
         return problem(
             503,
             "The store does not answer",
-            f"Try again in {retry_s} s",
+            f"{error.remedy} Try again in {retry_s} s".lstrip(),
             {"Retry-After": str(retry_s)},
             retry_after_s=retry_s,
         )

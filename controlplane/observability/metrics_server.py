@@ -46,7 +46,7 @@ def serve(
                 case "/metrics":
                     self._answer(401, how_to_read_metrics(token), ("WWW-Authenticate", "Bearer"))
                 case _:
-                    self._answer(404, "only /healthz, /readyz and /metrics are here")
+                    self._answer(404, f"only /healthz{', /readyz' if ready else ''} and /metrics are here")
 
         def _may_read_metrics(self) -> bool:
             headers = {name.lower().encode("latin-1"): value.encode("latin-1") for name, value in self.headers.items()}

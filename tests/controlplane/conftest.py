@@ -17,11 +17,22 @@ from tests.support import past_the_audit
 from tests.support.flush import flushed_at_less_cost
 from tests.support.telemetry.store_fixtures import databases, dsn, front_dsn, shared_store, store
 from tests.support.web.people import logged_in, on_call
-from tests.support.web.served import annex, annexed, away, caller, filled, fresh, reader, refusing, served
+from tests.support.web.served import (
+    annex,
+    annexed,
+    away,
+    caller,
+    filled,
+    fresh,
+    reader,
+    refusing,
+    served,
+    without_tables,
+)
 
 __all__ = [
     "annex", "annexed", "away", "caller", "databases", "dsn", "filled", "fresh", "front_dsn",
-    "reader", "refusing", "served", "shared_store", "store",
+    "reader", "refusing", "served", "shared_store", "store", "without_tables",
 ]  # fmt: skip
 """Fixtures of all tests of the control plane. Imported here alone, each is made once in a session."""
 WHOLE = configured.MIDDLEWARE

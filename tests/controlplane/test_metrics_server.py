@@ -44,7 +44,14 @@ def test_health_needs_no_token(server: tuple[int, str]) -> None:
     port, _ = server
     assert get(port, "/healthz") == (200, "ok\n")
     assert get(port, "/readyz") == (503, "no tick yet\n")
-    assert get(port, "/other")[0] == 404
+    assert get(port, "/other") == (404, "only /healthz, /readyz and /metrics are here\n")
+
+
+def test_a_process_without_readyz_does_not_name_it() -> None:
+    running = serve("127.0.0.1", 0, "")
+    assert get(running.server_address[1], "/readyz") == (404, "only /healthz and /metrics are here\n")
+    running.shutdown()
+    running.server_close()
 
 
 def test_metrics_are_for_the_token_or_without_one_for_this_machine(server: tuple[int, str]) -> None:

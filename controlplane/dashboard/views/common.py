@@ -57,7 +57,7 @@ def page(view: View) -> View:
             response = trouble(request, 400, {"error": error, "default": request.path})
         except StoreUnavailableError as error:
             log.warning("store.unavailable", path=request.path, error=str(error))
-            response = trouble(request, 503, {"away": True})
+            response = trouble(request, 503, {"away": error})
             response["Retry-After"] = str(max(1, round(error.retry_after_s)))
         except StoreError as error:
             log.error("store.refused", path=request.path, code=error.code, error=str(error))  # noqa: TRY400  (the reason is all)

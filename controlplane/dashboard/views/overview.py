@@ -107,7 +107,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 def figures_context(screen: Screen, wanted: Question, parameters: Parameters, now_ns: int) -> dict[str, Any]:
     """The figures of requests, or that the store is away."""
-    context: dict[str, Any] = {"numbers": [], "away": False}
+    context: dict[str, Any] = {"numbers": [], "away": None}
     try:
         question = answers.rounded(wanted)
         window = question.range.window
@@ -134,8 +134,8 @@ def figures_context(screen: Screen, wanted: Question, parameters: Parameters, no
         context |= beside_context(screen, beside, report, now_ns)
         context |= ledger_freshness(wanted, report.newest_ns, now_ns)
         context |= history_context(screen, question) | synthetic_context(question, exact=report.exact)
-    except StoreUnavailableError:
-        context["away"] = True
+    except StoreUnavailableError as error:
+        context["away"] = error
     return context
 
 

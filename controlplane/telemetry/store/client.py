@@ -18,7 +18,7 @@ from urllib3.exceptions import HTTPError
 from controlplane.observability import tracing
 
 from .dsn import parse_dsn
-from .errors import FILE_SYSTEM, LIMIT_CODES, RETRYABLE_CODES, StoreError, StoreLimitError, StoreUnavailableError
+from .errors import FILE_SYSTEM, LIMIT_CODES, REMEDIES, RETRYABLE_CODES, StoreError, StoreLimitError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -190,7 +190,8 @@ def _translate_errors() -> Iterator[None]:
         if code in LIMIT_CODES:
             raise StoreLimitError(f"the store ran out of memory or time for this query: {said}") from error
         if retryable:
-            raise StoreUnavailableError(f"the store does not answer now: {said}") from error
+            remedy = REMEDIES.get(code or 0, "")
+            raise StoreUnavailableError(f"the store does not answer now: {said}", remedy=remedy) from error
         raise StoreError(f"the store refused: {said}", code=code) from error
     except OSError as error:
         raise StoreUnavailableError(f"the store cannot be reached: {error}") from error

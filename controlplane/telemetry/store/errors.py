@@ -10,11 +10,13 @@ StoreError                 permanent: the same call will fail again
 
 
 class StoreUnavailableError(Exception):
-    """Retryable: the store is away, busy or full. The same call may succeed after `retry_after_s` seconds."""
+    """Retryable: the store is away, busy or full. The same call may succeed after `retry_after_s` seconds. `remedy` is what its owner
+    can do, as a sentence, where its answer tells.
+    """
 
-    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+    def __init__(self, message: str, retry_after_s: float = 1.0, remedy: str = "") -> None:
         super().__init__(message)
-        self.retry_after_s = retry_after_s
+        self.retry_after_s, self.remedy = retry_after_s, remedy
 
 
 class StoreLimitError(StoreUnavailableError):
@@ -31,14 +33,17 @@ class StoreError(Exception):
     @property
     def remedy(self) -> str:
         """What its owner can do, as sentences."""
-        return _REMEDIES.get(self.code or 0, "Weir's log has what it says (store.refused).")
+        return REMEDIES.get(self.code or 0, "Weir's log has what it says (store.refused).")
 
 
 _OTHER_TABLES = "Its tables are not those of this version: start telemetry of the same version, which migrates them."
-_REMEDIES = {
+_NO_TABLES = "It has no tables of Weir: start telemetry, which makes them, or correct the database in WEIR_STORE_DSN."
+REMEDIES = {
     16: _OTHER_TABLES,  # NO_SUCH_COLUMN_IN_TABLE
     46: "It lacks a function: run a newer ClickHouse.",  # UNKNOWN_FUNCTION
     47: _OTHER_TABLES,  # UNKNOWN_IDENTIFIER
+    60: _NO_TABLES,  # UNKNOWN_TABLE
+    81: _NO_TABLES,  # UNKNOWN_DATABASE
     192: "Its user is not known: correct WEIR_STORE_DSN.",  # UNKNOWN_USER
     193: "Its password is wrong: correct WEIR_STORE_DSN.",  # WRONG_PASSWORD
     497: "Its user lacks a right: grant it to the user of WEIR_STORE_DSN.",  # ACCESS_DENIED

@@ -42,6 +42,11 @@ def test_an_absent_store_is_said_in_words(reader: Client, away: None, path: str)
     assert "/latency" in reader.get("/quick").content.decode()
 
 
+@pytest.mark.parametrize("path", PAGES)
+def test_a_store_without_tables_is_said_with_who_makes_them(reader: Client, without_tables: None, path: str) -> None:
+    assert "start telemetry, which makes them" in reader.get(path).content.decode()
+
+
 def test_a_store_that_refuses_is_said_with_what_its_owner_can_do(reader: Client, refusing: None) -> None:
     response = reader.get("/latency")
     text = response.content.decode()

@@ -108,6 +108,13 @@ def refusing(front_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def without_tables(front_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages and API ask a store in which telemetry has not made Weir's database yet."""
+    store = Store(f"{front_dsn}_not_made")
+    monkeypatch.setattr(answers, "store", lambda: store)
+
+
+@pytest.fixture
 def reader(db: None) -> Client:
     """A browser that is logged in."""
     return logged_in(on_call("reader"))

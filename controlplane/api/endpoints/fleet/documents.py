@@ -147,13 +147,16 @@ https://www.rfc-editor.org/rfc/rfc9110#name-if-match: weak ones match none.
     openapi_extra={**BODY, "parameters": [IF_MATCH]},
 )
 def change_document(request: HttpRequest, kind: str, name: str) -> Any:
-    """412 where it has changed since. 202 where it waits for another person's approval."""
+    """412 where it has changed since or is gone. 202 where it waits for another person's approval."""
     rights.require_anywhere(request.user, EDIT_FLEET)
     matches = request.headers.get("If-Match")
     if matches is None:
         return _changed(request, kind, name)
     with transaction.atomic():
-        wanted, etag = parse_etags(matches), _etag(_text(kind, name, lock=True))
+        try:
+            wanted, etag = parse_etags(matches), _etag(_text(kind, name, lock=True))
+        except Http404 as gone:  # of what is not there nothing matches, not even `*`
+            return problem(412, "Not there", str(gone))
         if etag not in wanted and wanted != ["*"]:
             detail = f"{kind} {name} is another one by now: read it again, and send its ETag"
             return problem(412, "Changed since", detail)

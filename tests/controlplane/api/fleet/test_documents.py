@@ -55,9 +55,12 @@ def test_several_etags_may_match_and_a_weak_one_never_does(owner: Client, home: 
 
 def test_of_what_is_not_there_no_etag_matches_and_none_is_needed(owner: Client, home: Path) -> None:
     entered_fleet()
-    text = owner.get(URL).content.decode()
+    answer = owner.get(URL)
+    text, etag = answer.content.decode(), answer["ETag"]
     Pool.objects.filter(name="chat-eu").delete()
-    assert put(owner, text, **{"If-Match": "*"}).status_code == 404
+    for asked in ("*", etag):
+        gone = put(owner, text, **{"If-Match": asked})
+        assert (gone.status_code, "there is no Pool 'chat-eu'" in gone.json()["detail"]) == (412, True)
     assert put(owner, text).status_code == 200
 
 
