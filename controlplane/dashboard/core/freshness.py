@@ -24,5 +24,5 @@ def freshness(newest_ns: int | None, now_ns: int, *, live: bool) -> Freshness:
     if age_s < FRESH_S:
         return Freshness("fresh", "●", "live", age_s)
     if age_s < STALE_S:
-        return Freshness("ageing", "◐", "quiet", age_s)
+        return Freshness("ageing", "◐", "nothing new", age_s)
     return Freshness("stale", "▲", "stale", age_s)

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -59,10 +60,10 @@ class Recording:
         self._since_s = since_s
         self.seconds: dict[int, float] = {}
 
-    def until(self, now_s: float) -> None:
-        """Time in which the machine slept, or a clock was set, is not recorded."""
+    def until(self, now_s: float, receives: bool = True) -> None:
+        """Time in which the machine slept, a clock was set, or spans were refused, is not recorded."""
         began_s, self._since_s = self._since_s, now_s
-        if not 0 < now_s - began_s <= TOUCHED_S:
+        if not receives or not 0 < now_s - began_s <= TOUCHED_S:
             return
         edge_s = int(now_s) // TOUCHED_S * TOUCHED_S
         for start_s, length_s in ((edge_s - TOUCHED_S, edge_s - began_s), (edge_s, now_s - max(began_s, edge_s))):
@@ -71,11 +72,13 @@ class Recording:
 
 
 class Rollups:
-    """Fills until it is stopped. While the store is away it tries again; nothing is lost by that."""
+    """Fills until it is stopped. While the store is away it tries again; nothing is lost by that. `refusal` says why spans would be
+    refused now; empty where they would be accepted.
+    """
 
-    def __init__(self, dsn: str, retention_days: int, every_s: float) -> None:
+    def __init__(self, dsn: str, retention_days: int, every_s: float, refusal: Callable[[], str]) -> None:
         self._filler = RollupFiller(Connection(dsn, pool=1))
-        self._retention_days, self._every_s = retention_days, every_s
+        self._retention_days, self._every_s, self._refusal = retention_days, every_s, refusal
         self._stopped = threading.Event()
         self._seen = frozenset[Stretch]()
         self._dropped_s = time.monotonic()
@@ -93,7 +96,7 @@ class Rollups:
 
     def _run(self) -> None:
         while not self._stopped.wait(self._every_s):
-            self._recording.until(time.time())
+            self._recording.until(time.time(), receives=not self._refusal())
             try:
                 self._filler.insert_recorded(self._recording.seconds)
                 self._recording.seconds.clear()

@@ -182,9 +182,8 @@ class _Service:
         self._begin_pipelines(access.dsn(self._config.home, port))  # they wait until it answers
 
     def _begin_rollups(self, dsn: str) -> None:
-        rollups = self._rollups = Rollups(
-            dsn, min(self._config.retention_days, self._config.rollup_retention_days - 1), self._config.rollup_every_s
-        )
+        retention_days = min(self._config.retention_days, self._config.rollup_retention_days - 1)
+        rollups = self._rollups = Rollups(dsn, retention_days, self._config.rollup_every_s, self._spool.refusal)
         self._state.rollups = lambda: rollups.progress
         rollups.start()
 

@@ -18,7 +18,15 @@ from urllib3.exceptions import HTTPError
 from controlplane.observability import tracing
 
 from .dsn import parse_dsn
-from .errors import FILE_SYSTEM, LIMIT_CODES, REMEDIES, RETRYABLE_CODES, StoreError, StoreLimitError, StoreUnavailableError
+from .errors import (
+    FILE_SYSTEM,
+    LIMIT_CODES,
+    REMEDIES,
+    RETRYABLE_CODES,
+    StoreError,
+    StoreLimitError,
+    StoreUnavailableError,
+)
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client

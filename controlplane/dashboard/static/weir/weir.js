@@ -261,7 +261,7 @@
   });
 
   // Freshness: the age of the data grows between updates. Old data is never green.
-  const LOOKS = { fresh: ["●", "live"], ageing: ["◐", "quiet"], stale: ["▲", "stale"], none: ["○", "no data"] };
+  const LOOKS = { fresh: ["●", "live"], ageing: ["◐", "nothing new"], stale: ["▲", "stale"], none: ["○", "no data"] };
   let skew = 0; // the server's clock minus ours, ms
   const live = () => document.querySelector(".freshness[data-live]");
   function readSkew() { const line = live(); if (line) skew = Number(line.dataset.nowMs) - Date.now(); }
