@@ -7,6 +7,7 @@ from controlplane.incidents.act import pagerduty_events
 from controlplane.web import health, metrics
 
 handler404 = "controlplane.web.not_found.not_found"
+handler500 = "controlplane.web.failed.failed"
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.healthz, name="healthz"),

@@ -1,6 +1,7 @@
 """API tokens, of which only the digest is stored; what people are in teams; saved views; links that show one view to whoever has them."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,7 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.signing import BadSignature, Signer
-from django.db import models
+from django.db import OperationalError, models
 from django.utils import timezone
 
 from controlplane.accounts.core.rule import ROLES
@@ -82,12 +83,15 @@ class ApiToken(Issued):
             raise ValidationError({"scopes": f"Give one or more of {', '.join(SCOPES)}"})
 
     def record_use(self) -> None:
-        """Store when it was last used, at most once per USE_RECORDED_EVERY over all processes."""
+        """Store when it was last used, at most once per USE_RECORDED_EVERY over all processes. A database that takes nothing, such as a
+        full one, can still be read.
+        """
         now = timezone.now()
         fresh = now - USE_RECORDED_EVERY
         if self.last_used_at and self.last_used_at >= fresh:
             return  # an UPDATE that changes nothing takes its turn among SQLite's writers too
-        ApiToken.objects.filter(pk=self.pk).exclude(last_used_at__gte=fresh).update(last_used_at=now)
+        with suppress(OperationalError):
+            ApiToken.objects.filter(pk=self.pk).exclude(last_used_at__gte=fresh).update(last_used_at=now)
 
 
 class TokenUser(User):

@@ -155,8 +155,8 @@ def change_document(request: HttpRequest, kind: str, name: str) -> Any:
     with transaction.atomic():
         try:
             wanted, etag = parse_etags(matches), _etag(_text(kind, name, lock=True))
-        except Http404 as gone:  # of what is not there nothing matches, not even `*`
-            return problem(412, "Not there", str(gone))
+        except Http404 as missing:  # of what is not there nothing matches, not even `*`
+            return problem(412, "Not there", str(missing))
         if etag not in wanted and wanted != ["*"]:
             detail = f"{kind} {name} is another one by now: read it again, and send its ETag"
             return problem(412, "Changed since", detail)
