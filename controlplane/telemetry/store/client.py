@@ -201,5 +201,7 @@ def _translate_errors() -> Iterator[None]:
             remedy = REMEDIES.get(code or 0, "")
             raise StoreUnavailableError(f"the store does not answer now: {said}", remedy=remedy) from error
         raise StoreError(f"the store refused: {said}", code=code) from error
+    except UnicodeDecodeError as error:
+        raise StoreUnavailableError(f"the store's answer cannot be read: {error}") from error
     except OSError as error:
         raise StoreUnavailableError(f"the store cannot be reached: {error}") from error

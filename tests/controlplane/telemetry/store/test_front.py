@@ -22,6 +22,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import DatabaseError
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from controlplane.telemetry.config import IngestConfig
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
 from controlplane.telemetry.store import client as store_client
 from controlplane.telemetry.store.dsn import Dsn, parse_dsn
@@ -257,6 +258,31 @@ def test_the_store_s_errors_are_of_two_families(store: Store, dsn: str) -> None:
         store.rows("SELECT sleepEachRow(1) FROM numbers(30) SETTINGS max_execution_time = 1, max_block_size = 1")
     with pytest.raises(StoreUnavailableError):  # the tables are made by the telemetry process, perhaps later
         Store(f"{dsn}_not_made").overview.newest()
+
+
+def test_it_leaves_room_on_its_disk_and_less_than_the_spool_leaves_it(store: Store) -> None:
+    """On a full disk the engine took inserts and merges for done whose files were empty: what was merged was lost with its sources."""
+    [(kept,)] = store.rows("SELECT keep_free_space FROM system.disks WHERE name = 'default'")
+    reserve = IngestConfig.model_fields["spool_reserve_bytes"].default
+    assert 64 * 2**20 <= kept <= reserve / 2
+
+
+@pytest.mark.parametrize("code", [33, 40, 246])
+def test_damaged_data_is_said_with_what_sets_it_aside(code: int) -> None:
+    assert "restart it" in StoreError("Cannot read all data", code=code).remedy
+
+
+def test_an_answer_that_cannot_be_read_is_one_of_the_store_s_errors(
+    shared_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store with damaged data gave such ones, and pages were answered as if Weir had a defect."""
+
+    def unreadable(*_: object, **__: object) -> None:
+        b"\xff".decode()
+
+    monkeypatch.setattr(Client, "query", unreadable)
+    with pytest.raises(StoreUnavailableError, match="cannot be read"):
+        shared_store.rows("SELECT 1")
 
 
 def test_it_has_its_folder_alone_and_one_password_and_comes_back_at_its_port(

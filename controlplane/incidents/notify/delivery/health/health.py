@@ -125,7 +125,9 @@ def judge(figures: Figures) -> Health:
     sentences: list[str] = []
     if absent:
         seen = "has not been seen" if unseen else f"was last seen {TEXT.duration(figures.sender_age_s or 0.0)} ago"
-        sentences.append(f"Nobody sends pages: the worker's sender {seen}. Start the worker.")
+        sentences.append(
+            f"Nobody sends pages: the worker's sender {seen}. Start the worker; where it runs, its log says why."
+        )
     if not figures.destinations:
         sentences.append(
             "No destination is enabled: nobody is notified of a page. Add one in Admin → Alert → Destinations."

@@ -50,7 +50,11 @@ def figures(**values: float | str | tuple[str, ...] | None) -> Figures:
         (figures(takes_critical=False), "degraded", "No default destination takes critical pages"),
         (figures(sender_age_s=31.0), "degraded", "the worker's sender was last seen 31 s ago"),
         (figures(sender_age_s=31.0, pending=1, oldest_pending_age_s=1.0), "down", "Nobody sends pages"),
-        (figures(sender_age_s=None), "unknown", "has not been seen. Start the worker."),
+        (
+            figures(sender_age_s=None),
+            "unknown",
+            "has not been seen. Start the worker; where it runs, its log says why.",
+        ),
         (
             figures(unreadable=("it cannot be decrypted",)),
             "degraded",
