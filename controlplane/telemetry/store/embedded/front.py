@@ -10,6 +10,8 @@ import asyncio
 import functools
 import hmac
 import json
+import signal
+import time
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +46,11 @@ MAX_WAITING = 64
 """Statements that wait or run. Further ones are refused with 503."""
 MAX_STREAM_S = 300.0
 """Seconds in which a client must read a result, because a client that stops reading holds a place."""
+DAMAGED = frozenset({33, 40, 246})
+"""ClickHouse's codes of data on disk that cannot be read: CANNOT_READ_ALL_DATA, CHECKSUM_DOESNT_MATCH, CORRUPTED_DATA."""
+MEND_AFTER_S = 240.0
+"""For so long after its start the store goes on where data is damaged. A start sets it aside; the sources of a damaged merge, which the
+engine keeps for 480 s, then take its place."""
 DEFAULTS = {"max_execution_time": "120"}
 """Settings of statements that do not set them. Seconds."""
 
@@ -70,8 +77,8 @@ class _DeniedError(Exception):
 
 
 class _Handler:
-    def __init__(self, engine: Engine, password: str) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, password: str, folder: Path) -> None:
+        self._engine, self._folder, self._began_s = engine, str(folder.resolve()), time.monotonic()
         self._password = password.encode()
         self._readers, self._writers = asyncio.Semaphore(READERS), asyncio.Semaphore(WRITERS)
         self._waiting = 0
@@ -112,8 +119,17 @@ class _Handler:
         except StoreInputError as error:
             return _refusal(400, error.code or 36, "BAD_ARGUMENTS", str(error))
         except EngineError as error:
+            self._mend(error)
             headers = {"X-ClickHouse-Exception-Code": str(error.code)}
             return web.Response(status=_STATUS.get(error.code, 500), text=f"{error}\n", headers=headers)
+
+    def _mend(self, error: EngineError) -> None:
+        """Ends the process in order where its data is damaged: telemetry starts it again."""
+        damaged = error.code in DAMAGED and self._folder in str(error)  # an insert's data may be damaged too
+        if damaged and time.monotonic() - self._began_s >= MEND_AFTER_S:
+            self._began_s = time.monotonic()
+            log.error("store.damaged", reason=str(error)[:500], remedy="it ends, and sets that aside when it starts")
+            signal.raise_signal(signal.SIGTERM)
 
     def _authenticate(self, request: web.Request) -> None:
         user, key = request.headers.get("X-ClickHouse-User"), request.headers.get("X-ClickHouse-Key", "")
@@ -228,7 +244,7 @@ async def serve_embedded(home: Path, port: int = 0) -> AsyncIterator[str]:
     """
     password = access.password(home)
     engine = await asyncio.to_thread(Engine, home / "store", READERS + WRITERS)
-    handler = _Handler(engine, password)
+    handler = _Handler(engine, password, home / "store")
     app = web.Application(client_max_size=MAX_BODY_BYTES)
     app.router.add_get("/ping", handler.ping)
     app.router.add_get("/metrics", handler.metrics)

@@ -3,9 +3,11 @@
 import gzip
 import http.client
 import json
+import os
 import socket
 import stat
 import subprocess
+import sys
 import zlib
 from base64 import b64encode
 from collections.abc import Callable
@@ -283,6 +285,28 @@ def test_an_answer_that_cannot_be_read_is_one_of_the_store_s_errors(
     monkeypatch.setattr(Client, "query", unreadable)
     with pytest.raises(StoreUnavailableError, match="cannot be read"):
         shared_store.rows("SELECT 1")
+
+
+def test_what_a_damaged_merge_had_comes_back_out_of_its_sources(tmp_path: Path) -> None:
+    """On a full disk the engine ends merges with empty files. Their sources were deleted minutes later, and the rows were lost."""
+    at_once = "from controlplane.telemetry.store import __main__ as store; from controlplane.telemetry.store.embedded import front;"
+    script = f"{at_once} front.MEND_AFTER_S = 0.0; store.main()"
+    argv = [sys.executable, "-c", script, "--home", str(tmp_path)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        store = Store(dsn_of(process))
+        store.command("CREATE TABLE damaged (k UInt64) ENGINE = MergeTree ORDER BY k")
+        for k in (1, 2):
+            store.command(f"INSERT INTO damaged SELECT {k}")
+        store.command("OPTIMIZE TABLE damaged FINAL")
+        [(merged,)] = store.rows("SELECT path FROM system.parts WHERE table = 'damaged' AND active")
+        for file in Path(merged).iterdir():
+            os.truncate(file, 0)
+        with pytest.raises(StoreError) as refused:
+            store.rows("SELECT sum(k) FROM damaged")
+        assert "restart it" in refused.value.remedy
+        assert process.wait(60) == 0
+    with store_process(tmp_path) as process:
+        assert Store(dsn_of(process)).rows("SELECT sum(k) FROM damaged") == [(3,)]
 
 
 def test_it_has_its_folder_alone_and_one_password_and_comes_back_at_its_port(
