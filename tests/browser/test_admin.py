@@ -29,18 +29,3 @@ def test_the_fleet_is_listed_and_a_pool_can_be_edited(page: Page) -> None:
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("was changed successfully")).to_be_visible()
     expect(page.locator("tr", has_text="chat-large-local")).to_contain_text("321")
-
-
-def test_a_new_api_token_is_shown_once_and_works(page: Page) -> None:
-    page.goto("/admin/accounts/apitoken/add/")
-    page.locator("#id_name").fill("capacity report")
-    page.locator("#id_user").select_option(label="admin")
-    page.get_by_role("button", name="Save", exact=True).click()
-    message = page.get_by_text("Copy the API token capacity report now")
-    expect(message).to_be_visible()
-    leave_picture(page, "admin-token")
-    token = message.inner_text().split()[-1]
-    answer = page.request.get("/metrics", headers={"Authorization": f"Bearer {token}"})
-    assert answer.status == 200
-    page.goto("/admin/accounts/apitoken/")
-    expect(page.get_by_text(token)).to_have_count(0)

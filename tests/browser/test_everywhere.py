@@ -9,15 +9,6 @@ from tests.support.browser.console import leave_picture
 from tests.support.browser.site import Site
 
 
-def test_the_overview_shows_each_component_with_a_word_for_its_state(page: Page) -> None:
-    page.goto("/")
-    for name in ("Gateway", "Redis", "Telemetry", "Worker", "chat-large-local", "chat-small-1"):
-        expect(page.get_by_text(name, exact=True).first).to_be_visible()
-    expect(page.locator("#row-chat-largechat-large-1, tr", has_text="connection refused").first).to_contain_text("down")
-    expect(page.locator("tr.pool", has_text="chat-large-local")).to_contain_text("degraded")
-    leave_picture(page, "overview")
-
-
 def test_a_pool_leads_to_its_latency(page: Page) -> None:
     page.goto("/")
     page.get_by_role("link", name="chat-small-local").click()
@@ -30,17 +21,6 @@ def test_g_and_a_letter_go_to_a_page(page: Page) -> None:
         page.keyboard.press("g")
         page.keyboard.press(letter)
         page.wait_for_url(lambda url, path=path: url.split("?")[0].endswith(path))
-
-
-def test_ctrl_k_finds_a_model(page: Page) -> None:
-    page.goto("/")
-    page.keyboard.press("Control+k")
-    expect(page.locator("#quick-matches a").first).to_be_visible()
-    page.locator("#quick-text").fill("large model")
-    expect(page.locator("#quick-matches a")).to_have_count(1)
-    leave_picture(page, "quick")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/latency?**model=chat-large**")
 
 
 def test_a_question_mark_explains_the_keys(page: Page) -> None:

@@ -43,16 +43,6 @@ def test_stages_have_the_colour_of_the_latency_page(page: Page) -> None:
         )
 
 
-def test_selecting_a_span_shows_its_attributes(page: Page) -> None:
-    page.goto("/requests?cache=miss&status=ok")
-    page.locator("tr[data-row]").first.click()
-    page.wait_for_url("**/traces/*")
-    page.get_by_text("model.infer").click()
-    expect(page.locator(".span[open] .attributes")).to_contain_text("weir.replica")
-    expect(page.locator(".span[open] .attributes")).to_contain_text("event first_token")
-    leave_picture(page, "trace-span")
-
-
 def test_j_k_and_enter_walk_the_list(page: Page) -> None:
     page.goto("/requests")
     second = page.locator("tr[data-row] a[data-open-row]").nth(1).get_attribute("href") or "?"
@@ -71,13 +61,3 @@ def test_j_walks_the_spans_and_enter_opens_one(page: Page) -> None:
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page.locator(".span[open]")).to_have_count(1)
-
-
-def test_pages_follow_each_other_and_back_returns(page: Page) -> None:
-    page.goto("/requests?limit=10")
-    first = page.locator("tr[data-row]").first.get_attribute("id")
-    page.get_by_role("link", name="next page").click()
-    page.wait_for_url("**cursor=**")
-    expect(page.locator(f"#{first}")).to_have_count(0)
-    page.go_back()
-    expect(page.locator(f"#{first}")).to_have_count(1)

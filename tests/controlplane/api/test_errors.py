@@ -82,7 +82,9 @@ def test_a_misspelt_filter_is_told_apart_from_what_was_meant(caller: Client, ser
     assert "model" in caller.get("/api/v1/latency?modle=x").json()["remedy"]
 
 
-@pytest.mark.parametrize("path", ["latency", "latency/series", "requests", f"traces/{'a' * 32}"])
+@pytest.mark.parametrize(
+    "path", ["latency", "latency/series", "requests", "requests.parquet", f"traces/{'a' * 32}", "targets"]
+)
 def test_a_store_that_is_away_is_a_503_to_be_tried_again(caller: Client, away: None, path: str) -> None:
     response = caller.get(f"/api/v1/{path}")
     assert response.status_code == 503
@@ -96,8 +98,3 @@ def test_a_store_that_refuses_says_what_its_owner_can_do(caller: Client, refusin
     problem = response.json()
     assert problem["title"] == "The store refused" and "error 516" in problem["detail"]
     assert problem["remedy"] == "Its user or password is wrong: correct WEIR_STORE_DSN."
-
-
-def test_an_endpoint_that_is_not_there_is_a_404_in_the_same_form(caller: Client) -> None:
-    response = caller.get("/api/v1/latencies")
-    assert (response.status_code, response["Content-Type"]) == (404, PROBLEM)

@@ -56,7 +56,3 @@ def test_too_many_rows_are_refused_and_not_cut_off(
     response = caller.get("/api/v1/requests.csv", served.range)
     assert response.status_code == 409
     assert "shorter range" in response.json()["remedy"]
-
-
-def test_an_absent_store_is_a_503_and_no_broken_file(caller: Client, away: None) -> None:
-    assert caller.get("/api/v1/requests.parquet").status_code == 503

@@ -29,11 +29,6 @@ def now_ns(filled: Filled) -> int:
     return to_ns
 
 
-def whole(now_ns: int) -> dict[str, int]:
-    """The parameters that ask for all that was filled, however long ago that is."""
-    return {"from": now_ns - 900 * S, "to": now_ns}
-
-
 def test_a_target_is_up_down_or_stale_and_never_up_when_nobody_looks(
     caller: Client, served: Filled, now_ns: int
 ) -> None:
@@ -118,11 +113,6 @@ def test_metrics_are_found_by_words_in_their_names(caller: Client, served: Fille
 def test_an_expression_that_cannot_be_read_is_named(caller: Client, served: Filled, match: str) -> None:
     response = caller.get("/api/v1/series", {"metric": "nv_energy_us", "match": match})
     assert (response.status_code, response.json()["field"]) == (409, "match")
-
-
-def test_an_absent_store_is_said(caller: Client, reader: Client, away: None) -> None:
-    assert caller.get("/api/v1/targets").status_code == 503
-    assert "The store does not answer" in reader.get("/signals").content.decode()
 
 
 def test_the_page_lists_targets_what_is_wrong_first(reader: Client, served: Filled, now_ns: int) -> None:

@@ -77,9 +77,3 @@ def test_a_bad_region_is_explained_in_place(reader: Client, served: Filled, quer
     response = reader.get(f"/latency/explain?{query}", headers={"hx-request": "true"})
     assert response.status_code == 400
     assert "<html" not in response.content.decode()
-
-
-def test_an_absent_store_is_said_in_words(reader: Client, away: None) -> None:
-    response = reader.get("/latency/explain", headers={"hx-request": "true"})
-    assert response.status_code == 503
-    assert "The store does not answer" in response.content.decode()

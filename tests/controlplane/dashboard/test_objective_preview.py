@@ -108,18 +108,6 @@ def test_a_posted_form_becomes_the_shortest_url_that_shows_it(owner: Client, sav
     assert parse_qs(urlsplit(response["Location"]).query) == {"saved": ["large"], "target": ["0.99"]}
 
 
-def test_nothing_is_saved_by_it(reader: Client, served: Filled, saved: Objective) -> None:
-    get(reader, saved="large", target="0.5", windows=QUICK)
-    row = StoredObjective.objects.get(slug="large")
-    assert (row.target, row.revision) == (0.9, 1)
-
-
-def test_a_store_that_is_away_is_said_so(reader: Client, away: None, saved: Objective) -> None:
-    status, text = get(reader, saved="large")
-    assert status == 503
-    assert "The store does not answer" in text
-
-
 def test_the_admin_offers_it_before_saving(owner: Client, saved: Objective) -> None:
     row = StoredObjective.objects.get(slug="large")
     page = owner.get(f"/admin/slo/storedobjective/{row.pk}/change/").content.decode()

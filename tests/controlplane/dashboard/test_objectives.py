@@ -239,11 +239,6 @@ def test_a_row_edited_past_validation_has_a_page_that_says_why(teammate: Client,
     assert "target=2 is not between 0 and 1" in text(teammate.get("/objectives/chat-fast"))
 
 
-def test_one_that_is_absent_is_a_404_and_outsiders_see_nothing(teammate: Client, outsider: Client) -> None:
-    assert teammate.get("/objectives/absent").status_code == 404
-    assert outsider.get("/objectives").status_code == 302
-
-
 def test_each_value_of_a_split_has_a_permalink(teammate: Client, served: Filled) -> None:
     split = save_objective(replace(SLOW, slug="by-tier", indicator=Availability(), split_by=("tier",)), who="olga").row
     for tier in ("premium", "batch"):

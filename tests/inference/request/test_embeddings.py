@@ -5,7 +5,6 @@ from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 from tests.support.gateway.scripted import ScriptedBackend, serve
@@ -44,23 +43,3 @@ async def test_equal_inputs_are_answered_from_the_cache(
             answers.append(await client.embeddings.create(model="m", input=[[1, 2], [3]]))
     assert all(answer.data == answers[0].data for answer in answers)
     assert server.questions[0].input == ((1, 2), (3,))
-
-
-@pytest.mark.parametrize(
-    ("options", "param"),
-    [
-        ({"input": []}, "input"),
-        ({"input": ["a", ""]}, "input"),
-        ({"input": ["a", 1]}, "input"),
-        ({"input": [[1], [-1]]}, "input[1]"),
-        ({"dimensions": 0}, "dimensions"),
-        ({"encoding_format": "int8"}, "encoding_format"),
-    ],
-)
-async def test_what_is_wrong_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], param: str
-) -> None:
-    async with serve(script(), tmp_path, monkeypatch) as client:
-        with pytest.raises(openai.BadRequestError) as caught:
-            await client.embeddings.create(**{"model": "m", "input": "a"} | options)
-    assert caught.value.param == param

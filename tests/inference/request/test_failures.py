@@ -68,18 +68,6 @@ async def test_a_stage_over_its_timeout_is_named(serve: Serve, tune: Tune, strea
     with pytest.raises(openai.APIError) as late:
         await collect(gateway.client(), max_tokens=500, **LONG)
     assert (late.value.code, late.value.param) == ("stage_timeout", "model")
-    # Waiting for a place takes too long.
-    narrow = with_pool(with_timeouts(a_snapshot(triton.grpc), queue_ms=20), SMALL, max_concurrency=1)
-    gateway.obey(with_pool(narrow, SMALL))
-    first = asyncio.ensure_future(collect(gateway.client()))
-    await eventually_async(lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_pool_in_flight") == 1))
-    with pytest.raises(openai.InternalServerError) as queued:
-        await gateway.client().chat.completions.create(model=SMALL, messages=unique(), stream=stream)
-    assert (queued.value.code, queued.value.param) == ("stage_timeout", "queue")
-    headers = queued.value.response.headers
-    assert (headers["retry-after"], headers["x-should-retry"]) == ("1", "false")
-    assert queued.value.body["reason"] == "queue_timeout"
-    first.cancel()
 
 
 async def test_the_clients_own_deadline_is_kept(serve: Serve, tune: Tune) -> None:

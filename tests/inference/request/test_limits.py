@@ -99,34 +99,6 @@ async def test_a_request_that_was_never_admitted_is_free(serve: Serve, start_dou
     assert not await tokens_are_used_up(gateway)
 
 
-async def test_a_better_tier_takes_the_place_of_a_worse_one_in_a_full_queue(
-    serve: Serve, start_double: StartDouble
-) -> None:
-    double = await start_double()
-    gateway = await asyncio.to_thread(
-        serve, with_pool(a_snapshot(double.address), SMALL, max_concurrency=1, max_queue=2)
-    )
-    double.gate.clear()
-    begun = [ask(gateway)]
-    for number in range(3):
-        await eventually_async(lambda: double.at_once == 1)
-        await eventually_async(
-            lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_pool_waiting") == min(number, 2))  # noqa: B023
-        )
-        if number < 2:
-            begun.append(ask(gateway))
-    premium = ask(gateway, OTHER_KEY)
-    with pytest.raises(openai.RateLimitError) as displaced:
-        await begun[2]
-    assert (displaced.value.status_code, displaced.value.code) == (429, "queue_full")
-    assert displaced.value.response.headers["retry-after"] == "1"
-    with pytest.raises(openai.RateLimitError):
-        await ask(gateway)  # no better than the one that waits
-    double.gate.set()
-    await asyncio.gather(*begun[:2], premium)
-    assert double.priorities == [2, 1, 2]
-
-
 async def test_a_better_tier_does_not_wait_with_a_worse_one_with_the_same_question(
     serve: Serve, start_double: StartDouble
 ) -> None:

@@ -102,18 +102,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "param"), WRONG)
-async def test_what_is_wrong_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], param: str
-) -> None:
-    script = ScriptedBackend(TEXT)
-    async with serve(script, tmp_path, monkeypatch) as client:
-        with pytest.raises(openai.BadRequestError) as caught:
-            await client.chat.completions.create(**{"model": "m", "messages": HELLO} | options)
-    assert caught.value.param == param
-    assert not script.questions
-
-
 async def test_what_has_no_effect_is_named_in_a_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = ScriptedBackend(TEXT)
     script.capabilities = Capabilities(

@@ -150,17 +150,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "param"), WRONG)
-async def test_what_it_cannot_do_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], param: str
-) -> None:
-    script = ScriptedBackend(TEXT)
-    async with serve(script, tmp_path, monkeypatch) as client:
-        with pytest.raises(openai.BadRequestError) as caught:
-            await client.responses.create(**{"model": "m", "input": "hello"} | options)
-    assert (caught.value.param, script.questions) == (param, [])
-
-
 async def test_what_it_does_not_keep_is_named_in_a_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serve(ScriptedBackend(TEXT), tmp_path, monkeypatch) as client:
         create = client.responses.with_raw_response.create

@@ -1,7 +1,9 @@
 """One embedded store for all tests of a worker, in a process of its own as the product runs it, and an empty database for each test."""
 
+import time
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import count
 
 import pytest
@@ -14,7 +16,15 @@ from .embedded_store import database_at, dsn_of, store_process
 RESTED = 4
 """A database is used again after so many others: what a test left running ends in between."""
 
-Tables = dict[str, tuple[str, int]]
+
+@dataclass
+class Taken:
+    """An empty database, with the definitions of its tables."""
+
+    dsn: str
+    definitions: dict[str, str]
+    versions: int
+    since_s: int = 0
 
 
 class Databases:
@@ -23,33 +33,41 @@ class Databases:
     def __init__(self, server: str) -> None:
         self._server, self._store = server, Store(server)
         self._numbers = count(1)
-        self._emptied: deque[tuple[str, Tables]] = deque()
+        self._emptied: deque[Taken] = deque()
 
-    def take(self) -> tuple[str, Tables]:
-        if len(self._emptied) > RESTED:
-            return self._emptied.popleft()
+    def take(self) -> Taken:
+        taken = self._emptied.popleft() if len(self._emptied) > RESTED else self._new()
+        taken.since_s = int(time.time())
+        return taken
+
+    def give_back(self, taken: Taken) -> None:
+        name = parse_dsn(taken.dsn).database
+        left = self._store.rows(
+            "SELECT name, ifNull(total_rows, 0), toUnixTimestamp(metadata_modification_time) FROM system.tables "
+            "WHERE database = {database:String}",
+            {"database": name},
+        )
+        rows = {table: number for table, number, _ in left}
+        if rows.keys() != taken.definitions.keys() or rows["schema_versions"] != taken.versions:
+            return
+        # To read definitions takes seven times as long as all else.
+        if any(at_s >= taken.since_s for _, _, at_s in left) and self._definitions(name) != taken.definitions:
+            return
+        for table, number in rows.items():
+            if number and table != "schema_versions":
+                self._store.command(f"TRUNCATE TABLE {name}.{table}")
+        self._emptied.append(taken)
+
+    def _new(self) -> Taken:
         name = f"test_{next(self._numbers)}"
         dsn = database_at(self._server, name)
         migrate(dsn, retention_days=3650)
-        return dsn, self._tables(name)
+        [(versions,)] = self._store.rows(f"SELECT count() FROM {name}.schema_versions")
+        return Taken(dsn, self._definitions(name), versions)
 
-    def give_back(self, dsn: str, made: Tables) -> None:
-        name = parse_dsn(dsn).database
-        left = self._tables(name)
-        definitions = [{table: definition for table, (definition, _) in tables.items()} for tables in (left, made)]
-        if definitions[0] == definitions[1] and left["schema_versions"] == made["schema_versions"]:
-            for table, (_, rows) in left.items():
-                if rows and table != "schema_versions":
-                    self._store.command(f"TRUNCATE TABLE {name}.{table}")
-            self._emptied.append((dsn, made))
-
-    def _tables(self, database: str) -> Tables:
-        """Each table's definition and number of rows."""
-        rows = self._store.rows(
-            "SELECT name, create_table_query, ifNull(total_rows, 0) FROM system.tables WHERE database = {database:String}",
-            {"database": database},
-        )
-        return {name: (definition, count) for name, definition, count in rows}
+    def _definitions(self, database: str) -> dict[str, str]:
+        statement = "SELECT name, create_table_query FROM system.tables WHERE database = {database:String}"
+        return dict(self._store.rows(statement, {"database": database}))
 
 
 @pytest.fixture(scope="session")
@@ -67,19 +85,19 @@ def databases(front_dsn: str) -> Databases:
 @pytest.fixture(scope="module")
 def shared_store(databases: Databases) -> Iterator[Store]:
     """One database for tests of a module that fill it together, once, and then only read."""
-    address, made = databases.take()
-    opened = Store(address)
+    taken = databases.take()
+    opened = Store(taken.dsn)
     yield opened
     opened.close()
-    databases.give_back(address, made)
+    databases.give_back(taken)
 
 
 @pytest.fixture
 def dsn(databases: Databases) -> Iterator[str]:
     """The DSN of an empty, migrated database."""
-    address, made = databases.take()
-    yield address
-    databases.give_back(address, made)
+    taken = databases.take()
+    yield taken.dsn
+    databases.give_back(taken)
 
 
 @pytest.fixture

@@ -147,9 +147,3 @@ def test_replicas_that_run_are_not_late(reader: Client, served: object, db: None
     warm = text[text.index('aria-label="Warm plan"') :].partition("</table>")[0]
     assert "–: they run" in warm and "late" not in warm
     assert "now: it is late" in get(reader, pool="chat-large-us")[1]
-
-
-def test_a_fragment_has_the_data_alone(reader: Client, planned: None, served: object) -> None:
-    response = reader.get("/planning/plan", headers={"HX-Request": "true"})
-    assert response.status_code == 200
-    assert b"<html" not in response.content and b'id="figure"' in response.content

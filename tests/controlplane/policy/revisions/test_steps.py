@@ -103,19 +103,6 @@ def test_one_revision_of_a_policy_is_in_shadow() -> None:
     assert dict(PolicyRevision.objects.values_list("number", "state")) == {1: "previewed", 2: "shadow"}
 
 
-def test_where_the_team_wants_it_another_person_approves(team: Team) -> None:
-    team.requires_approval = True
-    team.save()
-    row = proposed(scaling())
-    with pytest.raises(ValidationError, match="wants another person's approval"):
-        steps.activate(row, "ann")
-    steps.previewed(row.pk, FIGURES, "worker")
-    with pytest.raises(ValidationError, match="by another person"):
-        steps.approve(row, "ann")
-    steps.approve(row, "abe")
-    assert steps.activate(row, "ann").state == "active"
-
-
 def test_a_preview_that_ended_in_an_error_is_none(team: Team) -> None:
     Team.objects.filter(pk=team.pk).update(requires_approval=True)
     row = proposed(scaling())
@@ -142,16 +129,6 @@ def test_neither_another_team_in_the_text_nor_the_api_tier_avoids_the_approval_t
     Team.objects.filter(pk=team.pk).update(requires_approval=True)
     with pytest.raises(ValidationError, match="wants another person's approval"):
         steps.activate(row, "ann")
-
-
-def test_two_policies_do_not_scale_the_same_pool() -> None:
-    in_force(scaling(name="first"))
-    second = proposed(scaling(name="second"))
-    with pytest.raises(
-        ValidationError, match="pool:chat-eu has a Scaling policy in force, 'first': retire that one first"
-    ):
-        steps.activate(second, "ann")
-    assert steps.activate(proposed(scaling(name="third", pool="chat-us")), "ann").state == "active"
 
 
 def test_a_pool_that_was_removed_since_is_not_scaled() -> None:

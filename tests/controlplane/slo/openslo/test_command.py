@@ -37,14 +37,6 @@ def test_lint_of_good_files_exits_with_0_and_counts_warnings(folder: Path) -> No
     assert run("lint", "--strict", str(folder))[0] == 1
 
 
-def test_lint_of_bad_files_exits_with_1_and_names_line_and_column(folder: Path) -> None:
-    bad = folder / "bad.yaml"
-    bad.write_text(slo("bad").replace("target: 0.95", "target: 95"))
-    code, text = run("lint", str(bad))
-    assert code == 1
-    assert f"{bad}:30:15: error: spec.objectives[0].target=95 is not below 1" in text
-
-
 def test_lint_can_speak_json_and_github(folder: Path) -> None:
     bad = folder / "bad.yaml"
     bad.write_text("kind: Slo\n")
@@ -70,24 +62,6 @@ def test_apply_says_what_it_did_and_the_second_time_that_nothing_changed(folder:
     code, text = run("apply", str(folder))
     assert (code, text.splitlines()[-1]) == (0, "Nothing changed: 3 unchanged.")
     assert run("diff", str(folder))[0] == 0
-
-
-def test_apply_of_a_change_shows_the_field(folder: Path) -> None:
-    run("apply", str(folder))
-    (folder / "team" / "chat.yaml").write_text(slo(value=250))
-    code, text = run("apply", "--dry-run", str(folder))
-    assert (code, text.splitlines()[1]) == (0, "    indicator.threshold_ms: 100.0 → 250.0")
-    assert text.splitlines()[-1] == "Would be: 1 changed, 2 unchanged."
-    assert run("diff", str(folder))[0] == 1
-
-
-def test_apply_with_errors_changes_nothing_and_exits_with_1(folder: Path) -> None:
-    (folder / "bad.yaml").write_text(slo("bad").replace("owner: serving", "owner: nobody"))
-    code, text = run("apply", str(folder))
-    assert code == 1
-    assert "is not a team" in text
-    assert text.splitlines()[-1] == "Nothing was applied: 1 error, 1 warning."
-    assert not StoredObjective.objects.exists()
 
 
 def test_export_writes_what_can_be_applied_again(folder: Path) -> None:

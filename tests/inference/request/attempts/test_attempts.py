@@ -273,18 +273,6 @@ async def test_a_request_that_left_ends_its_hedge_too() -> None:
     assert idle(pool)
 
 
-async def test_only_short_deterministic_requests_are_hedged() -> None:
-    gate = asyncio.Event()
-    backends = [ScriptedBackend((gate.wait, *GOOD)) for _ in range(2)]
-    pool = a_pool(*backends)
-    works = [some_work(pool, model=HEDGED), some_work(pool, model=HEDGED, temperature=0.0, max_tokens=1000)]
-    flights = [a_flight() for _ in works]
-    under_way = [asyncio.ensure_future(generate(*given)) for given in zip(works, flights, strict=True)]
-    asyncio.get_running_loop().call_later(0.05, gate.set)  # several times the hedge's delay
-    await asyncio.gather(*under_way)
-    assert [flight.attempts for flight in flights] == [1, 1]
-
-
 async def test_fallback_pools_serve_in_their_order() -> None:
     first, empty, last = (
         a_pool(ScriptedBackend(FAILED), name="first"),

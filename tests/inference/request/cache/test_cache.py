@@ -1,8 +1,6 @@
 """Which questions are answered from the cache, and that failures of Redis fail no request."""
 
-import os
 import secrets
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +8,6 @@ import pytest
 from msgspec.structs import replace
 from redis import Redis as RedisClient
 
-from deploy.local.process import Managed
-from deploy.local.redis import Redis
 from inference.backends.openai import OpenAIConnector
 from inference.contract.snapshot import CacheRule, Endpoint, Pool, RouteRule, Snapshot
 from tests.support.gateway.cached import Bed, stored, up
@@ -208,25 +204,6 @@ async def test_one_answer_is_purged_by_its_key_each_time(
     gateway.obey(with_model(replace(snapshot, version=30, tag_purges={first: 2}), SMALL))
     assert (await ask(gateway, messages=purged))[0] == "miss"
     assert (await ask(gateway, messages=purged))[0] == "hit"
-
-
-async def test_a_redis_that_hangs_is_given_up_and_taken_up_again(
-    start_gateway: StartGateway, snapshot: Snapshot, own_redis: tuple[Redis, Managed]
-) -> None:
-    server, process = own_redis
-    gateway = start_gateway(snapshot, redis_url=server.url)
-    await eventually_async(lambda: gateway.ready()["cache"] == "up")
-    os.killpg(process.pid, signal.SIGSTOP)
-    try:
-
-        async def given_up() -> bool:
-            assert (await ask(gateway, messages=unique()))[0] == "skipped"
-            return bool(gateway.ready()["cache"] == "down")
-
-        await eventually_async(given_up)
-    finally:
-        os.killpg(process.pid, signal.SIGCONT)
-    await eventually_async(lambda: gateway.ready()["cache"] == "up")
 
 
 async def test_a_wrong_password_is_a_cache_that_is_down(

@@ -90,9 +90,9 @@ STEPS = ("insert_shares", "shared", "insert_requests", "known_spans", "request_k
 @pytest.fixture(scope="module")
 def dsn(databases: Databases) -> Iterator[str]:
     """One database for all tests, whose traces differ."""
-    address, made = databases.take()
-    yield address
-    databases.give_back(address, made)
+    taken = databases.take()
+    yield taken.dsn
+    databases.give_back(taken)
 
 
 @pytest.fixture(scope="module")
