@@ -10,6 +10,7 @@ from deploy.local.ports import free_ports
 from deploy.local.triton import Triton, triton
 from inference.contract.snapshot import Snapshot
 from tests.support.gateway.process import (
+    USER_HASH_KEY,
     Gateway,
     Receiver,
     Serve,
@@ -78,27 +79,48 @@ def start_gateway(start: Start, tmp_path: Path) -> Iterator[StartGateway]:
 
 
 @pytest.fixture(scope="session")
-def plain_gateway(start_once: Start, tmp_path_factory: pytest.TempPathFactory) -> Gateway:
+def plain_gateway(start_once: Start, receiver: Receiver, tmp_path_factory: pytest.TempPathFactory) -> Gateway:
     """A gateway without a cache, for `serve`."""
-    command, port, path = gateway_command(tmp_path_factory.mktemp("gateway"), None)
+    command, port, path = gateway_command(tmp_path_factory.mktemp("gateway"), None, otlp=receiver.url)
     process = start_once(command)
     return Gateway(port, path, process, Path(str(process.log)))
+
+
+@pytest.fixture(scope="session")
+def cached_gateway(
+    start_once: Start, redis_url: str, receiver: Receiver, tmp_path_factory: pytest.TempPathFactory
+) -> Gateway:
+    """A gateway on the session's Redis, for `serve_cached`."""
+    settings = {"redis_url": redis_url, "otlp": receiver.url, "user_hash_key": USER_HASH_KEY}
+    command, port, path = gateway_command(tmp_path_factory.mktemp("gateway"), None, **settings)
+    process = start_once(command)
+    return Gateway(port, path, process, Path(str(process.log)))
+
+
+def _serves(gateway: Gateway) -> Serve:
+    def begin(snapshot: Snapshot) -> Gateway:
+        eventually(gateway.idle)
+        gateway.obey(msgspec.structs.replace(snapshot, version=next(_versions)))
+        eventually(lambda: serves(gateway.port))
+        return gateway
+
+    return begin
+
+
+@pytest.fixture
+def serve_cached(cached_gateway: Gateway) -> Serve:
+    """As `serve`, with a cache, and with a key for the hashes of users and texts (`USER_HASH_KEY`)."""
+    return _serves(cached_gateway)
 
 
 @pytest.fixture
 def serve(plain_gateway: Gateway) -> Serve:
     """`serve(snapshot)` gives the session's plain gateway, which obeys this snapshot and has a replica that is up.
 
-    For tests that need no settings of their own, and look at no counters and at no log: other tests use it too.
+    `receiver` gets its spans. For tests that need no settings of their own, and look at no counters and at no log: other tests use
+    it too.
     """
-
-    def begin(snapshot: Snapshot) -> Gateway:
-        eventually(plain_gateway.idle)
-        plain_gateway.obey(msgspec.structs.replace(snapshot, version=next(_versions)))
-        eventually(lambda: serves(plain_gateway.port))
-        return plain_gateway
-
-    return begin
+    return _serves(plain_gateway)
 
 
 @pytest.fixture(scope="session")

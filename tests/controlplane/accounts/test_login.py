@@ -66,13 +66,6 @@ def test_the_admin_has_no_login_of_its_own(outsider: Client) -> None:
     assert response["Location"] == "/login?next=/admin/"
 
 
-def test_who_has_no_role_sees_nothing(outsider: Client, olga: User) -> None:
-    User.objects.update(is_superuser=False)
-    assert log_in(outsider, PASSWORD) == 302
-    assert [outsider.get(path).status_code for path in ("/", "/admin/", "/api/v1/incidents")] == [403] * 3
-    assert outsider.post("/logout").status_code == 302
-
-
 def test_logging_out_ends_the_session(owner: Client) -> None:
     owner.post("/logout")
     assert owner.get("/admin/")["Location"].startswith("/admin/login")

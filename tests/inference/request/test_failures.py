@@ -146,10 +146,10 @@ async def test_killing_redis_under_load_fails_nobody(
 
 
 async def test_killing_a_triton_under_load_fails_only_what_it_was_answering(
-    start_gateway: StartGateway, session_triton: Triton, own_triton: tuple[Triton, Managed]
+    serve: Serve, session_triton: Triton, own_triton: tuple[Triton, Managed]
 ) -> None:
     doomed, process = own_triton
-    gateway = start_gateway(a_snapshot(session_triton.grpc, doomed.grpc))
+    gateway = await asyncio.to_thread(serve, a_snapshot(session_triton.grpc, doomed.grpc))
     await eventually_async(lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 2))
     stop = asyncio.Event()
     answered, failed = 0, []

@@ -16,6 +16,7 @@ from inference.backends.port import Event
 from inference.contract.snapshot import Key, Model, Price, Route, Snapshot, Tenant, key_digest
 from inference.request.parse import ENDPOINTS
 from tests.support.gateway.scripted import DONE, KEY, ScriptedBackend, a_snapshot, serve, serve_pools
+from tests.support.gateway.trusted import TRUSTED
 
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 ANSWER = [Event("Hi"), DONE]
@@ -104,7 +105,7 @@ async def test_a_key_comes_in_either_header_and_nobody_gets_in_without_one(
     keyed: Opened, headers: dict[str, str], known: bool
 ) -> None:
     body = {"model": "m", "messages": HELLO, "max_tokens": 5}
-    async with keyed() as client, httpx2.AsyncClient(base_url=client.base_url, headers=headers) as bare:
+    async with keyed() as client, httpx2.AsyncClient(base_url=client.base_url, headers=headers, verify=TRUSTED) as bare:
         for path in ENDPOINTS:
             answer = await bare.post(f"{client.base_url.join(path)}", json=body)
             assert (answer.status_code != 401) is known, path

@@ -1,5 +1,6 @@
 """The official client works unchanged."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -7,7 +8,7 @@ import openai
 import pytest
 
 from inference.contract.snapshot import Snapshot
-from tests.support.gateway.process import SMALL, Gateway, StartGateway, unique, with_model
+from tests.support.gateway.process import SMALL, Gateway, Serve, unique, with_model
 
 
 async def test_it_answers_a_chat(gateway: Gateway) -> None:
@@ -87,8 +88,8 @@ async def test_an_unknown_model_is_not_found(gateway: Gateway) -> None:
     assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
 
 
-async def test_an_oversized_prompt_names_the_limit(start_gateway: StartGateway, snapshot: Snapshot) -> None:
-    gateway = start_gateway(with_model(snapshot, SMALL, max_prompt_tokens=50))
+async def test_an_oversized_prompt_names_the_limit(serve: Serve, snapshot: Snapshot) -> None:
+    gateway = await asyncio.to_thread(serve, with_model(snapshot, SMALL, max_prompt_tokens=50))
     for text in ("word " * 100, "w" * 500_000, "." + " " * 1_000_000 + "."):
         with pytest.raises(openai.BadRequestError) as caught:
             await gateway.client().chat.completions.create(model=SMALL, messages=unique(text))

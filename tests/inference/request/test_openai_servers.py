@@ -10,7 +10,7 @@ from aiohttp import web
 
 from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
 from inference.core.passing.request import MAX_UNKNOWN
-from tests.support.gateway.process import KEY, Gateway, Receiver, Serve, StartGateway, unique
+from tests.support.gateway.process import KEY, Gateway, Receiver, Serve, unique
 from tests.support.servers.calls import StartServer
 from tests.support.servers.standins import EMBEDDING, GENERATION, MODEL, ModelServer
 from tests.support.wait import eventually_async
@@ -31,13 +31,6 @@ def in_front_of(*servers: ModelServer, **pool: Any) -> Snapshot:
 async def obeyed(serve: Serve, *servers: ModelServer, **pool: Any) -> Gateway:
     """The gateway in front of these servers. The loop of this test answers its probes meanwhile."""
     return await asyncio.to_thread(serve, in_front_of(*servers, **pool))
-
-
-async def traced(start_gateway: StartGateway, server: ModelServer, receiver: Receiver) -> Gateway:
-    """A gateway of its own in front of the server, whose spans the receiver gets."""
-    gateway = await asyncio.to_thread(start_gateway, in_front_of(server), otlp=receiver.url)
-    await eventually_async(lambda: _ready(gateway, 1))
-    return gateway
 
 
 async def ask(gateway: Gateway, **parameters: Any) -> Any:
@@ -70,10 +63,11 @@ async def test_whole_answers_and_streams(start_server: StartServer, serve: Serve
 
 
 async def test_only_a_stream_says_when_its_first_token_was_there(
-    start_server: StartServer, start_gateway: StartGateway, receiver: Receiver
+    start_server: StartServer, serve: Serve, receiver: Receiver
 ) -> None:
     server = await start_server("sglang")
-    gateway = await traced(start_gateway, server, receiver)
+    gateway = await obeyed(serve, server)
+    await eventually_async(lambda: _ready(gateway, 1))
     for streams, events in ((False, []), (True, ["first_token"])):
         async with gateway.client() as client:
             raw = await client.chat.completions.with_raw_response.create(
@@ -87,10 +81,11 @@ async def test_only_a_stream_says_when_its_first_token_was_there(
 
 
 async def test_the_ledger_has_the_status_that_the_client_got(
-    start_server: StartServer, start_gateway: StartGateway, receiver: Receiver
+    start_server: StartServer, serve: Serve, receiver: Receiver
 ) -> None:
     server = await start_server("sglang")
-    gateway = await traced(start_gateway, server, receiver)
+    gateway = await obeyed(serve, server)
+    await eventually_async(lambda: _ready(gateway, 1))
     server.fault = "500"
     with pytest.raises(openai.InternalServerError) as failed:
         await ask(gateway)

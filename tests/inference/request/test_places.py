@@ -11,7 +11,6 @@ from tests.support.gateway.process import (
     SMALL,
     Gateway,
     Serve,
-    StartGateway,
     a_snapshot,
     unique,
     with_pool,
@@ -69,12 +68,12 @@ async def test_requests_wait_in_the_gateway_and_a_new_replica_takes_them_at_once
 
 
 async def test_an_answer_is_stored_though_replicas_came_while_its_request_waited(
-    start_gateway: StartGateway, start_double: StartDouble, redis_url: str
+    serve_cached: Serve, start_double: StartDouble
 ) -> None:
     doubles = [await start_double() for _ in range(2)]
     for double in doubles:
         double.gate.clear()
-    gateway = await asyncio.to_thread(lambda: start_gateway(of(doubles[0]), redis_url=redis_url))
+    gateway = await asyncio.to_thread(serve_cached, of(doubles[0]))
     await ready(gateway, 1)
     first = ask(gateway)
     await eventually_async(lambda: doubles[0].at_once == 1)

@@ -19,7 +19,7 @@ from inference.core.passing.request import Passed, made
 from inference.core.question import Message, Question
 from inference.request.prepare import prepare
 from inference.tokenizers.model_text import PlainText
-from tests.support.gateway.process import LARGE, SMALL, Receiver, StartGateway, a_snapshot, with_model
+from tests.support.gateway.process import LARGE, SMALL, Receiver, Serve, StartGateway, a_snapshot, with_model
 from tests.support.gateway.triton_double import StartDouble
 from tests.support.tokenizers import write_folder
 from tests.support.wait import eventually
@@ -85,11 +85,11 @@ async def test_a_prompt_that_the_server_counts_as_too_long_is_refused() -> None:
 
 
 async def test_a_prompt_that_is_refused_for_its_length_has_model_and_length_in_its_span(
-    start_double: StartDouble, start_gateway: StartGateway, receiver: Receiver
+    start_double: StartDouble, serve: Serve, receiver: Receiver
 ) -> None:
     double = await start_double()
     snapshot = with_model(a_snapshot(double.address), SMALL, max_prompt_tokens=50)
-    client = (await asyncio.to_thread(start_gateway, snapshot, otlp=receiver.url)).client()
+    client = (await asyncio.to_thread(serve, snapshot)).client()
     for text in ("word " * 100, "w" * 500_000):
         with pytest.raises(openai.BadRequestError) as caught:
             await client.chat.completions.create(model=SMALL, messages=[{"role": "user", "content": text}])

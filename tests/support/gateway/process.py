@@ -5,7 +5,6 @@ import json
 import os
 import secrets
 import signal
-import ssl
 import sys
 import urllib.request
 from collections.abc import Callable
@@ -28,11 +27,13 @@ from inference.contract import snapshot as policy
 from inference.contract import snapshot_file
 from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier
 from inference.contract.snapshot_parts import StageTimeouts
+from tests.support.gateway.trusted import TRUSTED
 from tests.support.http_server import LoopServer
 from tests.support.wait import WITHIN_S, eventually, eventually_async
 
 KEY, OTHER_KEY = "weir-test-alice", "weir-test-bob"
 SMALL, LARGE = "chat-small", "chat-large"
+USER_HASH_KEY = "k" * 32
 _PATIENT = Timeout(600, connect=WITHIN_S)
 """As the client's own, but for the 5 s within which it wants its connection: a busy machine may not have run the test by then."""
 
@@ -40,10 +41,6 @@ _PATIENT = Timeout(600, connect=WITHIN_S)
 async def _wait(request: Request) -> None:
     """Wait for the answer however long it takes. A `timeout` of a client is for the gateway, which gets it as a header."""
     request.extensions["timeout"] = _PATIENT.as_dict()
-
-
-# Shared by all clients, because loading the certificates takes 23 ms of CPU.
-_TLS = ssl.create_default_context()
 
 
 def a_snapshot(*endpoints: str, **changes: Any) -> Snapshot:
@@ -114,7 +111,7 @@ class Gateway:
 
     def client(self, key: str = KEY, **options: Any) -> AsyncOpenAI:
         """A client with connections of its own. It never gives up by itself."""
-        connections = DefaultAsyncHttpxClient(verify=_TLS, event_hooks={"request": [_wait]})
+        connections = DefaultAsyncHttpxClient(verify=TRUSTED, event_hooks={"request": [_wait]})
         return AsyncOpenAI(
             base_url=self.base_url,
             api_key=key,

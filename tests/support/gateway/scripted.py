@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 from inference.app import Gateway
 from inference.backends.fleet import PoolState
@@ -33,6 +33,7 @@ from inference.request.parse import Request, Understood
 from inference.request.work import Work
 from inference.tokenizers.model_text import Prepared
 from inference.wires.http.server import Server
+from tests.support.gateway.trusted import TRUSTED
 
 KEY = "scripted-key"
 SERVER = "Scripted"
@@ -285,7 +286,8 @@ async def serve_pools(
         counts=gateway.edge,
     )
     port = await server.start("127.0.0.1", 0)
-    client = AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=KEY, max_retries=0)
+    connections = DefaultAsyncHttpxClient(verify=TRUSTED)
+    client = AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=KEY, http_client=connections, max_retries=0)
     try:
         yield client
     finally:

@@ -17,10 +17,10 @@ _COMPILED = """
 
 from controlplane.telemetry.ingest import native
 assert native.use()
-from tests.controlplane.telemetry.ingest.test_native import TRACES, rows
+import tests.controlplane.telemetry.ingest.test_native as itself
 from controlplane.telemetry.ledger.critical_path import critical_path
 assert not hasattr(critical_path, "__code__"), "it is interpreted"
-print(rows())
+print(itself.rows())
 """
 
 _ATTRIBUTES = (

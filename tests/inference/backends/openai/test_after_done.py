@@ -8,6 +8,7 @@ import pytest
 from inference.backends.openai import OpenAIConnector
 from inference.contract.snapshot import Endpoint, Pool
 from tests.support.gateway.scripted import a_snapshot, serve_pools
+from tests.support.gateway.trusted import TRUSTED
 from tests.support.servers.saying import Server
 
 
@@ -23,6 +24,6 @@ async def test_what_comes_along_after_done_is_handed_on(
         async with serve_pools(OpenAIConnector, a_snapshot(pool), tmp_path, monkeypatch) as client:
             body = {"model": "m", "messages": [{"role": "user", "content": "What?"}], "stream": True}
             headers = {"Authorization": f"Bearer {client.api_key}"}
-            async with httpx2.AsyncClient(base_url=client.base_url, headers=headers) as bare:
+            async with httpx2.AsyncClient(base_url=client.base_url, headers=headers, verify=TRUSTED) as bare:
                 answer = await bare.post("chat/completions", json=body)
     assert answer.content.endswith(b"data: [DONE]\n\n" + after), answer.text

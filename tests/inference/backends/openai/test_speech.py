@@ -8,21 +8,19 @@ import pytest
 
 from inference.core.passing import multipart
 from tests.bench.transparent import in_front_of
-from tests.support.gateway.process import KEY, Receiver, StartGateway
+from tests.support.gateway.process import KEY, Receiver, Serve
 from tests.support.transparent.standin import MODEL, Recorder
 
 SPEECH = b"RIFF" + bytes(range(256)) * 300
 
 
-async def test_a_server_gets_the_speech_and_its_own_name_of_the_model(
-    start_gateway: StartGateway, receiver: Receiver
-) -> None:
+async def test_a_server_gets_the_speech_and_its_own_name_of_the_model(serve: Serve, receiver: Receiver) -> None:
     server = await Recorder().start()
     try:
         snapshot = in_front_of(server.url, KEY)
         [model] = snapshot.models
         snapshot = msgspec.structs.replace(snapshot, models=(msgspec.structs.replace(model, name="ear"),))
-        gateway = await asyncio.to_thread(start_gateway, snapshot, otlp=receiver.url)
+        gateway = await asyncio.to_thread(serve, snapshot)
         async with gateway.client() as client:
             for speech in (SPEECH[:1000], SPEECH):
                 raw = await client.audio.transcriptions.with_raw_response.create(

@@ -20,6 +20,7 @@ from inference.contract.lane import KEY_HEADER, OWN_TIER_HEADER, WAITED_FOR
 from inference.contract.snapshot import CacheRule, Endpoint, GuardRule, Model, Pool, Route, Tenant, Tier, key_digest
 from inference.observability.span_export import SpanExport
 from tests.support.gateway.scripted import DONE, KEY, ScriptedBackend, a_snapshot, serve_pools
+from tests.support.gateway.trusted import TRUSTED
 from tests.support.http_server import serving
 from tests.support.servers.saying import Server
 from tests.support.wait import eventually_async
@@ -160,7 +161,7 @@ async def test_a_prompt_in_numbers_is_refused_where_it_would_have_to_be_read(ope
 async def test_an_answer_is_masked_whole_and_streaming_however_it_is_cut(opened: Opened, size: int) -> None:
     async with Server(SAID, size).serving() as server, opened(server, rule(answers=True)) as client:
         assert await ask(client) == MASKED == await stream(client)
-        raw = await httpx2.AsyncClient().post(
+        raw = await httpx2.AsyncClient(verify=TRUSTED).post(
             f"{client.base_url}chat/completions",
             headers={"Authorization": f"Bearer {KEY}"},
             json={"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]},

@@ -13,18 +13,27 @@ from controlplane.telemetry.ledger.close import close
 from controlplane.telemetry.ledger.row import LedgerRow
 from inference.contract.metering.text_audit import NO_KEY
 from inference.contract.snapshot import Endpoint, GuardRule, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
-from tests.support.gateway.process import KEY, OTHER_KEY, SMALL, Gateway, Receiver, StartGateway, a_snapshot, unique
+from tests.support.gateway.process import (
+    KEY,
+    OTHER_KEY,
+    SMALL,
+    USER_HASH_KEY,
+    Gateway,
+    Receiver,
+    Serve,
+    a_snapshot,
+    unique,
+)
 from tests.support.gateway.triton_double import StartDouble
 from tests.support.servers.saying import Server
 from tests.support.telemetry.otlp_payloads import spans_in
 
-SECRET = "k" * 32
 CARD = "4111 1111 1111 1111"
 
 
 def hashed(part: str, body: bytes, tenant: str = "acme") -> str:
     """As the documentation says it."""
-    key = hmac.new(SECRET.encode(), b"\0audit\0" + tenant.encode(), hashlib.sha256).digest()
+    key = hmac.new(USER_HASH_KEY.encode(), b"\0audit\0" + tenant.encode(), hashlib.sha256).digest()
     name = hmac.new(key, b"id", hashlib.sha256).hexdigest()[:8]
     return f"{name}:{hmac.new(key, part.encode() + bytes(1) + body, hashlib.sha256).hexdigest()}"
 
@@ -43,8 +52,8 @@ async def row_of(receiver: Receiver, trace_id: str) -> LedgerRow:
     return row
 
 
-async def audited(server: Server, receiver: Receiver, start_gateway: StartGateway, **settings: str) -> Gateway:
-    """A gateway of its own; acme asks for the audit and has a rule, bob does not."""
+async def audited(server: Server, serve: Serve) -> Gateway:
+    """Acme asks for the audit and has a rule, bob does not."""
     endpoint = Endpoint("r0", url=server.url)
     snapshot = Snapshot(
         1,
@@ -57,14 +66,12 @@ async def audited(server: Server, receiver: Receiver, start_gateway: StartGatewa
         ),
         guards=(GuardRule("acme/cards", "acme", "patterns", "mask", answers=True, patterns=("card",)),),
     )
-    return await asyncio.to_thread(lambda: start_gateway(snapshot, otlp=receiver.url, **settings))
+    return await asyncio.to_thread(serve, snapshot)
 
 
-async def test_hashes_are_of_the_bytes_that_the_client_sent_and_got(
-    start_gateway: StartGateway, receiver: Receiver, redis_url: str
-) -> None:
+async def test_hashes_are_of_the_bytes_that_the_client_sent_and_got(serve_cached: Serve, receiver: Receiver) -> None:
     async with Server(f"It is {CARD}, or so.").serving() as server:
-        gateway = await audited(server, receiver, start_gateway, redis_url=redis_url, user_hash_key=SECRET)
+        gateway = await audited(server, serve_cached)
         asked = {"model": "m", "messages": unique(f" {CARD}"), "temperature": 0}
         rows = []
         long: dict[str, Any] = {"messages": unique(100_000 * "x"), "temperature": 1}  # which is hashed in a thread
@@ -89,9 +96,9 @@ async def test_hashes_are_of_the_bytes_that_the_client_sent_and_got(
         assert not [name for name in root.attributes if name.startswith("weir.audit")]
 
 
-async def test_without_a_key_it_is_said(start_gateway: StartGateway, receiver: Receiver) -> None:
+async def test_without_a_key_it_is_said(serve: Serve, receiver: Receiver) -> None:
     async with Server("Yes.").serving() as server:
-        gateway = await audited(server, receiver, start_gateway)
+        gateway = await audited(server, serve)
         _, trace_id, body, answer = await sent(gateway, {"model": "m", "messages": unique()})
         row = await row_of(receiver, trace_id)
         assert (row.prompt_hash, row.prompt_bytes) == (NO_KEY, len(body))
@@ -121,10 +128,10 @@ async def chunk(reader: asyncio.StreamReader) -> bytes:
 
 
 async def test_of_an_answer_that_its_client_leaves_the_hash_is_of_what_was_sent_and_who_shares_it_has_its_own(
-    start_gateway: StartGateway, receiver: Receiver
+    serve_cached: Serve, receiver: Receiver
 ) -> None:
     async with Server("One two three.", size=4).serving() as server:
-        gateway = await audited(server, receiver, start_gateway, user_hash_key=SECRET)
+        gateway = await audited(server, serve_cached)
         server.gate.clear()
         asked = {"model": "m", "messages": unique(), "temperature": 0}
         left, got, _, leader = await begun(gateway, asked)
@@ -144,13 +151,13 @@ async def test_of_an_answer_that_its_client_leaves_the_hash_is_of_what_was_sent_
 
 
 async def test_answers_that_the_gateway_writes_itself_are_hashed_as_they_are_sent(
-    start_gateway: StartGateway, start_double: StartDouble, receiver: Receiver
+    serve_cached: Serve, start_double: StartDouble, receiver: Receiver
 ) -> None:
     """For a Triton it makes the JSON and the events of OpenAI's API."""
     double = await start_double()
     tenant = Tenant("acme", "standard", (key_digest(KEY),), audits_texts=True)
     snapshot = msgspec.structs.replace(a_snapshot(double.address), tenants=(tenant,))
-    gateway = await asyncio.to_thread(lambda: start_gateway(snapshot, otlp=receiver.url, user_hash_key=SECRET))
+    gateway = await asyncio.to_thread(serve_cached, snapshot)
     for stream in (False, True):
         status, trace_id, body, answer = await sent(gateway, {"model": SMALL, "messages": unique(), "stream": stream})
         row = await row_of(receiver, trace_id)
