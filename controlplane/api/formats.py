@@ -127,6 +127,9 @@ Finite = Annotated[float | None, BeforeValidator(_finite)]
 Length = Annotated[int, BeforeValidator(len)]
 """Answers how many there are."""
 Hex = Annotated[str, BeforeValidator(bytes.hex)]
+NameOf = Annotated[str | None, BeforeValidator(lambda row: row and row.name)]
+"""Answers the name of another row; null where there is none."""
+Summed = Annotated[float, BeforeValidator(lambda values: float(values.sum()))]
 
 
 class Given(BaseModel):

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from controlplane.dashboard import links
 from controlplane.dashboard.core import zone
-from controlplane.dashboard.core.figures.layout import MUTED, Figure, words_above
+from controlplane.dashboard.core.figures.layout import MUTED, Figure, dotted, words_above
 from controlplane.incidents.models import ChangeRecord
 from controlplane.telemetry.core.query_types import Filters, Window
 from controlplane.telemetry.query.core.question import DIMENSIONS, Question
@@ -59,12 +59,7 @@ def marked(figure: Figure, changes: Sequence[ChangeMark]) -> Figure:
     above: list[dict[str, Any]] = []
     for change in changes:
         x = change.at.timestamp() * 1000
-        layout.setdefault("shapes", []).append(
-            {
-                "type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1,
-                "line": {"color": MUTED, "width": 1, "dash": "dot"},
-            }
-        )  # fmt: skip
+        layout.setdefault("shapes", []).append(dotted(MUTED, xref="x", yref="paper", x0=x, x1=x, y0=0, y1=1))
         said = f"{change.summary} ({change.source}), {zone.moment(int(change.at.timestamp()) * SECOND_NS)[:19]} {zone.said()}"
         above.append(
             words_above(

@@ -11,7 +11,7 @@ from django.utils import timezone
 from controlplane.core.formatting import PAGE, TEXT
 from controlplane.dashboard.changes import ChangeMark, changes_in, marks
 from controlplane.dashboard.core.badge import Badge
-from controlplane.dashboard.core.figures.burn import BurnChart, burn_chart
+from controlplane.dashboard.core.figures.burn import burn_chart
 from controlplane.dashboard.incident_context import around, began
 from controlplane.incidents.act import actions
 from controlplane.incidents.attribution.changed import changed_before
@@ -244,7 +244,7 @@ def windows(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[str, A
     ]
 
 
-def chart(incident: Incident, attribution: Mapping[str, Any]) -> BurnChart | None:
+def chart(incident: Incident, attribution: Mapping[str, Any]) -> dict[str, Any] | None:
     if not attribution.get("steps"):
         return None
     from_ns, to_ns = _span(attribution)

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Field, Query, Router, Schema
 
-from controlplane.api.formats import Name
+from controlplane.api.formats import Name, NameOf
 from controlplane.api.listing import ListParameters
 from controlplane.core.listing import newest_first
 from controlplane.incidents.notify.delivery.destinations import KINDS
@@ -32,7 +32,7 @@ class DeliveryOut(Schema):
     key: str
     sequence: int
     action: Action
-    destination: str | None
+    destination: NameOf
     state: State
     enqueued_at: datetime
     settled_at: datetime | None
@@ -42,10 +42,6 @@ class DeliveryOut(Schema):
     status: int | None
     error: str
     stands_in_for: int | None = Field(validation_alias="stands_in_for_id")
-
-    @staticmethod
-    def resolve_destination(delivery: Delivery) -> str | None:
-        return delivery.destination.name if delivery.destination else None
 
     @staticmethod
     def resolve_took_s(delivery: Delivery) -> float | None:
@@ -78,21 +74,13 @@ class DeliveriesOut(Schema):
 class DestinationOut(Schema):
     name: str
     kind: str = Field(json_schema_extra={"enum": list(KINDS)})
-    team: str | None
+    team: NameOf
     enabled: bool
     severities: list[str]
     takes_changes: bool
     takes_audit: bool
-    fallback: str | None
+    fallback: NameOf
     fallback_after_s: int
-
-    @staticmethod
-    def resolve_team(destination: Destination) -> str | None:
-        return destination.team.name if destination.team else None
-
-    @staticmethod
-    def resolve_fallback(destination: Destination) -> str | None:
-        return destination.fallback.name if destination.fallback else None
 
 
 class DestinationsOut(Schema):

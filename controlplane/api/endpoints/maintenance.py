@@ -6,6 +6,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from ninja import Body, Field, Router, Schema, Status
+from pydantic import BeforeValidator
 
 from controlplane.accounts import rights
 from controlplane.accounts.core.actions import EDIT_OBJECTIVES
@@ -46,14 +47,10 @@ class MaintenanceOut(Schema):
     duration_s: int
     rule: str
     scope: dict[str, str]
-    objectives: list[str]
+    objectives: Annotated[list[str], BeforeValidator(lambda rows: sorted(row.slug for row in rows))]
     reason: str
     enabled: bool
     author: str
-
-    @staticmethod
-    def resolve_objectives(row: Maintenance) -> list[str]:
-        return sorted(objective.slug for objective in row.objectives.all())
 
 
 @router.get("", response=list[MaintenanceOut], summary="Planned maintenance")

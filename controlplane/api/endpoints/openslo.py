@@ -95,15 +95,15 @@ class SentOut(Schema):
         validation_alias="applied.done",
         description="False for a dry run, and where something forbids it",
     )
-    proposal: int | None = Field(None, description="Where a team wants another person's approval: what waits for it")
+    proposal: int | None = Field(
+        None,
+        validation_alias="proposal.pk",
+        description="Where a team wants another person's approval: what waits for it",
+    )
 
     @staticmethod
     def resolve_summary(sent: proposals.Sent) -> str:
         return report.summarise(sent.applied.steps, sent.applied.done)
-
-    @staticmethod
-    def resolve_proposal(sent: proposals.Sent) -> int | None:
-        return sent.proposal.pk if sent.proposal else None
 
 
 class StepOut(FileStepOut):

@@ -7,13 +7,14 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema
+from pydantic import BeforeValidator
 
-from controlplane.api.formats import Name, QuarterName, ScenarioText
+from controlplane.api.formats import Name, QuarterName, ScenarioText, Summed
 from controlplane.core.formatting import instant
 from controlplane.core.spreadsheet import as_text
 from controlplane.planning.inputs import plan_inputs
@@ -111,19 +112,11 @@ class PoolPlanOut(Schema):
     variant: str = Field(validation_alias="assumptions.variant")
     region: str = Field(validation_alias="assumptions.region")
     gpu: str
-    gpu_hours: float
-    cost_usd: float
+    gpu_hours: Summed
+    cost_usd: Summed
     assumptions: PlanAssumptionsOut
     notes: list[str]
     hours: list[PlanHourOut]
-
-    @staticmethod
-    def resolve_gpu_hours(pool: PoolPlan) -> float:
-        return float(pool.gpu_hours.sum())
-
-    @staticmethod
-    def resolve_cost_usd(pool: PoolPlan) -> float:
-        return float(pool.cost_usd.sum())
 
     @staticmethod
     def resolve_assumptions(pool: PoolPlan) -> dict[str, Any]:
@@ -217,15 +210,11 @@ class TotalsOut(Schema):
 
 
 class ScenarioOut(Schema):
-    scenario: str
+    scenario: Annotated[str, BeforeValidator(scenario_text)]
     name: str = Field(validation_alias="scenario.name")
     error: str = Field(description="Why there is no plan; else empty")
     totals: TotalsOut | None
     replicas: list[int] = Field(description="Of all pools, by hour")
-
-    @staticmethod
-    def resolve_scenario(compared: WhatIf) -> str:
-        return scenario_text(compared.scenario)
 
     @staticmethod
     def resolve_replicas(compared: WhatIf) -> list[int]:

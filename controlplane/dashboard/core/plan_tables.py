@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -32,75 +32,22 @@ BINDS: dict[Binding, Badge] = {
 """How an assumption that binds is shown. Only what keeps demand from being met warns."""
 
 
-@dataclass(frozen=True, slots=True)
-class PoolRow:
+def pool_row(pool: PoolPlan) -> dict[str, Any]:
     """A pool over the whole plan. `binds`: how many hours each assumption binds, the most frequent first."""
-
-    plan: PoolPlan
-    replicas_first: int  # in the plan's first hour
-    replicas_least: int
-    replicas_most: int
-    gpu_hours: float
-    cost_usd: float
-    priced: bool
-    short_hours: int
-    worst_shortfall_rps: float
-    binds: Sequence[tuple[Badge, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class RegionRow:
-    region: str
-    pools: int
-    replicas_most: int
-    gpu_hours: float
-    cost_usd: float
-    short_hours: int
-    unknown: int = 0  # further pools, whose capacity is not known: no total counts them
-
-
-@dataclass(frozen=True, slots=True)
-class HourRow:
-    """One hour of several pools; totals are of those whose capacity is known.
-
-    `cells` are replicas and what binds, in the order of the pools.
-    """
-
-    start_s: int
-    replicas: int
-    gpu_hours: float
-    cost_usd: float
-    cells: Sequence[tuple[int, Badge]]
-
-
-@dataclass(frozen=True, slots=True)
-class DayRow:
-    """One UTC day of several pools, as text. Where a pool's capacity or price is not known, figures are lower bounds (`≥`)."""
-
-    day: str
-    hours: int  # of the day's 24, how many the plan has
-    requests_per_s: float | None
-    gpus: str
-    gpu_hours: str
-    cost: str
-    short_hours: int
-
-
-def pool_row(pool: PoolPlan) -> PoolRow:
     counts = np.bincount(pool.binding, minlength=len(BINDINGS))
     order = sorted(np.flatnonzero(counts).tolist(), key=lambda code: -int(counts[code]))
-    return PoolRow(
-        plan=pool,
-        replicas_first=int(pool.replicas[0]) if len(pool.replicas) else 0,
-        replicas_least=int(pool.replicas.min(initial=10**9)) if len(pool.replicas) else 0,
-        replicas_most=int(pool.replicas.max(initial=0)),
-        gpu_hours=float(pool.gpu_hours.sum()),
-        cost_usd=float(pool.cost_usd.sum()),
-        priced=pool.usd_per_gpu_hour > 0,
-        short_hours=int((pool.shortfall_rps > 0).sum()),
-        worst_shortfall_rps=float(pool.shortfall_rps.max(initial=0.0)),
-        binds=[(BINDS[BINDINGS[code]], int(counts[code])) for code in order],
-    )
+    return {
+        "plan": pool,
+        "replicas_first": int(pool.replicas[0]) if len(pool.replicas) else 0,  # in the plan's first hour
+        "replicas_least": int(pool.replicas.min(initial=10**9)) if len(pool.replicas) else 0,
+        "replicas_most": int(pool.replicas.max(initial=0)),
+        "gpu_hours": float(pool.gpu_hours.sum()),
+        "cost_usd": float(pool.cost_usd.sum()),
+        "priced": pool.usd_per_gpu_hour > 0,
+        "short_hours": int((pool.shortfall_rps > 0).sum()),
+        "worst_shortfall_rps": float(pool.shortfall_rps.max(initial=0.0)),
+        "binds": [(BINDS[BINDINGS[code]], int(counts[code])) for code in order],
+    }
 
 
 def basis_words(basis: Basis) -> str:
@@ -116,8 +63,8 @@ def known(pools: Sequence[PoolPlan]) -> list[PoolPlan]:
     return [pool for pool in pools if pool.capacity is not None]
 
 
-def region_rows(pools: Sequence[PoolPlan]) -> list[RegionRow]:
-    """Totals by region, of pools whose capacity is known.
+def region_rows(pools: Sequence[PoolPlan]) -> list[dict[str, Any]]:
+    """Totals by region, of pools whose capacity is known. `unknown`: further pools, whose capacity is not.
 
     The most replicas are those of the hour that has the most over all of its pools.
     """
@@ -128,39 +75,42 @@ def region_rows(pools: Sequence[PoolPlan]) -> list[RegionRow]:
         together = np.sum([pool.replicas for pool in own], axis=0)
         short = np.any([pool.shortfall_rps > 0 for pool in own], axis=0)
         rows.append(
-            RegionRow(
-                region=region,
-                pools=len(own),
-                replicas_most=int(together.max(initial=0)),
-                gpu_hours=float(sum(pool.gpu_hours.sum() for pool in own)),
-                cost_usd=float(sum(pool.cost_usd.sum() for pool in own)),
-                short_hours=int(short.sum()),
-                unknown=len(every) - len(own),
-            )
+            {
+                "region": region,
+                "pools": len(own),
+                "replicas_most": int(together.max(initial=0)),
+                "gpu_hours": float(sum(pool.gpu_hours.sum() for pool in own)),
+                "cost_usd": float(sum(pool.cost_usd.sum() for pool in own)),
+                "short_hours": int(short.sum()),
+                "unknown": len(every) - len(own),
+            }
         )
     return rows
 
 
-def hour_rows(pools: Sequence[PoolPlan]) -> list[HourRow]:
+def hour_rows(pools: Sequence[PoolPlan]) -> list[dict[str, Any]]:
+    """Each hour of several pools; totals are of those whose capacity is known. `cells`: replicas and what binds, by pool."""
     if not pools:
         return []
     counted = known(pools)
     gpu_hours = [pool.gpu_hours for pool in counted]
     costs = [pool.cost_usd for pool in counted]
     return [
-        HourRow(
-            start_s=pools[0].start_s + hour * HOUR_S,
-            replicas=sum(int(pool.replicas[hour]) for pool in counted),
-            gpu_hours=float(sum(each[hour] for each in gpu_hours)),
-            cost_usd=float(sum(each[hour] for each in costs)),
-            cells=[(int(pool.replicas[hour]), BINDS[pool.binding_at(hour)]) for pool in pools],
-        )
+        {
+            "start_s": pools[0].start_s + hour * HOUR_S,
+            "replicas": sum(int(pool.replicas[hour]) for pool in counted),
+            "gpu_hours": float(sum(each[hour] for each in gpu_hours)),
+            "cost_usd": float(sum(each[hour] for each in costs)),
+            "cells": [(int(pool.replicas[hour]), BINDS[pool.binding_at(hour)]) for pool in pools],
+        }
         for hour in range(len(pools[0].replicas))
     ]
 
 
-def day_rows(pools: Sequence[PoolPlan]) -> list[DayRow]:
-    """Each day's demand at its peak, the most GPUs of each type at a time, GPU-hours and cost; nothing that is not known counts as 0."""
+def day_rows(pools: Sequence[PoolPlan]) -> list[dict[str, Any]]:
+    """Each UTC day's demand at its peak, the most GPUs of each type at a time, GPU-hours and cost, as text. Nothing that is not known
+    counts as 0: where a pool's capacity or price is not known, figures are lower bounds (`≥`).
+    """
     if not pools:
         return []
 
@@ -171,7 +121,7 @@ def day_rows(pools: Sequence[PoolPlan]) -> list[DayRow]:
     return [_day_row(day, list(hours), pools) for day, hours in days]
 
 
-def _day_row(day: str, hours: Sequence[int], pools: Sequence[PoolPlan]) -> DayRow:
+def _day_row(day: str, hours: Sequence[int], pools: Sequence[PoolPlan]) -> dict[str, Any]:
     counted = known(pools)
     priced = [pool for pool in counted if pool.usd_per_gpu_hour > 0]
     least = "≥ " if len(counted) < len(pools) else ""
@@ -183,19 +133,19 @@ def _day_row(day: str, hours: Sequence[int], pools: Sequence[PoolPlan]) -> DayRo
     used = PAGE.number(float(sum(pool.gpu_hours[hours].sum() for pool in counted)))
     spent = PAGE.usd(float(sum(pool.cost_usd[hours].sum() for pool in priced)))
     forecast = any(pool.has_demand for pool in pools)
-    return DayRow(
-        day=day,
-        hours=len(hours),
-        requests_per_s=float(np.sum([pool.requests_per_s[hours] for pool in pools], axis=0).max())
+    return {
+        "day": day,
+        "hours": len(hours),  # of the day's 24, how many the plan has
+        "requests_per_s": float(np.sum([pool.requests_per_s[hours] for pool in pools], axis=0).max())
         if forecast
         else None,
-        gpus=least + " and ".join(f"{PAGE.count(most)} × {gpu}" for gpu, most in gpus.items())
+        "gpus": least + " and ".join(f"{PAGE.count(most)} × {gpu}" for gpu, most in gpus.items())
         if gpus
         else ("none" if counted else "not known"),
-        gpu_hours=f"{least}{used}" if counted else "not known",
-        cost=f"{cost_least}{spent}" if priced else "no price" if counted else "not known",
-        short_hours=int(np.any([pool.shortfall_rps[hours] > 0 for pool in counted], axis=0).sum()) if counted else 0,
-    )
+        "gpu_hours": f"{least}{used}" if counted else "not known",
+        "cost": f"{cost_least}{spent}" if priced else "no price" if counted else "not known",
+        "short_hours": int(np.any([pool.shortfall_rps[hours] > 0 for pool in counted], axis=0).sum()) if counted else 0,
+    }
 
 
 def replica_lines(pools: Sequence[PoolPlan], most: int) -> list[Hours]:
@@ -211,27 +161,17 @@ def replica_lines(pools: Sequence[PoolPlan], most: int) -> list[Hours]:
     return lines
 
 
-@dataclass(frozen=True, slots=True)
-class WorkRow:
-    """A pool's part of the work that can wait."""
-
-    plan: WorkPlan
-    lines: str
-    done_by: str
-    late: str
-    cost: str  # of the replicas more that are in the plan
-
-
-def work_rows(plans: Sequence[WorkPlan], pools: Sequence[PoolPlan]) -> list[WorkRow]:
+def work_rows(plans: Sequence[WorkPlan], pools: Sequence[PoolPlan]) -> list[dict[str, Any]]:
+    """Each pool's part of the work that can wait. `cost` is of the replicas more that are in the plan."""
     priced = {pool.pool: pool for pool in pools if pool.usd_per_gpu_hour > 0}
     return [
-        WorkRow(
-            plan,
-            PAGE.count(math.ceil(plan.lines)),
-            minute(int(plan.end_s) * SECOND_NS) if plan.end_s is not None else "",
-            PAGE.count(math.ceil(plan.late_lines)) if plan.late_lines else "",
-            PAGE.usd(float(priced[plan.pool].lines_cost_usd.sum())) if plan.pool in priced else "no price",
-        )
+        {
+            "plan": plan,
+            "lines": PAGE.count(math.ceil(plan.lines)),
+            "done_by": minute(int(plan.end_s) * SECOND_NS) if plan.end_s is not None else "",
+            "late": PAGE.count(math.ceil(plan.late_lines)) if plan.late_lines else "",
+            "cost": PAGE.usd(float(priced[plan.pool].lines_cost_usd.sum())) if plan.pool in priced else "no price",
+        }
         for plan in plans
     ]
 

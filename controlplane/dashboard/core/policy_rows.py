@@ -1,7 +1,6 @@
 """How policies stand, as rows of a page: counts, ladders, canaries and failovers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from controlplane.core.formatting import PAGE
@@ -200,25 +199,15 @@ def headline(record: Record, ladders: Sequence[Mapping[str, Any]], stale_s: floa
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
-    """A source of what was seen, with its age. `problem` says why it is not known."""
-
-    source: str
-    says: str
-    age_s: float | None
-    problem: str = ""
-
-
-def ages(seen: Observation) -> list[Input]:
+def ages(seen: Observation) -> list[dict[str, Any]]:
     """Every source of an observation. Those that are not known come first, then the oldest."""
     inputs = [
-        *(Input(f"gateway {each.url}", "arrivals, queues, requests in flight", _s(each.age_ms), each.problem) for each in seen.gateways),
-        *(Input(f"cluster {name}", _gpus(each.gpus), _s(each.age_ms), each.problem) for name, each in seen.clusters.items()),
-        *(Input(f"canary {name}", "requests of both pools in the ledger", _s(each.age_ms)) for name, each in seen.canaries.items()),
-        *(Input(f"use of {name}", "GPU-hours and cost of today", _s(each.age_ms)) for name, each in seen.spent.items()),
+        *(_input(f"gateway {each.url}", "arrivals, queues, requests in flight", _s(each.age_ms), each.problem) for each in seen.gateways),
+        *(_input(f"cluster {name}", _gpus(each.gpus), _s(each.age_ms), each.problem) for name, each in seen.clusters.items()),
+        *(_input(f"canary {name}", "requests of both pools in the ledger", _s(each.age_ms)) for name, each in seen.canaries.items()),
+        *(_input(f"use of {name}", "GPU-hours and cost of today", _s(each.age_ms)) for name, each in seen.spent.items()),
         *(
-            Input(
+            _input(
                 f"plan of {name}",
                 f"by {each.forecaster or 'no forecaster'}, skill {PAGE.share(each.skill)}",
                 (seen.now_ms - each.made_at_ms) / 1000,
@@ -228,7 +217,7 @@ def ages(seen: Observation) -> list[Input]:
     ]  # fmt: skip
     for model in seen.models.values():
         inputs += [
-            Input(
+            _input(
                 f"objective {tier.objective or '–'} of {model.model}, {name}",
                 "burn rates and error budget",
                 _s(tier.age_ms),
@@ -241,10 +230,15 @@ def ages(seen: Observation) -> list[Input]:
             ("replicas", facts.cluster_age_ms), ("capacity", facts.capacity_age_ms),
         )  # fmt: skip
         inputs += [
-            Input(f"{what} of {name}", "", _s(age_ms), facts.problem if what == "replicas" else "")
+            _input(f"{what} of {name}", "", _s(age_ms), facts.problem if what == "replicas" else "")
             for what, age_ms in parts
         ]
-    return sorted(inputs, key=lambda each: (each.age_s is not None and not each.problem, -(each.age_s or 0.0)))
+    return sorted(inputs, key=lambda each: (each["age_s"] is not None and not each["problem"], -(each["age_s"] or 0.0)))
+
+
+def _input(source: str, says: str, age_s: float | None, problem: str = "") -> dict[str, Any]:
+    """A source of what was seen, with its age. `problem` says why it is not known."""
+    return {"source": source, "says": says, "age_s": age_s, "problem": problem}
 
 
 def _s(age_ms: int | None) -> float | None:

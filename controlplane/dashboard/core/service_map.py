@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from controlplane.dashboard.core.comparison import mean_ms
 from controlplane.telemetry.core.query_types import FROM_CACHE, Group, LatencyReport, ReplicaHealth
@@ -61,13 +62,6 @@ class Box:
     node: Node
     x: int
     y: int
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    edge: Edge
-    path: str  # of SVG
-    stroke: float
 
 
 def service_map(
@@ -146,7 +140,7 @@ def _together(flows: Sequence[Flow]) -> Flow:
     )
 
 
-def laid_out(drawn: Map) -> tuple[list[Box], list[Line], int, int]:
+def laid_out(drawn: Map) -> tuple[list[Box], list[dict[str, Any]], int, int]:
     """Boxes in columns, each column in the middle of the height, lines between them, and the size of the drawing, px."""
     columns = [[node for node in drawn.nodes if node.column == column] for column in range(len(COLUMNS))]
     tallest = max(len(column) for column in columns)
@@ -160,15 +154,15 @@ def laid_out(drawn: Map) -> tuple[list[Box], list[Line], int, int]:
     return list(boxes.values()), lines, ACROSS * (len(COLUMNS) - 1) + WIDTH, height
 
 
-def _line(edge: Edge, source: Box, target: Box) -> Line:
+def _line(edge: Edge, source: Box, target: Box) -> dict[str, Any]:
     x, y, to_x, to_y = source.x + WIDTH, source.y + HEIGHT // 2, target.x, target.y + HEIGHT // 2
     bend = (to_x - x) // 2
     share = min(1.0, edge.flow.share or 0.0)
-    return Line(
-        edge,
-        f"M{x} {y}C{x + bend} {y} {to_x - bend} {to_y} {to_x} {to_y}",
-        round(MIN_STROKE + share * (MAX_STROKE - MIN_STROKE), 1),
-    )
+    return {
+        "edge": edge,
+        "path": f"M{x} {y}C{x + bend} {y} {to_x - bend} {to_y} {to_x} {to_y}",  # of SVG
+        "stroke": round(MIN_STROKE + share * (MAX_STROKE - MIN_STROKE), 1),
+    }
 
 
 def without_idle(drawn: Map, most: int) -> Map:

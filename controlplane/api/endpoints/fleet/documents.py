@@ -56,20 +56,12 @@ class FleetApplyParameters(Schema):
 
 
 class DifferenceOut(Schema):
-    kind: str
-    name: str
+    kind: str = Field(validation_alias="key.0")
+    name: str = Field(validation_alias="key.1")
     did: str = Field(description="added, changed or removed")
     words: str
     before: str = Field(description="YAML; empty: there was none")
     after: str
-
-    @staticmethod
-    def resolve_kind(each: Difference) -> str:
-        return each.key[0]
-
-    @staticmethod
-    def resolve_name(each: Difference) -> str:
-        return each.key[1]
 
 
 class FleetRevisionOut(Schema):

@@ -1,7 +1,7 @@
 """The burn-rate chart of an incident as SVG shapes: small, drawn by the server, the same without scripts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.zone import clock, clock_minute, minute
@@ -14,33 +14,6 @@ DAY_S = 86_400
 ROUND_S = (60, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, DAY_S, 2 * DAY_S, 7 * DAY_S, 28 * DAY_S)
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
-    x: float
-    y: float
-    width: float
-    height: float
-    over: bool  # the budget
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    x: float
-    percent: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class BurnChart:
-    bars: list[Bar]
-    ticks: list[Mark]
-    marks: list[Mark]
-    budget_y: float  # where the rate is 1: the whole budget in a period
-    top: str  # the rate at the upper edge
-    table: list[tuple[str, int, int, float]]  # clock, bad, counted, burn rate
-
-
 def burn_chart(
     steps: Sequence[Sequence[int]],
     step_s: int,
@@ -48,8 +21,10 @@ def burn_chart(
     marks: Sequence[tuple[int, str]],
     from_ns: int,
     to_ns: int,
-) -> BurnChart:
-    """`steps`: start (ns), bad and counted requests; those without any leave a gap. `marks`: moments worth a line."""
+) -> dict[str, Any]:
+    """`steps`: start (ns), bad and counted requests; those without any leave a gap. `marks`: moments worth a line. `budget_y` is
+    where the rate is 1: the whole budget in a period; `top` is the rate at the upper edge; `table` has clock, bad, counted and burn rate.
+    """
     budget = error_budget(target)
     rates = {start: bad / total / budget for start, bad, total in steps if total}
     highest = max((*rates.values(), 2.0))
@@ -68,24 +43,24 @@ def burn_chart(
         left, right = max(0.0, x(start)), min(float(WIDTH), x(start + step_s * SECOND_NS))
         said = f"{at(start)} {PAGE.times(rate)}, {bad} of {total} bad"
         bars.append(
-            Bar(
-                left,
-                round(HEIGHT - height, 2),
-                round(max(0.5, right - left - 0.6), 2),
-                round(height, 2),
-                rate > 1,
-                said,
-            )
+            {
+                "x": left,
+                "y": round(HEIGHT - height, 2),
+                "width": round(max(0.5, right - left - 0.6), 2),
+                "height": round(height, 2),
+                "over": rate > 1,  # the budget
+                "text": said,
+            }
         )
         table.append((at(start), bad, total, rate))
-    return BurnChart(
-        bars=bars,
-        ticks=[_mark(x(tick), text) for tick, text in zip(times, _texts(times, length), strict=True)],
-        marks=[_mark(x(mark), text) for mark, text in marks if from_ns <= mark <= to_ns],
-        budget_y=round(HEIGHT - HEIGHT / highest, 2),
-        top=f"{highest:.3g}",
-        table=table,
-    )
+    return {
+        "bars": bars,
+        "ticks": [_mark(x(tick), text) for tick, text in zip(times, _texts(times, length), strict=True)],
+        "marks": [_mark(x(mark), text) for mark, text in marks if from_ns <= mark <= to_ns],
+        "budget_y": round(HEIGHT - HEIGHT / highest, 2),
+        "top": f"{highest:.3g}",
+        "table": table,
+    }
 
 
 def _texts(times: Sequence[int], length_ns: int) -> list[str]:
@@ -102,8 +77,8 @@ def _texts(times: Sequence[int], length_ns: int) -> list[str]:
     return texts
 
 
-def _mark(x: float, text: str) -> Mark:
-    return Mark(x, round(x * 100 / WIDTH, 2), text)
+def _mark(x: float, text: str) -> dict[str, Any]:
+    return {"x": x, "percent": round(x * 100 / WIDTH, 2), "text": text}
 
 
 def _round_times(from_ns: int, to_ns: int) -> list[int]:

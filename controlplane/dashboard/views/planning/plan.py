@@ -124,9 +124,9 @@ def plan_context(
 ) -> dict[str, Any]:
     rows = [pool_row(pool) for pool in shown]
     counted = known(shown)
-    of_known = [row for row in rows if row.plan.capacity is not None]
+    of_known = [row for row in rows if row["plan"].capacity is not None]
     regions = region_rows(shown)
-    priced = any(row.priced for row in of_known)
+    priced = any(row["priced"] for row in of_known)
     cost = cost_line(counted)
     more, busy = lines_bars(work, made.hours)
     bars = replica_lines(counted, MAX_BARS) + ([more] if more else [])
@@ -136,17 +136,16 @@ def plan_context(
     return {
         "pools": [
             {
-                "row": row,
-                "plan": row.plan,
-                "running": running.get(row.plan.pool),
-                "query": replaced(planned.pairs, pool=row.plan.pool),
-                "forecast": basis_words(row.plan.basis),
-                "capacity_from": capacity_words(row.plan),
-                "cold_start_from": cold_start_words(row.plan),
-                "notes": " ".join(row.plan.notes),
-                "batch": None if row.plan.batching_factor is None else float(row.plan.batching_factor.max(initial=0.0)),
+                **row,
+                "running": running.get(pool.pool),
+                "query": replaced(planned.pairs, pool=pool.pool),
+                "forecast": basis_words(pool.basis),
+                "capacity_from": capacity_words(pool),
+                "cold_start_from": cold_start_words(pool),
+                "notes": " ".join(pool.notes),
+                "batch": None if pool.batching_factor is None else float(pool.batching_factor.max(initial=0.0)),
             }
-            for row in rows
+            for row, pool in zip(rows, shown, strict=True)
         ],
         "regions": regions,
         "work": work_rows(work, shown),
@@ -155,14 +154,14 @@ def plan_context(
         "length": HOURS[str(made.hours)],
         "start": minute(made.start_s * SECOND_NS),
         "percent": f"{made.level * 100:g}",
-        "most": max(row.replicas for row in hourly) if hourly else 0,
+        "most": max((row["replicas"] for row in hourly), default=0),
         "planned": len(counted),
         "unknown": [pool.pool for pool in shown if pool.capacity is None],
         "unforecast": unforecast,
         "has_demand": len(unforecast) < len(counted),
-        "gpu_hours": sum(row.gpu_hours for row in of_known),
-        "cost_usd": sum(row.cost_usd for row in of_known) if priced else None,
-        "unpriced": [row.plan.pool for row in of_known if not row.priced and row.plan.gpus_per_replica],
+        "gpu_hours": sum(row["gpu_hours"] for row in of_known),
+        "cost_usd": sum(row["cost_usd"] for row in of_known) if priced else None,
+        "unpriced": [row["plan"].pool for row in of_known if not row["priced"] and row["plan"].gpus_per_replica],
         "short_hours": short_hours,
         "short_words": short_words(counted),
         "day_rows": day_rows(shown),

@@ -89,7 +89,7 @@ def alerts(seen: Observations, known: Container[str], now: datetime, limits: Lim
             followed = replace(followed, state="unknown")  # it waits for the incident that explains it
         component_alerts += [followed]
     component_alerts += [
-        judged.policy(fault) for fault in policies.faults(seen.components, seen.pools, seen.operated_by)
+        judged.probed(**fault) for fault in policies.faults(seen.components, seen.pools, seen.operated_by)
     ]
     pools = [pool for pool in seen.pools if pool.enabled and enabled(pool)]
     down = {pool.name for pool in pools if judged.all_down(pool)}
@@ -139,7 +139,7 @@ class _Judged:
 
     def process(self, component: str, kind: Kind, severity: Severity) -> ComponentAlert:
         explains = (EVERYTHING,) if kind == "gateway" else ()
-        return self._probed(
+        return self.probed(
             component, SHOWN_AS[component], kind, severity, explains=explains, owner=self.seen.operated_by
         )
 
@@ -184,31 +184,18 @@ class _Judged:
 
     def replica(self, pool: PoolEntry, replica: ReplicaEntry, pool_is_down: bool) -> ComponentAlert:
         """While all of its pool is down, the pool's incident says so: none opens for the replica."""
-        alert = self._probed(
+        alert = self.probed(
             f"{pool.name}/{replica.name}",
             f"{replica.name} of pool {pool.name}",
             "replica",
             "ticket",
-            scope=_scope(pool),
+            scope=policies.scope_of(pool),
             explained_by=(key_of(f"pool:{pool.name}"),),
             owner=pool.owner,
         )
         return replace(alert, state="unknown") if pool_is_down and alert.key not in self.known else alert
 
-    def policy(self, fault: policies.PolicyFault) -> ComponentAlert:
-        """Without the gateway nobody says what traffic there is: its own incident says so, once for all pools."""
-        because = (key_of("gateway"),) if fault.kind == "policy_metrics" else ()
-        return self._probed(
-            fault.component,
-            fault.name,
-            fault.kind,
-            fault.severity,
-            scope=fault.scope,
-            owner=fault.owner,
-            explained_by=because,
-        )
-
-    def _probed(self, component: str, name: str, kind: Kind, severity: Severity, **more: Any) -> ComponentAlert:
+    def probed(self, component: str, name: str, kind: Kind, severity: Severity, **more: Any) -> ComponentAlert:
         """Of a component that the worker probes."""
         observed = self.seen.components.get(component)
         return ComponentAlert(
@@ -245,7 +232,7 @@ class _Judged:
             since=since(last),
             up_at=max((observed.up_at for observed in down if observed.up_at), default=None),
             error="; ".join(sorted({observed.error for observed in down if observed.error}))[:MAX_ERROR],
-            scope=_scope(pool),
+            scope=policies.scope_of(pool),
             explains=explains,
             owner=pool.owner,
             up=up,
@@ -333,7 +320,3 @@ def since(observed: Observed | None) -> datetime | None:
     if observed is None or observed.state != "down":
         return None
     return observed.down_since or observed.observed_at
-
-
-def _scope(pool: PoolEntry) -> dict[str, str]:
-    return {"model": pool.model, "variant": pool.variant, "pool": pool.name, "region": pool.region}
