@@ -1,19 +1,18 @@
 """`GET explain`: compares the slow requests with the others."""
 
 import time
-from typing import Annotated, Any
+from typing import Any
 
 from django.http import HttpRequest
 from django.urls import reverse
 from ninja import Field, Query, Router, Schema
-from pydantic import BeforeValidator
 
 from controlplane.api.filters import RequestFilters, question_of
 from controlplane.api.formats import TIME, Instant, NsAsMs, Rounded
 from controlplane.serving_stack import pools_served
 from controlplane.telemetry.explain.difference import Finding, nothing
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.causes import causes_of
+from controlplane.telemetry.query.causes import PoolCause, causes_of
 from controlplane.telemetry.query.core.question import Quantile
 from controlplane.telemetry.query.core.slow import DEFAULT_ABOVE, MAX_MS, parse_slow
 from controlplane.telemetry.query.remedies import remedies
@@ -103,12 +102,16 @@ class CauseOut(Schema):
         validation_alias="cause.failed", description="Requests that failed because of it; such causes come first"
     )
     evidence: list[EvidenceOut] = Field(validation_alias="cause.evidence")
-    remedies: Annotated[list[str], BeforeValidator(lambda name: remedies()[name].steps)] = Field(
-        validation_alias="cause.name", description="What to do about it"
-    )
-    url: Annotated[str, BeforeValidator(lambda name: f"{reverse('causes')}#{name}")] = Field(
-        validation_alias="cause.name", description="Its description, on this server"
-    )
+    remedies: list[str] = Field(description="What to do about it")
+    url: str = Field(description="Its description, on this server")
+
+    @staticmethod
+    def resolve_remedies(shown: PoolCause) -> tuple[str, ...]:
+        return remedies()[shown.cause.name].steps
+
+    @staticmethod
+    def resolve_url(shown: PoolCause) -> str:
+        return f"{reverse('causes')}#{shown.cause.name}"
 
 
 class ExplainOut(Schema):

@@ -1,15 +1,16 @@
 """`GET targets`, `GET series` and its parts: received metrics, and the targets that they come from."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
-from pydantic import BeforeValidator
 
 from controlplane.api.formats import TIME, Finite, Instant, Match, Name, NsAsMs
+from controlplane.telemetry.core.metric_types import Newest
 from controlplane.telemetry.query import metric_answers
 from controlplane.telemetry.query.core import metric_question
 from controlplane.telemetry.query.core.errors import BadQuestionError
@@ -24,9 +25,6 @@ MAX_SERIES = 50
 
 def age_s(time_ns: int) -> float:
     return max(0.0, (time.time_ns() - time_ns) / SECOND_NS)
-
-
-Age = Annotated[float, BeforeValidator(age_s)]
 
 
 class TargetParameters(Schema):
@@ -69,10 +67,14 @@ class TargetOut(Schema):
     state: TargetStateNow
     since_ns: int = Field(description="Up or down since, as far back as the range goes")
     scraped_ns: int = Field(validation_alias="time_ns")
-    age_s: Age = Field(validation_alias="time_ns")
+    age_s: float
     duration_ms: NsAsMs = Field(validation_alias="duration_ns")
     samples: int
     error: str
+
+    @staticmethod
+    def resolve_age_s(target: Mapping[str, Any]) -> float:
+        return age_s(target["time_ns"])
 
 
 class TargetEventOut(Schema):
@@ -101,9 +103,13 @@ class SignalOut(SignalIdentityOut):
 
     value: Finite = Field(description="Null where it is infinite")
     time_ns: int
-    age_s: Age = Field(validation_alias="time_ns")
+    age_s: float
     ended: bool
     samples: int
+
+    @staticmethod
+    def resolve_age_s(series: Newest) -> float:
+        return age_s(series.time_ns)
 
 
 class SignalsOut(Schema):
