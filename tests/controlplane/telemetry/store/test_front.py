@@ -1,5 +1,6 @@
 """The embedded store answers as a ClickHouse server does, to those who know the password, and stays up whatever clients do."""
 
+import contextlib
 import gzip
 import http.client
 import json
@@ -292,7 +293,8 @@ def test_what_a_damaged_merge_had_comes_back_out_of_its_sources(tmp_path: Path) 
     at_once = "from controlplane.telemetry.store import __main__ as store; from controlplane.telemetry.store.embedded import front;"
     script = f"{at_once} front.MEND_AFTER_S = 0.0; store.main()"
     argv = [sys.executable, "-c", script, "--home", str(tmp_path)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process, contextlib.ExitStack() as ended:
+        ended.callback(process.kill)
         store = Store(dsn_of(process))
         store.command("CREATE TABLE damaged (k UInt64) ENGINE = MergeTree ORDER BY k")
         for k in (1, 2):
