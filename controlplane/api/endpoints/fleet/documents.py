@@ -147,7 +147,10 @@ def change_document(request: HttpRequest, kind: str, name: str) -> Any:
     with transaction.atomic():
         try:
             wanted, etag = parse_etags(matches), _etag(_text(kind, name, lock=True))
-        except Http404 as missing:  # of what is not there nothing matches, not even `*`
+        except Http404 as missing:
+            if kind not in KINDS:
+                raise
+            # Of what is not there nothing matches, not even `*`.
             return problem(412, "Not there", str(missing))
         if etag not in wanted and wanted != ["*"]:
             detail = f"{kind} {name} is another one by now: read it again, and send its ETag"

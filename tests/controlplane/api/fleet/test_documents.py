@@ -61,6 +61,7 @@ def test_of_what_is_not_there_no_etag_matches_and_none_is_needed(owner: Client, 
     for asked in ("*", etag):
         gone = put(owner, text, **{"If-Match": asked})
         assert (gone.status_code, "there is no Pool 'chat-eu'" in gone.json()["detail"]) == (412, True)
+    assert owner.put(URL.replace("Pool", "Pond"), text, headers={"If-Match": "*"}).status_code == 404
     assert put(owner, text).status_code == 200
 
 

@@ -35,7 +35,7 @@ class StaleBed(Bed):
         self.server, self.given, self._patch = server, given, patch
         self.made = asyncio.Event()
         self.traces = list[Trace]()
-        self._began_s = time.time()
+        self._began_s = float(int(time.time()))  # whole seconds, to which others are added without rounding
         self.after(0)
 
     def after(self, seconds: int) -> None:
