@@ -59,11 +59,11 @@ def test_it_scrapes_its_own_store(telemetry: Running) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 128 MiB."""
+    """A file system of 256 MiB, half of which the store leaves free."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=128m", "tmpfs", folder], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", folder], capture_output=True, check=False
     )
     if mounted.returncode:
         pytest.skip("a file system of its own needs root: run this test in a container")
