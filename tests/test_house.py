@@ -1,5 +1,6 @@
 """Holds the layout of the repository: small files, folders that one can read, helpers of tests in one place."""
 
+import ast
 import re
 import subprocess
 import tomllib
@@ -13,8 +14,6 @@ MAX_LOOSE_MODULES = 7
 MAX_LIST_OF_A_CONTRACT = 10
 MAX_COLUMNS = 160
 """Of templates and documents."""
-
-IMPORT_OF_TESTS = re.compile(r"^ *from (?P<module>(?:\.|tests)[\w.]*) import (?P<names>\([^)]*\)|.*)", re.MULTILINE)
 
 
 def files(pattern: str = "*.py") -> list[PurePath]:
@@ -78,14 +77,19 @@ def test_no_contract_lists_many_modules() -> None:
 
 
 def test_tests_import_helpers_from_support_alone() -> None:
-    tests = [path for path in files() if path.parts[0] == "tests" and path.parts[1] != "bench"]
-    assert [
-        f"{path}: {found['module']}"
-        for path in tests
-        for found in IMPORT_OF_TESTS.finditer((ROOT / path).read_text())
-        for name in (found["module"].rpartition(".")[2], *re.findall(r"\w+", found["names"]))
-        if name.startswith("test_") or name == "conftest"
-    ] == []
+    faults = []
+    for path in files():
+        if path.parts[0] != "tests" or path.parts[1] in ("bench",):
+            continue
+        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                module = node.module.rpartition(".")[2]
+                names = [module, *(alias.name for alias in node.names)]
+                if (node.level or node.module.startswith("tests")) and any(
+                    name.startswith("test_") or name == "conftest" for name in names
+                ):
+                    faults.append(f"{path}:{node.lineno}: {node.module}")
+    assert faults == []
 
 
 def test_each_attack_that_the_docs_list_is_refused_by_a_test() -> None:

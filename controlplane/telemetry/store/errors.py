@@ -37,19 +37,19 @@ class StoreError(Exception):
 
 
 _OTHER_TABLES = "Its tables are not those of this version: start telemetry of the same version, which migrates them."
-_DAMAGED = "Some of its data on disk is damaged: restart it (the embedded one with telemetry), which sets that aside."
+_SET_ASIDE = "Some of its data on disk is damaged: restart it (the embedded one with telemetry), which sets that aside."
 _NO_TABLES = "It has no tables of Weir: start telemetry, which makes them, or correct the database in WEIR_STORE_DSN."
+DAMAGED = frozenset({33, 40, 246})
+"""ClickHouse's codes of data on disk that cannot be read: CANNOT_READ_ALL_DATA, CHECKSUM_DOESNT_MATCH, CORRUPTED_DATA."""
 REMEDIES = {
+    **dict.fromkeys(DAMAGED, _SET_ASIDE),
     16: _OTHER_TABLES,  # NO_SUCH_COLUMN_IN_TABLE
-    33: _DAMAGED,  # CANNOT_READ_ALL_DATA
-    40: _DAMAGED,  # CHECKSUM_DOESNT_MATCH
     46: "It lacks a function: run a newer ClickHouse.",  # UNKNOWN_FUNCTION
     47: _OTHER_TABLES,  # UNKNOWN_IDENTIFIER
     60: _NO_TABLES,  # UNKNOWN_TABLE
     81: _NO_TABLES,  # UNKNOWN_DATABASE
     192: "Its user is not known: correct WEIR_STORE_DSN.",  # UNKNOWN_USER
     193: "Its password is wrong: correct WEIR_STORE_DSN.",  # WRONG_PASSWORD
-    246: _DAMAGED,  # CORRUPTED_DATA
     497: "Its user lacks a right: grant it to the user of WEIR_STORE_DSN.",  # ACCESS_DENIED
     516: "Its user or password is wrong: correct WEIR_STORE_DSN.",  # AUTHENTICATION_FAILED
 }

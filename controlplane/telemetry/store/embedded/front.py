@@ -25,7 +25,7 @@ from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
 from .. import access
-from ..errors import StoreInputError
+from ..errors import DAMAGED, StoreInputError
 from . import body
 from .engine import Engine, EngineError, Stream
 from .instruments import Instruments
@@ -46,8 +46,6 @@ MAX_WAITING = 64
 """Statements that wait or run. Further ones are refused with 503."""
 MAX_STREAM_S = 300.0
 """Seconds in which a client must read a result, because a client that stops reading holds a place."""
-DAMAGED = frozenset({33, 40, 246})
-"""ClickHouse's codes of data on disk that cannot be read: CANNOT_READ_ALL_DATA, CHECKSUM_DOESNT_MATCH, CORRUPTED_DATA."""
 MEND_AFTER_S = 240.0
 """For so long after its start the store goes on where data is damaged. A start sets it aside; the sources of a damaged merge, which the
 engine keeps for 480 s, then take its place."""
@@ -119,11 +117,11 @@ class _Handler:
         except StoreInputError as error:
             return _refusal(400, error.code or 36, "BAD_ARGUMENTS", str(error))
         except EngineError as error:
-            self._mend(error)
+            self._end_if_damaged(error)
             headers = {"X-ClickHouse-Exception-Code": str(error.code)}
             return web.Response(status=_STATUS.get(error.code, 500), text=f"{error}\n", headers=headers)
 
-    def _mend(self, error: EngineError) -> None:
+    def _end_if_damaged(self, error: EngineError) -> None:
         """Ends the process in order where its data is damaged: telemetry starts it again."""
         damaged = error.code in DAMAGED and self._folder in str(error)  # an insert's data may be damaged too
         if damaged and time.monotonic() - self._began_s >= MEND_AFTER_S:

@@ -17,10 +17,10 @@ _COMPILED = """
 
 from controlplane.telemetry.ingest import native
 assert native.use()
-import tests.controlplane.telemetry.ingest.test_native as itself
+from tests.controlplane.telemetry.ingest.test_native import TRACES, rows
 from controlplane.telemetry.ledger.critical_path import critical_path
 assert not hasattr(critical_path, "__code__"), "it is interpreted"
-print(itself.rows())
+print(rows())
 """
 
 _ATTRIBUTES = (
